@@ -1,0 +1,5 @@
+"""`python -m warmstart`."""
+
+from warmstart.cli.main import main
+
+main()

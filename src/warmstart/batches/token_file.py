@@ -1,0 +1,57 @@
+"""Token ids on disk, written as a stream and read through a memory map.
+
+Knows nothing about tokenizers; documents carry their special tokens already.
+"""
+
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warmstart.errors import WarmstartError
+
+Ids = NDArray[np.unsignedinteger]
+
+
+class TokenWriter:
+    """Appends ids to a new token file; complete only once closed without an error."""
+
+    def __init__(self, path: Path, vocab_size: int) -> None:
+        self.path = path
+        self.dtype = np.dtype(np.uint16 if vocab_size <= 2**16 else np.uint32)
+        self.num_tokens = 0
+        self.num_bytes = 0
+        self._file = open(path, "wb", buffering=1 << 20)  # noqa: SIM115 (closed in __exit__)
+
+    def write(self, ids: list[int], num_bytes: int = 0) -> None:
+        """Append ids that stand for `num_bytes` bytes of text."""
+        self._file.write(np.asarray(ids, dtype=self.dtype).tobytes())
+        self.num_tokens += len(ids)
+        self.num_bytes += num_bytes
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        self._file.close()
+        if kind is None:
+            facts = {"dtype": self.dtype.name, "tokens": self.num_tokens, "bytes": self.num_bytes}
+            self.path.with_suffix(".json").write_text(json.dumps(facts))
+
+
+class TokenFile:
+    """A finished token file, mapped into memory."""
+
+    def __init__(self, path: Path) -> None:
+        facts = json.loads(path.with_suffix(".json").read_text())
+        self.num_tokens: int = facts["tokens"]
+        self.num_bytes: int = facts["bytes"]
+        dtype = np.dtype(facts["dtype"])
+        if path.stat().st_size != self.num_tokens * dtype.itemsize:
+            raise WarmstartError(f"{path} does not hold the {self.num_tokens} tokens it should")
+        self.ids: Ids = np.memmap(path, dtype, mode="r") if self.num_tokens else np.empty(0, dtype)

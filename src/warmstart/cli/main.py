@@ -1,0 +1,66 @@
+"""The `warmstart` command: every verb of the product, one function each.
+
+Parses, makes one call, prints; a `WarmstartError` becomes one sentence and exit code 2.
+"""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from warmstart import progress
+from warmstart.cli import verbs
+from warmstart.cli.display import LineDisplay, TerminalDisplay
+from warmstart.errors import StoppedError, WarmstartError
+
+app = typer.Typer(
+    name="warmstart",
+    help="Pretrain a small Transformer on your own text, warm-start it on few labels, "
+    "and measure what the pretraining bought.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+verbs.add_all(app)
+
+
+@app.callback()
+def common(
+    version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
+) -> None:
+    """Small Transformers, pretrained on your own text."""
+    if version:
+        from warmstart.recipes.runs import package_version
+
+        typer.echo(package_version())
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line."""
+    console = Console(stderr=True)
+    display = TerminalDisplay(console) if console.is_terminal else LineDisplay(console)
+    try:
+        with progress.shown_by(display):
+            app()
+    except WarmstartError as error:
+        _leave(console, str(error), 130 if isinstance(error, StoppedError) else 2)
+    except KeyboardInterrupt:
+        _leave(console, "stopped", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _leave(console, f"{where}{error.strerror or error}", 2)
+
+
+def _leave(console: Console, sentence: str, code: int) -> None:
+    console.print(
+        f"warmstart: {sentence}", style="red", highlight=False, markup=False, soft_wrap=True
+    )
+    sys.exit(code)

@@ -1,0 +1,1 @@
+"""Every setting, as frozen dataclasses; TOML and overrides in."""

@@ -1,0 +1,152 @@
+"""The shape of a model: every architectural choice a word, and the named presets.
+
+Knows nothing about tensors.
+"""
+
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal
+
+from warmstart.config.settings import choose, option
+from warmstart.errors import WarmstartError
+
+Attention = Literal["causal", "bidirectional"]
+Norm = Literal["layer", "rms"]
+Placement = Literal["post", "pre"]
+Positions = Literal["sinusoidal", "learned", "rope"]
+Activation = Literal["relu", "gelu", "swiglu", "relu2"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The base Transformer: embedding, positions, N blocks."""
+
+    vocab_size: int
+    width: int  # of every hidden vector
+    depth: int  # blocks
+    heads: int  # per attention layer; each has width / heads
+    feed: int  # inner width of the feed-forward layer
+    max_length: int = 256  # longest text, in tokens
+    attention: Attention = "causal"
+    norm: Norm = "layer"
+    placement: Placement = "post"  # norm after each residual sum, or before each sublayer
+    positions: Positions = "sinusoidal"
+    activation: Activation = "relu"
+    tied: bool = False  # output weights are the embedding's
+    biases: bool = True  # in every linear layer and norm
+    dropout: float = 0.1
+    scale_embedding: bool = True  # multiply embeddings by sqrt(width), as the 2017 paper does
+    embedding_norm: bool = False  # normalise the summed embeddings, as BERT does
+    segments: int = 0  # kinds of segment with an embedding of their own
+    pooler: bool = False  # dense + tanh over the first position, part of the base
+    transform: bool = False  # dense + activation + norm before the output weights
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "width", "depth", "heads", "feed", "max_length"):
+            if getattr(self, name) < 1:
+                raise WarmstartError(f"model.{name}={getattr(self, name)} must be at least 1")
+        if self.width % self.heads:
+            raise WarmstartError(
+                f"model.width={self.width} must be a multiple of model.heads={self.heads}"
+            )
+        if self.positions == "rope" and (self.width // self.heads) % 2:
+            raise WarmstartError(
+                f"model.positions=rope needs an even width per head, not "
+                f"{self.width // self.heads} (model.width={self.width} / model.heads={self.heads})"
+            )
+        if self.positions == "sinusoidal" and self.width % 2:
+            raise WarmstartError(
+                f"model.width={self.width} must be even with model.positions=sinusoidal"
+            )
+        if not 0 <= self.dropout < 1:
+            raise WarmstartError(f"model.dropout={self.dropout} must be from 0 to below 1")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the shape as plain JSON values."""
+        return asdict(self)
+
+
+_MODERN = ModelConfig(
+    vocab_size=32_000,
+    width=384,
+    depth=8,
+    heads=6,
+    feed=1024,
+    norm="rms",
+    placement="pre",
+    positions="rope",
+    activation="swiglu",
+    tied=True,
+    biases=False,
+    dropout=0.0,
+    scale_embedding=False,
+)
+
+PRESETS: dict[str, ModelConfig] = {
+    "lab": ModelConfig(vocab_size=50_001, width=200, depth=4, heads=2, feed=200, dropout=0.2),
+    "bert-base": ModelConfig(
+        vocab_size=30_522,
+        width=768,
+        depth=12,
+        heads=12,
+        feed=3072,
+        max_length=512,
+        attention="bidirectional",
+        positions="learned",
+        activation="gelu",
+        tied=True,
+        scale_embedding=False,
+        embedding_norm=True,
+        segments=2,
+        pooler=True,
+        transform=True,
+    ),
+    "modern-small": _MODERN,
+    "tiny": replace(
+        _MODERN, vocab_size=4_000, width=128, depth=3, heads=4, feed=256, max_length=64
+    ),
+}
+
+
+def model_from_json(data: dict[str, Any]) -> ModelConfig:
+    """Rebuild a shape from a run's config.json."""
+    known = {field.name for field in fields(ModelConfig)}
+    wrong = set(data) ^ known
+    if wrong:
+        raise WarmstartError(f"config.json: model keys do not fit this version: {sorted(wrong)}")
+    return ModelConfig(**data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """What to change in a preset; None keeps the preset's word."""
+
+    width: int | None = option(None, help="width of every hidden vector", least=1)
+    depth: int | None = option(None, help="number of blocks", least=1)
+    heads: int | None = option(None, help="attention heads; must divide the width", least=1)
+    feed: int | None = option(None, help="inner width of the feed-forward layer", least=1)
+    max_length: int | None = option(None, help="longest text in tokens", least=2)
+    norm: Norm | None = option(None, help="normalisation: layer or rms")
+    placement: Placement | None = option(None, help="norm before each sublayer or after it")
+    positions: Positions | None = option(None, help="sinusoidal, learned or rope")
+    activation: Activation | None = option(None, help="relu, gelu, swiglu or relu2")
+    tied: bool | None = option(None, help="share input and output embeddings")
+    biases: bool | None = option(None, help="biases in linear layers and norms")
+    dropout: float | None = option(None, help="share of activations dropped", least=0, most=0.95)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape(Words):
+    """A preset and what to change in it."""
+
+    preset: str = option("modern-small", help=f"shape to start from: {', '.join(PRESETS)}")
+
+
+def preset_named(name: str) -> ModelConfig:
+    """Return a preset, or say which there are."""
+    return choose(PRESETS, name, "--preset")
+
+
+def change_words(model: ModelConfig, words: Words) -> ModelConfig:
+    """Return the shape with the words that were given in place of its own."""
+    given = {field.name: getattr(words, field.name) for field in fields(Words)}
+    return replace(model, **{name: word for name, word in given.items() if word is not None})

@@ -1,0 +1,1 @@
+"""The Transformer: one base, heads that swap."""

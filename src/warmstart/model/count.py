@@ -1,0 +1,104 @@
+"""Parameters in closed form, layer by layer: a formula and a number for each.
+
+Derived from the config alone; builds no model, so that a test can set the two against each other.
+"""
+
+from dataclasses import dataclass
+
+from warmstart.config.model import ModelConfig
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer's parameters."""
+
+    name: str
+    formula: str  # in the letters of `legend`
+    count: int
+
+
+def legend(config: ModelConfig) -> str:
+    """Say what the letters of the formulas stand for."""
+    return (
+        f"V = vocabulary {config.vocab_size:,}, D = width {config.width:,}, "
+        f"F = feed-forward {config.feed:,}, L = positions {config.max_length:,}, C = labels"
+    )
+
+
+def count_body(config: ModelConfig) -> list[Layer]:
+    """List the base: embeddings, blocks, final norm, pooler."""
+    V, D, L = config.vocab_size, config.width, config.max_length
+    layers = [Layer("embed", "V·D", V * D)]
+    if config.positions == "learned":
+        layers.append(Layer("embed_positions", "L·D", L * D))
+    else:
+        layers.append(Layer(f"positions ({config.positions})", "0", 0))
+    if config.segments:
+        layers.append(Layer("embed_segments", f"{config.segments}·D", config.segments * D))
+    if config.embedding_norm:
+        layers.append(_norm("norm_embed", config))
+    for index in range(config.depth):
+        layers += _block(f"blocks.{index}", config)
+    if config.placement == "pre":
+        layers.append(_norm("norm_final", config))
+    if config.pooler:
+        layers.append(_linear("pooler", "D", "D", config))
+    return layers
+
+
+def count_language_head(config: ModelConfig) -> list[Layer]:
+    """List the language-model head; tied weights were counted with the embedding."""
+    layers = []
+    if config.transform:
+        layers.append(_linear("head.transform.dense", "D", "D", config))
+        layers.append(_norm("head.transform.norm", config))
+    if config.tied:
+        bias = config.vocab_size if config.biases else 0
+        formula = "V (weights tied to embed)" if bias else "0 (tied to embed)"
+        layers.append(Layer("head.output", formula, bias))
+    else:
+        layers.append(_linear("head.output", "D", "V", config))
+    return layers
+
+
+def count_next_sentence(config: ModelConfig) -> list[Layer]:
+    """List the next-sentence head."""
+    return [Layer("next_sentence", "D·2 + 2", config.width * 2 + 2)]
+
+
+def count_classification_head(config: ModelConfig, num_labels: int) -> list[Layer]:
+    """List the classification head."""
+    return [Layer("head.output", "D·C + C", config.width * num_labels + num_labels)]
+
+
+def count_pretraining_heads(config: ModelConfig) -> list[Layer]:
+    """List every head that pretraining puts on this base."""
+    heads = count_language_head(config)
+    return heads + (count_next_sentence(config) if config.segments else [])
+
+
+def _block(name: str, config: ModelConfig) -> list[Layer]:
+    inner = "2F" if config.activation == "swiglu" else "F"
+    return [
+        _linear(f"{name}.attend.project", "D", "3D", config),
+        _linear(f"{name}.attend.output", "D", "D", config),
+        _norm(f"{name}.norm_attend", config),
+        _linear(f"{name}.feed.inner", "D", inner, config),
+        _linear(f"{name}.feed.outer", "F", "D", config),
+        _norm(f"{name}.norm_feed", config),
+    ]
+
+
+def _linear(name: str, inputs: str, outputs: str, config: ModelConfig) -> Layer:
+    sizes = {"D": config.width, "F": config.feed, "V": config.vocab_size}
+    sizes |= {"3D": 3 * config.width, "2F": 2 * config.feed}
+    weights, bias = sizes[inputs] * sizes[outputs], sizes[outputs]
+    if not config.biases:
+        return Layer(name, f"{inputs}·{outputs}", weights)
+    return Layer(name, f"{inputs}·{outputs} + {outputs}", weights + bias)
+
+
+def _norm(name: str, config: ModelConfig) -> Layer:
+    if config.norm == "layer" and config.biases:
+        return Layer(name, "2·D", 2 * config.width)
+    return Layer(name, "D", config.width)

@@ -1,0 +1,78 @@
+"""What stands on a base: a language-model head, a next-sentence head, a classification head.
+
+Knows nothing about losses.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from warmstart.config.jobs import Pooling
+from warmstart.config.model import Activation, Norm
+from warmstart.model.body import Body, Layout
+from warmstart.model.layers import ACTIVATIONS, build_norm
+
+
+class Transform(nn.Module):
+    """Dense, activation, norm: what BERT puts before its output weights."""
+
+    def __init__(self, width: int, activation: Activation, norm: Norm, biases: bool) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, width, bias=biases)
+        self.activate = ACTIVATIONS[activation]
+        self.norm = build_norm(norm, width, biases)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Prepare hidden vectors for the output weights."""
+        return self.norm(self.activate(self.dense(hidden)))
+
+
+class LanguageHead(nn.Module):
+    """Linear over the vocabulary; a tied one borrows the embedding's weights."""
+
+    def __init__(
+        self, width: int, vocab_size: int, tied: bool, biases: bool, transform: nn.Module | None
+    ) -> None:
+        super().__init__()
+        self.transform = transform if transform is not None else nn.Identity()
+        self.output = nn.Linear(width, vocab_size, bias=biases)
+        if tied:
+            del self.output.weight  # the embedding's weights are handed in at each call
+            self.output.register_parameter("weight", None)
+
+    def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
+        """Return logits (…, V)."""
+        return F.linear(self.transform(hidden), *self.weights(embedding))
+
+    def weights(self, embedding: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the output weights (V, D) and the bias (V,)."""
+        own = self.output.weight
+        return (embedding if own is None else own), self.output.bias
+
+
+class ClassificationHead(nn.Module):
+    """Linear over the labels, on one vector for the whole text."""
+
+    def __init__(self, width: int, num_labels: int, pooling: Pooling, dropout: float) -> None:
+        super().__init__()
+        self.pooling = pooling
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(width, num_labels)
+
+    def forward(self, body: Body, hidden: Tensor, layout: Layout) -> Tensor:
+        """Return logits (B, C)."""
+        return self.output(self.dropout(pool(body, hidden, layout.is_token, self.pooling)))
+
+
+def pool(body: Body, hidden: Tensor, is_token: Tensor | None, pooling: Pooling) -> Tensor:
+    """Return one vector for each row: (B, D)."""
+    B, T, _ = hidden.shape
+    if pooling == "cls":
+        return body.pool_first(hidden)
+    if is_token is None:
+        is_token = hidden.new_ones((B, T), dtype=torch.bool)
+    lengths = is_token.sum(1)  # (B,)
+    if pooling == "last":
+        return hidden[range(B), lengths - 1]
+    summed = (hidden * is_token[..., None]).sum(1)
+    return summed / lengths[:, None]

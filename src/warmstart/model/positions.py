@@ -1,0 +1,27 @@
+"""Where a token stands: sinusoids, and the rotations of rotary positions.
+
+Knows nothing about learned positions, which are an embedding like any other.
+"""
+
+import torch
+from torch import Tensor
+
+
+def frequencies(num: int, device: torch.device) -> Tensor:
+    """Return falling angular speeds from 1 towards 1/10,000."""
+    steps = torch.arange(num, dtype=torch.float64, device=device)
+    return 10_000.0 ** (-steps / num)  # (num,)
+
+
+def sinusoids(length: int, width: int, device: torch.device) -> Tensor:
+    """Return sin in even columns and cos in odd ones, as the 2017 paper writes them."""
+    positions = torch.arange(length, dtype=torch.float64, device=device)
+    angles = positions[:, None] * frequencies(width // 2, device)  # (T, D / 2)
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)  # (T, D)
+
+
+def rotations(positions: Tensor, width_per_head: int) -> Tensor:
+    """Return cos and sin of every position's angle at every speed: (2, B, 1, T, K / 2)."""
+    speeds = frequencies(width_per_head // 2, positions.device)
+    angles = positions[:, None, :, None] * speeds
+    return torch.stack([angles.cos(), angles.sin()]).float()

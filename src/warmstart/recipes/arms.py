@@ -1,0 +1,221 @@
+"""The arms of a comparison: each turns one label subset and one seed into a `Cell`.
+
+Knows nothing about which subsets and seeds there are, or how arms are compared.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, cast
+
+from warmstart import progress
+from warmstart.config.jobs import Tuning
+from warmstart.config.model import ModelConfig
+from warmstart.model.runtime import Runtime
+from warmstart.model.tasks import Classifier
+from warmstart.recipes import baseline
+from warmstart.recipes.build import finetuning_rate
+from warmstart.recipes.classifier import Examples, build_classifier, epochs_of, fit_classifier
+from warmstart.report.runs import Arm, ArmKind, Cell, Trial
+from warmstart.scoring.metrics import accuracy, macro_f1
+from warmstart.scoring.score import classify
+from warmstart.store.source import Source
+from warmstart.train.trainer import State, Trainer
+
+RATE_FACTORS = (1.0, 0.3, 3.0, 0.1, 0.55, 1.7, 10.0, 0.03, 5.0)  # tried in this order
+
+
+@dataclass(frozen=True)
+class Texts:
+    """One split in both forms: text for the baseline, ids for a Transformer."""
+
+    texts: Sequence[str]
+    examples: Examples
+
+    @property
+    def classes(self) -> Sequence[int]:
+        """Return the class numbers."""
+        return self.examples.classes
+
+    def subset(self, rows: Sequence[int]) -> "Texts":
+        """Return these rows."""
+        chosen = Examples(
+            [self.examples.ids[row] for row in rows], [self.classes[row] for row in rows]
+        )
+        return Texts([self.texts[row] for row in rows], chosen)
+
+
+@dataclass(frozen=True)
+class Splits:
+    """What one cell learns from, chooses by, and is judged on."""
+
+    train: Texts
+    valid: Texts
+    test: Texts | None
+
+
+class Contestant(Protocol):
+    """What a comparison needs of an arm."""
+
+    def describe(self) -> Arm:
+        """Describe the arm for the report."""
+
+    def settings(self, trials: int) -> list[float]:
+        """Return the values to try on validation."""
+
+    def fit(self, splits: Splits, values: Sequence[float], seed: int) -> tuple[Cell, float]:
+        """Try the values, keep the best by validation, only then read the test; return both."""
+
+
+@dataclass(frozen=True)
+class TransformerArm:
+    """A classifier on a Transformer: warm, frozen or cold."""
+
+    name: str
+    kind: ArmKind
+    source: Source  # a cold arm takes its shape and tokenizer alone
+    shape: ModelConfig
+    num_classes: int
+    tuning: Tuning
+    runtime: Runtime
+
+    def describe(self) -> Arm:
+        """Describe the arm for the report."""
+        model = self._model(seed=0)
+        is_cold = self.kind == "cold"
+        scores = {} if is_cold else self.source.run.read_json(self.source.run.scores_file)
+        return Arm(
+            name=self.name,
+            kind=self.kind,
+            source=None if is_cold else str(self.source.path),
+            parameters=sum(p.numel() for p in model.parameters()),
+            trainable=sum(p.numel() for p in model.parameters() if p.requires_grad),
+            pretrain_s=scores.get("elapsed_s", 0.0),
+            pretrain_tokens=scores.get("tokens_seen", 0),
+        )
+
+    def settings(self, trials: int) -> list[float]:
+        """Return learning rates around the default."""
+        base = self.tuning.learning_rate or finetuning_rate(self.shape, self.kind)
+        return [base * factor for factor in RATE_FACTORS[:trials]]
+
+    def fit(self, splits: Splits, values: Sequence[float], seed: int) -> tuple[Cell, float]:
+        """Try the learning rates, keep the best by validation, only then read the test."""
+        runs = [self._train(splits, rate, seed) for rate in values]
+        scores = [state.best_score or 0.0 for _, state in runs]
+        best = scores.index(max(scores))
+        trainer, state = runs[best]
+        trainer.model.load_state_dict(trainer.best_weights)
+        steps = [evaluation["step"] for evaluation in state.evaluations]
+        cell = Cell(
+            arm=self.name,
+            labels=len(splits.train.texts),
+            seed=seed,
+            setting=_rate_words(values[best]),
+            trials=_trials([_rate_words(rate) for rate in values], scores),
+            epochs=epochs_of(state),
+            best_epoch=1 + steps.index(state.best_step),
+            elapsed_s=state.elapsed_s,
+            valid_predictions=self._predict(trainer, splits.valid),
+            test_predictions=self._predict(trainer, splits.test) if splits.test else None,
+        )
+        return cell, values[best]
+
+    def _model(self, seed: int) -> Classifier:
+        weights = None if self.kind == "cold" else self.source.weights
+        frozen = self.kind == "frozen"
+        return build_classifier(self.shape, self.num_classes, self.tuning, seed, weights, frozen)[0]
+
+    def _train(self, splits: Splits, rate: float, seed: int) -> tuple[Trainer, State]:
+        with progress.silenced():
+            return fit_classifier(
+                self._model(seed),
+                splits.train.examples,
+                splits.valid.examples,
+                self.tuning,
+                rate,
+                seed,
+                self.source.tokenizer.pad,
+                self.runtime,
+                self.name,
+            )
+
+    def _predict(self, trainer: Trainer, split: Texts) -> tuple[int, ...]:
+        model = cast(Classifier, trainer.model.eval())
+        budget, pad = self.tuning.micro_tokens, self.source.tokenizer.pad
+        found = classify(model, split.examples.ids, budget, pad, self.runtime)
+        return tuple(int(k) for k in found.argmax(1))
+
+
+@dataclass(frozen=True)
+class BaselineArm:
+    """TF-IDF and logistic regression."""
+
+    name: str
+    select: str
+    pieces: bool
+
+    def describe(self) -> Arm:
+        """Describe the arm; it has parameters only once it has seen texts."""
+        return Arm(
+            name=self.name,
+            kind="baseline",
+            source=None,
+            parameters=0,
+            trainable=0,
+            pretrain_s=0.0,
+            pretrain_tokens=0,
+        )
+
+    def settings(self, trials: int) -> list[float]:
+        """Return values of C, the inverse of regularisation."""
+        return baseline.settings(trials)
+
+    def fit(self, splits: Splits, values: Sequence[float], seed: int) -> tuple[Cell, float]:
+        """Try the values of C, keep the best by validation, only then read the test."""
+        began = time.monotonic()
+        train, valid = splits.train, splits.valid
+        models = baseline.fit_baselines(train.texts, train.classes, values, self.pieces)
+        elapsed_s = (time.monotonic() - began) / len(values)
+        predicted = [model.predict(valid.texts) for model in models]
+        measure = accuracy if self.select == "accuracy" else macro_f1
+        scores = [measure(valid.classes, found) for found in predicted]
+        best = scores.index(max(scores))
+        cell = Cell(
+            arm=self.name,
+            labels=len(train.texts),
+            seed=seed,
+            setting=_c_words(values[best]),
+            trials=_trials([_c_words(value) for value in values], scores),
+            epochs=(),
+            best_epoch=0,
+            elapsed_s=elapsed_s,
+            valid_predictions=tuple(predicted[best]),
+            test_predictions=tuple(models[best].predict(splits.test.texts))
+            if splits.test
+            else None,
+        )
+        return cell, values[best]
+
+
+def _rate_words(rate: float) -> str:
+    return f"learning rate {rate:.2g}"
+
+
+def _c_words(value: float) -> str:
+    return f"C {value:g}"
+
+
+def _trials(settings: Sequence[str], scores: Sequence[float]) -> tuple[Trial, ...]:
+    """List what was tried; one setting alone was taken over, not tried."""
+    if len(settings) == 1:
+        return ()
+    return tuple(
+        Trial(setting=setting, valid_accuracy=score)
+        for setting, score in zip(settings, scores, strict=True)
+    )
+
+
+def with_parameters(arm: Arm, count: int) -> Arm:
+    """Return the arm with the parameters it turned out to have."""
+    return replace(arm, parameters=count, trainable=count)

@@ -1,0 +1,36 @@
+"""The one place a config word becomes an object.
+
+Knows nothing about files or jobs.
+"""
+
+import torch
+from torch import nn
+
+from warmstart.config.model import ModelConfig
+from warmstart.model.runtime import Runtime
+from warmstart.seeds import derive_seed
+
+
+def seed_weights(seed: int, purpose: str) -> None:
+    """Make the weights built next depend on the seed and the purpose alone."""
+    torch.manual_seed(derive_seed(seed, "weights", purpose))
+
+
+def compile_body(body: nn.Module, wish: bool | None, runtime: Runtime) -> None:
+    """Compile the base in place where asked, or by default on CUDA; names stay as they are."""
+    if wish if wish is not None else runtime.device.type == "cuda":
+        body.compile(dynamic=False)
+
+
+def pretraining_rate(model: ModelConfig, optimizer: str) -> float:
+    """Return the default peak rate: post-norm models diverge where pre-norm ones learn fast."""
+    if optimizer == "muon":
+        return 3e-3
+    return 2e-3 if model.placement == "pre" else 1e-3
+
+
+def finetuning_rate(model: ModelConfig, arm: str) -> float:
+    """Return the default peak rate of an arm: frozen, warm or cold."""
+    if arm == "frozen":
+        return 1e-2
+    return 5e-4 if model.placement == "pre" else 3e-4

@@ -1,0 +1,279 @@
+"""Arms x label subsets x seeds -> results and report: the product's main job.
+
+A cell depends on its own arm, subset and seed alone; finished cells are kept, so that an
+interrupted comparison goes on where it stopped.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warmstart import progress
+from warmstart.batches.loader import shuffled
+from warmstart.config.jobs import CompareConfig
+from warmstart.errors import StoppedError, WarmstartError
+from warmstart.files import write_json
+from warmstart.model.runtime import choose_runtime
+from warmstart.recipes.arms import BaselineArm, Contestant, Splits, Texts, TransformerArm
+from warmstart.recipes.classifier import Examples
+from warmstart.recipes.labelled import (
+    ClassData,
+    as_the_tokenizer_reads,
+    class_names,
+    count_classes,
+    describe_encoding,
+    encode_texts,
+    number_classes,
+    read_class_file,
+)
+from warmstart.recipes.runs import opened, write_config
+from warmstart.report.images import save_figure
+from warmstart.report.page import write_comparison_page
+from warmstart.report.plots import draw_differences, draw_epochs, draw_labels
+from warmstart.report.runs import ArmKind, Cell, Comparison, Overlap, Split, cell_from_json, to_json
+from warmstart.report.summary import Summary, summary_to_json
+from warmstart.scoring.verdicts import summarise
+from warmstart.store.folder import RunFolder
+from warmstart.store.source import Source, read_source
+from warmstart.text.overlap import find_shared, fingerprints_of
+from warmstart.text.pieces import join_pieces
+
+
+@dataclass(frozen=True)
+class CompareResult:
+    """What a comparison came to."""
+
+    folder: Path
+    report: Path
+    comparison: Comparison
+    summary: Summary
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a comparison computes with."""
+
+    contestants: list[tuple[Contestant, Splits]]  # each arm with the texts as it reads them
+    names: tuple[str, ...]
+    data: dict[str, ClassData]  # train, validation and perhaps test
+    sources: list[Source]
+    notes: list[str]
+
+
+def compare(config: CompareConfig) -> CompareResult:
+    """Compare warm, frozen and cold starts and the baseline on labelled texts."""
+    with opened("compare", config, config.out, config.resume) as run:
+        plan = _plan(config)
+        subsets = _subsets(config, len(plan.data["train"].texts), len(plan.names))
+        if not run.config_file.exists():
+            write_config(run, "compare", config, plan.sources[0].model)
+        cells = list(_cells(config, run, plan, subsets))
+        comparison = _comparison(config, plan, subsets, cells)
+        summary = summarise(comparison)
+        report = _write(run, comparison, summary)
+        return CompareResult(run.path, report, comparison, summary)
+
+
+def _plan(config: CompareConfig) -> Plan:
+    files = {
+        "train": (config.train, config.train_labels),
+        "validation": (config.valid, config.valid_labels),
+    }
+    if config.test:
+        files["test"] = (config.test, config.test_labels)
+    read = {
+        name: read_class_file(path, labels, config.columns)
+        for name, (path, labels) in files.items()
+    }
+    names = class_names(read["train"])
+    data = {name: number_classes(split, names) for name, split in read.items()}
+    sources = [read_source(path) for path in config.from_runs]
+    runtime = choose_runtime(config.device, config.precision, config.threads)
+    notes: list[str] = []
+    contestants: list[tuple[Contestant, Splits]] = []
+    for index, source in enumerate(sources):
+        shape = replace(source.model, max_length=config.max_length or source.model.max_length)
+        split = {
+            name: number_classes(
+                as_the_tokenizer_reads(read[name], source.tokenizer, config.pieces), names
+            )
+            for name in read
+        }
+        splits = _splits(config, split, source, shape.max_length, notes)
+        ending = f": {source.path.name}" if len(sources) > 1 else ""
+        kinds: tuple[ArmKind, ...] = (
+            ("warm", "frozen", "cold") if index == 0 else ("warm", "frozen")
+        )
+        for kind in kinds:
+            name = kind if kind == "cold" else f"{kind}{ending}"
+            arm = TransformerArm(name, kind, source, shape, len(names), config, runtime)
+            contestants.append((arm, splits))
+    contestants.append((BaselineArm("tf-idf", config.select, config.pieces), _as_read(data)))
+    return Plan(contestants, names, data, sources, notes)
+
+
+def _splits(
+    config: CompareConfig,
+    data: dict[str, ClassData],
+    source: Source,
+    max_length: int,
+    notes: list[str],
+) -> Splits:
+    texts = {}
+    for name, split in data.items():
+        encoded = encode_texts(split.texts, source.tokenizer, max_length, config.truncate)
+        notes.append(describe_encoding(split.file, encoded, max_length, config.truncate))
+        progress.say(notes[-1])
+        texts[name] = Texts(split.texts, Examples(encoded.ids, split.classes))
+    return Splits(texts["train"], texts["validation"], texts.get("test"))
+
+
+def _as_read(data: dict[str, ClassData]) -> Splits:
+    texts = {
+        name: Texts(split.texts, Examples([()] * len(split.texts), split.classes))
+        for name, split in data.items()
+    }
+    return Splits(texts["train"], texts["validation"], texts.get("test"))
+
+
+def _subsets(config: CompareConfig, num_texts: int, num_classes: int) -> tuple[int, ...]:
+    sizes = {num_texts if size == "all" else int(size) for size in config.labels}
+    for size in sizes:
+        if not num_classes <= size <= num_texts:
+            raise WarmstartError(
+                f"--labels {size} is not possible: {config.train} has {num_texts:,} texts "
+                f"in {num_classes} classes"
+            )
+    return tuple(sorted(sizes))
+
+
+def nested_rows(classes: Sequence[int], seed: int) -> list[int]:
+    """Order rows so that every beginning has the classes in proportion, each at least once."""
+    ranks: dict[int, float] = {}
+    for number in sorted(set(classes)):
+        rows = [row for row, found in enumerate(classes) if found == number]
+        for place, member in enumerate(shuffled(len(rows), seed, "subset", number)):
+            ranks[rows[member]] = (place + 0.5) / len(rows) if place else number - len(classes)
+    return sorted(ranks, key=lambda row: (ranks[row], row))
+
+
+def _cells(
+    config: CompareConfig, run: RunFolder, plan: Plan, subsets: Sequence[int]
+) -> Iterator[Cell]:
+    """Yield every cell: read back when an earlier sitting finished it, else trained now."""
+    total = len(plan.contestants) * len(subsets) * len(config.seeds)
+    with progress.bar("comparing", total, "model") as bar:
+        for contestant, splits in plan.contestants:
+            arm = contestant.describe()
+            for labels in subsets:
+                value: float | None = None
+                for seed in config.seeds:
+                    file = run.cells / f"{_file_name(arm.name)}-{labels}-{seed}.json"
+                    rows = nested_rows(splits.train.classes, seed)[:labels]
+                    subset = replace(splits, train=splits.train.subset(rows))
+                    values = contestant.settings(config.trials) if value is None else [value]
+                    cell, value = _cell(contestant, subset, values, seed, file, run)
+                    bar.advance(1, f"{arm.name}, {labels:,} labels, seed {seed}")
+                    yield cell
+
+
+def _cell(
+    contestant: Contestant,
+    splits: Splits,
+    values: Sequence[float],
+    seed: int,
+    file: Path,
+    run: RunFolder,
+) -> tuple[Cell, float]:
+    if file.exists():
+        kept = json.loads(file.read_text())
+        return cell_from_json(kept["cell"]), kept["value"]
+    try:
+        cell, value = contestant.fit(splits, values, seed)
+    except StoppedError:
+        raise StoppedError(
+            f"stopped; finished parts are in {run.path}: go on with --resume"
+        ) from None
+    write_json(file, {"cell": _plain(cell), "value": value})
+    return cell, value
+
+
+def _plain(cell: Cell) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(cell)
+
+
+def _file_name(arm: str) -> str:
+    return "".join(letter if letter.isalnum() else "_" for letter in arm)
+
+
+def _comparison(
+    config: CompareConfig, plan: Plan, subsets: tuple[int, ...], cells: Sequence[Cell]
+) -> Comparison:
+    codes = {
+        name: fingerprints_of([join_pieces(t) if config.pieces else t for t in split.texts])
+        for name, split in plan.data.items()
+    }
+    overlaps = [
+        Overlap(a=shared.a, b=shared.b, distinct=shared.distinct, rows=shared.rows)
+        for shared in find_shared(codes)
+    ]
+    seen = {}
+    for source in plan.sources:
+        before = source.texts_seen()
+        seen[str(source.path)] = before
+        for name, rows in codes.items():
+            found = before.contain(rows)
+            overlaps.append(
+                Overlap(
+                    a=f"pretraining of {source.path.name}",
+                    b=name,
+                    distinct=len(np.unique(rows[found])),
+                    rows=int(found.sum()),
+                )
+            )
+
+    def split(name: str) -> Split:
+        tainted = np.isin(codes[name], codes["train"])
+        for before in seen.values():
+            tainted |= before.contain(codes[name])
+        return Split(
+            name="test" if name == "test" else "validation",
+            file=plan.data[name].file,
+            classes=plan.data[name].classes,
+            shared=tuple(int(row) for row in np.flatnonzero(tainted)),
+        )
+
+    return Comparison(
+        title=config.title,
+        train_file=config.train,
+        class_names=plan.names,
+        class_counts=count_classes(plan.data["train"], plan.names),
+        arms=tuple(contestant.describe() for contestant, _ in plan.contestants),
+        subsets=subsets,
+        seeds=config.seeds,
+        cells=tuple(cells),
+        validation=split("validation"),
+        test=split("test") if config.test else None,
+        overlaps=tuple(overlaps),
+        notes=tuple(plan.notes),
+        attainable=config.attainable,
+    )
+
+
+def _write(run: RunFolder, comparison: Comparison, summary: Summary) -> Path:
+    write_json(
+        run.path / "results.json", {**to_json(comparison), "summary": summary_to_json(summary)}
+    )
+    save_figure(draw_epochs(comparison, summary), run.path / "epochs")
+    save_figure(draw_differences(comparison, summary), run.path / "differences")
+    if len(comparison.subsets) > 1:
+        save_figure(draw_labels(comparison, summary), run.path / "labels")
+    report = run.path / "report.html"
+    write_comparison_page(comparison, summary, report)
+    return report

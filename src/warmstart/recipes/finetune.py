@@ -1,0 +1,191 @@
+"""Pretrained base and labels -> classifier: warm, frozen or cold.
+
+Knows the order of things; each step is done elsewhere.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from warmstart import progress
+from warmstart.config.jobs import FinetuneConfig
+from warmstart.config.model import ModelConfig, change_words, preset_named
+from warmstart.errors import WarmstartError
+from warmstart.files import write_json, write_whole
+from warmstart.model.runtime import choose_runtime
+from warmstart.recipes.build import finetuning_rate
+from warmstart.recipes.classifier import Examples, build_classifier, epochs_of, fit_classifier
+from warmstart.recipes.labelled import (
+    ClassData,
+    as_the_tokenizer_reads,
+    class_names,
+    count_classes,
+    describe_encoding,
+    encode_texts,
+    number_classes,
+    read_class_file,
+)
+from warmstart.recipes.runs import opened, write_config
+from warmstart.report.card import model_card
+from warmstart.store.folder import RunFolder
+from warmstart.store.source import Source, read_source
+from warmstart.text.files import sha256_of
+from warmstart.text.labelled import LabelledTexts
+from warmstart.text.overlap import Fingerprints
+from warmstart.text.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+from warmstart.train.trainer import State
+
+
+@dataclass(frozen=True)
+class FinetuneResult:
+    """What a fine-tuning run came to."""
+
+    run: Path
+    accuracy: float  # on validation, at the best epoch
+    f1: float
+    best_epoch: int
+    elapsed_s: float
+
+
+def finetune(config: FinetuneConfig) -> FinetuneResult:
+    """Train a classifier on labelled texts and write a run folder."""
+    with opened("finetune", config, config.out, config.resume) as run:
+        if run.is_finished:
+            progress.say(f"{run.path} is finished already; nothing to do")
+            return _result(run)
+        if config.frozen and not config.from_run:
+            raise WarmstartError("--frozen needs --from: a base without pretraining stays random")
+        train = read_class_file(config.train, config.train_labels, config.columns)
+        valid = read_class_file(config.valid, config.valid_labels, config.columns)
+        names = class_names(train)
+        runtime = choose_runtime(config.device, config.precision, config.threads)
+        parent = read_source(config.from_run) if config.from_run else None
+        tokenizer = parent.tokenizer if parent else _cold_tokenizer(config, train, run)
+        shape = _shape(config, tokenizer, parent)
+        data = [
+            number_classes(as_the_tokenizer_reads(split, tokenizer, config.pieces), names)
+            for split in (train, valid)
+        ]
+        weights = parent.weights if parent else None
+        model, fate = build_classifier(
+            shape, len(names), config, config.seed, weights, config.frozen
+        )
+        arm = "frozen" if config.frozen else ("warm" if parent else "cold")
+        _describe(data, names, arm, fate)
+        learn, judge = (_examples(split, tokenizer, shape, config) for split in data)
+        if not run.config_file.exists():
+            tokenizer.save(run.path)
+            write_config(run, "finetune", config, shape, classes=list(names), arm=arm)
+            write_json(run.data_file, _facts(data, parent))
+        rate = config.learning_rate or finetuning_rate(shape, arm)
+        _, state = fit_classifier(
+            model,
+            learn,
+            judge,
+            config,
+            rate,
+            config.seed,
+            tokenizer.pad,
+            runtime,
+            arm,
+            run,
+            config,
+        )
+        _finish(config, run, state, arm, names, sum(p.numel() for p in model.parameters()))
+        return _result(run)
+
+
+def _cold_tokenizer(config: FinetuneConfig, train: LabelledTexts, run: RunFolder) -> Tokenizer:
+    if run.config_file.exists():
+        return load_tokenizer(run.path)
+    if config.tokenizer:
+        return load_tokenizer(Path(config.tokenizer))
+    size = config.vocab_size or preset_named(config.preset).vocab_size
+    progress.say("training a tokenizer on the labelled texts, the only text a cold start has")
+    return train_tokenizer(train.texts, "bpe", size)
+
+
+def _shape(config: FinetuneConfig, tokenizer: Tokenizer, parent: Source | None) -> ModelConfig:
+    if parent:
+        length = config.max_length or parent.model.max_length
+        if parent.model.positions == "learned" and length > parent.model.max_length:
+            raise WarmstartError(
+                f"--max-length {length} is more than the {parent.model.max_length} "
+                f"positions that {parent.path} has learned"
+            )
+        dropout = parent.model.dropout if config.dropout is None else config.dropout
+        return replace(parent.model, max_length=length, dropout=dropout)
+    return replace(
+        change_words(preset_named(config.preset), config), vocab_size=tokenizer.vocab_size
+    )
+
+
+def _describe(data: list[ClassData], names: tuple[str, ...], arm: str, fate: object) -> None:
+    counts = count_classes(data[0], names)
+    shown = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    progress.say(
+        f"{len(data[0].texts):,} texts to train on ({shown}), "
+        f"{len(data[1].texts):,} to validate with"
+    )
+    if fate:
+        progress.say(f"{arm}: {fate}")
+
+
+def _examples(
+    data: ClassData, tokenizer: Tokenizer, shape: ModelConfig, config: FinetuneConfig
+) -> Examples:
+    encoded = encode_texts(data.texts, tokenizer, shape.max_length, config.truncate)
+    progress.say(describe_encoding(data.file, encoded, shape.max_length, config.truncate))
+    return Examples(encoded.ids, data.classes)
+
+
+def _facts(data: list[ClassData], parent: Source | None) -> dict[str, Any]:
+    seen = Fingerprints()
+    for text in data[0].texts:
+        seen.add(text)
+    files = [
+        {"path": split.file, "sha256": sha256_of(Path(split.file)), "rows": len(split.texts)}
+        for split in data
+    ]
+    before = (
+        [{"run": str(parent.path), "fingerprints": parent.texts_seen().to_text()}] if parent else []
+    )
+    return {"files": files, "fingerprints": seen.to_text(), "before": before}
+
+
+def _finish(
+    config: FinetuneConfig,
+    run: RunFolder,
+    state: State,
+    arm: str,
+    names: tuple[str, ...],
+    parameters: int,
+) -> None:
+    epochs = epochs_of(state)
+    best = max(range(len(epochs)), key=lambda i: state.evaluations[i]["step"] == state.best_step)
+    chosen = epochs[best]
+    valid = {"accuracy": chosen.valid_accuracy, "f1": chosen.valid_f1, "loss": chosen.valid_loss}
+    card = model_card(
+        run.path.name,
+        "text-classification",
+        f"A text classifier ({arm} start) trained with warmstart on {len(names)} classes: "
+        f"{', '.join(names)}.",
+        {"parameters": parameters, "start": arm, "from": config.from_run or "scratch"},
+        {**valid, "best epoch": chosen.epoch},
+        [f"warmstart predict {run.path} texts.txt"],
+    )
+    write_whole(run.path / "README.md", card.encode())
+    scores = {
+        "valid": {**valid, "epoch": chosen.epoch},
+        "elapsed_s": state.elapsed_s,
+        "ledger": [],
+    }
+    write_json(run.scores_file, scores)
+
+
+def _result(run: RunFolder) -> FinetuneResult:
+    scores = run.read_json(run.scores_file)
+    valid = scores["valid"]
+    return FinetuneResult(
+        run.path, valid["accuracy"], valid["f1"], valid["epoch"], scores["elapsed_s"]
+    )

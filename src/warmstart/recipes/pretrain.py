@@ -1,0 +1,225 @@
+"""Text -> pretrained base.
+
+Knows the order of things; each step is done elsewhere.
+"""
+
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from warmstart import progress
+from warmstart.batches.loader import PackedStream, packed_in_order
+from warmstart.batches.token_file import TokenFile
+from warmstart.config.jobs import PretrainConfig
+from warmstart.config.model import ModelConfig, Words, change_words, preset_named
+from warmstart.errors import WarmstartError
+from warmstart.files import write_json, write_whole
+from warmstart.model.runtime import Runtime, choose_runtime
+from warmstart.model.tasks import LanguageModel
+from warmstart.objectives.causal import Causal
+from warmstart.recipes.build import compile_body, pretraining_rate, seed_weights
+from warmstart.recipes.prepare import (
+    Prepared,
+    check_unchanged,
+    prepare,
+    read_prepared,
+    sample_tokenizer,
+    source_of,
+)
+from warmstart.recipes.runs import opened, write_config
+from warmstart.report.card import model_card
+from warmstart.scoring.metrics import LanguageScores, language_scores
+from warmstart.scoring.score import score_tokens
+from warmstart.store.folder import RunFolder
+from warmstart.store.source import Source, read_source
+from warmstart.store.transfer import transfer_all
+from warmstart.text.tokenizer import Tokenizer, load_tokenizer
+from warmstart.train.optim import OptimizerSettings, build_optimizers
+from warmstart.train.schedule import warmup_cosine
+from warmstart.train.trainer import Evaluation, LoopSettings, State, Trainer
+
+EVAL_TOKENS = 200_000  # more validation text than this is sampled in evenly spaced rows
+SAMPLE_MB = 100  # text a tokenizer is trained on, at most
+
+
+@dataclass(frozen=True)
+class PretrainResult:
+    """What a pretraining run came to."""
+
+    run: Path
+    perplexity: float
+    bits_per_byte: float
+    tokens: int  # seen in training
+    elapsed_s: float
+
+
+def pretrain(config: PretrainConfig) -> PretrainResult:
+    """Pretrain a base on text and write a run folder."""
+    with opened("pretrain", config, config.out, config.resume) as run:
+        if run.is_finished:
+            progress.say(f"{run.path} is finished already; nothing to do")
+            return _result(run)
+        runtime = choose_runtime(config.device, config.precision, config.threads)
+        parent = read_source(config.from_run) if config.from_run else None
+        if parent and parent.command != "pretrain":
+            raise WarmstartError(f"--from {config.from_run} is not a pretrained run")
+        tokenizer, shape, data = _prepared(config, run, parent)
+        seed_weights(config.seed, "pretrain")
+        model = LanguageModel(shape).to(runtime.device)
+        if parent:
+            progress.say(f"from {parent.path}: {transfer_all(parent.weights, model)}")
+        trainer = _trainer(config, model, tokenizer, data, runtime, run)
+        state = trainer.train("pretraining")
+        _finish(config, run, model, state, data)
+        return _result(run)
+
+
+def _prepared(
+    config: PretrainConfig, run: RunFolder, parent: Source | None
+) -> tuple[Tokenizer, ModelConfig, Prepared]:
+    """Return tokenizer, shape and tokens: made now, or as an earlier sitting left them."""
+    if run.config_file.exists() and run.cache.exists() and run.data_file.exists():
+        facts = run.read_json(run.data_file)
+        check_unchanged(facts)
+        tokenizer = load_tokenizer(run.path)
+        return tokenizer, _shape(config, tokenizer, parent), read_prepared(run.cache, facts)
+    source = source_of(config.files, config.document, config.columns)
+    valid = source_of(config.valid, config.document, config.columns) if config.valid else None
+    wanted = (
+        preset_named(config.preset).vocab_size if config.vocab_size is None else config.vocab_size
+    )
+    if parent:
+        tokenizer = parent.tokenizer
+    elif config.tokenizer:
+        tokenizer = load_tokenizer(Path(config.tokenizer))
+    else:
+        change_words(preset_named(config.preset), config)  # refuse a wrong shape before the work
+        progress.say(f"training a {config.kind} tokenizer")
+        tokenizer = sample_tokenizer(source, config.kind, wanted, SAMPLE_MB)
+    shape = _shape(config, tokenizer, parent)
+    tokenizer.save(run.path)
+    write_config(run, "pretrain", config, shape)
+    facts = prepare(source, valid, tokenizer, run.cache)
+    if parent:
+        seen = parent.texts_seen().to_text()
+        facts["before"] = [{"run": str(parent.path), "fingerprints": seen}]
+    write_json(run.data_file, facts)
+    data = read_prepared(run.cache, facts)
+    progress.say(
+        f"{facts['tokens']:,} tokens to train on, {data.valid.num_tokens:,} to validate with, "
+        f"vocabulary {tokenizer.vocab_size:,}"
+    )
+    return tokenizer, shape, data
+
+
+def _shape(config: PretrainConfig, tokenizer: Tokenizer, parent: Source | None) -> ModelConfig:
+    """Return the shape asked for; a second stage keeps the first one's, but for a few words."""
+    if not parent:
+        base = replace(preset_named(config.preset), attention="causal")
+        return replace(change_words(base, config), vocab_size=tokenizer.vocab_size)
+    for field in fields(Words):
+        if getattr(config, field.name) is not None and field.name not in ("dropout", "max_length"):
+            raise WarmstartError(f"--{field.name} cannot change with --from: the weights fix it")
+    if config.tokenizer and load_tokenizer(Path(config.tokenizer)).fingerprint() != (
+        parent.tokenizer.fingerprint()
+    ):
+        raise WarmstartError(f"--tokenizer {config.tokenizer} is not the one of {parent.path}")
+    return change_words(parent.model, config)
+
+
+def _trainer(
+    config: PretrainConfig,
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    data: Prepared,
+    runtime: Runtime,
+    run: RunFolder,
+) -> Trainer:
+    length = model.config.max_length
+    rows = max(1, config.batch_tokens // length)
+    batch_rows = min(rows, max(1, config.micro_tokens // length))
+    bos, eos = tokenizer.bos, tokenizer.eos
+    stream = PackedStream(data.train.ids, length, rows, batch_rows, bos, eos, config.seed)
+    compile_body(model.body, config.compile, runtime)
+
+    def evaluate() -> Evaluation:
+        batches = packed_in_order(data.valid.ids, length, batch_rows, bos, eos, EVAL_TOKENS)
+        nll, num_tokens, num_right = score_tokens(model, batches, runtime)
+        scores = language_scores(nll, num_tokens, _bytes_for(num_tokens, data.valid))
+        figures = {
+            "valid_loss": nll / num_tokens,
+            "valid_perplexity": scores.perplexity,
+            "valid_bits_per_byte": scores.bits_per_byte,
+            "valid_accuracy": num_right / num_tokens,
+        }
+        return Evaluation(-nll / num_tokens, figures, f"valid perplexity {scores.perplexity:.1f}")
+
+    rate = config.learning_rate or pretraining_rate(model.config, config.optimizer)
+    return Trainer(
+        model,
+        Causal(),
+        stream,
+        build_optimizers(model, OptimizerSettings(config.optimizer, rate, config.weight_decay)),
+        warmup_cosine(config.num_steps, config.warmup),
+        evaluate,
+        LoopSettings(
+            steps=config.num_steps,
+            clip=config.clip,
+            seed=config.seed,
+            eval_every=config.eval_every,
+            log_every=config.log_every,
+            save_every=config.save_every,
+            save_s=60 * config.save_minutes,
+            keep=config.keep,
+        ),
+        runtime,
+        run,
+    )
+
+
+def _bytes_for(num_tokens: int, file: TokenFile) -> int:
+    """Return the bytes these tokens stand for: all of them, or their share of the file's."""
+    return max(1, round(file.num_bytes * num_tokens / max(1, file.num_tokens - 1)))
+
+
+def _finish(
+    config: PretrainConfig, run: RunFolder, model: LanguageModel, state: State, data: Prepared
+) -> None:
+    best = next(e for e in state.evaluations if e["step"] == state.best_step)
+    seen = state.step * max(1, config.batch_tokens // model.config.max_length)
+    valid = {name.removeprefix("valid_"): value for name, value in best.items() if name != "step"}
+    scores: dict[str, Any] = {
+        "valid": {**valid, "step": state.best_step},
+        "tokens_seen": seen * model.config.max_length,
+        "elapsed_s": state.elapsed_s,
+        "ledger": [],
+    }
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    shape = {k: v for k, v in asdict(model.config).items() if not isinstance(v, bool)}
+    facts = {"parameters": parameters, "tokens seen": scores["tokens_seen"], **shape}
+    card = model_card(
+        run.path.name,
+        "text-generation",
+        "A causal Transformer pretrained with warmstart.",
+        facts,
+        valid,
+        [f"warmstart finetune --from {run.path} --train train.tsv --valid valid.tsv -o classifier"],
+    )
+    write_whole(run.path / "README.md", card.encode())
+    write_json(run.scores_file, scores)
+    run.drop_cache()
+
+
+def _result(run: RunFolder) -> PretrainResult:
+    scores = run.read_json(run.scores_file)
+    valid = scores["valid"]
+    return PretrainResult(
+        run.path,
+        valid["perplexity"],
+        valid["bits_per_byte"],
+        scores["tokens_seen"],
+        scores["elapsed_s"],
+    )
+
+
+__all__ = ["LanguageScores", "PretrainResult", "pretrain"]

@@ -1,0 +1,35 @@
+"""Text -> tokenizer.
+
+Knows nothing about models.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from warmstart.config.jobs import TokenizerConfig
+from warmstart.errors import WarmstartError
+from warmstart.files import whole_folder
+from warmstart.recipes.prepare import sample_tokenizer, source_of
+
+
+@dataclass(frozen=True)
+class TokenizerResult:
+    """What was learned."""
+
+    folder: Path
+    vocab_size: int
+    examples: tuple[str, ...]  # pieces of the first text
+
+
+def make_tokenizer(config: TokenizerConfig) -> TokenizerResult:
+    """Train a tokenizer on a bounded sample of text and write it to a folder."""
+    folder = Path(config.out)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise WarmstartError(f"{folder} exists already: choose another -o")
+    source = source_of(config.files, config.document, config.columns)
+    tokenizer = sample_tokenizer(source, config.kind, config.vocab_size, config.sample_mb)
+    with whole_folder(folder) as temporary:
+        tokenizer.save(temporary)
+    first = next(source.passages()).rows[0][:80]
+    pieces = tokenizer.pieces(tokenizer.encode([first])[0])
+    return TokenizerResult(folder, tokenizer.vocab_size, tuple(pieces))

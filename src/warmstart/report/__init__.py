@@ -1,0 +1,1 @@
+"""Typed results, and the figures and pages drawn from them, without torch."""

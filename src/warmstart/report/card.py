@@ -1,0 +1,42 @@
+"""The model card of a run: facts in Markdown, with the front matter model hubs read.
+
+Knows nothing about how a run is made.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def model_card(
+    title: str,
+    task: str,
+    sentence: str,
+    facts: Mapping[str, Any],
+    scores: Mapping[str, Any],
+    usage: Sequence[str],
+) -> str:
+    """Return the card of one run."""
+    front = [
+        "---",
+        "library_name: warmstart",
+        f"pipeline_tag: {task}",
+        "tags:",
+        "- warmstart",
+        "---",
+    ]
+    lines = [*front, "", f"# {title}", "", sentence, "", *_table("Model", facts), ""]
+    lines += [*_table("Validation", scores), "", "## Use", "", "```sh", *usage, "```", ""]
+    return "\n".join(lines)
+
+
+def _table(heading: str, values: Mapping[str, Any]) -> list[str]:
+    rows = [f"| {name} | {_shown(value)} |" for name, value in values.items()]
+    return [f"## {heading}", "", "| | |", "|---|---|", *rows]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)

@@ -1,0 +1,146 @@
+"""The look all figures share: colours that follow an arm everywhere, thin axes, end labels.
+
+Chooses no window system and leaves matplotlib's global settings as they were. Knows nothing about
+what is drawn.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from warmstart.report.runs import Arm, ArmKind
+
+INK = "#333333"
+FAINT = "#8a8a8a"
+WIDTH, HEIGHT = 6.6, 3.7  # inches
+FONT = 8.5  # points
+
+# Hues a colour-blind reader can tell apart; a second arm of a kind takes the next shade of its hue.
+SHADES: dict[ArmKind, tuple[str, ...]] = {
+    "warm": ("#d5521c", "#efa02b", "#8f2416", "#f08a6c", "#b8860b", "#5e1f3a"),
+    "frozen": ("#2a9d8f", "#5fc2ae", "#146056", "#8fbf4d", "#4f8f3a", "#86aaa4"),
+    "cold": ("#2166ac", "#74a9d8", "#123a66", "#9a8fd0"),
+    "baseline": ("#757575", "#a6a6a6", "#4a4a4a", "#a89f8c"),
+}
+MARKERS: dict[ArmKind, str] = {"warm": "o", "frozen": "s", "cold": "^", "baseline": "D"}
+
+_SETTINGS: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib: the same picture on every machine
+    "font.size": FONT,
+    "axes.titlesize": FONT + 1,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 8.0,
+    "axes.titlecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": FAINT,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e8e8e8",
+    "grid.linewidth": 0.6,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 3.0,
+    "ytick.major.size": 0.0,
+    "text.color": INK,
+    "text.parse_math": False,  # a run called "$x$" is a name, not a formula
+    "lines.linewidth": 1.7,
+    "lines.solid_capstyle": "round",
+}
+styled = matplotlib.rc_context(_SETTINGS)  # decorates a function that draws
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndLabel:
+    """A name beside the right edge of the axes, tied to the point it names."""
+
+    text: str
+    colour: str
+    x: float  # where the named line ends, in data units
+    y: float
+
+
+def arm_colours(arms: Sequence[Arm]) -> dict[str, str]:
+    """Give each arm the colour it keeps in every figure and table."""
+    numbers = {kind: count() for kind in SHADES}
+    return {
+        arm.name: SHADES[arm.kind][next(numbers[arm.kind]) % len(SHADES[arm.kind])] for arm in arms
+    }
+
+
+def new_axes(height: float = HEIGHT) -> tuple[Figure, Axes]:
+    """Start a figure with one pair of axes."""
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def set_share_limits(axes: Axes, values: Sequence[float]) -> None:
+    """Fit the y axis to shares of one, in percent, never narrower than a few points."""
+    low, high = min(values), max(values)
+    pad = max(0.07 * (high - low), (0.04 - (high - low)) / 2, 0.004)
+    axes.set_ylim(max(low - pad, 0.0), min(high + pad, 1.0 + 0.3 * pad))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 2):g}%"))
+
+
+def spread_out(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Move values the least (in squares) that leaves `gap` between them, inside the limits.
+
+    When there is no room for all, the gap shrinks.
+    """
+    order = sorted(range(len(values)), key=lambda index: values[index])
+    gap = min(gap, (high - low) / max(len(values) - 1, 1))
+    slack = [values[index] - place * gap for place, index in enumerate(order)]
+    ceiling = high - (len(values) - 1) * gap
+    moved = [0.0] * len(values)
+    for place, index in enumerate(order):
+        moved[index] = min(max(_monotone(slack, place), low), ceiling) + place * gap
+    return moved
+
+
+def _monotone(values: Sequence[float], place: int) -> float:
+    """Return one value of the rising sequence nearest to `values` in squares."""
+
+    def lowest_mean(start: int) -> float:
+        ends = range(place + 1, len(values) + 1)
+        return min(sum(values[start:end]) / (end - start) for end in ends)
+
+    return max(lowest_mean(start) for start in range(place + 1))
+
+
+def write_end_labels(axes: Axes, labels: Sequence[EndLabel]) -> None:
+    """Name lines beside the right edge, moved apart where they would overlap."""
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    height = axes.figure.bbox.height / axes.figure.dpi  # inches, of which axes take about 0.78
+    line = 1.35 * FONT / (72 * 0.78 * height)
+    heights = [min(max((label.y - low) / (high - low), 0.0), 1.0) for label in labels]
+    across = _x_share(axes, left, right)
+    for label, start, end in zip(labels, heights, spread_out(heights, line, 0, 1), strict=True):
+        axes.plot(
+            [across(label.x), 1.012, 1.03],
+            [start, end if across(label.x) > 0.995 else start, end],
+            transform=axes.transAxes,
+            color=label.colour,
+            linewidth=0.6,
+            alpha=0.6,
+            clip_on=False,
+            scalex=False,
+            scaley=False,
+        )
+        axes.text(1.037, end, label.text, color=label.colour, va="center", transform=axes.transAxes)
+
+
+def _x_share(axes: Axes, left: float, right: float) -> Callable[[float], float]:
+    """Return the function from x data to the share of the axes' width."""
+    forward = axes.xaxis.get_transform().transform
+    start, end = forward([left, right])
+    return lambda x: float((forward([x])[0] - start) / (end - start))

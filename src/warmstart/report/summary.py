@@ -1,0 +1,157 @@
+"""What a comparison says, as typed values: scores, curves, differences, labels saved, cost.
+
+Holds the answers only, so that pages and figures can draw them; knows nothing about how they are
+worked out. Accuracies and differences are shares (0.041 is 4.1 points); sentences speak in points.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Outcome = Literal["better", "worse", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A mean and its 95% interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """How one arm did on one set of texts, over its seeds."""
+
+    num_texts: int
+    num_seeds: int
+    accuracy: float  # mean over seeds
+    spread: float  # standard deviation over seeds, 0 with one seed
+    lowest: float  # the worst seed's accuracy
+    highest: float  # the best seed's accuracy
+    interval: Interval  # of the accuracy, over texts and seeds together
+    f1: float  # macro F1, mean over seeds
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmScore:
+    """One arm at one label subset."""
+
+    arm: str
+    labels: int
+    judged: Score  # on the split that judges
+    clean: Score | None  # the same without shared texts; None when none, or all, are shared
+    validation: Score  # equal to `judged` when there is no test
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurvePoint:
+    """Validation after one epoch, over the seeds."""
+
+    epoch: int  # counts from 1
+    accuracy: float  # mean over seeds
+    spread: float  # standard deviation over seeds, 0 with one seed
+    lowest: float
+    highest: float
+    elapsed_s: float  # since training began, mean over seeds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """Validation accuracy by epoch of one arm at one subset; the baseline has none."""
+
+    arm: str
+    labels: int
+    points: tuple[CurvePoint, ...]  # the epochs every seed went through, rising from 1
+    best_epoch: int  # where the mean curve is highest; the first such epoch
+
+    @property
+    def best(self) -> CurvePoint:
+        """The highest point of the mean curve."""
+        return self.points[self.best_epoch - 1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Race:
+    """One warm arm against one cold arm by epoch, on their mean validation curves."""
+
+    warm: str
+    cold: str
+    labels: int
+    cold_best: float  # the accuracy to reach
+    cold_best_epoch: int
+    cold_best_s: float  # time cold took to its best
+    reached_epoch: int | None  # first epoch at which warm is there; None when never
+    reached_s: float | None  # fine-tuning time until then
+    reached_with_pretraining_s: float | None  # the same with the pretraining added
+    gaps: tuple[float, ...]  # warm minus cold after each epoch both went through
+    closed_epoch: int | None  # from here to the end the lead is at most half a point; None: open
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Training time of one arm at one subset."""
+
+    arm: str
+    labels: int
+    train_s: float  # of one seed, mean over seeds
+    pretrain_s: float  # 0 without pretraining
+    total_s: float  # both
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelsSaved:
+    """How many labels arms without pretraining need to do as well as a warm arm."""
+
+    warm: str
+    labels: int  # labels the warm arm had
+    accuracy: float  # what it reached with them, on the split that judges
+    rivals: tuple[str, ...]  # the arms without pretraining; at each size the better one counts
+    needed: int | None  # labels they need; None when that lies outside what was measured
+    text: str  # for print: "640", ">1,600" never reached, "≤50" reached at the smallest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One arm minus another at one subset, on the same texts and seeds."""
+
+    first: str
+    second: str
+    labels: int
+    interval: Interval  # accuracy of the first minus accuracy of the second
+    outcome: Outcome  # of the first; "none": no difference shown
+    clean: Interval | None  # without shared texts; None when none, or all, are shared
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """Every answer of a comparison, in order of arm within subset."""
+
+    judge: Literal["validation", "test"]  # the split all scores and differences come from
+    headline: str  # the verdict at the largest subset, in words
+    caveats: tuple[str, ...]  # what a reader must know before believing it; may be empty
+    chance: float  # accuracy of always naming the most frequent class of the judging split
+    scores: tuple[ArmScore, ...]
+    curves: tuple[Curve, ...]
+    races: tuple[Race, ...]
+    costs: tuple[Cost, ...]
+    saved_over_best: tuple[LabelsSaved, ...]  # against the best arm without pretraining
+    saved_over_cold: tuple[LabelsSaved, ...]  # against cold alone
+    differences: tuple[Difference, ...]
+
+    def score(self, arm: str, labels: int) -> ArmScore | None:
+        """Return the score of one arm at one subset, None when it was not run there."""
+        found = (score for score in self.scores if (score.arm, score.labels) == (arm, labels))
+        return next(found, None)
+
+    def curve(self, arm: str, labels: int) -> Curve | None:
+        """Return the curve of one arm at one subset, None for the baseline."""
+        found = (curve for curve in self.curves if (curve.arm, curve.labels) == (arm, labels))
+        return next(found, None)
+
+
+def summary_to_json(summary: Summary) -> dict[str, Any]:
+    """Return the summary as plain JSON values."""
+    return asdict(summary)

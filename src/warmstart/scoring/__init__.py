@@ -1,0 +1,1 @@
+"""What a model or a comparison is worth, in numbers and words."""

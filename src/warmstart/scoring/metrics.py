@@ -1,0 +1,137 @@
+"""How good predictions are: plain values in, numbers out.
+
+Knows nothing about models, files or arms; class indices count from 0.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import confusion_matrix, f1_score, precision_recall_fscore_support
+
+Classes = Sequence[int] | NDArray[np.int64]  # the class index of each text
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassScore:
+    """How well one class is found."""
+
+    name: str
+    precision: float  # share of the texts given this class that have it, 0 when none is given
+    recall: float  # share of the texts of this class that were given it, 0 when there is none
+    f1: float
+    support: int  # texts of this class
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassScores:
+    """How well a classifier does, in all and class by class."""
+
+    num_texts: int
+    accuracy: float
+    macro_f1: float
+    classes: tuple[ClassScore, ...]
+    confusion: tuple[tuple[int, ...], ...]  # row: true class; column: predicted class
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationBin:
+    """The texts whose confidence lies in (low, high]."""
+
+    low: float
+    high: float
+    count: int
+    confidence: float | None  # mean confidence; None when the bin is empty
+    accuracy: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """Whether a classifier is as sure as it is right."""
+
+    expected_error: float  # |confidence - accuracy| of the bins, weighted by their texts
+    brier: float  # squared error of the probabilities summed over classes: 0 best, 2 worst
+    bins: tuple[CalibrationBin, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageScores:
+    """How well a language model foresees a text."""
+
+    loss: float  # nats per token
+    perplexity: float
+    bits_per_byte: float  # comparable across tokenizers
+
+
+def accuracy(truth: Classes, predicted: Classes) -> float:
+    """Return the share of right predictions."""
+    _check_lengths(truth, predicted)
+    return float(np.mean(np.asarray(truth) == np.asarray(predicted)))
+
+
+def macro_f1(truth: Classes, predicted: Classes) -> float:
+    """Return the mean F1 of the classes that occur in the truth or in the predictions."""
+    _check_lengths(truth, predicted)
+    return float(f1_score(truth, predicted, average="macro", zero_division=0.0))
+
+
+def class_scores(truth: Classes, predicted: Classes, class_names: Sequence[str]) -> ClassScores:
+    """Return accuracy, F1, the confusion matrix and each class's precision and recall."""
+    indices = list(range(len(class_names)))
+    columns = precision_recall_fscore_support(truth, predicted, labels=indices, zero_division=0.0)
+    classes = tuple(
+        ClassScore(name=name, precision=float(p), recall=float(r), f1=float(f), support=int(n))
+        for name, p, r, f, n in zip(class_names, *columns, strict=True)
+    )
+    confusion = confusion_matrix(truth, predicted, labels=indices)
+    return ClassScores(
+        num_texts=len(truth),
+        accuracy=accuracy(truth, predicted),
+        macro_f1=macro_f1(truth, predicted),
+        classes=classes,
+        confusion=tuple(tuple(row) for row in confusion.tolist()),
+    )
+
+
+def calibration(truth: Classes, probabilities: ArrayLike, num_bins: int = 10) -> Calibration:
+    """Compare confidence with accuracy in equal bins; probabilities are (texts, classes)."""
+    given = np.asarray(probabilities, dtype=np.float64)
+    num_texts, num_classes = given.shape
+    _check_lengths(truth, given)
+    confidence = given.max(axis=1)
+    right = given.argmax(axis=1) == np.asarray(truth)
+    edges = np.linspace(0, 1, num_bins + 1)
+    places = np.clip(np.searchsorted(edges, confidence) - 1, 0, num_bins - 1)
+    bins, error = [], 0.0
+    for place in range(num_bins):
+        inside = places == place
+        count = int(inside.sum())
+        sure = float(confidence[inside].mean()) if count else None
+        hits = float(right[inside].mean()) if count else None
+        if sure is not None and hits is not None:
+            error += count / num_texts * abs(sure - hits)
+        low, high = float(edges[place]), float(edges[place + 1])
+        bins.append(CalibrationBin(low=low, high=high, count=count, confidence=sure, accuracy=hits))
+    wanted = np.eye(num_classes)[np.asarray(truth)]
+    brier = float(np.square(given - wanted).sum(axis=1).mean())
+    return Calibration(expected_error=error, brier=brier, bins=tuple(bins))
+
+
+def language_scores(nll_sum: float, num_tokens: int, num_bytes: int) -> LanguageScores:
+    """Return perplexity and bits per byte from a summed negative log-likelihood in nats."""
+    if num_tokens < 1 or num_bytes < 1:
+        raise ValueError(f"nothing to score: {num_tokens} tokens, {num_bytes} bytes")
+    loss = nll_sum / num_tokens
+    return LanguageScores(
+        loss=loss,
+        perplexity=math.exp(loss) if loss < 700 else math.inf,  # beyond 700 exp overflows
+        bits_per_byte=nll_sum / math.log(2) / num_bytes,
+    )
+
+
+def _check_lengths(truth: Classes, predicted: Classes | NDArray[np.float64]) -> None:
+    """Refuse scores of nothing, or of lists that do not match."""
+    if len(truth) != len(predicted) or len(truth) == 0:
+        raise ValueError(f"{len(truth)} true classes and {len(predicted)} predictions do not match")

@@ -1,0 +1,49 @@
+"""Run a model over a split.
+
+Knows nothing about files; never keeps a logit longer than it takes to read it.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from warmstart.batches.batch import IGNORE, PackedBatch, move
+from warmstart.batches.loader import budgeted, pad_texts
+from warmstart.model.body import Layout
+from warmstart.model.runtime import Runtime
+from warmstart.model.tasks import Classifier, LanguageModel
+from warmstart.objectives.causal import Causal
+
+
+@torch.inference_mode()
+def score_tokens(
+    model: LanguageModel, batches: Iterable[PackedBatch], runtime: Runtime
+) -> tuple[float, int, int]:
+    """Return the summed loss in nats, the tokens predicted, and how many were right."""
+    objective = Causal()
+    nll, num_tokens, num_right = 0.0, 0, 0
+    for batch in batches:
+        with runtime.precision():
+            loss, right = objective.scored(model, move(batch, runtime.device))
+        nll += float(loss)
+        num_tokens += int((batch.targets != IGNORE).sum())
+        num_right += int(right)
+    return nll, num_tokens, num_right
+
+
+@torch.inference_mode()
+def classify(
+    model: Classifier, texts: Sequence[Sequence[int]], micro_tokens: int, pad: int, runtime: Runtime
+) -> NDArray[np.float64]:
+    """Return the probability of every class for every text: (texts, C)."""
+    num_classes = model.head.output.out_features
+    found = np.zeros((len(texts), num_classes))
+    nothing = [0] * len(texts)
+    for rows in budgeted(range(len(texts)), texts, micro_tokens):
+        batch = move(pad_texts(texts, nothing, rows, pad), runtime.device)
+        with runtime.precision():
+            logits = model(batch.ids, Layout(is_token=batch.is_token))
+        found[rows] = logits.double().softmax(-1).cpu().numpy()
+    return found

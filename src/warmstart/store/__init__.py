@@ -1,0 +1,1 @@
+"""Run folders, checkpoints, and weights that move from one model to the next."""

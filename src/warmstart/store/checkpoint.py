@@ -1,0 +1,147 @@
+"""Checkpoints: weights, optimizer and position of a run, whole or absent, with checksums.
+
+Knows nothing about what is trained.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from warmstart.errors import WarmstartError
+from warmstart.files import whole_folder, write_whole
+from warmstart.store.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A whole checkpoint, read back."""
+
+    path: Path
+    step: int  # optimizer steps done
+    weights: dict[str, Tensor]
+    optimizer: dict[str, Tensor]
+    state: dict[str, Any]  # what the trainer keeps besides
+
+
+def save_checkpoint(
+    run: RunFolder,
+    step: int,
+    model: nn.Module,
+    optimizers: Mapping[str, Optimizer],
+    state: Mapping[str, Any],
+    keep: int,
+) -> Path:
+    """Write `checkpoints/step-N` and remove all but the newest `keep`."""
+    path = run.checkpoints / f"step-{step}"
+    with whole_folder(path) as folder:
+        save_file(_on_cpu(model.state_dict()), folder / "model.safetensors")
+        save_file(_on_cpu(optimizer_tensors(optimizers)), folder / "optimizer.safetensors")
+        sums = {file.name: _checksum(file) for file in sorted(folder.iterdir())}
+        content = {"step": step, "state": dict(state), "sha256": sums}
+        (folder / "state.json").write_text(json.dumps(content, indent=2))
+    for old in list_checkpoints(run)[:-keep]:
+        _remove(old)
+    return path
+
+
+def list_checkpoints(run: RunFolder) -> list[Path]:
+    """Return the checkpoint folders, oldest first."""
+    found = run.checkpoints.glob("step-*") if run.checkpoints.is_dir() else []
+    numbered = [(int(match[1]), p) for p in found if (match := re.fullmatch(r"step-(\d+)", p.name))]
+    return [path for _, path in sorted(numbered)]
+
+
+def load_latest(run: RunFolder) -> tuple[Checkpoint | None, list[str]]:
+    """Return the newest whole checkpoint, and a sentence for each damaged one passed over."""
+    faults: list[str] = []
+    for path in reversed(list_checkpoints(run)):
+        try:
+            return load_checkpoint(path), faults
+        except WarmstartError as fault:
+            faults.append(str(fault))
+    return None, faults
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint and check that it is whole."""
+    try:
+        content = json.loads((path / "state.json").read_text())
+        for name, expected in content["sha256"].items():
+            if _checksum(path / name) != expected:
+                raise WarmstartError(f"{path}: {name} is damaged (its checksum is wrong)")
+        return Checkpoint(
+            path,
+            content["step"],
+            read_weights(path / "model.safetensors"),
+            read_weights(path / "optimizer.safetensors"),
+            content["state"],
+        )
+    except (OSError, ValueError, KeyError) as fault:
+        raise WarmstartError(f"{path} is not a whole checkpoint: {fault}") from None
+
+
+def optimizer_tensors(optimizers: Mapping[str, Optimizer]) -> dict[str, Tensor]:
+    """Return every state tensor as `optimizer.parameter number.name`."""
+    return {
+        f"{name}.{index}.{key}": torch.as_tensor(value)
+        for name, optimizer in optimizers.items()
+        for index, entries in optimizer.state_dict()["state"].items()
+        for key, value in entries.items()
+    }
+
+
+def restore_optimizers(optimizers: Mapping[str, Optimizer], tensors: Mapping[str, Tensor]) -> None:
+    """Put saved state tensors back."""
+    for name, optimizer in optimizers.items():
+        state: dict[int, dict[str, Tensor]] = {}
+        for key, value in tensors.items():
+            owner, index, entry = key.split(".")
+            if owner == name:
+                state.setdefault(int(index), {})[entry] = value
+        groups = optimizer.state_dict()["param_groups"]
+        optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def save_weights(path: Path, model: nn.Module) -> None:
+    """Write a model's weights, whole or not at all."""
+    from safetensors.torch import save
+
+    write_whole(path, save(_on_cpu(model.state_dict())))
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file."""
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+    except FileNotFoundError:
+        raise WarmstartError(f"{path} does not exist") from None
+    except (SafetensorError, OSError) as fault:
+        raise WarmstartError(f"{path} is not a whole safetensors file: {fault}") from None
+    return tensors
+
+
+def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _remove(path: Path) -> None:
+    """Take a checkpoint out of sight before deleting it, so that no half of one is left."""
+    import shutil
+
+    hidden = path.rename(path.with_name(f".{path.name}.old"))
+    shutil.rmtree(hidden)

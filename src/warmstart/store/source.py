@@ -1,0 +1,68 @@
+"""A run to start from or to use: its shape, tokenizer and weights.
+
+Knows nothing about what will be done with them.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from warmstart.config.model import ModelConfig, model_from_json
+from warmstart.errors import WarmstartError
+from warmstart.store.checkpoint import load_checkpoint, read_weights
+from warmstart.store.folder import RunFolder
+from warmstart.text.overlap import Fingerprints
+from warmstart.text.tokenizer import Tokenizer, load_tokenizer
+
+
+@dataclass(frozen=True)
+class Source:
+    """A run to start from: its shape, tokenizer and weights."""
+
+    path: Path
+    command: str
+    config: dict[str, Any]
+    model: ModelConfig
+    tokenizer: Tokenizer
+    weights: dict[str, Tensor]
+
+    def texts_seen(self) -> Fingerprints:
+        """Return the fingerprints of every text its training, and what it started from, saw."""
+        facts = self.run.read_json(self.run.data_file)
+        seen = Fingerprints.from_text(facts["fingerprints"])
+        for earlier in facts.get("before", []):
+            seen.merge(Fingerprints.from_text(earlier["fingerprints"]))
+        return seen
+
+    @property
+    def run(self) -> RunFolder:
+        """Return the folder, also when a checkpoint inside it was named."""
+        return RunFolder(_run_path(self.path))
+
+
+def read_source(path: str | Path) -> Source:
+    """Read a finished run, an unfinished one's best weights, or one of its checkpoints."""
+    given = Path(path)
+    if not given.is_dir():
+        raise WarmstartError(f"{given} is not a run folder: no such folder")
+    run = RunFolder(_run_path(given))
+    config = run.config()
+    if given != run.path:
+        weights = load_checkpoint(given).weights
+    else:
+        weights = read_weights(run.weights_file)
+    model = model_from_json(config["model"])
+    tokenizer = load_tokenizer(run.path)
+    if tokenizer.vocab_size > model.vocab_size:
+        raise WarmstartError(
+            f"{run.path}: its tokenizer has {tokenizer.vocab_size:,} entries, "
+            f"the model only {model.vocab_size:,}"
+        )
+    return Source(given, config["command"], config, model, tokenizer, weights)
+
+
+def _run_path(path: Path) -> Path:
+    is_checkpoint = path.parent.name == "checkpoints" and path.name.startswith("step-")
+    return path.parent.parent if is_checkpoint else path

@@ -1,0 +1,1 @@
+"""Text files in, tokens and fingerprints out."""

@@ -1,0 +1,113 @@
+"""Turn text into ids and back; own the special ids.
+
+Adds no special token to a text, and never lets a text forge one. Knows nothing about documents,
+lengths or batches.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from warmstart.errors import WarmstartError
+from warmstart.progress import say
+from warmstart.text.backends import Backend, LibraryBackend, SentencePieceBackend
+from warmstart.text.files import base_suffix, read_bytes, read_lines
+from warmstart.text.vocabularies import pieces_json, train_json
+
+
+class Tokenizer:
+    """One vocabulary, whichever library runs it."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.kind = backend.kind  # "bpe", "unigram", "pieces", "sentencepiece", "wordpiece"
+        self.vocab_size = backend.vocab_size
+        self.bos = backend.specials.bos
+        self.eos = backend.specials.eos
+        self.pad = backend.specials.pad
+        self.unk = backend.specials.unk  # None: every text has pieces
+        self.mask = backend.specials.mask  # None: not for masked pretraining
+        marks = (self.bos, self.eos, self.pad, self.mask)
+        self._marks = {mark for mark in marks if mark is not None}
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of every text, without special tokens."""
+        return [self._unforged(ids) for ids in self._backend.encode(texts)]
+
+    def _unforged(self, ids: list[int]) -> list[int]:
+        """Replace marks that a text spells out: some vocabularies hold `</s>` as a piece."""
+        if self._marks.isdisjoint(ids):
+            return ids
+        safe = [self.unk if index in self._marks else index for index in ids]
+        return [index for index in safe if index is not None]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids, leaving out special ones."""
+        return self._backend.decode([i for i in ids if i not in self._marks and i != self.unk])
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Return every id as a readable piece, special ones too; U+2581 stands for a space."""
+        return [self._backend.piece(index) for index in ids]
+
+    def with_mask(self) -> "Tokenizer":
+        """Return this tokenizer, with a mask token at the end of its vocabulary if it has none."""
+        if self.mask is not None:
+            return self
+        assert isinstance(self._backend, LibraryBackend)  # the other always has one
+        return Tokenizer(self._backend.with_mask())
+
+    def save(self, folder: Path) -> None:
+        """Write tokenizer.json, or tokenizer.model for SentencePiece, whole or not at all."""
+        folder.mkdir(parents=True, exist_ok=True)
+        target = folder / self._backend.file_name
+        partial = target.with_name(f"{target.name}.partial")
+        with partial.open("wb") as stream:
+            stream.write(self._backend.content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.replace(target)
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of the file that defines this tokenizer."""
+        return hashlib.sha256(self._backend.content).hexdigest()
+
+
+def train_tokenizer(texts: Iterable[str], kind: str = "bpe", vocab_size: int = 16000) -> Tokenizer:
+    """Train on all of `texts`; too little text gives a smaller vocabulary, and says so."""
+    made = Tokenizer(LibraryBackend(train_json(texts, kind, vocab_size).encode()))
+    if made.vocab_size < vocab_size:
+        say(f"The text gives {made.vocab_size:,} pieces only, fewer than the {vocab_size:,} asked.")
+    return made
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Load a folder's tokenizer, a tokenizer.json, a SentencePiece model or a list of pieces."""
+    if path.is_dir():
+        path = _inside(path)
+    match base_suffix(path):
+        case ".json":
+            return _load(path, LibraryBackend)
+        case ".model":
+            return _load(path, SentencePieceBackend)
+        case ".txt":
+            return Tokenizer(LibraryBackend(pieces_json(read_lines(path), str(path)).encode()))
+    raise WarmstartError(
+        f"{path}: not a tokenizer by its name; a folder, a tokenizer.json, a SentencePiece .model "
+        "or a .txt of pieces is"
+    )
+
+
+def _inside(folder: Path) -> Path:
+    for name in (LibraryBackend.file_name, SentencePieceBackend.file_name):
+        if (folder / name).is_file():
+            return folder / name
+    raise WarmstartError(f"{folder}: neither tokenizer.json nor tokenizer.model in this folder")
+
+
+def _load(path: Path, backend: Callable[[bytes], Backend]) -> Tokenizer:
+    content = read_bytes(path)
+    try:
+        return Tokenizer(backend(content))
+    except WarmstartError as error:
+        raise WarmstartError(f"{path}: {error}") from None

@@ -1,0 +1,1 @@
+"""The loop that trains anything: optimizer, schedule, evaluation, checkpoints."""

@@ -1,0 +1,38 @@
+"""Ctrl-C and SIGTERM as a question that a loop asks between steps.
+
+Knows nothing about what is interrupted.
+"""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import current_thread, main_thread
+from types import FrameType
+
+
+class Interrupt:
+    """Whether the user asked to stop; a second request is not waited for."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+
+    def request(self, number: int, _: FrameType | None) -> None:
+        """Note the first request; give the signal its usual effect from then on."""
+        self.is_set = True
+        signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def listening() -> Iterator[Interrupt]:
+    """Catch the signals inside the block; only the main thread may."""
+    interrupt = Interrupt()
+    if current_thread() is not main_thread():
+        yield interrupt
+        return
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, interrupt.request) for number in signals]
+    try:
+        yield interrupt
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)

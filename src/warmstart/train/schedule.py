@@ -1,0 +1,22 @@
+"""Step -> share of the peak learning rate: pure functions.
+
+Knows nothing about optimizers.
+"""
+
+import math
+from collections.abc import Callable
+
+Schedule = Callable[[int], float]  # steps done before this one -> factor from 0 to 1
+
+
+def warmup_cosine(steps: int, warmup: float, floor: float = 0.05) -> Schedule:
+    """Rise in a line over the share `warmup` of all steps, then fall along a cosine to `floor`."""
+    rising = max(1, round(steps * warmup))
+
+    def factor(step: int) -> float:
+        if step < rising:
+            return (step + 1) / rising
+        done = (step - rising) / max(1, steps - rising)
+        return floor + (1 - floor) * (1 + math.cos(math.pi * done)) / 2
+
+    return factor
