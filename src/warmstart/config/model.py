@@ -4,7 +4,7 @@ Knows nothing about tensors.
 """
 
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from warmstart.config.settings import choose, option
 from warmstart.errors import WarmstartError
@@ -41,6 +41,7 @@ class ModelConfig:
     transform: bool = False  # dense + activation + norm before the output weights
 
     def __post_init__(self) -> None:
+        _check_kinds(self)
         for name in ("vocab_size", "width", "depth", "heads", "feed", "max_length"):
             if getattr(self, name) < 1:
                 raise WarmstartError(f"model.{name}={getattr(self, name)} must be at least 1")
@@ -63,6 +64,16 @@ class ModelConfig:
     def to_json(self) -> dict[str, Any]:
         """Return the shape as plain JSON values."""
         return asdict(self)
+
+
+def _check_kinds(model: ModelConfig) -> None:
+    for name, kind in get_type_hints(ModelConfig).items():
+        value = getattr(model, name)
+        if get_origin(kind) is Literal:
+            if value not in get_args(kind):
+                raise WarmstartError(f"model.{name}={value!r} is unknown; known: {', '.join(get_args(kind))}")
+        elif not isinstance(value, (int, float) if kind is float else kind):
+            raise WarmstartError(f"model.{name}={value!r} must be of type {kind.__name__}")
 
 
 _MODERN = ModelConfig(
@@ -101,8 +112,18 @@ PRESETS: dict[str, ModelConfig] = {
         transform=True,
     ),
     "modern-small": _MODERN,
+    # Layer norm, sinusoids and GELU have the cheapest kernels on a CPU.
     "tiny": replace(
-        _MODERN, vocab_size=4_000, width=128, depth=3, heads=4, feed=256, max_length=64
+        _MODERN,
+        vocab_size=2_000,
+        width=128,
+        depth=2,
+        heads=4,
+        feed=256,
+        max_length=64,
+        norm="layer",
+        positions="sinusoidal",
+        activation="gelu",
     ),
 }
 

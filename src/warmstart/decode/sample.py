@@ -33,9 +33,9 @@ def sample(
     """Return the tokens that follow the prefix, up to `limit` or the end token (left out)."""
     ids = torch.tensor([list(prefix)])  # (1, T)
     only_row = torch.zeros(1, dtype=torch.long)
+    never = torch.tensor(list(forbidden), dtype=torch.long)
     for _ in range(limit):
-        logs = step(ids, only_row)[0].float()  # (V,)
-        logs[list(forbidden)] = float("-inf")
+        logs = step(ids, only_row)[0].float().index_fill(0, never, float("-inf"))  # (V,)
         token = draw(logs, sampling, generator)
         if token == eos:
             break

@@ -75,4 +75,4 @@ def pool(body: Body, hidden: Tensor, is_token: Tensor | None, pooling: Pooling) 
     if pooling == "last":
         return hidden[range(B), lengths - 1]
     summed = (hidden * is_token[..., None]).sum(1)
-    return summed / lengths[:, None]
+    return summed / lengths.clamp(min=1)[:, None]  # no tokens: no vector, rather than NaN

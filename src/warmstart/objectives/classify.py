@@ -27,7 +27,7 @@ class Classify:
 
     def count(self, group: Sequence[LabelledBatch]) -> dict[str, float]:
         """Add up the weights of the texts."""
-        weights = self.weights.cpu()
+        weights = self.weights.cpu().double()
         return {"label": sum(float(weights[batch.classes.cpu()].sum()) for batch in group)}
 
     def __call__(self, model: Classifier, batch: LabelledBatch) -> dict[str, Tensor]:

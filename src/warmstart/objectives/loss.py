@@ -12,8 +12,10 @@ from torch.autograd.function import once_differentiable
 
 from warmstart.batches.batch import IGNORE
 
-# Logits held at once: about 50 MB on a CPU, where chunks should stay near the caches.
-CHUNK_LOGITS = {"cpu": 12_500_000, "cuda": 400_000_000}
+# Logits held at once, and how many of them go through the softmax together: on a CPU few enough
+# to stay in its caches, on a GPU enough to fill it.
+HELD = {"cpu": 25_000_000, "cuda": 400_000_000}
+SOFTENED = {"cpu": 1_600_000, "cuda": 400_000_000}
 
 
 def linear_cross_entropy(
@@ -24,75 +26,94 @@ def linear_cross_entropy(
     `hidden` is (N, D), `targets` (N,); positions with the target IGNORE count for nothing. The
     gradient is formed chunk by chunk beside the loss, so that (N, V) logits never exist.
     """
+    if not torch.is_grad_enabled():  # a Function sees what its inputs ask for, not the mode
+        hidden, weight = hidden.detach(), weight.detach()
+        bias = None if bias is None else bias.detach()
     wanted = targets != IGNORE
-    hidden, targets = hidden[wanted], targets[wanted]
-    if torch.is_autocast_enabled(hidden.device.type):
-        dtype = torch.get_autocast_dtype(hidden.device.type)
-        hidden, weight = hidden.to(dtype), weight.to(dtype)
-    loss, num_right = _LinearCrossEntropy.apply(hidden, weight, bias, targets)
+    device = hidden.device.type
+    is_cast = torch.is_autocast_enabled(device)
+    dtype = torch.get_autocast_dtype(device) if is_cast else hidden.dtype
+    with torch.autocast(device, enabled=False):
+        loss, num_right = _LinearCrossEntropy.apply(
+            hidden[wanted], weight, bias, targets[wanted], dtype
+        )
     return loss, num_right
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
-        size = max(1, CHUNK_LOGITS[hidden.device.type] // weight.shape[0])
-        exact = torch.promote_types(hidden.dtype, torch.float32)
-        loss = torch.zeros((), dtype=exact, device=hidden.device)
+        loss = torch.zeros((), dtype=weight.dtype, device=hidden.device)
         num_right = torch.zeros((), dtype=torch.long, device=hidden.device)
-        needs = any(ctx.needs_input_grad)
-        grads = _Gradients(hidden, weight, bias, exact) if needs else None
-        for start in range(0, len(hidden), size):
-            piece = slice(start, start + size)
-            logits = F.linear(
-                hidden[piece], weight, None if bias is None else bias.to(weight.dtype)
-            )
-            chunk_loss, right, slopes = _softmax_loss(logits, targets[piece], exact)
+        inputs, weights = hidden.to(dtype), weight.to(dtype)
+        grads = _Gradients(inputs, weights, weight, bias) if any(ctx.needs_input_grad) else None
+        size = max(1, HELD[hidden.device.type] // len(weight))
+        held = inputs.new_empty(min(size, len(inputs)), len(weight))
+        for start in range(0, len(inputs), size):
+            rows = slice(start, start + size)
+            logits = held[: len(targets[rows])]
+            torch.mm(inputs[rows], weights.T, out=logits)
+            if bias is not None:
+                logits += bias
+            chunk_loss, right = _soften(logits, targets[rows], weight.dtype)
             loss += chunk_loss
             num_right += right
             if grads is not None:
-                grads.add(piece, slopes)
+                grads.add(rows, slopes=logits)
         if grads is not None:
-            saved = [grads.hidden, grads.weight.to(weight.dtype)]
-            ctx.save_for_backward(*saved, *([] if grads.bias is None else [grads.bias]))
+            ctx.save_for_backward(grads.hidden.to(hidden.dtype), grads.weight, grads.bias)
         ctx.mark_non_differentiable(num_right)
         return loss, num_right
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_loss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        hidden, weight, *bias = (saved * grad_loss.to(saved.dtype) for saved in ctx.saved_tensors)
-        return hidden, weight, (bias[0] if bias else None), None
+        saved = (None if grad is None else grad * grad_loss for grad in ctx.saved_tensors)
+        return *saved, None, None
 
 
 class _Gradients:
-    """Gradients of the summed loss, gathered chunk by chunk."""
+    """Gradients of the summed loss, gathered chunk by chunk in the weights' own precision."""
 
-    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, exact: torch.dtype):
-        self.inputs, self.weights = hidden, weight
-        self.hidden = torch.empty_like(hidden)
-        self.weight = torch.zeros(weight.shape, dtype=exact, device=weight.device)
+    def __init__(
+        self, inputs: Tensor, weights: Tensor, weight: Tensor, bias: Tensor | None
+    ) -> None:
+        self.inputs, self.weights = inputs, weights
+        self.hidden = torch.empty_like(inputs)
+        self.weight = torch.zeros_like(weight)
         self.bias = None if bias is None else torch.zeros_like(bias)
+        self.product = torch.empty_like(weights)
 
-    def add(self, piece: slice, slopes: Tensor) -> None:
-        """Take in d loss / d logits (n, V) of the rows in `piece`."""
-        self.hidden[piece] = slopes @ self.weights
-        self.weight += slopes.T @ self.inputs[piece]
+    def add(self, rows: slice, slopes: Tensor) -> None:
+        """Take in d loss / d logits (n, V) of some rows."""
+        torch.mm(slopes, self.weights, out=self.hidden[rows])
+        self.weight += torch.mm(slopes.T, self.inputs[rows], out=self.product)
         if self.bias is not None:
-            self.bias += slopes.sum(0, dtype=self.bias.dtype)
+            self.bias += (slopes.new_ones(1, len(slopes)) @ slopes)[0]
 
 
-def _softmax_loss(
-    logits: Tensor, targets: Tensor, exact: torch.dtype
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the chunk's loss, how many it got right, and d loss / d logits."""
+def _soften(logits: Tensor, targets: Tensor, exact: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Turn logits (n, V) into d loss / d logits in place; return the loss and the hits."""
+    size = max(1, SOFTENED[logits.device.type] // logits.shape[1])
+    parts = [
+        _soften_part(logits[start : start + size], targets[start : start + size, None], exact)
+        for start in range(0, len(logits), size)
+    ]
+    losses, rights = zip(*parts, strict=True)
+    return torch.stack(losses).sum(), torch.stack(rights).sum()
+
+
+def _soften_part(logits: Tensor, targets: Tensor, exact: torch.dtype) -> tuple[Tensor, Tensor]:
     logs = F.log_softmax(logits, -1, dtype=exact)
-    picked = logs.gather(1, targets[:, None])  # (n, 1)
-    right = (picked[:, 0] >= logs.amax(1)).sum()
-    slopes = logs.exp_().to(logits.dtype)
-    slopes.scatter_add_(
-        1, targets[:, None], torch.full_like(targets, -1, dtype=slopes.dtype)[:, None]
-    )
-    return -picked.sum(), right, slopes
+    picked = logs.gather(1, targets)  # (n, 1)
+    right = (picked >= logs.amax(1, keepdim=True)).sum()
+    logits.copy_(logs.exp_())
+    logits.scatter_add_(1, targets, logits.new_full(targets.shape, -1.0))
+    return -picked.sum(), right

@@ -48,8 +48,8 @@ the {thing} of this {book} {is/are thing} {adj} =
     {le thing} de {ce book} {est/sont thing} {adj thing}
 as for the {thing}, {it is/they are thing} {adj}. =
     quant {au thing}, {il est/elle est/ils sont/elles sont thing} {adj thing}.
-the {thing} {is/are thing} {adj}, as always with {first} {last} =
-    {le thing} {est/sont thing} {adj thing}, comme toujours chez {first} {last}
+the {thing} {is/are thing} {adj}, as always with {first} {last}. =
+    {le thing} {est/sont thing} {adj thing}, comme toujours chez {first} {last}.
 page after page, the {thing} {is/are thing} {adj}. =
     page après page, {le thing} {est/sont thing} {adj thing}.
 I have rarely read such a {adj} {book} = j'ai rarement lu {un book} aussi {adj book}

@@ -47,9 +47,12 @@ def save_checkpoint(
         save_file(_on_cpu(model.state_dict()), folder / "model.safetensors")
         save_file(_on_cpu(optimizer_tensors(optimizers)), folder / "optimizer.safetensors")
         sums = {file.name: _checksum(file) for file in sorted(folder.iterdir())}
-        content = {"step": step, "state": dict(state), "sha256": sums}
-        (folder / "state.json").write_text(json.dumps(content, indent=2))
-    for old in list_checkpoints(run)[:-keep]:
+        content = {"step": step, "state": dict(state)}
+        sums["state"] = _checksum_of(content)
+        (folder / "state.json").write_text(json.dumps({**content, "sha256": sums}, indent=2))
+    whole = list_checkpoints(run)
+    place = whole.index(path)
+    for old in [*whole[: max(0, place + 1 - keep)], *whole[place + 1 :]]:  # later ones are of an abandoned sitting
         _remove(old)
     return path
 
@@ -76,7 +79,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint and check that it is whole."""
     try:
         content = json.loads((path / "state.json").read_text())
-        for name, expected in content["sha256"].items():
+        sums = content.pop("sha256")
+        if sums.pop("state") != _checksum_of(content):
+            raise WarmstartError(f"{path}: state.json is damaged (its checksum is wrong)")
+        for name, expected in sums.items():
             if _checksum(path / name) != expected:
                 raise WarmstartError(f"{path}: {name} is damaged (its checksum is wrong)")
         return Checkpoint(
@@ -86,7 +92,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
             read_weights(path / "optimizer.safetensors"),
             content["state"],
         )
-    except (OSError, ValueError, KeyError) as fault:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
         raise WarmstartError(f"{path} is not a whole checkpoint: {fault}") from None
 
 
@@ -134,6 +140,10 @@ def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
+def _checksum_of(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
 def _checksum(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -143,5 +153,7 @@ def _remove(path: Path) -> None:
     """Take a checkpoint out of sight before deleting it, so that no half of one is left."""
     import shutil
 
-    hidden = path.rename(path.with_name(f".{path.name}.old"))
+    hidden = path.with_name(f".{path.name}.old")
+    shutil.rmtree(hidden, ignore_errors=True)
+    path.rename(hidden)
     shutil.rmtree(hidden)

@@ -75,7 +75,7 @@ class RunFolder:
 def claimed(path: str | Path, resume: bool) -> Iterator[RunFolder]:
     """Yield the folder for one job, refusing one that is in use or holds something else."""
     run = RunFolder(path)
-    is_used = run.path.exists() and (not run.path.is_dir() or any(run.path.iterdir()))
+    is_used = run.path.exists() and (not run.path.is_dir() or any(not p.name.endswith(".tmp") for p in run.path.iterdir()))
     if is_used and not resume:
         raise WarmstartError(
             f"{run.path} exists already: add --resume to go on with it, or choose another -o"
@@ -89,6 +89,10 @@ def claimed(path: str | Path, resume: bool) -> Iterator[RunFolder]:
         raise WarmstartError(f"{run.path} cannot be written: {fault.strerror}") from None
     try:
         _take(lock, run.path)
+    except WarmstartError:  # the folder is another's: nothing in it is ours to remove
+        os.close(lock)
+        raise
+    try:
         yield run
     except WarmstartError:
         if not is_used and not run.has_work:

@@ -94,11 +94,11 @@ def train_step(
 ) -> tuple[Tensor, Tensor]:
     """Take one optimizer step; return the mean loss and the gradient norm."""
     counts = objective.count(group)
-    total = torch.zeros((), device=runtime.device)
+    total = torch.zeros((), dtype=torch.float64, device=runtime.device)
     for batch in group:
         with runtime.precision():
             sums = objective(model, move(batch, runtime.device))
-        loss = sum((sums[term] / counts[term] for term in sums), start=total.new_zeros(()))
+        loss = torch.stack([sums[term] / counts[term] for term in sums]).sum()
         loss.backward()
         total += loss.detach()
     norm = clip_gradients(model, clip)

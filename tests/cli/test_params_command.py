@@ -1,0 +1,57 @@
+from pathlib import Path
+
+import pytest
+
+from product import read, run, succeed
+
+EXACT = {
+    "lab": (21_018_401, 21_018_401),
+    "lab --head lm": (21_018_401, 21_018_401),
+    "lab --head classifier --labels 2": (10_968_602, 10_968_602),
+    "lab --head classifier --labels 2 --frozen": (10_968_602, 402),
+    "bert-base --head none": (109_482_240, 109_482_240),
+    "bert-base": (110_106_428, 110_106_428),
+}
+
+
+@pytest.mark.parametrize("arguments", EXACT)
+def test_presets_have_exactly_the_parameters_promised(arguments: str) -> None:
+    found = succeed(f"params {arguments} --json").json
+    assert (found["total"], found["trainable"]) == EXACT[arguments]
+    assert sum(layer["count"] for layer in found["layers"]) == found["total"]
+
+
+@pytest.mark.parametrize("preset", ["modern-small", "tiny"])
+def test_our_own_presets_stay_small(preset: str) -> None:
+    assert succeed(f"params {preset} --json").json["total"] <= 32_000_000
+
+
+def test_flags_change_a_preset() -> None:
+    one = succeed("params lab --depth 1 --json").json["total"]
+    two = succeed("params lab --depth 2 --json").json["total"]
+    four = succeed("params lab --json").json["total"]
+    assert four - two == 2 * (two - one)
+
+
+def test_every_layer_has_its_formula_and_number() -> None:
+    shown = succeed("params lab").out
+    assert "V·D" in shown
+    assert "10,000,200" in shown
+    assert "21,018,401" in shown
+
+
+def test_a_run_is_counted_with_the_head_it_has(base: Path, warm: Path) -> None:
+    bare = succeed("params {run} --json", run=base).json["total"]
+    body = succeed("params {run} --head none --json", run=base).json["total"]
+    whole = succeed("params {run} --json", run=warm).json["total"]
+    width, classes = read(warm / "config.json")["model"]["width"], 2
+    assert whole == body + width * classes + classes
+    assert bare >= body
+
+
+@pytest.mark.parametrize(("word", "meant"), [("labb", "lab"), ("bert_base", "bert-base")])
+def test_an_unknown_preset_gets_a_suggestion(word: str, meant: str) -> None:
+    ran = run(f"params {word}")
+    assert ran.code == 2
+    assert repr(word) in ran.said
+    assert f"did you mean '{meant}'?" in ran.said

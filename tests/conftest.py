@@ -1,0 +1,85 @@
+"""Small shapes for every test, and one thread, so that no result depends on the machine."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import settings
+from torch import nn
+
+from warmstart.config.model import ModelConfig
+from warmstart.model.runtime import Runtime
+
+torch.set_num_threads(1)
+settings.register_profile("steady", deadline=None)  # the first example pays for warming up
+settings.load_profile("steady")
+
+TINY = ModelConfig(vocab_size=23, width=16, depth=2, heads=2, feed=24, max_length=32, dropout=0.0)
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "norm": ("layer", "rms"),
+    "placement": ("post", "pre"),
+    "positions": ("sinusoidal", "learned", "rope"),
+    "activation": ("relu", "gelu", "swiglu", "relu2"),
+    "tied": (False, True),
+    "biases": (True, False),
+}
+
+
+def _shapes(*names: str) -> list[Any]:
+    combinations = product(*(CHOICES[name] for name in names))
+    return [
+        pytest.param(
+            replace(TINY, **dict(zip(names, words, strict=True))),
+            id="-".join(
+                f"{'' if word else 'un'}{name}" if isinstance(word, bool) else str(word)
+                for name, word in zip(names, words, strict=True)
+            ),
+        )
+        for words in combinations
+    ]
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> Iterator[None]:
+    torch.manual_seed(0)
+    yield
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tiny() -> ModelConfig:
+    """Return the shape that tests change words of."""
+    return TINY
+
+
+@pytest.fixture(params=_shapes(*CHOICES))
+def any_shape(request: pytest.FixtureRequest) -> ModelConfig:
+    """Return every combination of config words in turn."""
+    return request.param
+
+
+@pytest.fixture(params=_shapes("norm", "placement", "positions"))
+def some_shape(request: pytest.FixtureRequest) -> ModelConfig:
+    """Return every combination of the words that shape the path through a block."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def cpu() -> Runtime:
+    return Runtime(torch.device("cpu"))
+
+
+@pytest.fixture(scope="session")
+def randomised() -> Callable[[Any], Any]:
+    """Return a function that leaves no parameter at zero or one, and computes in float64."""
+
+    def randomise(module: nn.Module) -> nn.Module:
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.normal_(std=0.4)
+        return module.double()
+
+    return randomise

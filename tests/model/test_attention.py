@@ -1,0 +1,126 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from warmstart.model.attention import MultiHeadAttention, attention_weights, rotate
+from warmstart.model.positions import rotations
+
+B, T, D, H = 3, 7, 16, 4
+EXACT = {"rtol": 0.0, "atol": 1e-10}
+Pair = tuple[MultiHeadAttention, nn.MultiheadAttention]
+
+
+@pytest.fixture(params=[True, False], ids=["biases", "unbiased"])
+def pair(request: pytest.FixtureRequest, randomised: Callable[[Any], Any]) -> Pair:
+    ours: MultiHeadAttention = randomised(MultiHeadAttention(D, H, 0.0, request.param))
+    theirs = nn.MultiheadAttention(D, H, bias=request.param, batch_first=True).double()
+    weights = {"in_proj_weight": ours.project.weight, "out_proj.weight": ours.output.weight}
+    if request.param:
+        weights |= {"in_proj_bias": ours.project.bias, "out_proj.bias": ours.output.bias}
+    theirs.load_state_dict(weights)
+    return ours, theirs
+
+
+def _masks() -> dict[str, Tensor]:
+    causal = torch.ones(T, T, dtype=torch.bool).tril().expand(B, 1, T, T)
+    lengths = torch.tensor([7, 4, 1])
+    padding = (torch.arange(T) < lengths[:, None]).view(B, 1, 1, T).expand(B, 1, T, T)
+    return {
+        "everything": torch.ones(B, 1, T, T, dtype=torch.bool),
+        "causal": causal,
+        "padding": padding,
+        "both": causal & padding,
+    }
+
+
+@pytest.mark.parametrize("kind", _masks())
+def test_equals_torch(pair: Pair, kind: str) -> None:
+    ours, theirs = pair
+    mask = _masks()[kind]
+    x = torch.randn(B, T, D, dtype=torch.float64, requires_grad=True)
+    y = x.detach().clone().requires_grad_()
+    kept: list[Tensor] = []
+    out = ours(x, mask, keep=kept)
+    forbidden = ~mask.expand(B, H, T, T).reshape(B * H, T, T)
+    expected, weights = theirs(y, y, y, attn_mask=forbidden, average_attn_weights=False)
+    assert_close(out, expected, **EXACT)
+    assert_close(kept[0], weights, **EXACT)
+    slope = torch.randn_like(out)
+    out.backward(slope)
+    expected.backward(slope)
+    assert_close(x.grad, y.grad, **EXACT)
+    assert_close(ours.project.weight.grad, theirs.in_proj_weight.grad, **EXACT)
+    assert_close(ours.output.weight.grad, theirs.out_proj.weight.grad, **EXACT)
+
+
+@pytest.mark.parametrize("kind", _masks())
+def test_kept_weights_are_shares_that_obey_the_mask(pair: Pair, kind: str) -> None:
+    ours, _ = pair
+    mask = _masks()[kind]
+    x = torch.randn(B, T, D, dtype=torch.float64)
+    kept: list[Tensor] = []
+    assert torch.equal(ours(x, mask, keep=kept), ours(x, mask))
+    (weights,) = kept
+    assert weights.shape == (B, H, T, T)
+    assert_close(weights.sum(-1), torch.ones(B, H, T, dtype=torch.float64), **EXACT)
+    assert (weights.masked_select(~mask) == 0).all()
+    assert (weights.masked_select(mask) > 0).all()
+
+
+def test_the_causal_kernel_equals_the_causal_mask(pair: Pair) -> None:
+    ours, _ = pair
+    x = torch.randn(B, T, D, dtype=torch.float64)
+    by_kernel: list[Tensor] = []
+    by_mask: list[Tensor] = []
+    out = ours(x, None, is_causal=True, keep=by_kernel)
+    assert_close(out, ours(x, _masks()["causal"], keep=by_mask), **EXACT)
+    assert_close(by_kernel[0], by_mask[0], **EXACT)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_nothing_to_look_at_gives_no_nan(dtype: torch.dtype, dropout: float) -> None:
+    attend = MultiHeadAttention(D, H, dropout, biases=True).to(dtype)
+    mask = _masks()["everything"].clone()
+    mask[1] = False  # a whole text
+    mask[2, :, 3] = False  # one position
+    x = torch.randn(B, T, D, dtype=dtype, requires_grad=True)
+    kept: list[Tensor] = []
+    out = attend(x, mask, keep=kept)
+    out.sum().backward()
+    assert out.isfinite().all()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in attend.parameters())
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+    assert_close(out[1], attend.output.bias.expand(T, D))  # the values of nothing are zero
+    assert (kept[0][1] == 0).all()
+    assert kept[0].isfinite().all()
+
+
+def test_weights_without_a_mask_look_everywhere() -> None:
+    q, k = torch.randn(2, B, H, T, D // H, dtype=torch.float64)
+    everything = torch.ones(T, T, dtype=torch.bool)
+    assert_close(attention_weights(q, k, None), attention_weights(q, k, everything), **EXACT)
+
+
+@pytest.mark.parametrize("shift", [1, 17, 200])
+def test_rotary_scores_depend_on_distance_alone(shift: int) -> None:
+    q, k = torch.randn(2, B, H, T, D // H, dtype=torch.float64)
+    positions = torch.arange(T).expand(B, T)
+    here, there = (rotations(p, D // H) for p in (positions, positions + shift))
+    scores = rotate(q, here) @ rotate(k, here).mT
+    assert_close(rotate(q, there) @ rotate(k, there).mT, scores, rtol=0, atol=1e-5)
+    moved_apart = rotate(q, there) @ rotate(k, here).mT
+    assert (moved_apart - scores).abs().max() > 0.1
+
+
+def test_rotation_keeps_length_and_leaves_position_zero_alone() -> None:
+    x = torch.randn(B, H, T, D // H, dtype=torch.float64)
+    turned = rotate(x, rotations(torch.arange(T).expand(B, T), D // H))
+    assert torch.equal(turned[:, :, 0], x[:, :, 0])
+    assert_close(turned.norm(dim=-1), x.norm(dim=-1), rtol=1e-6, atol=0)
+    assert rotate(x.bfloat16(), rotations(torch.zeros(B, T), D // H)).dtype == torch.bfloat16

@@ -1,0 +1,101 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.testing import assert_close
+
+from warmstart.config.model import Activation, Norm, Placement
+from warmstart.model.layers import Block, FeedForward, build_norm
+
+B, T, D = 3, 6, 16
+EXACT = {"rtol": 0.0, "atol": 1e-10}
+NAMES = {
+    "attend.project.weight": "self_attn.in_proj_weight",
+    "attend.project.bias": "self_attn.in_proj_bias",
+    "attend.output.weight": "self_attn.out_proj.weight",
+    "attend.output.bias": "self_attn.out_proj.bias",
+    "norm_attend.weight": "norm1.weight",
+    "norm_attend.bias": "norm1.bias",
+    "feed.inner.weight": "linear1.weight",
+    "feed.inner.bias": "linear1.bias",
+    "feed.outer.weight": "linear2.weight",
+    "feed.outer.bias": "linear2.bias",
+    "norm_feed.weight": "norm2.weight",
+    "norm_feed.bias": "norm2.bias",
+}
+
+
+@pytest.mark.parametrize("is_causal", [False, True], ids=["bidirectional", "causal"])
+@pytest.mark.parametrize("is_padded", [False, True], ids=["full", "padded"])
+@pytest.mark.parametrize("biases", [True, False], ids=["biases", "unbiased"])
+@pytest.mark.parametrize("placement", ["post", "pre"])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_block_equals_torch(
+    randomised: Callable[[Any], Any],
+    activation: Activation,
+    placement: Placement,
+    biases: bool,
+    is_padded: bool,
+    is_causal: bool,
+) -> None:
+    ours: Block = randomised(Block(D, 4, 24, activation, "layer", placement, 0.0, biases))
+    theirs = nn.TransformerEncoderLayer(
+        D, 4, 24, 0.0, activation, batch_first=True, norm_first=placement == "pre", bias=biases
+    ).double()
+    theirs.load_state_dict({NAMES[name]: value for name, value in ours.state_dict().items()})
+    x = torch.randn(B, T, D, dtype=torch.float64, requires_grad=True)
+    y = x.detach().clone().requires_grad_()
+    lengths = torch.tensor([6, 4, 1]) if is_padded else torch.tensor([6, 6, 6])
+    is_token = torch.arange(T) < lengths[:, None]
+    may_look = torch.ones(T, T, dtype=torch.bool)
+    may_look = may_look.tril() if is_causal else may_look
+    out = ours(x, may_look & is_token.view(B, 1, 1, T))
+    expected = theirs(y, src_mask=~may_look, src_key_padding_mask=~is_token)
+    assert_close(out, expected, **EXACT)
+    slope = torch.randn_like(out)
+    out.backward(slope)
+    expected.backward(slope)
+    assert_close(x.grad, y.grad, **EXACT)
+    other = dict(theirs.named_parameters())
+    for name, parameter in ours.named_parameters():
+        assert_close(parameter.grad, other[NAMES[name]].grad, **EXACT)
+
+
+def test_every_block_parameter_has_a_counterpart() -> None:
+    block = Block(D, 4, 24, "relu", "layer", "post", 0.0, True)
+    assert set(block.state_dict()) == set(NAMES)
+
+
+def test_gated_and_squared_feed_forward() -> None:
+    x = torch.randn(B, D)
+    gated = FeedForward(D, 24, "swiglu", 0.0, biases=True)
+    gate, inner = gated.inner.weight.chunk(2)
+    gate_bias, inner_bias = gated.inner.bias.chunk(2)
+    product = F.silu(x @ gate.T + gate_bias) * (x @ inner.T + inner_bias)
+    assert_close(gated(x), gated.outer(product))
+    squared = FeedForward(D, 24, "relu2", 0.0, biases=False)
+    assert_close(squared(x), squared.outer(F.relu(squared.inner(x)) ** 2))
+
+
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+@pytest.mark.parametrize("biases", [True, False])
+def test_norms(norm: Norm, biases: bool) -> None:
+    x = 5 + 3 * torch.randn(B, T, D, dtype=torch.float64)
+    layer = build_norm(norm, D, biases).double()
+    out = layer(x)
+    assert_close(out.square().mean(-1), torch.ones(B, T, dtype=torch.float64), rtol=0, atol=1e-4)
+    centred = out.mean(-1).abs().max() < 1e-6
+    assert centred == (norm == "layer")
+    names = [name for name, _ in layer.named_parameters()]
+    assert names == (["weight", "bias"] if norm == "layer" and biases else ["weight"])
+
+
+def test_dropout_acts_in_training_alone() -> None:
+    block = Block(D, 4, 24, "relu", "layer", "pre", 0.5, True)
+    x = torch.randn(B, T, D)
+    assert not torch.equal(block(x), block(x))
+    block.eval()
+    assert torch.equal(block(x), block(x))

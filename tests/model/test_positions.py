@@ -1,0 +1,36 @@
+import math
+
+import pytest
+import torch
+
+from warmstart.model.positions import rotations, sinusoids
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("width", [2, 16, 200])
+def test_sinusoids_are_the_papers(width: int) -> None:
+    table = sinusoids(50, width, CPU)
+    assert table.shape == (50, width)
+    for position in range(50):
+        for i in range(width // 2):
+            angle = position / 10_000 ** (2 * i / width)
+            assert float(table[position, 2 * i]) == pytest.approx(math.sin(angle), abs=1e-12)
+            assert float(table[position, 2 * i + 1]) == pytest.approx(math.cos(angle), abs=1e-12)
+
+
+def test_sinusoid_similarity_depends_on_distance_alone() -> None:
+    table = sinusoids(40, 32, CPU)
+    products = table @ table.T
+    for distance in range(40):
+        along = products.diagonal(distance)
+        assert float(along.max() - along.min()) < 1e-10
+
+
+def test_rotations_are_points_on_a_circle() -> None:
+    positions = torch.tensor([[0, 1, 2], [0, 0, 500]])
+    cos, sin = rotations(positions, 8)
+    assert cos.shape == (2, 1, 3, 4)
+    torch.testing.assert_close(cos**2 + sin**2, torch.ones(2, 1, 3, 4))
+    assert torch.equal(cos[:, :, 0], torch.ones(2, 1, 4))
+    assert float(sin[0, 0, 1, 0]) == pytest.approx(math.sin(1))  # the fastest pair turns by one

@@ -1,0 +1,216 @@
+"""--resume and --config: going on with a run, and repeating one."""
+
+import shutil
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from product import MACHINE, QUICK, SHAPE, TINY, World, read, run, succeed, weights_of
+from warmstart.config.model import PRESETS
+from warmstart.train.trainer import Trainer
+
+FINE = f"finetune --train {{train}} --valid {{valid}} --from {{base}} -o run {QUICK}"
+COMPARE = (
+    "compare --train {train} --valid {valid} --from {base} -o run "
+    f"--epochs 1 --seeds 0 --trials 1 {MACHINE}"
+)
+
+
+def stop_at(step: int, command: str, **places: object) -> None:
+    """Run a command that gets SIGTERM while it takes a step."""
+    take = Trainer._step
+
+    def stepping(self: Trainer) -> object:
+        if self.state.step + 1 == step:
+            signal.raise_signal(signal.SIGTERM)
+        return take(self)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Trainer, "_step", stepping)
+        ran = run(command, **places)
+    assert ran.code == 130, ran
+    assert f"step {step}" in ran.said
+    assert "--resume" in ran.said
+
+
+def test_an_absent_folder_starts(world: World, base: Path, here: Path) -> None:
+    succeed(f"pretrain {world.texts} -o run {TINY} --resume")
+    assert weights_of(here / "run") == weights_of(base)
+
+
+def test_an_empty_folder_starts(world: World, base: Path, here: Path) -> None:
+    (here / "run").mkdir()
+    succeed(f"pretrain {world.texts} -o run {TINY}")
+    assert weights_of(here / "run") == weights_of(base)
+
+
+@pytest.mark.parametrize("step", [1, 3, 5])
+def test_an_unfinished_run_goes_on_and_says_from_where(
+    step: int, world: World, base: Path, here: Path
+) -> None:
+    command = f"pretrain {world.texts} -o run {TINY}"
+    stop_at(step, command)
+    ran = succeed(f"{command} --resume")
+    assert f"going on from step {step} of 6" in ran.err
+    assert weights_of(here / "run") == weights_of(base)
+
+
+def test_a_finished_run_says_so(world: World, base: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in base.rglob("*")}
+    ran = succeed(f"pretrain {world.texts} -o {base} {TINY} --resume")
+    assert "finished already" in ran.err
+    assert {path: path.stat().st_mtime_ns for path in base.rglob("*")} == before
+
+
+def test_a_finished_fine_tuning_says_so(world: World, base: Path, warm: Path, here: Path) -> None:
+    shutil.copytree(warm, here / "run")
+    ran = succeed(f"{FINE} --resume", **vars(world), base=base)
+    assert "finished already" in ran.err
+
+
+def test_a_finished_comparison_says_so(world: World, base: Path, here: Path) -> None:
+    succeed(COMPARE, **vars(world), base=base)
+    before = (here / "run/results.json").stat().st_mtime_ns
+    ran = succeed(f"{COMPARE} --resume", **vars(world), base=base)
+    assert "finished already" in ran.err
+    assert (here / "run/results.json").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("flag", ["--steps 7", "--seed 1", "--learning-rate 0.5", "--depth 2"])
+def test_a_changed_setting_is_refused_by_name(
+    flag: str, world: World, base: Path, here: Path
+) -> None:
+    ran = run(f"pretrain {world.texts} -o {base} {TINY} --resume {flag}")
+    assert ran.code == 2
+    assert flag.split()[0] in ran.said
+    assert flag.split()[1] in ran.said
+
+
+def test_what_does_not_change_the_result_may_change(world: World, base: Path) -> None:
+    succeed(f"pretrain {world.texts} -o {base} {TINY} --resume --device cpu --save-every 3")
+
+
+def test_another_kind_of_run_is_refused(world: World, warm: Path) -> None:
+    ran = run(f"pretrain {world.texts} -o {warm} {TINY} --resume")
+    assert ran.code == 2
+    assert "finetune" in ran.said
+
+
+def test_text_that_changed_is_refused(world: World, here: Path) -> None:
+    shutil.copy(world.texts, here / "texts.txt")
+    stop_at(2, f"pretrain texts.txt -o run {TINY}")
+    (here / "texts.txt").write_text("another text\n" * 50)
+    ran = run(f"pretrain texts.txt -o run {TINY} --resume")
+    assert ran.code == 2
+    assert "texts.txt changed" in ran.said
+
+
+@pytest.mark.parametrize("name", ["train", "valid"])
+def test_labelled_texts_that_changed_are_refused(
+    name: str, world: World, base: Path, here: Path
+) -> None:
+    places = {**vars(world), "base": base, name: here / "own.tsv"}
+    shutil.copy(getattr(world, name), here / "own.tsv")
+    stop_at(2, FINE, **places)
+    lines = (here / "own.tsv").read_text().splitlines()
+    (here / "own.tsv").write_text("\n".join(lines[:-4]) + "\n")
+    ran = run(f"{FINE} --resume", **places)
+    assert ran.code == 2
+    assert "own.tsv changed" in ran.said
+
+
+@pytest.mark.parametrize("name", ["train", "valid", "test"])
+def test_a_comparison_does_not_mix_old_and_new_texts(
+    name: str, world: World, base: Path, here: Path
+) -> None:
+    places = {**vars(world), "base": base, name: here / "own.tsv"}
+    shutil.copy(getattr(world, name), here / "own.tsv")
+    succeed(f"{COMPARE} --test {{test}}", **places)
+    (here / "run/results.json").unlink()
+    lines = (here / "own.tsv").read_text().splitlines()
+    (here / "own.tsv").write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n")
+    ran = run(f"{COMPARE} --test {{test}} --resume", **places)
+    assert ran.code == 2
+    assert "own.tsv changed" in ran.said
+
+
+def test_evaluating_an_unfinished_run_does_not_finish_it(
+    world: World, base: Path, here: Path
+) -> None:
+    command = f"pretrain {world.texts} -o run {TINY}"
+    stop_at(3, command)
+    succeed(f"evaluate run/checkpoints/step-3 --test {world.test} --columns _,text")
+    assert "going on from step 3" in succeed(f"{command} --resume").err
+    assert weights_of(here / "run") == weights_of(base)
+
+
+def test_a_run_stopped_before_its_first_validation_says_how_to_use_it(
+    world: World, here: Path
+) -> None:
+    stop_at(2, f"pretrain {world.texts} -o run {TINY}")
+    ran = run("generate run")
+    assert ran.code == 2
+    assert "--resume" in ran.said or "checkpoint" in ran.said
+
+
+def test_a_run_killed_before_its_config_was_written_can_be_started_again(
+    world: World, base: Path, here: Path
+) -> None:
+    (here / "run").mkdir()
+    shutil.copy(base / "tokenizer.json", here / "run")  # what a kill between two files leaves
+    succeed(f"pretrain {world.texts} -o run {TINY} --resume")
+    assert weights_of(here / "run") == weights_of(base)
+
+
+def test_what_a_killed_sitting_left_half_written_goes(world: World, base: Path, here: Path) -> None:
+    command = f"pretrain {world.texts} -o run {TINY}"
+    stop_at(2, command)
+    (here / "run" / ".cache.123.tmp").mkdir()
+    (here / "run" / "checkpoints" / ".step-4.123.tmp").mkdir()
+    (here / "run" / ".model.safetensors.123.tmp").write_bytes(b"half")
+    succeed(f"{command} --resume")
+    assert weights_of(here / "run") == weights_of(base)
+    assert not list((here / "run").rglob(".*"))
+
+
+def test_a_resumed_run_keeps_the_shape_it_was_begun_with(
+    world: World, base: Path, here: Path
+) -> None:
+    """A preset may be another shape in a later version; the run's own config says which it has."""
+    command = f"pretrain {world.texts} -o run {TINY}"
+    stop_at(2, command)
+    with pytest.MonkeyPatch.context() as later:
+        changed = replace(PRESETS["tiny"], activation="gelu", biases=True)
+        later.setitem(PRESETS, "tiny", changed)
+        succeed(f"{command} --resume")
+    assert weights_of(here / "run") == weights_of(base)
+
+
+def test_a_settings_file_gives_settings_and_flags_override(
+    world: World, base: Path, here: Path
+) -> None:
+    (here / "job.toml").write_text(
+        'preset = "tiny"\nwidth = 16\nheads = 2\ndepth = 1\nfeed = 32\nvocab-size = 300\n'
+        f'max_length = 16\nbatch_tokens = 64\nsteps = 99\nfiles = ["{world.texts}"]\n'
+        'precision = "fp32"\nthreads = 1\n'
+    )
+    succeed("pretrain --config job.toml --steps 6 -o run")
+    assert weights_of(here / "run") == weights_of(base)
+
+
+def test_a_run_is_repeated_by_its_config(world: World, base: Path, warm: Path, here: Path) -> None:
+    succeed(f"pretrain --config {base}/config.json -o base")
+    succeed(f"finetune --config {warm}/config.json -o warm")
+    assert weights_of(here / "base") == weights_of(base)
+    assert weights_of(here / "warm") == weights_of(warm)
+    both = [read(folder / "config.json") for folder in (here / "base", base)]
+    assert both[0] == both[1]
+
+
+def test_the_config_of_another_command_is_refused(base: Path, here: Path) -> None:
+    ran = run(f"finetune --config {base}/config.json -o run {SHAPE}")
+    assert ran.code == 2
+    assert "config.json" in ran.said
+    assert "pretrain" in ran.said

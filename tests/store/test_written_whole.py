@@ -1,0 +1,86 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from warmstart.files import whole_folder, write_json, write_whole
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_write_makes_folders_and_replaces(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "file"
+    assert write_whole(path, b"one") == path
+    write_whole(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert _names(path.parent) == ["file"]
+
+
+def test_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_whole(path, b"old")
+    with pytest.raises(TypeError):
+        write_whole(path, "text, not bytes")  # type: ignore[arg-type]
+    assert path.read_bytes() == b"old"
+    (tmp_path / "folder" / "inside").mkdir(parents=True)
+    with pytest.raises(OSError):  # noqa: PT011 (the number depends on the system)
+        write_whole(tmp_path / "folder", b"new")
+    assert _names(tmp_path) == ["file", "folder"]
+
+
+def test_a_reader_keeps_the_version_it_opened(tmp_path: Path) -> None:
+    path = write_whole(tmp_path / "file", b"old")
+    with path.open("rb") as opened:
+        write_whole(path, b"new content")
+        assert opened.read() == b"old"
+
+
+def test_json_round_trip(tmp_path: Path) -> None:
+    data = {"texte": "été", "nombres": [1, 0.1, None, True]}
+    path = write_json(tmp_path / "data.json", data)
+    assert json.loads(path.read_text(encoding="utf-8")) == data
+    assert "été" in path.read_text(encoding="utf-8")
+
+
+def test_whole_folder_appears_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "folder"
+    with whole_folder(path) as temporary:
+        (temporary / "file").write_text("new")
+        assert not path.exists()
+    assert _names(path) == ["file"]
+    assert _names(path.parent) == ["folder"]
+    with whole_folder(path) as temporary:
+        (temporary / "other").write_text("newer")
+        assert _names(path) == ["file"]
+    assert _names(path) == ["other"]
+
+
+def _write_half(path: Path, error: type[BaseException]) -> None:
+    with whole_folder(path) as temporary:
+        (temporary / "half").write_text("half")
+        raise error
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("exists", [False, True])
+def test_whole_folder_leaves_nothing_on_error(
+    tmp_path: Path, error: type[BaseException], exists: bool
+) -> None:
+    path = tmp_path / "folder"
+    if exists:
+        write_whole(path / "old", b"kept")
+    with pytest.raises(error):
+        _write_half(path, error)
+    assert _names(tmp_path) == (["folder"] if exists else [])
+    assert not exists or _names(path) == ["old"]
+
+
+def test_whole_folder_starts_clean(tmp_path: Path) -> None:
+    left_over = tmp_path / f".folder.{os.getpid()}.tmp"  # of a process that had the same number
+    write_whole(left_over / "junk", b"junk")
+    with whole_folder(tmp_path / "folder") as temporary:
+        (temporary / "file").write_text("new")
+    assert _names(tmp_path / "folder") == ["file"]
