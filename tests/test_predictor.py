@@ -33,6 +33,11 @@ def test_importing_the_package_is_quick() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env=ENVIRONMENT)
 
 
+def test_the_version_needs_no_torch() -> None:
+    code = "import sys, warmstart; assert warmstart.__version__; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, env=ENVIRONMENT)
+
+
 def test_every_name_is_there() -> None:
     for name in warmstart.__all__:
         assert getattr(warmstart, name)
@@ -121,6 +126,13 @@ def test_a_label_does_not_depend_on_its_neighbours(world: World, warm: Path) -> 
     together = predictor.predict(texts)
     for text, one in zip(texts, together, strict=True):
         assert predictor.predict([text])[0].probability == pytest.approx(one.probability, abs=1e-6)
+
+
+def test_probabilities_are_fine_in_half_precision_too(world: World, warm: Path) -> None:
+    texts = world.texts.read_text(encoding="utf-8").splitlines()
+    coarse = warmstart.load(warm, threads=1, precision="bf16").predict(texts)
+    fine = warmstart.load(warm, threads=1, precision="fp32").predict(texts)
+    assert len({one.probability for one in coarse}) > 0.9 * len({one.probability for one in fine})
 
 
 def test_one_text_instead_of_a_list_is_refused(warm: Path) -> None:

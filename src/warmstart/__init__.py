@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from warmstart.errors import WarmstartError
 
 if TYPE_CHECKING:
+    __version__: str
     from warmstart.api import (
         Prediction,
         Predictor,
@@ -32,6 +33,7 @@ __all__ = [
     "Prediction",
     "Predictor",
     "WarmstartError",
+    "__version__",
     "compare",
     "count_parameters",
     "demo",
@@ -48,6 +50,10 @@ def __getattr__(name: str) -> Any:
     """Load the verbs when first used: importing the package alone stays quick."""
     if name not in __all__:
         raise AttributeError(f"module 'warmstart' has no attribute {name!r}")
+    if name == "__version__":
+        from warmstart.recipes.runs import package_version
+
+        return package_version()
     from warmstart import api
 
     return getattr(api, name)

@@ -60,3 +60,15 @@ def flush_folder(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def is_leftover(path: Path) -> bool:
+    """Tell whether a write that was killed left this behind."""
+    return path.name.startswith(".") and path.name.endswith((".tmp", ".old"))
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed writes left in a folder that nobody else writes to."""
+    for path in folder.rglob(".*"):
+        if is_leftover(path):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -6,10 +6,12 @@ Knows nothing about training.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from warmstart import progress
 from warmstart.batches.truncate import truncate
 from warmstart.decode.sample import Sampling, Step, sample
 from warmstart.errors import WarmstartError
@@ -42,13 +44,13 @@ class Predictor:
     def classes(self) -> list[str]:
         """Return the labels a classifier tells apart."""
         self._need("finetune", "predict labels")
-        names: list[str] = self.source.config["classes"]
+        names: list[str] = _entry(self.source, "classes")
         return names
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return ids as the model reads them, cut by the rule it was trained with."""
         room = self.source.model.max_length - 2
-        rule = self.source.config["settings"]["truncate"]
+        rule = _entry(self.source, "settings", "truncate")
         bos, eos = self.tokenizer.bos, self.tokenizer.eos
         return [[bos, *truncate(ids, room, rule), eos] for ids in self.tokenizer.encode(texts)]
 
@@ -60,7 +62,7 @@ class Predictor:
         if not texts:
             return []
         assert isinstance(self.model, Classifier)
-        budget = self.source.config["settings"]["micro_tokens"]
+        budget = _entry(self.source, "settings", "micro_tokens")
         ids = self.encode(texts)
         found = classify(self.model, ids, budget, self.tokenizer.pad, self.runtime)
         return [
@@ -83,11 +85,11 @@ class Predictor:
         """Go on from a prompt; the text returned includes it."""
         self._need("pretrain", "generate text")
         prefix = [self.tokenizer.bos, *self.tokenizer.encode([prompt])[0]]
-        room = self.source.model.max_length - len(prefix)
+        longest = self.source.model.max_length
+        room = longest - len(prefix)
         if room < 1:
             raise WarmstartError(
-                f"--prompt has {len(prefix):,} tokens, "
-                f"this model reads {self.source.model.max_length}"
+                f"--prompt has {len(prefix):,} tokens, this model reads {longest:,}"
             )
         generator = torch.Generator().manual_seed(derive_seed(seed, "generate"))
         t = self.tokenizer
@@ -96,6 +98,8 @@ class Predictor:
         assert isinstance(self.model, LanguageModel)
         step = cached_step(self.model, self.runtime)
         added = sample(step, prefix, t.eos, limit, sampling or Sampling(), generator, never)
+        if len(added) == room < max_tokens:
+            progress.say(f"stopped: this model reads no more than {longest:,} tokens")
         return self.tokenizer.decode([*prefix, *added])
 
     def _need(self, command: str, purpose: str) -> None:
@@ -130,18 +134,28 @@ def load(
     return Predictor(read_source(run), choose_runtime(device, precision, threads))
 
 
+def _entry(source: Source, *keys: str) -> Any:
+    """Return an entry of the run's config.json, or say that it is missing."""
+    found: Any = source.config
+    for key in keys:
+        if key not in found:
+            raise WarmstartError(f"{source.run.config_file} has no '{key}', which its use needs")
+        found = found[key]
+    return found
+
+
 def _build(source: Source) -> LanguageModel | Classifier:
     if source.command == "finetune":
-        settings = source.config["settings"]
-        num_classes = len(source.config["classes"])
-        model: LanguageModel | Classifier = Classifier(
-            source.model, num_classes, settings["pooling"]
-        )
+        num_classes, pooling = len(_entry(source, "classes")), _entry(source, "settings", "pooling")
+        model: LanguageModel | Classifier = Classifier(source.model, num_classes, pooling)
     elif source.command == "pretrain":
         model = LanguageModel(source.model)
     else:
         raise WarmstartError(f"{source.path} holds a {source.command}, not a model")
-    fate = transfer_all(source.weights, model)
+    try:
+        fate = transfer_all(source.weights, model)
+    except WarmstartError as fault:
+        raise WarmstartError(f"{source.path}: {fault}") from None
     if fate.new:
         raise WarmstartError(f"{source.path}: its weights lack {', '.join(fate.new)}")
     return model

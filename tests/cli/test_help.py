@@ -57,6 +57,12 @@ def test_version_is_printed() -> None:
     assert ran.out.strip()[0].isdigit() or ran.out.strip() == "source"
 
 
+def test_defaults_and_what_is_required_are_shown() -> None:
+    shown = "".join(succeed("compare --help").out.replace("│", " ").split())
+    for words in ("[default:0,1,2]", "[default:mean]", "[default:no]", "[required]"):
+        assert words in shown
+
+
 def test_nothing_asked_gives_help() -> None:
     ran = run("")
     assert "Usage" in ran.out + ran.err

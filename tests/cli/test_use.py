@@ -1,6 +1,7 @@
 """Trained runs in use: predict, generate, evaluate."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,19 @@ def test_max_tokens_limits_a_text(base: Path) -> None:
     assert len(short) < len(longer)
 
 
+def test_a_text_that_stops_where_the_model_does_is_said_to(base: Path) -> None:
+    longest = read(base / "config.json")["model"]["max_length"]
+    ran = succeed(f"generate {base} --temperature 0 --max-tokens 99")
+    assert f"reads no more than {longest} tokens" in ran.err
+    assert "reads no more" not in ran.out
+    assert "reads no more" not in succeed(f"generate {base} --temperature 0 --max-tokens 3").err
+
+
+def test_generated_text_goes_into_a_file(base: Path, here: Path) -> None:
+    succeed(f"generate {base} --num 2 -o texts.jsonl --json")
+    assert (here / "texts.jsonl").read_text() == succeed(f"generate {base} --num 2 --json").out
+
+
 def test_evaluate_scores_a_classifier(world: World, warm: Path) -> None:
     found = succeed(f"evaluate {warm} --test {world.test} --json").json
     rows = read_labelled_rows(world.test)
@@ -109,6 +123,16 @@ def test_evaluate_scores_a_language_model(world: World, base: Path) -> None:
     assert found["interval"]["low"] <= found["perplexity"] <= found["interval"]["high"]
     assert 0 < found["bits_per_byte"] < 16
     assert found["seen_in_training"] == 0
+
+
+def test_scores_do_not_depend_on_what_is_read_together(world: World, base: Path) -> None:
+    command = f"evaluate {base} --test {world.texts} --json {MACHINE}"
+    together = succeed(command).json
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr("warmstart.recipes.evaluate.BATCH_TOKENS", 1)
+        alone = succeed(command).json
+    for figure in ("loss", "perplexity", "bits_per_byte", "interval"):
+        assert together[figure] == pytest.approx(alone[figure], rel=1e-5)
 
 
 def test_texts_seen_in_training_or_pretraining_are_counted(
@@ -136,11 +160,24 @@ def test_every_evaluation_is_in_the_ledger(world: World, warm: Path) -> None:
     assert read(warm / "scores.json")["valid"]
 
 
-def test_a_folder_of_text_can_be_evaluated_like_it_is_trained_on(
-    world: World, base: Path, here: Path
-) -> None:
+@pytest.mark.parametrize("kind", ["base", "warm"])
+def test_a_folder_is_not_evaluated(kind: str, here: Path, request: pytest.FixtureRequest) -> None:
     (here / "texts").mkdir()
-    lines = world.texts.read_text(encoding="utf-8").splitlines()[:9]
-    (here / "texts" / "some.txt").write_text("\n".join(lines))
-    whole = succeed(f"evaluate {base} --test texts/some.txt --json").json
-    assert succeed(f"evaluate {base} --test texts --json").json["loss"] == whole["loss"]
+    ran = run(f"evaluate {request.getfixturevalue(kind)} --test texts")
+    assert ran.code == 2
+    assert "--test texts is a folder" in ran.said
+
+
+def test_the_ledger_says_which_weights_were_scored(world: World, base: Path, here: Path) -> None:
+    shutil.copytree(base, here / "run")
+    for weights in ("run", "run/checkpoints/step-6"):
+        succeed(f"evaluate {weights} --test {world.texts}")
+    ledger = read(here / "run/scores.json")["ledger"]
+    assert [entry["checkpoint"] for entry in ledger[-2:]] == ["best", "checkpoints/step-6"]
+
+
+@pytest.mark.parametrize("kind", ["base", "warm"])
+def test_no_figure_is_shown_twice(kind: str, world: World, request: pytest.FixtureRequest) -> None:
+    shown = succeed(f"evaluate {request.getfixturevalue(kind)} --test {world.test}").out
+    assert "num texts" not in shown
+    assert ("interval of accuracy" if kind == "warm" else "interval of perplexity") in shown

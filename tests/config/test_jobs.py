@@ -44,15 +44,18 @@ def test_defaults_are_within_their_own_limits(job: type[Settings]) -> None:
     assert job.from_values({**values, **built.recorded()}) == built
 
 
-@given(st.integers(1, 10**9), st.integers(2, 10**6))
-def test_tokens_are_steps_rounded_up(tokens: int, batch_tokens: int) -> None:
-    steps = _pretrain(tokens=tokens, batch_tokens=batch_tokens).num_steps
-    assert (steps - 1) * batch_tokens < tokens <= steps * batch_tokens
+@given(st.integers(1, 10**18), st.integers(2, 10**6), st.integers(3, 4096))
+def test_steps_see_the_tokens_asked_for(tokens: int, batch_tokens: int, length: int) -> None:
+    config = _pretrain(tokens=tokens, batch_tokens=batch_tokens)
+    seen = config.rows_per_step(length) * length  # in one step
+    assert seen <= max(batch_tokens, length)
+    steps = config.num_steps(length)
+    assert (steps - 1) * seen < tokens <= steps * seen
 
 
 def test_steps_or_tokens() -> None:
-    assert _pretrain().num_steps == 1000
-    assert _pretrain(steps=7).num_steps == 7
+    assert _pretrain().num_steps(64) == 1000
+    assert _pretrain(steps=7).num_steps(64) == 7
     with pytest.raises(WarmstartError, match="--steps and --tokens exclude each other"):
         _pretrain(steps=7, tokens=7)
 
@@ -62,6 +65,12 @@ def test_nothing_recorded_depends_on_the_machine() -> None:
     again = _pretrain(device="cpu", threads=3, save_every=7, keep=1, compile=False)
     assert again.changed_from(before) == []
     assert _pretrain(precision="bf16").changed_from(before) != []
+
+
+def test_a_flag_takes_the_place_of_its_rival_in_a_file() -> None:
+    file = {"steps": 7, "tokens": None, "seed": 1}
+    assert PretrainConfig.overridden(file, {"tokens": 9}) == {"tokens": 9, "seed": 1}
+    assert PretrainConfig.overridden(file, {"steps": 9, "seed": 2}) == {"steps": 9, "seed": 2}
 
 
 @pytest.mark.parametrize("seeds", [[], [1, 1], [0, 2, 0]])

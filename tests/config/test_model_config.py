@@ -53,9 +53,19 @@ def test_an_unknown_word_is_never_taken_for_another(tiny: ModelConfig, name: str
         model_from_json({**tiny.to_json(), name: "batch"})
 
 
-def test_a_number_that_is_none_is_refused(tiny: ModelConfig) -> None:
-    with pytest.raises(WarmstartError, match=r"width.*'wide'"):
-        model_from_json({**tiny.to_json(), "width": "wide"})
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("width", "wide"), ("width", 16.0), ("depth", True), ("dropout", False), ("tied", 1)],
+)
+def test_a_value_of_another_type_is_refused(tiny: ModelConfig, name: str, value: object) -> None:
+    said = rf"^runs/a/config\.json: model\.{name}={value!r} must be "
+    with pytest.raises(WarmstartError, match=said):
+        model_from_json({**tiny.to_json(), name: value}, "runs/a/config.json")
+
+
+def test_a_shape_is_keys_and_values() -> None:
+    with pytest.raises(WarmstartError, match=r"config\.json: model must hold keys .* not 3"):
+        model_from_json(3)
 
 
 def test_keys_of_another_version_are_named(tiny: ModelConfig) -> None:

@@ -92,7 +92,8 @@ def test_a_wrong_type_is_refused_with_the_value(key: str, value: Any, said: str)
         ("num_steps", 0, "--num-steps 0 is not allowed: it must be at least 1 and at most 100"),
         ("num_steps", 101, "--num-steps 101 is not allowed: it must be at least 1 and at most 100"),
         ("rate", 0, r"--rate 0\.0 is not allowed: it must be above 0"),
-        ("rate", float("nan"), "--rate nan is not allowed"),
+        ("rate", float("nan"), "--rate nan is not allowed: it must be a finite number"),
+        ("rate", float("inf"), "--rate inf is not allowed: it must be a finite number"),
         ("share", 1.5, r"--share 1\.5 is not allowed: it must be at least 0 and at most 1"),
         ("seeds", [0, -1], "--seeds -1 is not allowed: it must be at least 0"),
     ],
@@ -133,6 +134,8 @@ def test_checks_hold_in_python_too() -> None:
         Job(files=("a",), out="b", num_steps=0)
     with pytest.raises(WarmstartError, match="--rate -1"):
         dataclasses.replace(_job(), rate=-1)
+    with pytest.raises(WarmstartError, match="FILES is missing"):
+        Job(files=(), out="b")
 
 
 def test_recorded_is_json_and_builds_the_job_again() -> None:
@@ -174,7 +177,15 @@ def test_settings_files(tmp_path: Path) -> None:
     assert read_settings_file(toml) == {"num_steps": 3, "rate": 0.5, "files": ["a"]}
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"command": "x", "settings": {"rate": 0.5}, "model": {}}))
-    assert read_settings_file(config) == {"rate": 0.5}
+    assert read_settings_file(config) == read_settings_file(config, "x") == {"rate": 0.5}
+    with pytest.raises(WarmstartError, match=r"config\.json was written by x, not y"):
+        read_settings_file(config, "y")
+
+
+def test_an_unknown_key_is_said_to_stand_where_it_stands() -> None:
+    with pytest.raises(WarmstartError, match=r"^a\.toml: unknown setting 'rat'; .*'rate'"):
+        Job.check_keys(["rat"], "a.toml: ")
+    Job.check_keys(["rate", "from"], "a.toml: ")
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,8 @@ def test_truncation_is_counted_and_said(world: World, base: Path, here: Path) ->
     ran = succeed(f"finetune {FILES} --from {base} -o run {QUICK}", **vars(world))
     assert "48 of 48 texts" in ran.err
     assert "16 tokens" in ran.err
+    ran = succeed(f"finetune {FILES} --from {base} -o long {QUICK} --max-length 999", **vars(world))
+    assert f"all 48 texts in {world.train} fit into 999 tokens" in ran.err
 
 
 def test_two_aligned_files_equal_one_table(

@@ -200,6 +200,12 @@ def test_a_settings_file_gives_settings_and_flags_override(
     assert weights_of(here / "run") == weights_of(base)
 
 
+def test_a_flag_wins_over_its_rival_in_a_settings_file(base: Path, here: Path) -> None:
+    succeed(f"pretrain --config {base}/config.json --tokens 100 -o run")
+    settings = read(here / "run/config.json")["settings"]
+    assert (settings["steps"], settings["tokens"]) == (None, 100)
+
+
 def test_a_run_is_repeated_by_its_config(world: World, base: Path, warm: Path, here: Path) -> None:
     succeed(f"pretrain --config {base}/config.json -o base")
     succeed(f"finetune --config {warm}/config.json -o warm")

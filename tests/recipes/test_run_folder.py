@@ -42,6 +42,8 @@ def test_the_card_has_front_matter(folder: Path) -> None:
     assert "library_name: warmstart" in front
     assert "pipeline_tag: text-" in front
     assert f"# {folder.name}" in card
+    assert "train_loss" not in card
+    assert "elapsed_s" not in card
 
 
 def test_the_data_is_known_by_checksum_rows_and_fingerprints(folder: Path) -> None:

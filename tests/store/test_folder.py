@@ -66,7 +66,7 @@ def test_an_existing_folder_is_refused_without_resume(tmp_path: Path) -> None:
 def test_a_file_or_a_foreign_folder_is_left_alone(tmp_path: Path, resume: bool) -> None:
     thesis = write_whole(tmp_path / "work" / "thesis.tex", b"ten years of work")
     for path in (thesis, thesis.parent):
-        with pytest.raises(WarmstartError, match=r"exists already|not a run folder"):
+        with pytest.raises(WarmstartError, match=r"exists already|not a run folder|is a file"):
             claimed(path, resume).__enter__()
     assert thesis.read_bytes() == b"ten years of work"
     with pytest.raises(WarmstartError, match="cannot be written"):

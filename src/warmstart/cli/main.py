@@ -28,16 +28,22 @@ app = typer.Typer(
 verbs.add_all(app)
 
 
-@app.callback()
-def common(
-    version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
-) -> None:
-    """Small Transformers, pretrained on your own text."""
-    if version:
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
         from warmstart.recipes.runs import package_version
 
         typer.echo(package_version())
         raise typer.Exit
+
+
+VERSION = typer.Option(
+    "--version", help="print the version", callback=_print_version, is_eager=True
+)
+
+
+@app.callback()
+def common(version: Annotated[bool, VERSION] = False) -> None:
+    """Small Transformers, pretrained on your own text."""
 
 
 def main() -> None:

@@ -10,16 +10,20 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import typer
+from rich.markup import escape
 
 from warmstart.config.settings import (
     Settings,
     bare_type,
     field_types,
     flag_of,
+    in_words,
+    is_required,
     key_of,
     option_of,
     read_settings_file,
 )
+from warmstart.errors import WarmstartError
 
 S = TypeVar("S", bound=Settings)
 
@@ -42,12 +46,11 @@ def add_command(
     def command(**given: Any) -> None:
         config: Path | None = given.pop("config")
         extra = {"as_json": given.pop("as_json")} if has_json else {}
-        values = read_settings_file(config) if config else {}
-        for field in fields:
-            value = _parsed(field, hints[field.name], given[field.name])
-            if value is not None:
-                values[key_of(field)] = value
-        run(settings.from_values(values), **extra)
+        values = read_settings_file(config, name) if config else {}
+        settings.check_keys(values, f"--config {config}: ")
+        parsed = {key_of(f): _parsed(f, hints[f.name], given[f.name]) for f in fields}
+        flags = {key: value for key, value in parsed.items() if value is not None}
+        run(settings.from_values(settings.overridden(values, flags)), **extra)
 
     parameters = [_parameter(field, hints[field.name]) for field in fields]
     parameters.append(_keyword("config", Annotated[Path | None, CONFIG], None))
@@ -69,9 +72,12 @@ def _parameter(field: "dataclasses.Field[Any]", hint: Any) -> inspect.Parameter:
     option = option_of(field)
     typed: Any = _flag_type(kind, option.listed)
     if option.positional:
-        info = typer.Argument(help=option.help, metavar=key_of(field).upper(), show_default=False)
+        metavar = key_of(field).upper()
+        info = typer.Argument(help=_help(field, kind), metavar=metavar, show_default=False)
     else:
-        info = typer.Option(*_names(field, kind), help=option.help, **_shown(field, kind))
+        words = "|".join(map(str, get_args(kind))) if get_origin(kind) is Literal else None
+        flags, text = _names(field, kind), _help(field, kind)
+        info = typer.Option(*flags, help=text, metavar=words, show_default=False)
     return _keyword(field.name, Annotated[typed | None, info], None)
 
 
@@ -82,20 +88,19 @@ def _names(field: "dataclasses.Field[Any]", kind: Any) -> list[str]:
     return [flag, *([short] if short else [])]
 
 
-def _shown(field: "dataclasses.Field[Any]", kind: Any) -> dict[str, Any]:
-    default = field.default
-    if default is dataclasses.MISSING:
-        shown: Any = "required"
-    elif default in (None, ()):
-        shown = False
-    elif isinstance(default, tuple):
-        shown = ",".join(map(str, default))
+def _help(field: "dataclasses.Field[Any]", kind: Any) -> str:
+    """Return the help text with the default, which Typer cannot see: a flag left out is None."""
+    default: Any = field.default
+    text = escape(option_of(field).help)
+    if is_required(field):
+        return f"{text} [red]{escape('[required]')}[/]"
+    if default in (None, (), ""):
+        return text
+    if kind is bool:
+        shown = "yes" if default else "no"
     else:
-        shown = ("yes" if default else "no") if kind is bool else str(default)
-    metavar = {}
-    if get_origin(kind) is Literal:
-        metavar = {"metavar": "|".join(map(str, get_args(kind)))}
-    return {"show_default": shown, **metavar}
+        shown = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+    return f"{text} [dim]{escape(f'[default: {shown}]')}[/]"
 
 
 def _flag_type(kind: Any, listed: bool) -> Any:
@@ -118,6 +123,6 @@ def _parsed(field: "dataclasses.Field[Any]", hint: Any, value: Any) -> Any:
     try:
         return tuple(item(word) for word in words)
     except ValueError:
-        raise typer.BadParameter(
-            f"{value!r} must be numbers with commas between", param_hint=flag_of(field)
+        raise WarmstartError(
+            f"{flag_of(field)} {value}: each item must be {in_words(item)}, with commas between"
         ) from None

@@ -5,18 +5,24 @@ Recipes are imported inside, so that help appears at once.
 
 import json
 import sys
-from collections.abc import Iterable
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from warmstart.cli.options import add_command
+from warmstart.cli.printing import (
+    print_comparison,
+    print_data,
+    print_json,
+    print_parameters,
+    print_scores,
+    quoted,
+    say,
+    say_next,
+    write_lines,
+)
 from warmstart.config import jobs
-from warmstart.errors import WarmstartError
+from warmstart.report.formats import counted, duration
 
 
 def add_all(app: typer.Typer) -> None:
@@ -98,8 +104,8 @@ def demo(config: jobs.DemoConfig) -> None:
     from warmstart.recipes.demo import demo as run
 
     result = run(config)
-    _comparison_table(result.comparison.comparison, result.comparison.summary)
-    _next(f"wrote {result.report}: open it in a browser")
+    print_comparison(result.comparison.comparison, result.comparison.summary)
+    say_next(f"{result.report}: open it in a browser", "pretrain your-text.txt -o runs/base")
 
 
 def data(config: jobs.DataConfig, as_json: bool) -> None:
@@ -108,30 +114,9 @@ def data(config: jobs.DataConfig, as_json: bool) -> None:
 
     report = report_data(config)
     if as_json:
-        _print_json(asdict(report))
-        return
-    table = _table(
-        "file", "rows", "empty", "repeats", "shortest", "median", "95%", "longest", "cut"
-    )
-    table.title = f"lengths in {report.files[0].unit}"
-    for file in report.files:
-        cells = (file.rows, file.skipped, file.repeats, file.shortest, file.median, file.long)
-        cut = "" if file.truncated is None else f"{file.truncated:,}"
-        table.add_row(file.file, *(f"{c:,.0f}" for c in cells), f"{file.longest:,}", cut)
-    _console().print(table)
-    for file in report.files:
-        if file.unknown is not None:
-            _say(f"{file.file}: {file.unknown:.2%} of the tokens are unknown")
-        if file.labels:
-            shares = (f"{k} {v:,} ({v / file.rows:.0%})" for k, v in file.labels.items())
-            _say(f"{file.file}: labels {', '.join(shares)}")
-    for shared in report.shared:
-        _say(
-            f"{shared.a} and {shared.b} share {shared.distinct:,} texts "
-            f"({shared.rows:,} rows of the second)"
-        )
-    for seen in report.against:
-        _say(f"{seen.file}: {seen.rows:,} rows were already seen in the training of {report.run}")
+        print_json(asdict(report))
+    else:
+        print_data(report)
 
 
 def tokenizer(config: jobs.TokenizerConfig) -> None:
@@ -139,10 +124,9 @@ def tokenizer(config: jobs.TokenizerConfig) -> None:
     from warmstart.recipes.tokenizer import make_tokenizer
 
     result = make_tokenizer(config)
-    _say(f"{result.vocab_size:,} entries; for example {' '.join(result.examples)}")
-    _next(
-        f"wrote {result.folder}: warmstart pretrain FILES --tokenizer {result.folder} -o runs/base"
-    )
+    say(f"{result.vocab_size:,} entries; for example {' '.join(result.examples)}")
+    files, folder = " ".join(map(quoted, config.files)), quoted(result.folder)
+    say_next(result.folder, f"pretrain {files} --tokenizer {folder} -o runs/base")
 
 
 def pretrain(config: jobs.PretrainConfig) -> None:
@@ -150,14 +134,12 @@ def pretrain(config: jobs.PretrainConfig) -> None:
     from warmstart.recipes.pretrain import pretrain as run
 
     result = run(config)
-    _say(
+    say(
         f"validation perplexity {result.perplexity:.2f}, {result.bits_per_byte:.3f} bits per byte, "
-        f"after {result.tokens:,} tokens in {result.elapsed_s:,.0f} s"
+        f"after {result.tokens:,} tokens in {duration(result.elapsed_s)}"
     )
-    _next(
-        f"wrote {result.run}: warmstart compare --from {result.run} "
-        "--train train.tsv --valid valid.tsv -o comparison"
-    )
+    files = "--train train.tsv --valid valid.tsv"
+    say_next(result.run, f"compare --from {quoted(result.run)} {files} -o comparison")
 
 
 def finetune(config: jobs.FinetuneConfig) -> None:
@@ -165,11 +147,11 @@ def finetune(config: jobs.FinetuneConfig) -> None:
     from warmstart.recipes.finetune import finetune as run
 
     result = run(config)
-    _say(
+    say(
         f"validation accuracy {result.accuracy:.1%}, F1 {result.f1:.3f} "
-        f"at epoch {result.best_epoch}, in {result.elapsed_s:,.0f} s"
+        f"at epoch {result.best_epoch}, in {duration(result.elapsed_s)}"
     )
-    _next(f"wrote {result.run}: warmstart predict {result.run} texts.txt")
+    say_next(result.run, f"predict {quoted(result.run)} texts.txt")
 
 
 def compare(config: jobs.CompareConfig) -> None:
@@ -177,8 +159,22 @@ def compare(config: jobs.CompareConfig) -> None:
     from warmstart.recipes.compare import compare as run
 
     result = run(config)
-    _comparison_table(result.comparison, result.summary)
-    _next(f"wrote {result.report}: open it in a browser")
+    print_comparison(result.comparison, result.summary)
+    start = f"finetune --from {quoted(config.from_runs[0])} {_labelled(config)}"
+    say_next(f"{result.report}: open it in a browser", f"{start} -o runs/classifier")
+
+
+def _labelled(config: jobs.LabelledFiles) -> str:
+    """Return the flags that name the same labelled texts again."""
+    flags = {
+        "--train": config.train,
+        "--train-labels": config.train_labels,
+        "--valid": config.valid,
+        "--valid-labels": config.valid_labels,
+        "--columns": ",".join(config.columns),
+    }
+    given = [f"{flag} {quoted(value)}" for flag, value in flags.items() if value]
+    return " ".join([*given, *(["--pieces"] if config.pieces else [])])
 
 
 def predict(config: jobs.PredictConfig, as_json: bool) -> None:
@@ -190,15 +186,16 @@ def predict(config: jobs.PredictConfig, as_json: bool) -> None:
         json.dumps(asdict(found), ensure_ascii=False) if as_json else found.label
         for found in predictions
     )
-    _write_lines(lines, config.out)
+    write_lines(lines, config.out)
 
 
 def generate(config: jobs.GenerateConfig, as_json: bool) -> None:
     """Write text with a causal language model."""
     from warmstart.recipes.predict import generate_texts
 
-    for text in generate_texts(config):
-        typer.echo(json.dumps({"text": text}, ensure_ascii=False) if as_json else text)
+    texts = generate_texts(config)
+    lines = (json.dumps({"text": t}, ensure_ascii=False) if as_json else t for t in texts)
+    write_lines(lines, config.out)
 
 
 def evaluate(config: jobs.EvaluateConfig, as_json: bool) -> None:
@@ -207,20 +204,11 @@ def evaluate(config: jobs.EvaluateConfig, as_json: bool) -> None:
 
     result = run(config)
     if as_json:
-        _print_json({"run": str(result.run), "file": result.file, **result.scores})
+        print_json({"run": str(result.run), "file": result.file, **result.scores})
         return
-    table = _table("figure", "value")
-    for name, value in result.scores.items():
-        if isinstance(value, (int, float)):
-            table.add_row(
-                name.replace("_", " "), f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
-            )
-    low, high = result.scores["interval"]["low"], result.scores["interval"]["high"]
-    table.add_row("95% interval", f"{low:.4f} to {high:.4f}")
-    _console().print(table)
-    if "confusion" in result.scores:
-        _confusion(result.scores)
-    _say(f"entered in {result.run}/scores.json: scored {result.times_scored} time(s) on this file")
+    print_scores(result.scores)
+    times = counted(result.times_scored, "time")
+    say(f"entered in {result.run}/scores.json: this run was scored {times} on this file")
 
 
 def params(config: jobs.ParamsConfig, as_json: bool) -> None:
@@ -229,70 +217,6 @@ def params(config: jobs.ParamsConfig, as_json: bool) -> None:
 
     found = count_parameters(config)
     if as_json:
-        _print_json(asdict(found))
-        return
-    table = _table("layer", "formula", "parameters")
-    for layer in found.layers:
-        table.add_row(layer.name, layer.formula, f"{layer.count:,}")
-    table.add_section()
-    table.add_row("total", "", f"{found.total:,}", style="bold")
-    table.add_row("trainable", "", f"{found.trainable:,}", style="bold")
-    _console().print(table)
-    _say(found.legend)
-
-
-def _comparison_table(comparison: Any, summary: Any) -> None:
-    table = _table("labels", *(arm.name for arm in comparison.arms))
-    table.title = f"accuracy on {summary.judge}, mean of {len(comparison.seeds)} seeds ± spread"
-    for labels in comparison.subsets:
-        scores = [summary.score(arm.name, labels).judged for arm in comparison.arms]
-        table.add_row(f"{labels:,}", *(f"{s.accuracy:.1%} ± {s.spread:.1%}" for s in scores))
-    _console().print(table)
-    if comparison.attainable:
-        _say(f"attainable at best: {comparison.attainable:.1%}")
-    for sentence in (summary.headline, *summary.caveats):
-        _say(sentence)
-
-
-def _confusion(scores: dict[str, Any]) -> None:
-    names = [row["name"] for row in scores["classes"]]
-    table = _table("true \\ predicted", *names)
-    for name, row in zip(names, scores["confusion"], strict=True):
-        table.add_row(name, *(f"{count:,}" for count in row))
-    _console().print(table)
-
-
-def _table(first: str, *others: str) -> Table:
-    table = Table(title_justify="left", header_style="bold")
-    table.add_column(first)
-    for name in others:
-        table.add_column(name, justify="left" if name == "formula" else "right")
-    return table
-
-
-def _console() -> Console:
-    return Console()
-
-
-def _say(line: str) -> None:
-    _console().print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-def _next(line: str) -> None:
-    _console().print(line, highlight=False, markup=False, soft_wrap=True, style="bold green")
-
-
-def _print_json(data: Any) -> None:
-    typer.echo(json.dumps(data, ensure_ascii=False, indent=2))
-
-
-def _write_lines(lines: Iterable[str], out: str | None) -> None:
-    if out is None:
-        for line in lines:
-            typer.echo(line)
-        return
-    from warmstart.files import write_whole
-
-    if Path(out).is_dir():
-        raise WarmstartError(f"-o {out} is a folder; name a file")
-    write_whole(Path(out), "".join(f"{line}\n" for line in lines).encode())
+        print_json(asdict(found))
+    else:
+        print_parameters(found)

@@ -60,13 +60,15 @@ class PretrainConfig(Shape, Checkpoints, Destination, Machine, Settings):
         None, help="vocabulary of the trained tokenizer; default: the preset's", least=261
     )
     from_run: str | None = option(None, key="from", help="run to go on from: a second stage")
-    steps: int | None = option(None, help="optimizer steps; default 1000", least=1)
-    tokens: int | None = option(None, help="tokens to see, instead of steps", least=1)
+    steps: int | None = option(None, help="optimizer steps; default 1000", least=1, rival="tokens")
+    tokens: int | None = option(
+        None, help="tokens to see, instead of steps", least=1, rival="steps"
+    )
     batch_tokens: int = option(8192, help="tokens per optimizer step", least=2)
     micro_tokens: int = option(
         16_384, help="tokens per forward pass; less needs less memory", least=2
     )
-    optimizer: Literal["adamw", "muon"] = option("adamw", help="adamw or muon")
+    optimizer: Literal["adamw", "muon"] = option("muon", help="adamw or muon")
     learning_rate: float | None = option(
         None, help="peak rate; default: by optimizer and norm placement", above=0
     )
@@ -77,16 +79,14 @@ class PretrainConfig(Shape, Checkpoints, Destination, Machine, Settings):
     log_every: int = option(10, help="steps between lines in metrics.jsonl", least=1)
     compile: bool | None = option(None, help="torch.compile; default: on CUDA only", fixed=False)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.steps is not None and self.tokens is not None:
-            raise WarmstartError("--steps and --tokens exclude each other: give one")
+    def rows_per_step(self, max_length: int) -> int:
+        """Return how many full rows of text an optimizer step sees."""
+        return max(1, self.batch_tokens // max_length)
 
-    @property
-    def num_steps(self) -> int:
-        """Return the optimizer steps asked for, one way or the other."""
+    def num_steps(self, max_length: int) -> int:
+        """Return the optimizer steps asked for; they see no fewer than the tokens asked for."""
         if self.tokens is not None:
-            return max(1, -(-self.tokens // self.batch_tokens))
+            return -(-self.tokens // (self.rows_per_step(max_length) * max_length))  # upwards
         return self.steps or 1000
 
 
@@ -164,9 +164,11 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, Settings):
     labels: tuple[str, ...] = option(
         ("all",), help="sizes of the nested label subsets, e.g. 50,100,400,all", listed=True
     )
-    seeds: tuple[int, ...] = option((0, 1, 2), help="seeds of every arm, e.g. 0,1,2", listed=True)
+    seeds: tuple[int, ...] = option(
+        (0, 1, 2), help="seeds of every arm, e.g. 0,1,2", least=0, listed=True
+    )
     trials: int = option(3, help="settings tried on validation for each arm", least=1, most=9)
-    max_length: int | None = option(None, help="longest text in tokens", least=2)
+    max_length: int | None = option(None, help="longest text in tokens", least=3)
     title: str = option("warm start against cold", help="title of the report", fixed=False)
     attainable: float | None = option(
         None, help="best accuracy possible, where known", hidden=True, fixed=False
@@ -207,7 +209,7 @@ class DataConfig(Settings):
     labels: tuple[str, ...] = option((), help="label file of each text file, in order")
     pieces: bool = option(False, help="texts are already split into pieces")
     tokenizer: str | None = option(None, help="count tokens with this tokenizer or run's")
-    max_length: int | None = option(None, help="count texts longer than this", least=2)
+    max_length: int | None = option(None, help="count texts longer than this", least=3)
     against: str | None = option(None, help="run whose pretraining texts are looked for")
 
 
@@ -270,6 +272,7 @@ class GenerateConfig(Machine, Settings):
         None, help="draw from the likeliest tokens that hold this share", above=0, most=1
     )
     num: int = option(1, help="texts to write", least=1)
+    out: str | None = option(None, help="file to write; default: standard output", short="-o")
 
 
 @dataclass(frozen=True, kw_only=True)

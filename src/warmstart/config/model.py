@@ -4,9 +4,10 @@ Knows nothing about tensors.
 """
 
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from pathlib import Path
+from typing import Any, Literal, get_args, get_type_hints
 
-from warmstart.config.settings import choose, option
+from warmstart.config.settings import choose, has_kind, in_words, option
 from warmstart.errors import WarmstartError
 
 Attention = Literal["causal", "bidirectional"]
@@ -67,13 +68,13 @@ class ModelConfig:
 
 
 def _check_kinds(model: ModelConfig) -> None:
+    """Refuse a word nobody knows, or a value of another type."""
     for name, kind in get_type_hints(ModelConfig).items():
-        value = getattr(model, name)
-        if get_origin(kind) is Literal:
-            if value not in get_args(kind):
-                raise WarmstartError(f"model.{name}={value!r} is unknown; known: {', '.join(get_args(kind))}")
-        elif not isinstance(value, (int, float) if kind is float else kind):
-            raise WarmstartError(f"model.{name}={value!r} must be of type {kind.__name__}")
+        value, words = getattr(model, name), get_args(kind)
+        if words and value not in words:
+            raise WarmstartError(f"model.{name}={value!r} is unknown; known: {', '.join(words)}")
+        if not words and not has_kind(value, kind):
+            raise WarmstartError(f"model.{name}={value!r} must be {in_words(kind)}")
 
 
 _MODERN = ModelConfig(
@@ -112,7 +113,7 @@ PRESETS: dict[str, ModelConfig] = {
         transform=True,
     ),
     "modern-small": _MODERN,
-    # Layer norm, sinusoids and GELU have the cheapest kernels on a CPU.
+    # Layer norm, learned positions and GELU have the cheapest kernels on a CPU.
     "tiny": replace(
         _MODERN,
         vocab_size=2_000,
@@ -122,19 +123,23 @@ PRESETS: dict[str, ModelConfig] = {
         feed=256,
         max_length=64,
         norm="layer",
-        positions="sinusoidal",
+        positions="learned",
         activation="gelu",
     ),
 }
 
 
-def model_from_json(data: dict[str, Any]) -> ModelConfig:
-    """Rebuild a shape from a run's config.json."""
-    known = {field.name for field in fields(ModelConfig)}
-    wrong = set(data) ^ known
+def model_from_json(data: Any, file: str | Path = "config.json") -> ModelConfig:
+    """Rebuild a shape from a run's config.json; errors name the file."""
+    if not isinstance(data, dict):
+        raise WarmstartError(f"{file}: model must hold keys and values, not {data!r}")
+    wrong = set(data) ^ {field.name for field in fields(ModelConfig)}
     if wrong:
-        raise WarmstartError(f"config.json: model keys do not fit this version: {sorted(wrong)}")
-    return ModelConfig(**data)
+        raise WarmstartError(f"{file}: model keys do not fit this version: {sorted(wrong)}")
+    try:
+        return ModelConfig(**data)
+    except WarmstartError as fault:
+        raise WarmstartError(f"{file}: {fault}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +150,7 @@ class Words:
     depth: int | None = option(None, help="number of blocks", least=1)
     heads: int | None = option(None, help="attention heads; must divide the width", least=1)
     feed: int | None = option(None, help="inner width of the feed-forward layer", least=1)
-    max_length: int | None = option(None, help="longest text in tokens", least=2)
+    max_length: int | None = option(None, help="longest text in tokens", least=3)
     norm: Norm | None = option(None, help="normalisation: layer or rms")
     placement: Placement | None = option(None, help="norm before each sublayer or after it")
     positions: Positions | None = option(None, help="sinusoidal, learned or rope")

@@ -6,9 +6,10 @@ A field's name is its flag, its TOML key and its keyword in Python. Knows no par
 import dataclasses
 import difflib
 import json
+import math
 import tomllib
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -32,6 +33,7 @@ class Option:
     recorded: bool = True  # belongs to the job: kept in config.json
     fixed: bool = True  # may not change when a run is resumed
     hidden: bool = False  # for Python and TOML, without a flag
+    rival: str | None = None  # key of a setting that excludes this one
 
 
 def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> Any:
@@ -48,20 +50,37 @@ class Settings:
         for field in dataclasses.fields(self):
             value = _checked(field, hints[field.name], getattr(self, field.name))
             object.__setattr__(self, field.name, value)
+        given = [f for f in dataclasses.fields(self) if getattr(self, f.name) is not None]
+        flags = {key_of(field): flag_of(field) for field in given}
+        for field in given:
+            rival = option_of(field).rival
+            if rival and rival in flags:
+                both = f"{flag_of(field)} and {flags[rival]}"
+                raise WarmstartError(f"{both} exclude each other: give one")
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
         """Build from keys as written in TOML or on the command line."""
-        names = {key_of(field): field.name for field in dataclasses.fields(cls)}
-        for key in values:
-            if key not in names:
-                raise WarmstartError(f"unknown setting '{key}'{suggestion(key, names)}")
-        given = {names[key]: value for key, value in values.items()}
-        for field in dataclasses.fields(cls):
-            needed = field.default is dataclasses.MISSING
-            if needed and given.get(field.name) in (None, (), []):
-                raise WarmstartError(f"{flag_of(field)} is missing: {option_of(field).help}")
+        cls.check_keys(values)
+        fields = dataclasses.fields(cls)
+        given = {f.name: None for f in fields if is_required(f)}  # refused unless it is given
+        given |= {f.name: values[key_of(f)] for f in fields if key_of(f) in values}
         return cls(**given)
+
+    @classmethod
+    def check_keys(cls, keys: Iterable[str], where: str = "") -> None:
+        """Refuse a key that is no setting; `where` says in which file it stands."""
+        known = [key_of(field) for field in dataclasses.fields(cls)]
+        for key in keys:
+            if key not in known:
+                raise WarmstartError(f"{where}unknown setting '{key}'{suggestion(key, known)}")
+
+    @classmethod
+    def overridden(cls, values: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values with the flags in their place; a flag replaces its rival too."""
+        fields = [field for field in dataclasses.fields(cls) if key_of(field) in flags]
+        rivals = {option_of(field).rival for field in fields}
+        return {key: value for key, value in values.items() if key not in rivals} | dict(flags)
 
     def recorded(self) -> dict[str, Any]:
         """Return what defines the job, as JSON values, by key."""
@@ -93,6 +112,11 @@ def option_of(field: "dataclasses.Field[Any]") -> Option:
 def key_of(field: "dataclasses.Field[Any]") -> str:
     """Return the name a user writes for a field."""
     return option_of(field).key or field.name
+
+
+def is_required(field: "dataclasses.Field[Any]") -> bool:
+    """Tell whether a field has no default."""
+    return field.default is dataclasses.MISSING
 
 
 def flag_of(field: "dataclasses.Field[Any]") -> str:
@@ -128,13 +152,12 @@ def choose(table: Mapping[str, T], word: str, setting: str) -> T:
     return table[word]
 
 
-def read_settings_file(path: Path) -> dict[str, Any]:
-    """Return the keys of a TOML file, or of a run's config.json."""
+def read_settings_file(path: Path, command: str | None = None) -> dict[str, Any]:
+    """Return the keys of a TOML file, or of the config.json of a run that `command` wrote."""
     try:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".json":
-            data = json.loads(text)
-            data = data.get("settings", data) if isinstance(data, dict) else data
+            data = _settings_in(json.loads(text), path, command)
         else:
             data = tomllib.loads(text)
     except FileNotFoundError:
@@ -146,11 +169,21 @@ def read_settings_file(path: Path) -> dict[str, Any]:
     return {key.replace("-", "_"): value for key, value in data.items()}
 
 
+def _settings_in(config: Any, path: Path, command: str | None) -> Any:
+    """Return the settings in a run's config.json, or all of another JSON file."""
+    if not isinstance(config, dict):
+        return config
+    writer = config.get("command", command)
+    if command and writer != command:
+        raise WarmstartError(f"--config {path} was written by {writer}, not {command}")
+    return config.get("settings", config)
+
+
 def _checked(field: "dataclasses.Field[Any]", hint: Any, value: Any) -> Any:
     kind, optional = bare_type(hint)
-    if value is None:
-        if optional:
-            return None
+    if value is None and optional:
+        return None
+    if value is None or (is_required(field) and value in ((), [])):
         raise WarmstartError(f"{flag_of(field)} is missing: {option_of(field).help}")
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
@@ -166,26 +199,36 @@ def _checked_one(field: "dataclasses.Field[Any]", kind: Any, value: Any) -> Any:
             allowed = [str(word) for word in get_args(kind)]
             raise WarmstartError(f"{name} {value!r} is unknown{suggestion(str(value), allowed)}")
         return value
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
     if isinstance(value, Path):
         value = str(value)
-    if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-        raise WarmstartError(f"{name} must be {_in_words(kind)}, not {value!r}")
+    if not has_kind(value, kind):
+        raise WarmstartError(f"{name} must be {in_words(kind)}, not {value!r}")
+    if kind is float:
+        value = float(value)
+        if not math.isfinite(value):
+            raise WarmstartError(f"{name} {value} is not allowed: it must be a finite number")
     if isinstance(value, (int, float)) and not _is_within(limits, value):
         raise WarmstartError(f"{name} {value} is not allowed: {_limits_in_words(limits)}")
     return value
+
+
+def has_kind(value: object, kind: type) -> bool:
+    """Tell whether a value is of a plain type; a whole number is a number, true and false none."""
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def in_words(kind: type) -> str:
+    """Return what a value of a plain type is called."""
+    words = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+    return words[kind]
 
 
 def _is_within(limits: Option, value: float) -> bool:
     low = limits.least is None or value >= limits.least
     strict = limits.above is None or value > limits.above
     return low and strict and (limits.most is None or value <= limits.most)
-
-
-def _in_words(kind: type) -> str:
-    words = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
-    return words[kind]
 
 
 def _limits_in_words(limits: Option) -> str:

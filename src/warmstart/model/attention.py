@@ -9,14 +9,27 @@ from torch import Tensor, nn
 
 from warmstart.model.cache import LayerCache
 
+SHORT = 384  # up to this many keys a CPU is faster in bfloat16 with plain matrix products
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, dropout: float
+) -> Tensor:
+    """Mix values (B, H, S, K) by attention weights, with whichever kernels are fastest."""
+    if q.device.type == "cpu" and q.dtype == torch.bfloat16 and k.shape[-2] <= SHORT:
+        weights = attention_weights(q, k, _full_mask(mask, is_causal, q, k))
+        return F.dropout(weights, dropout) @ v if dropout else weights @ v
+    return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal=is_causal)
+
 
 def attention_weights(q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
     """Return softmax(QK'/sqrt(K)) where allowed; a row with nothing to look at is all zero."""
-    scores = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5  # (B, H, T, S)
+    scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)  # (B, H, T, S)
     if mask is None:
         return scores.softmax(-1)
-    weights = scores.masked_fill(~mask, float("-inf")).softmax(-1)
-    return weights.masked_fill(~mask, 0.0)
+    # A finite floor in place of -inf: a row without keys then has a gradient, which is zero.
+    floor = torch.finfo(scores.dtype).min
+    return scores.masked_fill(~mask, floor).softmax(-1).masked_fill(~mask, 0.0)
 
 
 def rotate(x: Tensor, turn: Tensor) -> Tensor:
@@ -56,7 +69,7 @@ class MultiHeadAttention(nn.Module):
         if keep is not None:
             keep.append(attention_weights(q, k, _full_mask(mask, is_causal, q, k)))
         dropout = self.dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal=is_causal)
+        mixed = attend(q, k, v, mask, is_causal, dropout)
         return self.output(mixed.transpose(1, 2).reshape(B, T, D))
 
     def _split(self, projected: Tensor) -> Tensor:

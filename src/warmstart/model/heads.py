@@ -61,7 +61,10 @@ class ClassificationHead(nn.Module):
 
     def forward(self, body: Body, hidden: Tensor, layout: Layout) -> Tensor:
         """Return logits (B, C)."""
-        return self.output(self.dropout(pool(body, hidden, layout.is_token, self.pooling)))
+        text = self.dropout(pool(body, hidden, layout.is_token, self.pooling))  # (B, D)
+        # In half precision many probabilities would come out equal; so few logits cost nothing.
+        with torch.autocast(text.device.type, enabled=False):
+            return self.output(text.to(self.output.weight.dtype))
 
 
 def pool(body: Body, hidden: Tensor, is_token: Tensor | None, pooling: Pooling) -> Tensor:

@@ -3,6 +3,8 @@
 Everything here returns sums; whoever knows the whole group of batches divides by its counts.
 """
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -59,9 +61,10 @@ class _LinearCrossEntropy(torch.autograd.Function):
         for start in range(0, len(inputs), size):
             rows = slice(start, start + size)
             logits = held[: len(targets[rows])]
-            torch.mm(inputs[rows], weights.T, out=logits)
-            if bias is not None:
-                logits += bias
+            if bias is None:
+                torch.mm(inputs[rows], weights.T, out=logits)
+            else:
+                torch.addmm(bias.to(dtype), inputs[rows], weights.T, out=logits)
             chunk_loss, right = _soften(logits, targets[rows], weight.dtype)
             loss += chunk_loss
             num_right += right
@@ -102,12 +105,19 @@ class _Gradients:
 def _soften(logits: Tensor, targets: Tensor, exact: torch.dtype) -> tuple[Tensor, Tensor]:
     """Turn logits (n, V) into d loss / d logits in place; return the loss and the hits."""
     size = max(1, SOFTENED[logits.device.type] // logits.shape[1])
+    soften_part = _compiled_part() if logits.device.type == "cuda" else _soften_part
     parts = [
-        _soften_part(logits[start : start + size], targets[start : start + size, None], exact)
+        soften_part(logits[start : start + size], targets[start : start + size, None], exact)
         for start in range(0, len(logits), size)
     ]
     losses, rights = zip(*parts, strict=True)
     return torch.stack(losses).sum(), torch.stack(rights).sum()
+
+
+@cache
+def _compiled_part() -> Callable[[Tensor, Tensor, torch.dtype], tuple[Tensor, Tensor]]:
+    """Return `_soften_part` as one kernel, which reads and writes the logits once or twice."""
+    return torch.compile(_soften_part, dynamic=True)
 
 
 def _soften_part(logits: Tensor, targets: Tensor, exact: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -6,9 +6,8 @@ interrupted comparison goes on where it stopped.
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,13 @@ from warmstart.recipes.labelled import (
     number_classes,
     read_class_file,
 )
-from warmstart.recipes.runs import opened, write_config
+from warmstart.recipes.runs import (
+    check_length,
+    check_unchanged,
+    file_facts,
+    opened,
+    write_config,
+)
 from warmstart.report.images import save_figure
 from warmstart.report.page import write_comparison_page
 from warmstart.report.plots import draw_differences, draw_epochs, draw_labels
@@ -39,8 +44,9 @@ from warmstart.report.summary import Summary, summary_to_json
 from warmstart.scoring.verdicts import summarise
 from warmstart.store.folder import RunFolder
 from warmstart.store.source import Source, read_source
-from warmstart.text.overlap import find_shared, fingerprints_of
+from warmstart.text.overlap import Fingerprints, find_shared, fingerprints_of
 from warmstart.text.pieces import join_pieces
+from warmstart.train.interrupt import listening
 
 
 @dataclass(frozen=True)
@@ -61,21 +67,35 @@ class Plan:
     names: tuple[str, ...]
     data: dict[str, ClassData]  # train, validation and perhaps test
     sources: list[Source]
+    seen: dict[str, Fingerprints]  # what each source's training saw
     notes: list[str]
 
 
 def compare(config: CompareConfig) -> CompareResult:
     """Compare warm, frozen and cold starts and the baseline on labelled texts."""
     with opened("compare", config, config.out, config.resume) as run:
+        if (run.path / "results.json").exists():
+            progress.say(f"{run.path} is finished already; its report is drawn anew")
+        elif run.config_file.exists():
+            check_unchanged(run.read_json(run.data_file))
         plan = _plan(config)
         subsets = _subsets(config, len(plan.data["train"].texts), len(plan.names))
         if not run.config_file.exists():
+            write_json(run.data_file, {"files": file_facts(_files(config))})
             write_config(run, "compare", config, plan.sources[0].model)
         cells = list(_cells(config, run, plan, subsets))
         comparison = _comparison(config, plan, subsets, cells)
         summary = summarise(comparison)
         report = _write(run, comparison, summary)
         return CompareResult(run.path, report, comparison, summary)
+
+
+def _files(config: CompareConfig) -> list[Path]:
+    """Return every file a result depends on."""
+    texts = (config.train, config.valid, config.test)
+    labels = (config.train_labels, config.valid_labels, config.test_labels)
+    weights = (Path(run) / "model.safetensors" for run in config.from_runs)
+    return [*(Path(file) for file in (*texts, *labels) if file), *weights]
 
 
 def _plan(config: CompareConfig) -> Plan:
@@ -92,6 +112,8 @@ def _plan(config: CompareConfig) -> Plan:
     names = class_names(read["train"])
     data = {name: number_classes(split, names) for name, split in read.items()}
     sources = [read_source(path) for path in config.from_runs]
+    run_names = _distinct_names([source.path for source in sources])
+    seen = {n: source.texts_seen() for n, source in zip(run_names, sources, strict=True)}
     runtime = choose_runtime(config.device, config.precision, config.threads)
     notes: list[str] = []
     contestants: list[tuple[Contestant, Splits]] = []
@@ -104,7 +126,8 @@ def _plan(config: CompareConfig) -> Plan:
             for name in read
         }
         splits = _splits(config, split, source, shape.max_length, notes)
-        ending = f": {source.path.name}" if len(sources) > 1 else ""
+        check_length(source.model, config.max_length, source.path)
+        ending = f": {run_names[index]}" if len(sources) > 1 else ""
         kinds: tuple[ArmKind, ...] = (
             ("warm", "frozen", "cold") if index == 0 else ("warm", "frozen")
         )
@@ -113,7 +136,19 @@ def _plan(config: CompareConfig) -> Plan:
             arm = TransformerArm(name, kind, source, shape, len(names), config, runtime)
             contestants.append((arm, splits))
     contestants.append((BaselineArm("tf-idf", config.select, config.pieces), _as_read(data)))
-    return Plan(contestants, names, data, sources, notes)
+    return Plan(contestants, names, data, sources, seen, notes)
+
+
+def _distinct_names(paths: Sequence[Path]) -> list[str]:
+    """Return the shortest ends of the paths that tell them apart."""
+    parts = [path.resolve().parts for path in paths]
+    if len(set(parts)) < len(parts):
+        raise WarmstartError("--from names the same run twice")
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-length:]) for part in parts]
+        if len(set(names)) == len(names):
+            break
+    return names
 
 
 def _splits(
@@ -166,50 +201,35 @@ def _cells(
 ) -> Iterator[Cell]:
     """Yield every cell: read back when an earlier sitting finished it, else trained now."""
     total = len(plan.contestants) * len(subsets) * len(config.seeds)
-    with progress.bar("comparing", total, "model") as bar:
-        for contestant, splits in plan.contestants:
+    with listening() as interrupt, progress.bar("comparing", total, "model") as bar:
+        for number, (contestant, splits) in enumerate(plan.contestants):
             arm = contestant.describe()
             for labels in subsets:
                 value: float | None = None
                 for seed in config.seeds:
-                    file = run.cells / f"{_file_name(arm.name)}-{labels}-{seed}.json"
+                    file = run.cells / f"{number}-{arm.kind}-{labels}-{seed}.json"
                     rows = nested_rows(splits.train.classes, seed)[:labels]
                     subset = replace(splits, train=splits.train.subset(rows))
                     values = contestant.settings(config.trials) if value is None else [value]
-                    cell, value = _cell(contestant, subset, values, seed, file, run)
+                    try:
+                        cell, value = _cell(contestant, subset, values, seed, file)
+                        interrupt.obey()
+                    except StoppedError:
+                        kept = f"stopped; finished parts are in {run.path}: go on with --resume"
+                        raise StoppedError(kept) from None
                     bar.advance(1, f"{arm.name}, {labels:,} labels, seed {seed}")
                     yield cell
 
 
 def _cell(
-    contestant: Contestant,
-    splits: Splits,
-    values: Sequence[float],
-    seed: int,
-    file: Path,
-    run: RunFolder,
+    contestant: Contestant, splits: Splits, values: Sequence[float], seed: int, file: Path
 ) -> tuple[Cell, float]:
     if file.exists():
         kept = json.loads(file.read_text())
         return cell_from_json(kept["cell"]), kept["value"]
-    try:
-        cell, value = contestant.fit(splits, values, seed)
-    except StoppedError:
-        raise StoppedError(
-            f"stopped; finished parts are in {run.path}: go on with --resume"
-        ) from None
-    write_json(file, {"cell": _plain(cell), "value": value})
+    cell, value = contestant.fit(splits, values, seed)
+    write_json(file, {"cell": asdict(cell), "value": value})
     return cell, value
-
-
-def _plain(cell: Cell) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return asdict(cell)
-
-
-def _file_name(arm: str) -> str:
-    return "".join(letter if letter.isalnum() else "_" for letter in arm)
 
 
 def _comparison(
@@ -223,15 +243,12 @@ def _comparison(
         Overlap(a=shared.a, b=shared.b, distinct=shared.distinct, rows=shared.rows)
         for shared in find_shared(codes)
     ]
-    seen = {}
-    for source in plan.sources:
-        before = source.texts_seen()
-        seen[str(source.path)] = before
+    for run_name, before in plan.seen.items():
         for name, rows in codes.items():
             found = before.contain(rows)
             overlaps.append(
                 Overlap(
-                    a=f"pretraining of {source.path.name}",
+                    a=f"pretraining of {run_name}",
                     b=name,
                     distinct=len(np.unique(rows[found])),
                     rows=int(found.sum()),
@@ -240,7 +257,7 @@ def _comparison(
 
     def split(name: str) -> Split:
         tainted = np.isin(codes[name], codes["train"])
-        for before in seen.values():
+        for before in plan.seen.values():
             tainted |= before.contain(codes[name])
         return Split(
             name="test" if name == "test" else "validation",

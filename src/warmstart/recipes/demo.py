@@ -22,13 +22,14 @@ from warmstart.report.page import (
     write_page,
 )
 from warmstart.report.plots import draw_training
-from warmstart.samples.files import SampleFiles, write_samples
+from warmstart.samples.files import SampleFiles, SampleSizes, write_samples
 from warmstart.train.record import read_metrics
 
-VOCABULARY = 2_000
-STEPS = 600
-BATCH_TOKENS = 4096
-LABELS = ("50", "200", "all")
+STEPS = 1_100
+BATCH_TOKENS = 4_096
+LEARNING_RATE = 1e-2  # a model this small learns at a rate that would upset a larger one
+SIZES = SampleSizes(train=500, valid=300, test=1_000)
+LABELS = ("50", "150", "all")
 SEEDS = (0, 1, 2)
 EPOCHS = 8
 TRIALS = 2
@@ -52,7 +53,7 @@ def demo(config: DemoConfig) -> DemoResult:
             f"{folder} exists already: add --resume to go on, or choose another -o"
         )
     progress.say("writing the built-in reviews")
-    files = write_samples(folder / "data", config.seed)
+    files = write_samples(folder / "data", config.seed, sizes=SIZES)
     data = report_data(
         DataConfig(files=tuple(map(str, (files.unlabelled, files.train, files.valid, files.test))))
     )
@@ -71,10 +72,10 @@ def _pretraining(config: DemoConfig, files: SampleFiles, folder: Path) -> Pretra
         out=str(folder / "base"),
         resume=True,
         preset="tiny",
-        vocab_size=VOCABULARY,
         steps=STEPS,
         batch_tokens=BATCH_TOKENS,
-        eval_every=100,
+        learning_rate=LEARNING_RATE,
+        eval_every=200,
         seed=config.seed,
         device=config.device,
         precision=config.precision,

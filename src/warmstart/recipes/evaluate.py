@@ -23,12 +23,13 @@ from warmstart.recipes.prepare import source_of, write_tokens
 from warmstart.report.summary import Interval
 from warmstart.scoring.intervals import interval
 from warmstart.scoring.metrics import calibration, class_scores, language_scores
-from warmstart.scoring.score import score_tokens
+from warmstart.scoring.score import score_rows
 from warmstart.text.files import sha256_of
 from warmstart.text.overlap import fingerprints_of
 from warmstart.text.pieces import join_pieces
 
 RESAMPLES = 2000
+BATCH_TOKENS = 16_384  # read together by a language model
 
 
 @dataclass(frozen=True)
@@ -43,18 +44,32 @@ class EvaluationResult:
 
 def evaluate(config: EvaluateConfig) -> EvaluationResult:
     """Score a run on held-back data and enter the result in its ledger."""
+    if not Path(config.test).is_file():
+        fault = "is a folder; give one file" if Path(config.test).is_dir() else "does not exist"
+        raise WarmstartError(f"--test {config.test} {fault}")
     predictor = load(config.run, config.device, config.precision, config.threads)
     if predictor.source.command == "finetune":
         scores = _classifier_scores(config, predictor)
     else:
         scores = _language_scores(config, predictor)
-    run = predictor.source.run
+    times = _enter(config, predictor, scores)
+    return EvaluationResult(predictor.source.run.path, config.test, scores, times)
+
+
+def _enter(config: EvaluateConfig, predictor: Predictor, scores: dict[str, Any]) -> int:
+    """Enter scores in the run's ledger; return how often this file stands there."""
+    run, weights = predictor.source.run, predictor.source.path
     digest = sha256_of(Path(config.test))
-    when = datetime.now(UTC).isoformat(timespec="seconds")
-    run.add_scores({"file": config.test, "sha256": digest, "when": when, "scores": scores})
+    entry = {
+        "file": config.test,
+        "sha256": digest,
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "checkpoint": "best" if weights == run.path else str(weights.relative_to(run.path)),
+        "scores": scores,
+    }
+    run.add_scores(entry)
     ledger = run.read_json(run.scores_file)["ledger"]
-    times = sum(entry["sha256"] == digest for entry in ledger)
-    return EvaluationResult(run.path, config.test, scores, times)
+    return sum(entry["sha256"] == digest for entry in ledger)
 
 
 def _classifier_scores(config: EvaluateConfig, predictor: Predictor) -> dict[str, Any]:
@@ -69,8 +84,8 @@ def _classifier_scores(config: EvaluateConfig, predictor: Predictor) -> dict[str
     seen = predictor.source.texts_seen().contain(fingerprints_of(texts))
     scores = asdict(class_scores(data.classes, predicted, names))
     return {
+        "rows": scores.pop("num_texts"),
         **scores,
-        "rows": len(texts),
         "interval": asdict(interval(right)),
         "calibration": asdict(calibration(data.classes, shares)),
         "seen_in_training": int(seen.sum()),
@@ -88,14 +103,13 @@ def _language_scores(config: EvaluateConfig, predictor: Predictor) -> dict[str, 
         losses, counts = _block_losses(predictor, TokenFile(path))
     num_bytes, num_tokens = facts["bytes"], int(counts.sum())
     scores = asdict(language_scores(float(losses.sum()), num_tokens, num_bytes))
-    found = _mean_loss_interval(losses, counts)
     rows = [row for passage in source.passages() for row in passage.rows]
     seen = predictor.source.texts_seen().contain(fingerprints_of(rows))
     return {
         **scores,
         "tokens": num_tokens,
         "bytes": num_bytes,
-        "interval": {name: float(np.exp(value)) for name, value in asdict(found).items()},
+        "interval": asdict(_perplexity_interval(losses, counts)),
         "rows": len(rows),
         "seen_in_training": int(seen.sum()),
     }
@@ -105,19 +119,18 @@ def _block_losses(predictor: Predictor, file: TokenFile) -> tuple[np.ndarray, np
     """Return summed loss and token count of each row of running text."""
     assert isinstance(predictor.model, LanguageModel)
     tokenizer, length = predictor.tokenizer, predictor.source.model.max_length
-    batches = packed_in_order(file.ids, length, 1, tokenizer.bos, tokenizer.eos)
-    scored = [score_tokens(predictor.model, [b], predictor.runtime)[:2] for b in batches]
-    losses, counts = zip(*scored, strict=True)
-    return np.array(losses), np.array(counts)
+    rows = max(1, BATCH_TOKENS // length)
+    batches = packed_in_order(file.ids, length, rows, tokenizer.bos, tokenizer.eos)
+    return score_rows(predictor.model, batches, predictor.runtime)
 
 
-def _mean_loss_interval(losses: np.ndarray, counts: np.ndarray) -> Interval:
+def _perplexity_interval(losses: np.ndarray, counts: np.ndarray) -> Interval:
     """Resample rows of text: neighbouring tokens are not independent, rows nearly are."""
     rng = np.random.Generator(np.random.PCG64(0))
     means = np.array(list(_resampled(losses, counts, rng)))
     low, high = np.quantile(means, [0.025, 0.975])
-    mean = float(losses.sum() / counts.sum())
-    return Interval(mean=mean, low=float(low), high=float(high))
+    mean = losses.sum() / counts.sum()
+    return Interval(mean=float(np.exp(mean)), low=float(np.exp(low)), high=float(np.exp(high)))
 
 
 def _resampled(losses: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> Iterator[float]:

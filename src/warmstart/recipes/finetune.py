@@ -9,7 +9,12 @@ from typing import Any
 
 from warmstart import progress
 from warmstart.config.jobs import FinetuneConfig
-from warmstart.config.model import ModelConfig, change_words, preset_named
+from warmstart.config.model import (
+    ModelConfig,
+    change_words,
+    model_from_json,
+    preset_named,
+)
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.model.runtime import choose_runtime
@@ -25,13 +30,21 @@ from warmstart.recipes.labelled import (
     number_classes,
     read_class_file,
 )
-from warmstart.recipes.runs import opened, write_config
+from warmstart.recipes.runs import (
+    check_length,
+    check_unchanged,
+    file_facts,
+    opened,
+    refuse_rivals,
+    refuse_words,
+    write_config,
+)
 from warmstart.report.card import model_card
 from warmstart.store.folder import RunFolder
 from warmstart.store.source import Source, read_source
-from warmstart.text.files import sha256_of
 from warmstart.text.labelled import LabelledTexts
 from warmstart.text.overlap import Fingerprints
+from warmstart.text.pieces import join_pieces
 from warmstart.text.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
 from warmstart.train.trainer import State
 
@@ -61,7 +74,11 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
         runtime = choose_runtime(config.device, config.precision, config.threads)
         parent = read_source(config.from_run) if config.from_run else None
         tokenizer = parent.tokenizer if parent else _cold_tokenizer(config, train, run)
-        shape = _shape(config, tokenizer, parent)
+        if run.config_file.exists():
+            check_unchanged(run.read_json(run.data_file))
+            shape = model_from_json(run.config()["model"])
+        else:
+            shape = _shape(config, tokenizer, parent)
         data = [
             number_classes(as_the_tokenizer_reads(split, tokenizer, config.pieces), names)
             for split in (train, valid)
@@ -75,8 +92,8 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
         learn, judge = (_examples(split, tokenizer, shape, config) for split in data)
         if not run.config_file.exists():
             tokenizer.save(run.path)
+            write_json(run.data_file, _facts(config, data, parent))
             write_config(run, "finetune", config, shape, classes=list(names), arm=arm)
-            write_json(run.data_file, _facts(data, parent))
         rate = config.learning_rate or finetuning_rate(shape, arm)
         _, state = fit_classifier(
             model,
@@ -107,14 +124,10 @@ def _cold_tokenizer(config: FinetuneConfig, train: LabelledTexts, run: RunFolder
 
 def _shape(config: FinetuneConfig, tokenizer: Tokenizer, parent: Source | None) -> ModelConfig:
     if parent:
-        length = config.max_length or parent.model.max_length
-        if parent.model.positions == "learned" and length > parent.model.max_length:
-            raise WarmstartError(
-                f"--max-length {length} is more than the {parent.model.max_length} "
-                f"positions that {parent.path} has learned"
-            )
-        dropout = parent.model.dropout if config.dropout is None else config.dropout
-        return replace(parent.model, max_length=length, dropout=dropout)
+        refuse_words(config, allowed=("dropout", "max_length"))
+        refuse_rivals(config, "from", ("tokenizer", "vocab_size"))
+        check_length(parent.model, config.max_length, parent.path)
+        return change_words(parent.model, config)
     return replace(
         change_words(preset_named(config.preset), config), vocab_size=tokenizer.vocab_size
     )
@@ -139,18 +152,21 @@ def _examples(
     return Examples(encoded.ids, data.classes)
 
 
-def _facts(data: list[ClassData], parent: Source | None) -> dict[str, Any]:
+def _facts(config: FinetuneConfig, data: list[ClassData], parent: Source | None) -> dict[str, Any]:
     seen = Fingerprints()
     for text in data[0].texts:
-        seen.add(text)
-    files = [
-        {"path": split.file, "sha256": sha256_of(Path(split.file)), "rows": len(split.texts)}
-        for split in data
-    ]
-    before = (
-        [{"run": str(parent.path), "fingerprints": parent.texts_seen().to_text()}] if parent else []
-    )
-    return {"files": files, "fingerprints": seen.to_text(), "before": before}
+        seen.add(join_pieces(text) if config.pieces else text)
+    labels = [path for path in (config.train_labels, config.valid_labels) if path]
+    files = file_facts([Path(path) for path in (config.train, config.valid, *labels)])
+    before = []
+    if parent:
+        before = [{"run": str(parent.path), "fingerprints": parent.texts_seen().to_text()}]
+    return {
+        "files": files,
+        "rows": [len(split.texts) for split in data],
+        "fingerprints": seen.to_text(),
+        "before": before,
+    }
 
 
 def _finish(

@@ -11,6 +11,7 @@ from pathlib import Path
 from warmstart.batches.truncate import truncate
 from warmstart.config.jobs import Truncate
 from warmstart.errors import WarmstartError
+from warmstart.report.formats import counted
 from warmstart.text.labelled import LabelledTexts, read_labelled
 from warmstart.text.pieces import join_pieces
 from warmstart.text.tokenizer import Tokenizer
@@ -89,9 +90,14 @@ def encode_texts(
 
 def describe_encoding(file: str, encoded: EncodedTexts, max_length: int, rule: Truncate) -> str:
     """Say what was cut and what was not known, in one sentence."""
-    cut = f"{encoded.num_truncated:,} of {len(encoded.ids):,} texts in {file} are longer than "
+    num_cut, num_texts = encoded.num_truncated, len(encoded.ids)
     kept = {"head": "beginning", "tail": "end", "middle": "beginning and end"}[rule]
-    sentence = f"{cut}{max_length} tokens and keep only their {kept}"
+    sentence = f"all {counted(num_texts, 'text')} in {file} fit into {max_length:,} tokens"
+    if num_cut:
+        sentence = (
+            f"{num_cut:,} of {counted(num_texts, 'text')} in {file} are longer than "
+            f"{max_length:,} tokens and keep only their {kept}"
+        )
     if encoded.unknown_share > 0.001:
         sentence += f"; {encoded.unknown_share:.1%} of its tokens are unknown"
     return sentence

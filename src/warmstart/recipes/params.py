@@ -48,8 +48,9 @@ def _shape(config: ParamsConfig) -> tuple[ModelConfig, str, int]:
     if config.model in PRESETS:
         shape = PRESETS[config.model]
     elif Path(config.model).is_dir():
-        run = RunFolder(config.model).config()
-        shape = model_from_json(run["model"])
+        folder = RunFolder(config.model)
+        run = folder.config()
+        shape = model_from_json(run["model"], folder.config_file)
         if "classes" in run and head == "all":
             head, labels = "classifier", len(run["classes"])
     else:

@@ -12,7 +12,8 @@ from warmstart import progress
 from warmstart.batches.token_file import TokenFile, TokenWriter
 from warmstart.errors import WarmstartError
 from warmstart.files import whole_folder
-from warmstart.text.corpus import Passage, Tally, expand, read_passages, sha256_of
+from warmstart.recipes.runs import file_facts
+from warmstart.text.corpus import Passage, Tally, expand, read_passages
 from warmstart.text.overlap import Fingerprints, fingerprint
 from warmstart.text.pieces import join_pieces
 from warmstart.text.tokenizer import Tokenizer, train_tokenizer
@@ -120,14 +121,6 @@ def read_prepared(folder: Path, facts: dict[str, Any]) -> Prepared:
     return Prepared(TokenFile(folder / "train.bin"), TokenFile(folder / "valid.bin"), facts)
 
 
-def check_unchanged(facts: dict[str, Any]) -> None:
-    """Refuse to go on with a corpus that is not the one the run began with."""
-    for entry in facts["files"] + facts.get("valid", {}).get("files", []):
-        path = Path(entry["path"])
-        if not path.exists() or sha256_of(path) != entry["sha256"]:
-            raise WarmstartError(f"{path} changed since the run began; start a new run for it")
-
-
 def write_tokens(source: TextSource, tokenizer: Tokenizer, path: Path) -> dict[str, Any]:
     """Write all text of a source as documents to one token file; return the facts."""
     tally = Tally()
@@ -166,8 +159,7 @@ def _write_split(
 def _facts(source: TextSource, tally: Tally) -> dict[str, Any]:
     if tally.skipped:
         progress.say(f"{tally.skipped:,} empty rows of {tally.rows:,} were skipped")
-    files = [{"path": str(path), "sha256": sha256_of(path)} for path in source.files]
-    return {"files": files, **asdict(tally)}
+    return {"files": file_facts(source.files), **asdict(tally)}
 
 
 def _encoded(

@@ -3,7 +3,7 @@
 Knows the order of things; each step is done elsewhere.
 """
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,12 @@ from warmstart import progress
 from warmstart.batches.loader import PackedStream, packed_in_order
 from warmstart.batches.token_file import TokenFile
 from warmstart.config.jobs import PretrainConfig
-from warmstart.config.model import ModelConfig, Words, change_words, preset_named
+from warmstart.config.model import (
+    ModelConfig,
+    change_words,
+    model_from_json,
+    preset_named,
+)
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.model.runtime import Runtime, choose_runtime
@@ -20,13 +25,19 @@ from warmstart.objectives.causal import Causal
 from warmstart.recipes.build import compile_body, pretraining_rate, seed_weights
 from warmstart.recipes.prepare import (
     Prepared,
-    check_unchanged,
     prepare,
     read_prepared,
     sample_tokenizer,
     source_of,
 )
-from warmstart.recipes.runs import opened, write_config
+from warmstart.recipes.runs import (
+    check_length,
+    check_unchanged,
+    opened,
+    refuse_rivals,
+    refuse_words,
+    write_config,
+)
 from warmstart.report.card import model_card
 from warmstart.scoring.metrics import LanguageScores, language_scores
 from warmstart.scoring.score import score_tokens
@@ -39,6 +50,7 @@ from warmstart.train.schedule import warmup_cosine
 from warmstart.train.trainer import Evaluation, LoopSettings, State, Trainer
 
 EVAL_TOKENS = 200_000  # more validation text than this is sampled in evenly spaced rows
+SHOWN = ("loss", "perplexity", "bits_per_byte", "accuracy")  # validation figures
 SAMPLE_MB = 100  # text a tokenizer is trained on, at most
 
 
@@ -81,8 +93,9 @@ def _prepared(
     if run.config_file.exists() and run.cache.exists() and run.data_file.exists():
         facts = run.read_json(run.data_file)
         check_unchanged(facts)
-        tokenizer = load_tokenizer(run.path)
-        return tokenizer, _shape(config, tokenizer, parent), read_prepared(run.cache, facts)
+        shape = model_from_json(run.config()["model"])
+        return load_tokenizer(run.path), shape, read_prepared(run.cache, facts)
+    refuse_rivals(config, "tokenizer", ("vocab_size",))
     source = source_of(config.files, config.document, config.columns)
     valid = source_of(config.valid, config.document, config.columns) if config.valid else None
     wanted = (
@@ -97,8 +110,8 @@ def _prepared(
         progress.say(f"training a {config.kind} tokenizer")
         tokenizer = sample_tokenizer(source, config.kind, wanted, SAMPLE_MB)
     shape = _shape(config, tokenizer, parent)
-    tokenizer.save(run.path)
     write_config(run, "pretrain", config, shape)
+    tokenizer.save(run.path)
     facts = prepare(source, valid, tokenizer, run.cache)
     if parent:
         seen = parent.texts_seen().to_text()
@@ -117,13 +130,9 @@ def _shape(config: PretrainConfig, tokenizer: Tokenizer, parent: Source | None) 
     if not parent:
         base = replace(preset_named(config.preset), attention="causal")
         return replace(change_words(base, config), vocab_size=tokenizer.vocab_size)
-    for field in fields(Words):
-        if getattr(config, field.name) is not None and field.name not in ("dropout", "max_length"):
-            raise WarmstartError(f"--{field.name} cannot change with --from: the weights fix it")
-    if config.tokenizer and load_tokenizer(Path(config.tokenizer)).fingerprint() != (
-        parent.tokenizer.fingerprint()
-    ):
-        raise WarmstartError(f"--tokenizer {config.tokenizer} is not the one of {parent.path}")
+    refuse_words(config, allowed=("dropout", "max_length"))
+    refuse_rivals(config, "from", ("tokenizer", "vocab_size"))
+    check_length(parent.model, config.max_length, parent.path)
     return change_words(parent.model, config)
 
 
@@ -136,7 +145,7 @@ def _trainer(
     run: RunFolder,
 ) -> Trainer:
     length = model.config.max_length
-    rows = max(1, config.batch_tokens // length)
+    rows = config.rows_per_step(length)
     batch_rows = min(rows, max(1, config.micro_tokens // length))
     bos, eos = tokenizer.bos, tokenizer.eos
     stream = PackedStream(data.train.ids, length, rows, batch_rows, bos, eos, config.seed)
@@ -154,16 +163,17 @@ def _trainer(
         }
         return Evaluation(-nll / num_tokens, figures, f"valid perplexity {scores.perplexity:.1f}")
 
+    steps = config.num_steps(length)
     rate = config.learning_rate or pretraining_rate(model.config, config.optimizer)
     return Trainer(
         model,
         Causal(),
         stream,
         build_optimizers(model, OptimizerSettings(config.optimizer, rate, config.weight_decay)),
-        warmup_cosine(config.num_steps, config.warmup),
+        warmup_cosine(steps, config.warmup),
         evaluate,
         LoopSettings(
-            steps=config.num_steps,
+            steps=steps,
             clip=config.clip,
             seed=config.seed,
             eval_every=config.eval_every,
@@ -186,11 +196,11 @@ def _finish(
     config: PretrainConfig, run: RunFolder, model: LanguageModel, state: State, data: Prepared
 ) -> None:
     best = next(e for e in state.evaluations if e["step"] == state.best_step)
-    seen = state.step * max(1, config.batch_tokens // model.config.max_length)
-    valid = {name.removeprefix("valid_"): value for name, value in best.items() if name != "step"}
+    valid = {name: best[f"valid_{name}"] for name in SHOWN}
+    rows = config.rows_per_step(model.config.max_length)
     scores: dict[str, Any] = {
         "valid": {**valid, "step": state.best_step},
-        "tokens_seen": seen * model.config.max_length,
+        "tokens_seen": state.step * rows * model.config.max_length,
         "elapsed_s": state.elapsed_s,
         "ledger": [],
     }

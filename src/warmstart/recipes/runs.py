@@ -3,16 +3,19 @@
 Knows what every run has in common, whatever its job.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
-from warmstart.config.model import ModelConfig
+from warmstart.config.model import ModelConfig, Words
 from warmstart.config.settings import Settings
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.store.folder import RunFolder, claimed
+from warmstart.text.files import sha256_of
 
 
 def package_version() -> str:
@@ -51,3 +54,44 @@ def write_config(
             **more,
         },
     )
+
+
+def file_facts(paths: Sequence[Path]) -> list[dict[str, str]]:
+    """Return what identifies each file."""
+    return [{"path": str(path), "sha256": sha256_of(path)} for path in paths]
+
+
+def check_unchanged(facts: dict[str, Any]) -> None:
+    """Refuse to go on with files that are not those the run began with."""
+    for entry in facts["files"] + facts.get("valid", {}).get("files", []):
+        path = Path(entry["path"])
+        if not path.exists():
+            raise WarmstartError(f"{path}, which the run began with, is gone; put it back")
+        if sha256_of(path) != entry["sha256"]:
+            raise WarmstartError(f"{path} changed since the run began; start a new run for it")
+
+
+def refuse_words(config: Words, allowed: Sequence[str]) -> None:
+    """Refuse to change the shape of weights that exist."""
+    for field in fields(Words):
+        if getattr(config, field.name) is not None and field.name not in allowed:
+            flag = field.name.replace("_", "-")
+            raise WarmstartError(f"--{flag} cannot change with --from: the weights fix it")
+
+
+def refuse_rivals(config: Settings, given: str, rivals: Sequence[str]) -> None:
+    """Refuse settings that another one, where given, decides already."""
+    values = config.recorded()
+    for rival in rivals:
+        if values[given] and values[rival]:
+            flag = rival.replace("_", "-")
+            raise WarmstartError(f"--{flag} has no effect with --{given}: leave one of them out")
+
+
+def check_length(model: ModelConfig, length: int | None, path: Path) -> None:
+    """Refuse texts longer than the positions that were learned."""
+    if model.positions == "learned" and (length or 0) > model.max_length:
+        raise WarmstartError(
+            f"--max-length {length} is more than the {model.max_length} positions "
+            f"that {path} has learned"
+        )

@@ -25,8 +25,14 @@ def model_card(
         "---",
     ]
     lines = [*front, "", f"# {title}", "", sentence, "", *_table("Model", facts), ""]
-    lines += [*_table("Validation", scores), "", "## Use", "", "```sh", *usage, "```", ""]
+    validation = {name: value for name, value in scores.items() if _is_validation(name)}
+    lines += [*_table("Validation", validation), "", "## Use", "", "```sh", *usage, "```", ""]
     return "\n".join(lines)
+
+
+def _is_validation(name: str) -> bool:
+    """Tell figures of the validation from those of training and times, logged beside them."""
+    return not name.startswith("train_") and not name.endswith("_s")
 
 
 def _table(heading: str, values: Mapping[str, Any]) -> list[str]:

@@ -15,6 +15,11 @@ def points(share: float) -> str:
     return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
 
 
+def unsigned_points(share: float) -> str:
+    """Write percentage points as a sentence does: only a minus is shown."""
+    return points(share).removeprefix("+")
+
+
 def percent_range(low: float, high: float) -> str:
     """Write an interval of shares, the unit once."""
     return f"{100 * low:.1f} to {100 * high:.1f}%"

@@ -15,6 +15,7 @@ from warmstart.model.body import Layout
 from warmstart.model.runtime import Runtime
 from warmstart.model.tasks import Classifier, LanguageModel
 from warmstart.objectives.causal import Causal
+from warmstart.objectives.loss import linear_cross_entropy
 
 
 @torch.inference_mode()
@@ -31,6 +32,24 @@ def score_tokens(
         num_tokens += int((batch.targets != IGNORE).sum())
         num_right += int(right)
     return nll, num_tokens, num_right
+
+
+@torch.inference_mode()
+def score_rows(
+    model: LanguageModel, batches: Iterable[PackedBatch], runtime: Runtime
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the summed loss in nats and the tokens predicted of each row of text."""
+    losses, counts = [], []
+    weight, bias = model.head.weights(model.body.embed.weight)
+    for batch in batches:
+        moved = move(batch, runtime.device)
+        layout = Layout(documents=moved.documents, positions=moved.positions)
+        with runtime.precision():
+            hidden = model.head.transform(model.body(moved.ids, layout))  # (B, T, D)
+            for row, targets in zip(hidden, moved.targets, strict=True):
+                losses.append(float(linear_cross_entropy(row, weight, bias, targets)[0]))
+        counts += (batch.targets != IGNORE).sum(1).tolist()
+    return np.array(losses), np.array(counts)
 
 
 @torch.inference_mode()

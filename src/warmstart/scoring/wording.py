@@ -6,6 +6,8 @@ that they can be joined; headline and caveats are whole.
 
 from collections.abc import Iterator, Sequence
 
+from warmstart.report.formats import duration
+from warmstart.report.formats import unsigned_points as points
 from warmstart.report.runs import Arm, Comparison
 from warmstart.report.summary import ArmScore, Difference, Interval, LabelsSaved, Outcome, Race
 
@@ -90,18 +92,6 @@ def caveats(comparison: Comparison) -> Iterator[str]:
             f"{len(judge.shared):,} of the {len(judge.classes):,} {judge.name} texts also stand in "
             "training or pretraining text: see the scores without them."
         )
-
-
-def points(share: float) -> str:
-    """Return a share in points with one decimal, never as minus zero."""
-    return f"{round(100 * share, 1) + 0.0:.1f}"
-
-
-def duration(elapsed_s: float) -> str:
-    """Return a time in the unit a person would use."""
-    if elapsed_s < 120:
-        return f"{elapsed_s:.0f} s" if elapsed_s >= 10 else f"{elapsed_s:.1f} s"
-    return f"{elapsed_s / 60:.0f} min" if elapsed_s < 7200 else f"{elapsed_s / 3600:.1f} h"
 
 
 def _lead_words(race: Race) -> str:

@@ -6,6 +6,7 @@ Knows nothing about what is trained.
 import hashlib
 import json
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -50,10 +51,10 @@ def save_checkpoint(
         content = {"step": step, "state": dict(state)}
         sums["state"] = _checksum_of(content)
         (folder / "state.json").write_text(json.dumps({**content, "sha256": sums}, indent=2))
-    whole = list_checkpoints(run)
-    place = whole.index(path)
-    for old in [*whole[: max(0, place + 1 - keep)], *whole[place + 1 :]]:  # later ones are of an abandoned sitting
-        _remove(old)
+    listed = list_checkpoints(run)
+    after = listed.index(path) + 1
+    for old in [*listed[: max(0, after - keep)], *listed[after:]]:
+        _remove(old)  # too old, or left by a sitting that went further and was damaged
     return path
 
 
@@ -120,8 +121,6 @@ def restore_optimizers(optimizers: Mapping[str, Optimizer], tensors: Mapping[str
 
 def save_weights(path: Path, model: nn.Module) -> None:
     """Write a model's weights, whole or not at all."""
-    from safetensors.torch import save
-
     write_whole(path, save(_on_cpu(model.state_dict())))
 
 
@@ -151,8 +150,6 @@ def _checksum(path: Path) -> str:
 
 def _remove(path: Path) -> None:
     """Take a checkpoint out of sight before deleting it, so that no half of one is left."""
-    import shutil
-
     hidden = path.with_name(f".{path.name}.old")
     shutil.rmtree(hidden, ignore_errors=True)
     path.rename(hidden)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from warmstart.errors import WarmstartError
-from warmstart.files import write_json
+from warmstart.files import is_leftover, remove_leftovers, write_json
 
 
 class RunFolder:
@@ -32,8 +32,8 @@ class RunFolder:
 
     @property
     def is_finished(self) -> bool:
-        """Tell whether the job ran to its end; scores are written last."""
-        return self.scores_file.exists()
+        """Tell whether the job ran to its end; its own scores are written last."""
+        return self.scores_file.exists() and "valid" in self.read_json(self.scores_file)
 
     @property
     def has_work(self) -> bool:
@@ -62,7 +62,7 @@ class RunFolder:
 
     def add_scores(self, entry: dict[str, Any]) -> None:
         """Enter a test evaluation in the ledger."""
-        scores = self.read_json(self.scores_file) if self.is_finished else {}
+        scores = self.read_json(self.scores_file) if self.scores_file.exists() else {}
         scores.setdefault("ledger", []).append(entry)
         write_json(self.scores_file, scores)
 
@@ -75,36 +75,46 @@ class RunFolder:
 def claimed(path: str | Path, resume: bool) -> Iterator[RunFolder]:
     """Yield the folder for one job, refusing one that is in use or holds something else."""
     run = RunFolder(path)
-    is_used = run.path.exists() and (not run.path.is_dir() or any(not p.name.endswith(".tmp") for p in run.path.iterdir()))
+    if run.path.exists() and not run.path.is_dir():
+        raise WarmstartError(f"-o {run.path} is a file; name a folder")
+    is_used = run.path.is_dir() and any(not is_leftover(entry) for entry in run.path.iterdir())
     if is_used and not resume:
         raise WarmstartError(
             f"{run.path} exists already: add --resume to go on with it, or choose another -o"
         )
     if is_used and not run.config_file.exists():
         raise WarmstartError(f"{run.path} is not a run folder, so nothing there can be resumed")
+    made = [folder for folder in (run.path, *run.path.parents) if not folder.exists()]
+    lock = _locked(run.path)
     try:
-        run.path.mkdir(parents=True, exist_ok=True)
-        lock = os.open(run.path, os.O_RDONLY)  # the folder is its own lock
-    except OSError as fault:
-        raise WarmstartError(f"{run.path} cannot be written: {fault.strerror}") from None
-    try:
-        _take(lock, run.path)
-    except WarmstartError:  # the folder is another's: nothing in it is ours to remove
-        os.close(lock)
-        raise
-    try:
+        remove_leftovers(run.path)
         yield run
     except WarmstartError:
         if not is_used and not run.has_work:
-            shutil.rmtree(run.path, ignore_errors=True)
+            _clear(run.path, made)
         raise
     finally:
         os.close(lock)
 
 
-def _take(lock: int, path: Path) -> None:
-    """Take the lock; the system frees it when the process dies, however it dies."""
+def _clear(path: Path, made: list[Path]) -> None:
+    """Leave things as they were before a job that failed before it did any work."""
+    for entry in path.iterdir():
+        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    for folder in made:
+        folder.rmdir()
+
+
+def _locked(path: Path) -> int:
+    """Return the locked folder, which is its own lock; the system frees it when we die."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = os.open(path, os.O_RDONLY)
+    except OSError as fault:
+        raise WarmstartError(f"{path} cannot be written: {fault.strerror}") from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        os.close(lock)
         raise WarmstartError(f"{path} is in use by another warmstart process") from None
+    return lock

@@ -32,10 +32,10 @@ def parse_columns(columns: Sequence[str], needed: Sequence[str]) -> Columns:
     given = ",".join(columns)
     for role in ROLES:
         if roles.count(role) > 1:
-            raise WarmstartError(f"columns {given}: {role} is given more than once")
+            raise WarmstartError(f"--columns {given}: {role} is given more than once")
     missing = [role for role in needed if role not in roles]
     if missing:
-        raise WarmstartError(f"columns {given}: {' and '.join(missing)} must be among them")
+        raise WarmstartError(f"--columns {given}: {' and '.join(missing)} must be among them")
     return Columns(roles, tuple(name for _, name in split))
 
 
@@ -43,7 +43,7 @@ def _parse_one(column: str) -> tuple[str, str]:
     role, equals, name = (part.strip() for part in column.partition("="))
     if role not in (*ROLES, SKIP) or (equals and not name):
         raise WarmstartError(
-            f"columns: {column!r} is neither one of {' '.join(ROLES)} nor _ (skip); "
+            f"--columns: {column!r} is neither one of {' '.join(ROLES)} nor _ (skip); "
             "write ROLE=NAME for a column with a name of its own"
         )
     return role, name or role

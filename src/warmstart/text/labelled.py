@@ -33,6 +33,9 @@ def read_labelled(
     path: Path, columns: Sequence[str] = (), labels: Path | None = None
 ) -> LabelledTexts:
     """Read the texts of `path` with their labels, from its columns or from the file `labels`."""
+    for file in (path, labels):
+        if file is not None and file.is_dir():
+            raise WarmstartError(f"{file} is a folder; labelled texts are read from one file")
     if labels is not None:
         if columns or format_of(path) != "lines":
             raise WarmstartError(

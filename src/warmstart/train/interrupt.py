@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType
 
+from warmstart.errors import StoppedError
+
 
 class Interrupt:
     """Whether the user asked to stop; a second request is not waited for."""
@@ -20,6 +22,11 @@ class Interrupt:
         """Note the first request; give the signal its usual effect from then on."""
         self.is_set = True
         signal.signal(number, signal.SIG_DFL)
+
+    def obey(self) -> None:
+        """Stop here if that was asked for."""
+        if self.is_set:
+            raise StoppedError("stopped")
 
 
 @contextmanager

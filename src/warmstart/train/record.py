@@ -6,8 +6,6 @@ Knows nothing about what the figures mean.
 import json
 from pathlib import Path
 
-from torch.utils.tensorboard import SummaryWriter
-
 from warmstart.files import write_whole
 from warmstart.store.folder import RunFolder
 
@@ -16,6 +14,8 @@ class Record:
     """The figures of a run by step; going on from a checkpoint drops what came after it."""
 
     def __init__(self, run: RunFolder, step: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter  # slow to import, so only where needed
+
         _cut(run.metrics_file, step)
         self._lines = run.metrics_file.open("a", encoding="utf-8")
         self._events = SummaryWriter(str(run.path / "events"), purge_step=step + 1)

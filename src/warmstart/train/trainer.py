@@ -162,7 +162,7 @@ class Trainer:
             if step % self.settings.save_every == 0 or is_last or overdue or interrupt.is_set:
                 self._save(loss)
                 saved = time.monotonic()
-            if interrupt.is_set and not is_last:
+            if interrupt.is_set and not (is_last and self.run):
                 where = f", saved in {self.run.path}: go on with --resume" if self.run else ""
                 raise StoppedError(f"stopped at step {step}{where}")
 
@@ -186,7 +186,7 @@ class Trainer:
         if not math.isfinite(value):
             raise WarmstartError(
                 f"the loss became {value} at step {self.state.step}: try a lower --learning-rate, "
-                "a longer --warmup or --precision fp32; the last checkpoint is kept"
+                "a longer --warmup or --precision fp32"
             )
         return value
 

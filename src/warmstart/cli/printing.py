@@ -1,0 +1,155 @@
+"""Results on standard output: tables, sentences, JSON, and what to run next.
+
+Knows what results look like, not how they come about.
+"""
+
+import json
+import shlex
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from warmstart.errors import WarmstartError
+from warmstart.report.formats import counted, percent
+
+if TYPE_CHECKING:
+    from warmstart.recipes.data import DataReport
+    from warmstart.recipes.params import ParameterCount
+    from warmstart.report.runs import Comparison
+    from warmstart.report.summary import ArmScore, Summary
+
+
+def say(line: str) -> None:
+    """Print one line, however long."""
+    Console().print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def say_next(wrote: object, command: str) -> None:
+    """Print what a job wrote, and which command comes next."""
+    for line in (f"wrote {wrote}", f"next: warmstart {command}"):
+        Console().print(line, highlight=False, markup=False, soft_wrap=True, style="bold green")
+
+
+def quoted(path: object) -> str:
+    """Return a path as a shell takes it."""
+    return shlex.quote(str(path))
+
+
+def print_json(data: Any) -> None:
+    """Print plain values as JSON."""
+    typer.echo(json.dumps(data, ensure_ascii=False, indent=2))
+
+
+def write_lines(lines: Iterable[str], out: str | None) -> None:
+    """Print lines as they come, or write them to a file once all are there."""
+    if out is None:
+        for line in lines:
+            typer.echo(line)
+        return
+    from warmstart.files import write_whole
+
+    if Path(out).is_dir():
+        raise WarmstartError(f"-o {out} is a folder; name a file")
+    write_whole(Path(out), "".join(f"{line}\n" for line in lines).encode())
+
+
+def print_data(report: "DataReport") -> None:
+    """Print what files hold and what they have in common."""
+    has_cut = any(file.truncated is not None for file in report.files)
+    lengths = ("shortest", "median", "95%", "longest", *(["cut"] if has_cut else []))
+    table = _table("file", "rows", "empty", "repeats", *lengths)
+    table.title = f"lengths in {report.files[0].unit}"
+    for file in report.files:
+        cells = [file.rows, file.skipped, file.repeats, file.shortest, file.median, file.long]
+        cells += [file.longest, *([] if file.truncated is None else [file.truncated])]
+        table.add_row(escape(file.file), *(f"{cell:,.0f}" for cell in cells))
+    Console().print(table)
+    for line in _data_lines(report):
+        say(line)
+
+
+def _data_lines(report: "DataReport") -> Iterator[str]:
+    rows = {file.file: file.rows for file in report.files}
+    for file in report.files:
+        if file.unknown is not None:
+            yield f"{file.file}: {file.unknown:.2%} of the tokens are unknown"
+        if file.labels:
+            shares = (f"{k} {v:,} ({v / file.rows:.0%})" for k, v in file.labels.items())
+            yield f"{file.file}: labels {', '.join(shares)}"
+    shared = [pair for pair in report.shared if pair.rows]
+    for pair in shared:
+        texts = counted(pair.distinct, "different text")
+        yield f"{pair.rows:,} of {rows[pair.b]:,} rows in {pair.b} also stand in {pair.a} ({texts})"
+    if report.shared and not shared:
+        yield "no text stands in two of these files"
+    for seen in report.against:
+        share = f"{seen.rows:,} of {rows[seen.file]:,} rows in {seen.file}"
+        yield f"{share} were already seen in the training of {report.run}"
+
+
+def print_comparison(comparison: "Comparison", summary: "Summary") -> None:
+    """Print the accuracy of every arm at every subset, and the verdict."""
+    table = _table("labels", *(arm.name for arm in comparison.arms))
+    num_seeds = len(comparison.seeds)
+    spread = " ± spread" if num_seeds > 1 else ""
+    table.title = f"accuracy on {summary.judge}, mean of {counted(num_seeds, 'seed')}{spread}"
+    for labels in comparison.subsets:
+        found = [summary.score(arm.name, labels) for arm in comparison.arms]
+        table.add_row(f"{labels:,}", *(_accuracy(score) for score in found))
+    Console().print(table)
+    if comparison.attainable:
+        say(f"attainable at best: {percent(comparison.attainable)}")
+    for sentence in (summary.headline, *summary.caveats):
+        say(sentence)
+
+
+def _accuracy(score: "ArmScore | None") -> str:
+    if score is None:
+        return "–"
+    mean, spread = percent(score.judged.accuracy), percent(score.judged.spread)
+    return f"{mean} ± {spread}" if score.judged.num_seeds > 1 else mean
+
+
+def print_scores(scores: dict[str, Any]) -> None:
+    """Print the figures of an evaluation, and who was taken for whom."""
+    table = _table("figure", "value")
+    for name, value in scores.items():
+        if isinstance(value, (int, float)):
+            shown = f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+            table.add_row(name.replace("_", " "), shown)
+    figure = "accuracy" if "accuracy" in scores else "perplexity"
+    low, high = scores["interval"]["low"], scores["interval"]["high"]
+    table.add_row(f"95% interval of {figure}", f"{low:.4f} to {high:.4f}")
+    Console().print(table)
+    if "confusion" in scores:
+        names = [row["name"] for row in scores["classes"]]
+        table = _table("true \\ predicted", *names)
+        for name, row in zip(names, scores["confusion"], strict=True):
+            table.add_row(escape(name), *(f"{count:,}" for count in row))
+        Console().print(table)
+
+
+def print_parameters(found: "ParameterCount") -> None:
+    """Print every layer with its formula and its number."""
+    table = _table("layer", "formula", "parameters")
+    for layer in found.layers:
+        table.add_row(layer.name, layer.formula, f"{layer.count:,}")
+    table.add_section()
+    table.add_row("total", "", f"{found.total:,}", style="bold")
+    table.add_row("trainable", "", f"{found.trainable:,}", style="bold")
+    Console().print(table)
+    say(found.legend)
+
+
+def _table(first: str, *others: str) -> Table:
+    """Return a table of names at the left and numbers at the right."""
+    table = Table(title_justify="left", header_style="bold")
+    table.add_column(escape(first), overflow="fold")
+    for name in others:
+        table.add_column(escape(name), justify="left" if name == "formula" else "right")
+    return table

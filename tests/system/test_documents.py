@@ -1,0 +1,161 @@
+"""The documents against the product: every command, setting, path and figure they name is real.
+
+Trains nothing.
+"""
+
+import ast
+import inspect
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+import typer
+
+import warmstart
+from warmstart.cli.main import app
+from warmstart.config.jobs import PretrainConfig
+from warmstart.config.model import PRESETS
+from warmstart.config.settings import read_settings_file
+from warmstart.model import count
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
+GUIDES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]  # what shows commands
+COMMANDS: dict[str, click.Command] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+LABELS = 2  # of the classifiers that docs/model.md counts
+NOT_THERE = {"embed", "translate", "train-translator", "plan", "look", "export", "import"} - {
+    *COMMANDS
+}
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Return the code blocks of a page in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def lines(page: Path) -> Iterator[str]:
+    """Yield the shell commands of a page."""
+    for block in blocks(page, "sh"):
+        yield from (line.strip() for line in block.replace("\\\n", " ").splitlines())
+
+
+def inline(page: Path) -> list[str]:
+    """Return the commands quoted in running text."""
+    return re.findall(r"`(warmstart [a-z-]+ [^`]+)`", page.read_text())
+
+
+def commands() -> list[str]:
+    shown = [line for page in GUIDES for line in [*lines(page), *inline(page)]]
+    for path in sorted(ROOT.glob("configs/*.toml")):
+        comments = "\n".join(re.findall(r"^# *(.*)$", path.read_text(), re.MULTILINE))
+        shown += comments.replace("\\\n", " ").splitlines()
+    is_help = re.compile(r"warmstart (COMMAND )?--help")
+    found = [line for line in shown if line.startswith("warmstart ") and not is_help.match(line)]
+    return list(dict.fromkeys(found))
+
+
+def rows(page: Path, heading: str) -> list[list[str]]:
+    """Return the cells of the table under a heading, its header left out."""
+    text = page.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    found = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in found[2:]]
+
+
+@pytest.mark.parametrize("line", commands())
+def test_commands_parse(line: str) -> None:
+    _, name, *arguments = shlex.split(line)
+    given = COMMANDS[name].make_context(name, arguments).params
+    choices = {p.name: p.metavar.split("|") for p in COMMANDS[name].params if "|" in str(p.metavar)}
+    for setting, words in choices.items():
+        assert given[setting] in (None, *words)
+
+
+def test_the_guides_show_every_command() -> None:
+    shown = {shlex.split(line)[1] for line in commands()}
+    assert set(COMMANDS) <= shown
+    assert not NOT_THERE & shown
+
+
+def test_flags_in_running_text_exist() -> None:
+    known = {
+        flag for c in COMMANDS.values() for p in c.params for flag in (*p.opts, *p.secondary_opts)
+    }
+    for page in GUIDES:
+        for code in re.findall(r"`([^`\n]+)`", page.read_text()):
+            for flag in re.findall(r"(?<!\S)--[a-z][a-z-]*", code):
+                assert flag in known | {"--help", "--strict"}, f"{page.name}: {flag}"
+
+
+def test_python_examples_use_settings_that_exist() -> None:
+    calls = 0
+    for page in GUIDES:
+        for block in blocks(page, "python"):
+            for call in ast.walk(ast.parse(block)):
+                if isinstance(call, ast.Call) and ast.unparse(call.func).startswith("warmstart."):
+                    verb = getattr(warmstart, ast.unparse(call.func).split(".")[1], None)
+                    if verb is None:  # a method of what a verb returned
+                        continue
+                    keywords = {str(keyword.arg): keyword.value for keyword in call.keywords}
+                    inspect.signature(verb).bind(*call.args, **keywords)
+                    calls += 1
+    assert calls >= 3
+
+
+def test_the_file_map_is_true_and_whole() -> None:
+    paths = {row[0].strip("`") for row in rows(ROOT / "README.md", "File map")}
+    for path in paths:
+        assert (ROOT / path).exists(), path
+    packages = {p.parent for p in (ROOT / "src/warmstart").glob("*/__init__.py")}
+    assert {f"{package.relative_to(ROOT)}/" for package in packages} <= paths
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_paths_lead_somewhere(page: Path) -> None:
+    text = page.read_text()
+    for link in re.findall(r"\]\(([^)]+)\)", text):
+        path, _, part = link.partition("#")
+        if link.startswith("https://"):
+            continue
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        titles = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE) if part else []
+        assert not part or part in {title.lower().replace(" ", "-") for title in titles}, link
+    for path in re.findall(r"(?:src|configs|docs)/[\w./-]+\w", text):
+        assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_make_targets_exist(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    said = re.findall(r"(?:^|`)make ([a-z ]+)(?:$|`)", page.read_text(), re.MULTILINE)
+    assert {target for words in said for target in words.split()} <= targets
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("configs/*.toml")), ids=lambda path: path.name)
+def test_settings_files_load_and_only_override(path: Path) -> None:
+    given = read_settings_file(path)
+    settings = PretrainConfig.from_values({**given, "files": ["texts.txt"], "out": "run"})
+    plain = PretrainConfig(files=("texts.txt",), out="run")
+    for key in given:
+        assert getattr(settings, key) != getattr(plain, key), f"{key} is the default"
+
+
+def test_parameter_figures_are_the_real_ones() -> None:
+    found = {row[0].strip("`"): row[1:] for row in rows(ROOT / "docs/model.md", "Parameters")}
+    assert set(found) == set(PRESETS)
+    for name, shape in PRESETS.items():
+        base = sum(layer.count for layer in count.count_body(shape))
+        heads = sum(layer.count for layer in count.count_pretraining_heads(shape))
+        label = sum(layer.count for layer in count.count_classification_head(shape, LABELS))
+        assert found[name] == [f"{n:,}" for n in (base, base + heads, base + label, label)], name
+
+
+def test_preset_shapes_are_the_real_ones() -> None:
+    found = {row[0].strip("`"): row[1:9] for row in rows(ROOT / "docs/model.md", "Presets")}
+    for name, shape in PRESETS.items():
+        sizes = (shape.depth, shape.width, shape.heads, shape.feed, shape.vocab_size)
+        words = [f"{shape.norm}, {shape.placement}", shape.positions, shape.activation]
+        assert found[name] == [*(f"{size:,}" for size in sizes), *words], name
