@@ -20,7 +20,10 @@ import pytest
 
 from warmstart.samples.files import SampleSizes, write_samples
 
-SHAPE = "--preset tiny --width 16 --heads 2 --depth 1 --feed 32 --vocab-size 300 --max-length 16"
+SHAPE = (
+    "--preset tiny --width 16 --heads 2 --depth 1 --feed 32 --vocab-size 300 --max-length 16 "
+    "--positions sinusoidal"
+)
 MACHINE = "--threads 1 --precision fp32"
 TINY = f"{SHAPE} --batch-tokens 64 --steps 6 {MACHINE}"
 QUICK = f"--epochs 2 {MACHINE}"

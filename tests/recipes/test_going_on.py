@@ -155,11 +155,11 @@ def test_a_run_stopped_before_its_first_validation_says_how_to_use_it(
     assert "--resume" in ran.said or "checkpoint" in ran.said
 
 
-def test_a_run_killed_before_its_config_was_written_can_be_started_again(
+def test_a_run_killed_before_its_data_was_ready_can_be_started_again(
     world: World, base: Path, here: Path
 ) -> None:
     (here / "run").mkdir()
-    shutil.copy(base / "tokenizer.json", here / "run")  # what a kill between two files leaves
+    shutil.copy(base / "config.json", here / "run")  # what a kill between two files leaves
     succeed(f"pretrain {world.texts} -o run {TINY} --resume")
     assert weights_of(here / "run") == weights_of(base)
 

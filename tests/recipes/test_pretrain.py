@@ -98,7 +98,9 @@ def test_seeds_differ_and_repeat(world: World, base: Path, here: Path) -> None:
 
 def test_a_tokenizer_can_be_brought_along(world: World, here: Path) -> None:
     succeed(f"tokenizer {world.texts} -o words --kind unigram --vocab-size 350")
-    succeed(f"pretrain {world.texts} --tokenizer words -o run {TINY}".replace(" 300", " 350"))
+    succeed(
+        f"pretrain {world.texts} --tokenizer words -o run {TINY}".replace("--vocab-size 300", "")
+    )
     assert (here / "run/tokenizer.json").read_bytes() == (
         here / "words/tokenizer.json"
     ).read_bytes()

@@ -244,7 +244,13 @@ def test_several_warm_arms_meet_each_other_once() -> None:
         ((0.7, 0.8, 0.8), (0.6, 0.8, 0.8), 2, 2, "lead of up to 10.0 points is closed from epoch"),
         ((0.6, 0.7), (0.6, 0.8), None, 1, "never reaches cold's best (80.0%, epoch 2)"),
         ((0.9, 0.7), (0.6, 0.8), 1, 2, "cold ends 10.0 points ahead"),
-        ((0.9,), (0.6, 0.8), 1, None, "after 2.0 s (102 s with its pretraining) instead of 4.0 s"),
+        (
+            (0.9,),
+            (0.6, 0.8),
+            1,
+            None,
+            "after 2.0 s (1 min 42 s with its pretraining) instead of 4.0 s",
+        ),
     ],
 )
 def test_the_race_of_warm_against_cold(
@@ -286,5 +292,10 @@ def test_an_interval_that_touches_zero_shows_nothing() -> None:
 
 
 def test_figures_are_written_for_people() -> None:
-    assert [points(x) for x in (0.041, -0.0004, -0.012)] == ["4.1", "0.0", "-1.2"]
-    assert [duration(x) for x in (3.21, 45, 600, 9000)] == ["3.2 s", "45 s", "10 min", "2.5 h"]
+    assert [points(x) for x in (0.041, -0.0004, -0.012)] == ["4.1", "0.0", "−1.2"]
+    assert [duration(x) for x in (3.21, 45, 600, 9000)] == [
+        "3.2 s",
+        "45 s",
+        "10 min 00 s",
+        "2 h 30 min",
+    ]

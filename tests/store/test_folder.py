@@ -175,7 +175,9 @@ def test_a_run_is_finished_once_it_has_scores(tmp_path: Path) -> None:
     write_whole(run.cache / "train.bin", b"")
     assert not run.is_finished
     assert not run.has_work
-    write_json(run.scores_file, {})
+    write_json(run.scores_file, {"ledger": []})
+    assert not run.is_finished
+    write_json(run.scores_file, {"valid": {}})
     assert run.is_finished
     run.drop_cache()
     run.drop_cache()

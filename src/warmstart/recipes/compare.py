@@ -74,28 +74,34 @@ class Plan:
 def compare(config: CompareConfig) -> CompareResult:
     """Compare warm, frozen and cold starts and the baseline on labelled texts."""
     with opened("compare", config, config.out, config.resume) as run:
-        if (run.path / "results.json").exists():
-            progress.say(f"{run.path} is finished already; its report is drawn anew")
-        elif run.config_file.exists():
+        is_finished = (run.path / "results.json").exists()
+        if is_finished:
+            progress.say(f"{run.path} is finished already; nothing to do")
+        elif run.data_file.exists():
             check_unchanged(run.read_json(run.data_file))
         plan = _plan(config)
         subsets = _subsets(config, len(plan.data["train"].texts), len(plan.names))
-        if not run.config_file.exists():
-            write_json(run.data_file, {"files": file_facts(_files(config))})
+        if not run.data_file.exists():
             write_config(run, "compare", config, plan.sources[0].model)
+            write_json(run.data_file, {"files": file_facts(_files(config, plan))})
         cells = list(_cells(config, run, plan, subsets))
         comparison = _comparison(config, plan, subsets, cells)
         summary = summarise(comparison)
-        report = _write(run, comparison, summary)
-        return CompareResult(run.path, report, comparison, summary)
+        if not is_finished:
+            _write(run, comparison, summary)
+        return CompareResult(run.path, run.path / "report.html", comparison, summary)
 
 
-def _files(config: CompareConfig) -> list[Path]:
-    """Return every file a result depends on."""
-    texts = (config.train, config.valid, config.test)
-    labels = (config.train_labels, config.valid_labels, config.test_labels)
-    weights = (Path(run) / "model.safetensors" for run in config.from_runs)
-    return [*(Path(file) for file in (*texts, *labels) if file), *weights]
+def _files(config: CompareConfig, plan: Plan) -> dict[Path, int]:
+    """Return every file a result depends on, with its rows."""
+    rows = {Path(split.file): len(split.texts) for split in plan.data.values()}
+    given = {
+        "train": config.train_labels,
+        "validation": config.valid_labels,
+        "test": config.test_labels,
+    }
+    rows |= {Path(path): len(plan.data[name].texts) for name, path in given.items() if path}
+    return rows | {source.weights_file: len(source.weights) for source in plan.sources}
 
 
 def _plan(config: CompareConfig) -> Plan:
@@ -283,14 +289,12 @@ def _comparison(
     )
 
 
-def _write(run: RunFolder, comparison: Comparison, summary: Summary) -> Path:
-    write_json(
-        run.path / "results.json", {**to_json(comparison), "summary": summary_to_json(summary)}
-    )
+def _write(run: RunFolder, comparison: Comparison, summary: Summary) -> None:
     save_figure(draw_epochs(comparison, summary), run.path / "epochs")
     save_figure(draw_differences(comparison, summary), run.path / "differences")
     if len(comparison.subsets) > 1:
         save_figure(draw_labels(comparison, summary), run.path / "labels")
-    report = run.path / "report.html"
-    write_comparison_page(comparison, summary, report)
-    return report
+    write_comparison_page(comparison, summary, run.path / "report.html")
+    write_json(
+        run.path / "results.json", {**to_json(comparison), "summary": summary_to_json(summary)}
+    )  # written last: it marks the end

@@ -74,7 +74,7 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
         runtime = choose_runtime(config.device, config.precision, config.threads)
         parent = read_source(config.from_run) if config.from_run else None
         tokenizer = parent.tokenizer if parent else _cold_tokenizer(config, train, run)
-        if run.config_file.exists():
+        if run.data_file.exists():
             check_unchanged(run.read_json(run.data_file))
             shape = model_from_json(run.config()["model"])
         else:
@@ -90,10 +90,10 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
         arm = "frozen" if config.frozen else ("warm" if parent else "cold")
         _describe(data, names, arm, fate)
         learn, judge = (_examples(split, tokenizer, shape, config) for split in data)
-        if not run.config_file.exists():
+        if not run.data_file.exists():  # written last: what comes before it is whole
+            write_config(run, "finetune", config, shape, classes=list(names), arm=arm)
             tokenizer.save(run.path)
             write_json(run.data_file, _facts(config, data, parent))
-            write_config(run, "finetune", config, shape, classes=list(names), arm=arm)
         rate = config.learning_rate or finetuning_rate(shape, arm)
         _, state = fit_classifier(
             model,
@@ -113,8 +113,9 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
 
 
 def _cold_tokenizer(config: FinetuneConfig, train: LabelledTexts, run: RunFolder) -> Tokenizer:
-    if run.config_file.exists():
+    if run.data_file.exists():
         return load_tokenizer(run.path)
+    refuse_rivals(config, "tokenizer", ("vocab_size",))
     if config.tokenizer:
         return load_tokenizer(Path(config.tokenizer))
     size = config.vocab_size or preset_named(config.preset).vocab_size
@@ -156,14 +157,14 @@ def _facts(config: FinetuneConfig, data: list[ClassData], parent: Source | None)
     seen = Fingerprints()
     for text in data[0].texts:
         seen.add(join_pieces(text) if config.pieces else text)
-    labels = [path for path in (config.train_labels, config.valid_labels) if path]
-    files = file_facts([Path(path) for path in (config.train, config.valid, *labels)])
+    rows: dict[Path, int] = {}
+    for split, labels in zip(data, (config.train_labels, config.valid_labels), strict=True):
+        rows |= {Path(file): len(split.texts) for file in (split.file, labels) if file}
     before = []
     if parent:
         before = [{"run": str(parent.path), "fingerprints": parent.texts_seen().to_text()}]
     return {
-        "files": files,
-        "rows": [len(split.texts) for split in data],
+        "files": file_facts(rows),
         "fingerprints": seen.to_text(),
         "before": before,
     }

@@ -4,7 +4,7 @@ Knows nothing about models.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,13 @@ class TextSource:
     document: str
     columns: tuple[str, ...]
 
-    def passages(self, tally: Tally | None = None) -> Iterator[Passage]:
-        """Stream all files in order."""
+    def passages(self, tallies: dict[Path, Tally] | None = None) -> Iterator[Passage]:
+        """Stream all files in order, counting the rows of each."""
         for path in self.files:
+            tally = Tally()
             yield from read_passages(path, self.document, self.columns, tally)
+            if tallies is not None:
+                tallies[path] = tally
 
     @property
     def num_bytes(self) -> int | None:
@@ -123,26 +126,27 @@ def read_prepared(folder: Path, facts: dict[str, Any]) -> Prepared:
 
 def write_tokens(source: TextSource, tokenizer: Tokenizer, path: Path) -> dict[str, Any]:
     """Write all text of a source as documents to one token file; return the facts."""
-    tally = Tally()
+    tallies: dict[Path, Tally] = {}
     with TokenWriter(path, tokenizer.vocab_size) as file:
         writer = _DocumentWriter(file, tokenizer)
-        for passage, ids, num_bytes in _encoded(source, tokenizer, tally):
+        for passage, ids, num_bytes in _encoded(source, tokenizer, tallies):
             writer.add(ids, num_bytes, passage.continues)
         writer.close()
-    return {**_facts(source, tally), "tokens": file.num_tokens, "bytes": file.num_bytes}
+    return {**_facts(tallies), "tokens": file.num_tokens, "bytes": file.num_bytes}
 
 
 def _write_split(
     source: TextSource, tokenizer: Tokenizer, folder: Path, held_out: float
 ) -> dict[str, Any]:
     """Write the passages that a stable choice by content holds out apart from the others."""
-    tally, seen, size = Tally(), Fingerprints(), tokenizer.vocab_size
+    tallies: dict[Path, Tally] = {}
+    seen, size = Fingerprints(), tokenizer.vocab_size
     with (
         TokenWriter(folder / "train.bin", size) as train,
         TokenWriter(folder / "valid.bin", size) as valid,
     ):
         learn, hold = _DocumentWriter(train, tokenizer), _DocumentWriter(valid, tokenizer)
-        for passage, ids, num_bytes in _encoded(source, tokenizer, tally):
+        for passage, ids, num_bytes in _encoded(source, tokenizer, tallies):
             if fingerprint("\n".join(passage.rows)) % 10_000 < held_out * 10_000:
                 learn.close()  # what follows no longer joins what came before
                 hold.add(ids, num_bytes, continues=False)
@@ -153,21 +157,23 @@ def _write_split(
         learn.close()
         hold.close()
     split = {"tokens": train.num_tokens, "bytes": train.num_bytes, "held_out": held_out}
-    return {**_facts(source, tally), **split, "fingerprints": seen.to_text()}
+    return {**_facts(tallies), **split, "fingerprints": seen.to_text()}
 
 
-def _facts(source: TextSource, tally: Tally) -> dict[str, Any]:
-    if tally.skipped:
-        progress.say(f"{tally.skipped:,} empty rows of {tally.rows:,} were skipped")
-    return {"files": file_facts(source.files), **asdict(tally)}
+def _facts(tallies: dict[Path, Tally]) -> dict[str, Any]:
+    skipped = {path: tally.skipped for path, tally in tallies.items() if tally.skipped}
+    for path, count in skipped.items():
+        progress.say(f"{path}: {count:,} empty rows of {tallies[path].rows:,} were skipped")
+    rows = {path: tally.rows for path, tally in tallies.items()}
+    return {"files": file_facts(rows), "rows": sum(rows.values()), "skipped": sum(skipped.values())}
 
 
 def _encoded(
-    source: TextSource, tokenizer: Tokenizer, tally: Tally
+    source: TextSource, tokenizer: Tokenizer, tallies: dict[Path, Tally]
 ) -> Iterator[tuple[Passage, list[int], int]]:
     """Yield every passage with its ids and its size in bytes, line end included."""
     with progress.bar("tokenizing", source.num_bytes, "B") as bar:
-        for passages in _chunks(source.passages(tally)):
+        for passages in _chunks(source.passages(tallies)):
             texts = ["\n".join(passage.rows) for passage in passages]
             sizes = [len(text.encode()) + 1 for text in texts]
             yield from zip(passages, tokenizer.encode(texts), sizes, strict=True)

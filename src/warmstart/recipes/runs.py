@@ -3,7 +3,7 @@
 Knows what every run has in common, whatever its job.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
@@ -56,9 +56,12 @@ def write_config(
     )
 
 
-def file_facts(paths: Sequence[Path]) -> list[dict[str, str]]:
-    """Return what identifies each file."""
-    return [{"path": str(path), "sha256": sha256_of(path)} for path in paths]
+def file_facts(rows: Mapping[Path, int]) -> list[dict[str, Any]]:
+    """Return what identifies each file, and how many rows were read from it."""
+    return [
+        {"path": str(path), "sha256": sha256_of(path), "rows": count}
+        for path, count in rows.items()
+    ]
 
 
 def check_unchanged(facts: dict[str, Any]) -> None:

@@ -38,7 +38,9 @@ class RunFolder:
     @property
     def has_work(self) -> bool:
         """Tell whether anything was trained that must not be lost."""
-        return self.is_finished or any(self.path.glob("checkpoints/*")) or self.cells.is_dir()
+        return (
+            self.scores_file.exists() or any(self.path.glob("checkpoints/*")) or self.cells.is_dir()
+        )
 
     def read_json(self, file: Path) -> dict[str, Any]:
         """Return a JSON file of this run."""

@@ -37,6 +37,11 @@ class Source:
         return seen
 
     @property
+    def weights_file(self) -> Path:
+        """Return the file the weights came from."""
+        return self.path / "model.safetensors"
+
+    @property
     def run(self) -> RunFolder:
         """Return the folder, also when a checkpoint inside it was named."""
         return RunFolder(_run_path(self.path))
@@ -52,8 +57,8 @@ def read_source(path: str | Path) -> Source:
     if given != run.path:
         weights = load_checkpoint(given).weights
     else:
-        weights = read_weights(run.weights_file)
-    model = model_from_json(config["model"])
+        weights = _best_weights(run, config["command"])
+    model = model_from_json(config["model"], run.config_file)
     tokenizer = load_tokenizer(run.path)
     if tokenizer.vocab_size > model.vocab_size:
         raise WarmstartError(
@@ -61,6 +66,17 @@ def read_source(path: str | Path) -> Source:
             f"the model only {model.vocab_size:,}"
         )
     return Source(given, config["command"], config, model, tokenizer, weights)
+
+
+def _best_weights(run: RunFolder, command: str) -> dict[str, Tensor]:
+    if command == "compare":
+        raise WarmstartError(f"{run.path} holds the results of `warmstart compare`, not a model")
+    if not run.weights_file.exists():
+        raise WarmstartError(
+            f"{run.path} stopped before its first validation, so it has no best weights: go on "
+            "with --resume, or name one of its checkpoints"
+        )
+    return read_weights(run.weights_file)
 
 
 def _run_path(path: Path) -> Path:
