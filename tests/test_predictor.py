@@ -21,6 +21,7 @@ TINY = {
     "feed": 32,
     "vocab_size": 300,
     "max_length": 16,
+    "positions": "sinusoidal",
     "batch_tokens": 64,
     "steps": 6,
     "threads": 1,

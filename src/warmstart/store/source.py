@@ -71,7 +71,7 @@ def read_source(path: str | Path) -> Source:
 def _best_weights(run: RunFolder, command: str) -> dict[str, Tensor]:
     if command == "compare":
         raise WarmstartError(f"{run.path} holds the results of `warmstart compare`, not a model")
-    if not run.weights_file.exists():
+    if not run.weights_file.exists() and not run.is_finished:
         raise WarmstartError(
             f"{run.path} stopped before its first validation, so it has no best weights: go on "
             "with --resume, or name one of its checkpoints"
