@@ -193,7 +193,8 @@ def test_a_settings_file_gives_settings_and_flags_override(
 ) -> None:
     (here / "job.toml").write_text(
         'preset = "tiny"\nwidth = 16\nheads = 2\ndepth = 1\nfeed = 32\nvocab-size = 300\n'
-        f'max_length = 16\npositions = "sinusoidal"\nbatch_tokens = 64\nsteps = 99\nfiles = ["{world.texts}"]\n'
+        'max_length = 16\npositions = "sinusoidal"\nbatch_tokens = 64\nsteps = 99\n'
+        f'files = ["{world.texts}"]\n'
         'precision = "fp32"\nthreads = 1\n'
     )
     succeed("pretrain --config job.toml --steps 6 -o run")

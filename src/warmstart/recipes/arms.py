@@ -5,7 +5,7 @@ Knows nothing about which subsets and seeds there are, or how arms are compared.
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, cast
 
 from warmstart import progress
@@ -22,7 +22,7 @@ from warmstart.scoring.score import classify
 from warmstart.store.source import Source
 from warmstart.train.trainer import State, Trainer
 
-RATE_FACTORS = (1.0, 0.3, 3.0, 0.1, 0.55, 1.7, 10.0, 0.03, 5.0)  # tried in this order
+RATE_FACTORS = (1.0, 3.0, 0.3, 0.1, 1.7, 0.55, 10.0, 0.03, 5.0)  # tried in this order
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class TransformerArm:
             labels=len(splits.train.texts),
             seed=seed,
             setting=_rate_words(values[best]),
-            trials=_trials([_rate_words(rate) for rate in values], scores),
+            trials=_trials([_rate_words(rate) for rate in values], [_best(s) for _, s in runs]),
             epochs=epochs_of(state),
             best_epoch=1 + steps.index(state.best_step),
             elapsed_s=state.elapsed_s,
@@ -186,7 +186,10 @@ class BaselineArm:
             labels=len(train.texts),
             seed=seed,
             setting=_c_words(values[best]),
-            trials=_trials([_c_words(value) for value in values], scores),
+            trials=_trials(
+                [_c_words(value) for value in values],
+                [accuracy(valid.classes, found) for found in predicted],
+            ),
             epochs=(),
             best_epoch=0,
             elapsed_s=elapsed_s,
@@ -196,6 +199,12 @@ class BaselineArm:
             else None,
         )
         return cell, values[best]
+
+
+def _best(state: State) -> float:
+    """Return the validation accuracy at the epoch that was chosen."""
+    chosen = next(e for e in state.evaluations if e["step"] == state.best_step)
+    return chosen["valid_accuracy"]
 
 
 def _rate_words(rate: float) -> str:
@@ -214,8 +223,3 @@ def _trials(settings: Sequence[str], scores: Sequence[float]) -> tuple[Trial, ..
         Trial(setting=setting, valid_accuracy=score)
         for setting, score in zip(settings, scores, strict=True)
     )
-
-
-def with_parameters(arm: Arm, count: int) -> Arm:
-    """Return the arm with the parameters it turned out to have."""
-    return replace(arm, parameters=count, trainable=count)

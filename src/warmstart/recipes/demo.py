@@ -25,13 +25,13 @@ from warmstart.report.plots import draw_training
 from warmstart.samples.files import SampleFiles, SampleSizes, write_samples
 from warmstart.train.record import read_metrics
 
-STEPS = 1_100
+STEPS = 1_000
 BATCH_TOKENS = 4_096
 LEARNING_RATE = 1e-2  # a model this small learns at a rate that would upset a larger one
-SIZES = SampleSizes(train=500, valid=300, test=1_000)
+SIZES = SampleSizes(train=400, valid=300, test=1_000)
 LABELS = ("50", "150", "all")
 SEEDS = (0, 1, 2)
-EPOCHS = 8
+EPOCHS = 6
 TRIALS = 2
 
 

@@ -47,8 +47,7 @@ def cost_cells(summary: Summary, arm: Arm, labels: int) -> tuple[str, ...]:
     return (
         "–" if cost is None else duration(cost.train_s),
         "–" if cost is None else duration(cost.total_s),
-        count(arm.parameters),
-        count(arm.trainable),
+        *(("–", "–") if arm.kind == "baseline" else (count(arm.parameters), count(arm.trainable))),
     )
 
 

@@ -158,7 +158,7 @@ def reading_section(comparison: Comparison) -> Section:
         "baseline": "tf-idf: counts of words and characters with logistic regression, no network.",
     }
     judging = (
-        "The test texts were scored once, at the end; nothing was chosen on them."
+        "Each model read the test texts once, after it was chosen; nothing was chosen on them."
         if comparison.test is not None
         else "There was no test: the figures are of the texts that also chose settings and epochs."
     )
