@@ -6,7 +6,7 @@ Knows nothing about what is in them.
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -72,3 +72,13 @@ def remove_leftovers(folder: Path) -> None:
     for path in folder.rglob(".*"):
         if is_leftover(path):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def distinct_names(paths: Sequence[Path]) -> list[str]:
+    """Return the shortest ends of different paths that tell them apart."""
+    longest = max((len(path.parts) for path in paths), default=1)
+    for length in range(1, longest):
+        names = ["/".join(path.parts[-length:]) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    return [str(path) for path in paths]

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from warmstart.errors import WarmstartError
+from warmstart.files import distinct_names
 from warmstart.report.formats import counted, percent
 
 if TYPE_CHECKING:
@@ -64,10 +65,11 @@ def print_data(report: "DataReport") -> None:
     lengths = ("shortest", "median", "95%", "longest", *(["cut"] if has_cut else []))
     table = _table("file", "rows", "empty", "repeats", *lengths)
     table.title = f"lengths in {report.files[0].unit}"
-    for file in report.files:
+    names = distinct_names([Path(file.file) for file in report.files])
+    for name, file in zip(names, report.files, strict=True):
         cells = [file.rows, file.skipped, file.repeats, file.shortest, file.median, file.long]
         cells += [file.longest, *([] if file.truncated is None else [file.truncated])]
-        table.add_row(escape(file.file), *(f"{cell:,.0f}" for cell in cells))
+        table.add_row(escape(name), *(f"{cell:,.0f}" for cell in cells))
     Console().print(table)
     for line in _data_lines(report):
         say(line)

@@ -5,7 +5,9 @@ Recipes are imported inside, so that help appears at once.
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
+from typing import NamedTuple
 
 import typer
 
@@ -22,81 +24,8 @@ from warmstart.cli.printing import (
     write_lines,
 )
 from warmstart.config import jobs
+from warmstart.config.settings import Settings
 from warmstart.report.formats import counted, duration
-
-
-def add_all(app: typer.Typer) -> None:
-    """Add every command."""
-    add_command(app, "demo", jobs.DemoConfig, demo, "warmstart demo -o demo")
-    add_command(
-        app,
-        "data",
-        jobs.DataConfig,
-        data,
-        "warmstart data train.tsv valid.tsv --columns label,text --against runs/base",
-        has_json=True,
-    )
-    add_command(
-        app,
-        "tokenizer",
-        jobs.TokenizerConfig,
-        tokenizer,
-        "warmstart tokenizer reviews.txt -o tokenizer --kind bpe --vocab-size 8000",
-    )
-    add_command(
-        app,
-        "pretrain",
-        jobs.PretrainConfig,
-        pretrain,
-        "warmstart pretrain reviews.txt -o runs/base --preset lab --steps 2000",
-    )
-    add_command(
-        app,
-        "finetune",
-        jobs.FinetuneConfig,
-        finetune,
-        "warmstart finetune --from runs/base --train train.tsv --valid valid.tsv -o runs/warm",
-    )
-    add_command(
-        app,
-        "compare",
-        jobs.CompareConfig,
-        compare,
-        "warmstart compare --from runs/base --train train.tsv --valid valid.tsv "
-        "--labels 100,400,all -o comparison",
-    )
-    add_command(
-        app,
-        "predict",
-        jobs.PredictConfig,
-        predict,
-        "warmstart predict runs/warm texts.txt -o labels.txt",
-        has_json=True,
-    )
-    add_command(
-        app,
-        "generate",
-        jobs.GenerateConfig,
-        generate,
-        'warmstart generate runs/base --prompt "Ce livre" --temperature 0.8 --top-p 0.9',
-        has_json=True,
-    )
-    add_command(
-        app,
-        "evaluate",
-        jobs.EvaluateConfig,
-        evaluate,
-        "warmstart evaluate runs/warm --test test.tsv",
-        has_json=True,
-    )
-    add_command(
-        app,
-        "params",
-        jobs.ParamsConfig,
-        params,
-        "warmstart params lab --head classifier --labels 2 --frozen",
-        has_json=True,
-    )
 
 
 def demo(config: jobs.DemoConfig) -> None:
@@ -220,3 +149,88 @@ def params(config: jobs.ParamsConfig, as_json: bool) -> None:
         print_json(asdict(found))
     else:
         print_parameters(found)
+
+
+class Command(NamedTuple):
+    """One command: its settings, what it runs, and an example for its help."""
+
+    name: str
+    settings: type[Settings]
+    run: Callable[..., None]
+    example: str
+    has_json: bool
+
+
+COMMANDS = (
+    Command("demo", jobs.DemoConfig, demo, "warmstart demo -o demo", has_json=False),
+    Command(
+        "data",
+        jobs.DataConfig,
+        data,
+        "warmstart data train.tsv valid.tsv --columns label,text --against runs/base",
+        has_json=True,
+    ),
+    Command(
+        "tokenizer",
+        jobs.TokenizerConfig,
+        tokenizer,
+        "warmstart tokenizer reviews.txt -o tokenizer --kind bpe --vocab-size 8000",
+        has_json=False,
+    ),
+    Command(
+        "pretrain",
+        jobs.PretrainConfig,
+        pretrain,
+        "warmstart pretrain reviews.txt -o runs/base --preset lab --steps 2000",
+        has_json=False,
+    ),
+    Command(
+        "finetune",
+        jobs.FinetuneConfig,
+        finetune,
+        "warmstart finetune --from runs/base --train train.tsv --valid valid.tsv -o runs/warm",
+        has_json=False,
+    ),
+    Command(
+        "compare",
+        jobs.CompareConfig,
+        compare,
+        "warmstart compare --from runs/base --train train.tsv --valid valid.tsv "
+        "--labels 100,400,all -o comparison",
+        has_json=False,
+    ),
+    Command(
+        "predict",
+        jobs.PredictConfig,
+        predict,
+        "warmstart predict runs/warm texts.txt -o labels.txt",
+        has_json=True,
+    ),
+    Command(
+        "generate",
+        jobs.GenerateConfig,
+        generate,
+        'warmstart generate runs/base --prompt "Ce livre" --temperature 0.8 --top-p 0.9',
+        has_json=True,
+    ),
+    Command(
+        "evaluate",
+        jobs.EvaluateConfig,
+        evaluate,
+        "warmstart evaluate runs/warm --test test.tsv",
+        has_json=True,
+    ),
+    Command(
+        "params",
+        jobs.ParamsConfig,
+        params,
+        "warmstart params lab --head classifier --labels 2 --frozen",
+        has_json=True,
+    ),
+)
+
+
+def add_all(app: typer.Typer) -> None:
+    """Add every command."""
+    for command in COMMANDS:
+        add_command(app, *command)

@@ -15,7 +15,7 @@ from warmstart import progress
 from warmstart.batches.loader import shuffled
 from warmstart.config.jobs import CompareConfig
 from warmstart.errors import StoppedError, WarmstartError
-from warmstart.files import write_json
+from warmstart.files import distinct_names, write_json
 from warmstart.model.runtime import choose_runtime
 from warmstart.recipes.arms import BaselineArm, Contestant, Splits, Texts, TransformerArm
 from warmstart.recipes.classifier import Examples
@@ -118,7 +118,10 @@ def _plan(config: CompareConfig) -> Plan:
     names = class_names(read["train"])
     data = {name: number_classes(split, names) for name, split in read.items()}
     sources = [read_source(path) for path in config.from_runs]
-    run_names = _distinct_names([source.path for source in sources])
+    paths = [source.path.resolve() for source in sources]
+    if len(set(paths)) < len(paths):
+        raise WarmstartError("--from names the same run twice")
+    run_names = distinct_names(paths)
     seen = {n: source.texts_seen() for n, source in zip(run_names, sources, strict=True)}
     runtime = choose_runtime(config.device, config.precision, config.threads)
     notes: list[str] = []
@@ -143,18 +146,6 @@ def _plan(config: CompareConfig) -> Plan:
             contestants.append((arm, splits))
     contestants.append((BaselineArm("tf-idf", config.select, config.pieces), _as_read(data)))
     return Plan(contestants, names, data, sources, seen, notes)
-
-
-def _distinct_names(paths: Sequence[Path]) -> list[str]:
-    """Return the shortest ends of the paths that tell them apart."""
-    parts = [path.resolve().parts for path in paths]
-    if len(set(parts)) < len(parts):
-        raise WarmstartError("--from names the same run twice")
-    for length in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(part[-length:]) for part in parts]
-        if len(set(names)) == len(names):
-            break
-    return names
 
 
 def _splits(

@@ -39,7 +39,7 @@ from warmstart.recipes.runs import (
     write_config,
 )
 from warmstart.report.card import model_card
-from warmstart.scoring.metrics import LanguageScores, language_scores
+from warmstart.scoring.metrics import language_scores
 from warmstart.scoring.score import score_tokens
 from warmstart.store.folder import RunFolder
 from warmstart.store.source import Source, read_source
@@ -118,11 +118,25 @@ def _prepared(
         facts["before"] = [{"run": str(parent.path), "fingerprints": seen}]
     write_json(run.data_file, facts)
     data = read_prepared(run.cache, facts)
+    _check_known(data.train, tokenizer)
     progress.say(
         f"{facts['tokens']:,} tokens to train on, {data.valid.num_tokens:,} to validate with, "
         f"vocabulary {tokenizer.vocab_size:,}"
     )
     return tokenizer, shape, data
+
+
+def _check_known(file: TokenFile, tokenizer: Tokenizer) -> None:
+    """Say how much of the text the tokenizer does not know; refuse text it cannot read."""
+    sample = file.ids[:1_000_000]
+    share = float((sample == tokenizer.unk).mean()) if tokenizer.unk is not None else 0.0
+    if share > 0.5:
+        raise WarmstartError(
+            f"the tokenizer does not know {share:.0%} of the text; a vocabulary of pieces reads "
+            "only text that is split into them already"
+        )
+    if share > 0.001:
+        progress.say(f"{share:.1%} of the tokens are unknown to the tokenizer")
 
 
 def _shape(config: PretrainConfig, tokenizer: Tokenizer, parent: Source | None) -> ModelConfig:
@@ -230,6 +244,3 @@ def _result(run: RunFolder) -> PretrainResult:
         scores["tokens_seen"],
         scores["elapsed_s"],
     )
-
-
-__all__ = ["LanguageScores", "PretrainResult", "pretrain"]
