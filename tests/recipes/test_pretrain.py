@@ -138,3 +138,13 @@ def test_a_second_stage_ignores_no_flag_silently(world: World, base: Path, here:
     ran = run(f"pretrain {world.texts} -o run --from {base} --steps 1 {MACHINE} --vocab-size 999")
     assert ran.code == 2
     assert "--vocab-size" in ran.said
+
+
+def test_text_that_the_tokenizer_cannot_read_is_refused(world: World, here: Path) -> None:
+    (here / "dict.txt").write_text("▁some 1\n▁pieces 1\n", encoding="utf-8")
+    ran = run(
+        f"pretrain {world.texts} --tokenizer dict.txt -o run {TINY}".replace("--vocab-size 300", "")
+    )
+    assert ran.code == 2
+    assert "does not know 9" in ran.said
+    assert not (here / "run").exists()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from warmstart.files import whole_folder, write_json, write_whole
+from warmstart.files import distinct_names, whole_folder, write_json, write_whole
 
 
 def _names(folder: Path) -> list[str]:
@@ -84,3 +84,9 @@ def test_whole_folder_starts_clean(tmp_path: Path) -> None:
     with whole_folder(tmp_path / "folder") as temporary:
         (temporary / "file").write_text("new")
     assert _names(tmp_path / "folder") == ["file"]
+
+
+def test_names_are_as_short_as_they_can_be_told_apart() -> None:
+    assert distinct_names([Path("a/x/base"), Path("a/y/tail")]) == ["base", "tail"]
+    assert distinct_names([Path("a/x/base"), Path("a/y/base")]) == ["x/base", "y/base"]
+    assert distinct_names([Path("base"), Path("y/base")]) == ["base", "y/base"]
