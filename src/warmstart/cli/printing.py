@@ -127,6 +127,9 @@ def print_scores(scores: dict[str, Any]) -> None:
     figure = "accuracy" if "accuracy" in scores else "perplexity"
     low, high = scores["interval"]["low"], scores["interval"]["high"]
     table.add_row(f"95% interval of {figure}", f"{low:.4f} to {high:.4f}")
+    if "calibration" in scores:
+        table.add_row("calibration error", f"{scores['calibration']['expected_error']:.4f}")
+        table.add_row("Brier score", f"{scores['calibration']['brier']:.4f}")
     Console().print(table)
     if "confusion" in scores:
         names = [row["name"] for row in scores["classes"]]
