@@ -82,7 +82,7 @@ def pretrain(config: PretrainConfig) -> PretrainResult:
             progress.say(f"from {parent.path}: {transfer_all(parent.weights, model)}")
         trainer = _trainer(config, model, tokenizer, data, runtime, run)
         state = trainer.train("pretraining")
-        _finish(config, run, model, state, data)
+        _finish(config, run, model, state)
         return _result(run)
 
 
@@ -206,9 +206,7 @@ def _bytes_for(num_tokens: int, file: TokenFile) -> int:
     return max(1, round(file.num_bytes * num_tokens / max(1, file.num_tokens - 1)))
 
 
-def _finish(
-    config: PretrainConfig, run: RunFolder, model: LanguageModel, state: State, data: Prepared
-) -> None:
+def _finish(config: PretrainConfig, run: RunFolder, model: LanguageModel, state: State) -> None:
     best = next(e for e in state.evaluations if e["step"] == state.best_step)
     valid = {name: best[f"valid_{name}"] for name in SHOWN}
     rows = config.rows_per_step(model.config.max_length)
