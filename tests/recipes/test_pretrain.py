@@ -148,3 +148,17 @@ def test_text_that_the_tokenizer_cannot_read_is_refused(world: World, here: Path
     assert ran.code == 2
     assert "does not know 9" in ran.said
     assert not (here / "run").exists()
+
+
+def test_bits_per_byte_are_those_of_an_evaluation_on_the_same_text(
+    world: World, here: Path
+) -> None:
+    """Short documents: first tokens are never predicted, but their bytes count all the same."""
+    lines = Path(world.texts).read_text(encoding="utf-8").splitlines()
+    (here / "held.txt").write_text("\n".join(lines[:40]) + "\n", encoding="utf-8")
+    succeed(f"pretrain {world.texts} --valid held.txt -o run {TINY}")
+    ran = succeed(f"evaluate run --test held.txt --json {MACHINE}")
+    valid = read(here / "run/scores.json")["valid"]
+    found = json.loads(ran.out)
+    assert found["perplexity"] == pytest.approx(valid["perplexity"], rel=1e-5)
+    assert found["bits_per_byte"] == pytest.approx(valid["bits_per_byte"], rel=1e-5)

@@ -166,9 +166,10 @@ def _trainer(
     compile_body(model.body, config.compile, runtime)
 
     def evaluate() -> Evaluation:
-        batches = packed_in_order(data.valid.ids, length, batch_rows, bos, eos, EVAL_TOKENS)
+        batches = list(packed_in_order(data.valid.ids, length, batch_rows, bos, eos, EVAL_TOKENS))
+        num_read = sum(batch.ids.numel() for batch in batches)
         nll, num_tokens, num_right = score_tokens(model, batches, runtime)
-        scores = language_scores(nll, num_tokens, _bytes_for(num_tokens, data.valid))
+        scores = language_scores(nll, num_tokens, _bytes_for(num_read, data.valid))
         figures = {
             "valid_loss": nll / num_tokens,
             "valid_perplexity": scores.perplexity,
@@ -201,9 +202,9 @@ def _trainer(
     )
 
 
-def _bytes_for(num_tokens: int, file: TokenFile) -> int:
-    """Return the bytes these tokens stand for: all of them, or their share of the file's."""
-    return max(1, round(file.num_bytes * num_tokens / max(1, file.num_tokens - 1)))
+def _bytes_for(num_read: int, file: TokenFile) -> int:
+    """Return the bytes of the text read, whose last token is a target alone: all, or a share."""
+    return max(1, round(file.num_bytes * num_read / max(1, file.num_tokens - 1)))
 
 
 def _finish(config: PretrainConfig, run: RunFolder, model: LanguageModel, state: State) -> None:
