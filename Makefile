@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test check format bench clean
+.PHONY: setup demo test check format bench chaos fuzz clean
 
 setup: $(READY)
 
@@ -32,6 +32,15 @@ format: setup
 
 bench: setup
 	$(BIN)/python benchmarks/pretraining.py
+
+# At least 100 SIGKILLs over every kind of run; the last line is N/N identical.
+chaos: setup
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python benchmarks/chaos.py
+
+# At least 100,000 made-up files against every parser; SEED=N repeats a session.
+SEED ?= 0
+fuzz: setup
+	FUZZ_EXAMPLES=3500 $(BIN)/python -m pytest tests/fuzz -n auto --hypothesis-seed=$(SEED)
 
 clean:
 	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -21,12 +21,24 @@ if TYPE_CHECKING:
         compare,
         count_parameters,
         demo,
+        embed,
         evaluate,
+        export_model,
         finetune,
+        import_model,
         load,
+        load_translator,
+        look_attention,
+        look_complexity,
+        look_mask,
+        look_positions,
         make_tokenizer,
+        plan,
         pretrain,
         report_data,
+        train_translator,
+        translate,
+        verify_resume,
     )
 
 __all__ = [
@@ -37,12 +49,24 @@ __all__ = [
     "compare",
     "count_parameters",
     "demo",
+    "embed",
     "evaluate",
+    "export_model",
     "finetune",
+    "import_model",
     "load",
+    "load_translator",
+    "look_attention",
+    "look_complexity",
+    "look_mask",
+    "look_positions",
     "make_tokenizer",
+    "plan",
     "pretrain",
     "report_data",
+    "train_translator",
+    "translate",
+    "verify_resume",
 ]
 
 
@@ -51,7 +75,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'warmstart' has no attribute {name!r}")
     if name == "__version__":
-        from warmstart.recipes.runs import package_version
+        from warmstart.version import package_version
 
         return package_version()
     from warmstart import api

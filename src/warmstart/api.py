@@ -7,16 +7,24 @@ import inspect
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from warmstart.config import jobs
+from warmstart.config import embedding, exchange, jobs, looking, planning, resuming, translation
 from warmstart.predictor import Prediction, Predictor, load
 from warmstart.recipes import compare as _compare
 from warmstart.recipes import data as _data
 from warmstart.recipes import demo as _demo
+from warmstart.recipes import embed as _embed
 from warmstart.recipes import evaluate as _evaluate
+from warmstart.recipes import exchange as _exchange
 from warmstart.recipes import finetune as _finetune
+from warmstart.recipes import look as _look
+from warmstart.recipes import look_mask as _look_mask
 from warmstart.recipes import params as _params
+from warmstart.recipes import plan as _plan
 from warmstart.recipes import pretrain as _pretrain
 from warmstart.recipes import tokenizer as _tokenizer
+from warmstart.recipes import translate as _translate
+from warmstart.recipes import translator as _translator
+from warmstart.recipes import verify as _verify
 
 P = ParamSpec("P")
 C = TypeVar("C")
@@ -40,9 +48,21 @@ finetune = _verb(jobs.FinetuneConfig, _finetune.finetune)
 compare = _verb(jobs.CompareConfig, _compare.compare)
 evaluate = _verb(jobs.EvaluateConfig, _evaluate.evaluate)
 demo = _verb(jobs.DemoConfig, _demo.demo)
+embed = _verb(embedding.EmbedConfig, _embed.embed)
 make_tokenizer = _verb(jobs.TokenizerConfig, _tokenizer.make_tokenizer)
+import_model = _verb(exchange.ImportConfig, _exchange.import_model)
+export_model = _verb(exchange.ExportConfig, _exchange.export_model)
 report_data = _verb(jobs.DataConfig, _data.report_data)
 count_parameters = _verb(jobs.ParamsConfig, _params.count_parameters)
+look_attention = _verb(looking.LookAttentionConfig, _look.look_attention)
+look_complexity = _verb(looking.LookComplexityConfig, _look.look_complexity)
+look_mask = _verb(looking.LookMaskConfig, _look_mask.look_mask)
+look_positions = _verb(looking.LookPositionsConfig, _look.look_positions)
+plan = _verb(planning.PlanConfig, _plan.plan)
+train_translator = _verb(translation.TrainTranslatorConfig, _translator.train_translator)
+translate = _verb(translation.TranslateConfig, _translate.translate)
+load_translator = _verb(translation.TranslateConfig, _translate.load_translator)
+verify_resume = _verb(resuming.VerifyResumeConfig, _verify.verify_resume)
 
 __all__ = [
     "Prediction",
@@ -50,10 +70,22 @@ __all__ = [
     "compare",
     "count_parameters",
     "demo",
+    "embed",
     "evaluate",
+    "export_model",
     "finetune",
+    "import_model",
     "load",
+    "load_translator",
+    "look_attention",
+    "look_complexity",
+    "look_mask",
+    "look_positions",
     "make_tokenizer",
+    "plan",
     "pretrain",
     "report_data",
+    "train_translator",
+    "translate",
+    "verify_resume",
 ]

@@ -3,6 +3,7 @@
 Knows nothing about what is in them.
 """
 
+import errno
 import json
 import os
 import shutil
@@ -14,17 +15,18 @@ from typing import Any
 
 def write_whole(path: Path, content: bytes) -> Path:
     """Write `content` under a temporary name beside `path`, then rename it; makes the folder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    flush_folder(path.parent)
+    temporary = _temporary(path)
+    with _blaming(path, temporary):
+        make_folder(path.parent)
+        try:
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        flush_folder(path.parent)
     return path
 
 
@@ -36,30 +38,78 @@ def write_json(path: Path, data: Any) -> Path:
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder that becomes `path` when the block ends well, else vanishes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
-    try:
-        yield temporary
-        for file in temporary.iterdir():
-            with file.open("rb") as opened:
-                os.fsync(opened.fileno())
-        flush_folder(temporary)
-        shutil.rmtree(path, ignore_errors=True)
-        os.replace(temporary, path)
-        flush_folder(path.parent)
-    finally:
+    temporary = _temporary(path)
+    with _blaming(path, temporary):
+        make_folder(path.parent)
         shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        try:
+            yield temporary
+            _flush_tree(temporary)
+            _put_in_place(temporary, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+@contextmanager
+def _blaming(path: Path, temporary: Path) -> Iterator[None]:
+    """Let an error of the file system name `path`: a full disk names no file, or a temporary."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None or str(error.filename).startswith(str(temporary)):
+            error.filename, error.filename2 = str(path), None
+        raise
+
+
+def _put_in_place(temporary: Path, path: Path) -> None:
+    """Rename a folder; one that stands there is moved aside first."""
+    old = path.with_name(f".{path.name}.{os.getpid()}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if path.exists():
+        os.replace(path, old)
+    os.replace(temporary, path)
+    flush_folder(path.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, durably; it may exist."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in reversed(missing):
+        flush_folder(folder.parent)
 
 
 def flush_folder(path: Path) -> None:
-    """Make names in a folder durable."""
+    """Make names in a folder durable, where the file system knows how."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some shared file systems cannot
+            raise
     finally:
         os.close(handle)
+
+
+def flush_file(path: Path) -> None:
+    """Make the content of a file durable."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _flush_tree(folder: Path) -> None:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            _flush_tree(entry)
+        else:
+            flush_file(entry)
+    flush_folder(folder)
 
 
 def is_leftover(path: Path) -> bool:

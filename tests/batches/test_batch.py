@@ -20,6 +20,6 @@ def test_move_keeps_type_and_values() -> None:
 
 def test_batches_are_frozen() -> None:
     ids = torch.tensor([[1]])
-    batch = LabelledBatch(ids, ids > 0, ids[0])
+    batch = LabelledBatch(ids, ids > 0, ids[0], ids)
     with pytest.raises(dataclasses.FrozenInstanceError):
         batch.ids = ids  # type: ignore[misc]

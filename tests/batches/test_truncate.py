@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.batches.truncate import truncate
+from warmstart.batches.truncate import truncate, truncate_pair
 from warmstart.config.jobs import Truncate
 
 texts = st.lists(st.integers(), max_size=30)
@@ -35,3 +35,14 @@ def test_the_text_given_is_not_changed(ids: list[int], limit: int) -> None:
     before = list(ids)
     truncate(ids, limit, "middle").append(0)
     assert ids == before
+
+
+@given(texts, texts, st.integers(2, 40), st.sampled_from(["head", "tail", "middle"]))
+def test_the_longer_text_of_a_pair_is_cut_first(
+    first: list[int], second: list[int], limit: int, rule: Truncate
+) -> None:
+    a, b = len(first), len(second)
+    while a + b > limit:
+        a, b = (a - 1, b) if a > b else (a, b - 1)
+    kept = truncate_pair(first, second, limit, rule)
+    assert kept == (truncate(first, a, rule), truncate(second, b, rule))

@@ -1,14 +1,22 @@
 """Mistakes a user makes: each gets exit code 2 and one sentence, and leaves nothing behind."""
 
+import bz2
 import gzip
 import json
+import lzma
+import os
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import torch
+from safetensors.torch import save
 
-from product import QUICK, SHAPE, TINY, World, run, succeed, write_labelled
+from product import QUICK, SHAPE, TINY, World, run, succeed, weights_of, write_labelled
 
+VOCAB = "--vocab-size 300"
 PRE = f"pretrain {{texts}} -o {{out}} {TINY}"
 FINE = f"finetune --train {{train}} --valid {{valid}} -o {{out}} {QUICK}"
 WARM = f"{FINE} --from {{base}}"
@@ -104,6 +112,89 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     "demo onto a run": ("demo -o {base}", ["{base}", "--resume"]),
     "demo onto a file": ("demo -o {bad}/word.txt", ["word.txt"]),
     "tokenizer onto a run": ("tokenizer {texts} -o {base}", ["{base}"]),
+    "UTF-16": (PRE.replace("{texts}", "{bad}/wide.txt"), ["wide.txt line 1", "UTF-16"]),
+    "NUL in a later line": (PRE.replace("{texts}", "{bad}/nul.txt"), ["nul.txt line 2", "NUL"]),
+    "truncated xz": (PRE.replace("{texts}", "{bad}/cut.txt.xz"), ["cut.txt.xz", "truncated"]),
+    "truncated bz2": (PRE.replace("{texts}", "{bad}/cut.txt.bz2"), ["cut.txt.bz2", "truncated"]),
+    "truncated zst": (PRE.replace("{texts}", "{bad}/cut.txt.zst"), ["cut.txt.zst", "truncated"]),
+    "gzip in name only": (PRE.replace("{texts}", "{bad}/plain.txt.gz"), ["plain.txt.gz line 1"]),
+    "xz in name only": (PRE.replace("{texts}", "{bad}/plain.txt.xz"), ["plain.txt.xz line 1"]),
+    "zst in name only": (PRE.replace("{texts}", "{bad}/plain.txt.zst"), ["plain.txt.zst line 1"]),
+    "damage inside gzip": (PRE.replace("{texts}", "{bad}/hurt.txt.gz"), ["hurt.txt.gz"]),
+    "a pipe": (PRE.replace("{texts}", "{bad}/pipe"), ["pipe", "more than once"]),
+    "truncated Parquet": (WARM.replace("{train}", "{bad}/cut.parquet"), ["cut.parquet", "Parquet"]),
+    "Parquet in name only": (PRE.replace("{texts}", "{bad}/plain.parquet"), ["plain.parquet"]),
+    "Parquet without the column": (
+        WARM.replace("{train}", "{bad}/other.parquet"),
+        ["other.parquet", "label", "stars"],
+    ),
+    "Parquet with numbers for texts": (
+        WARM.replace("{train}", "{bad}/numbers.parquet"),
+        ["numbers.parquet row 1", "7"],
+    ),
+    "Parquet with a column twice": (
+        WARM.replace("{train}", "{bad}/twice.parquet"),
+        ["twice.parquet", "text", "more than once"],
+    ),
+    "Parquet with a null": (
+        WARM.replace("{train}", "{bad}/null.parquet"),
+        ["null.parquet row 2", "null"],
+    ),
+    "CSV with a column twice": (
+        WARM.replace("{train}", "{bad}/twice.csv"),
+        ["twice.csv", "text", "more than once"],
+    ),
+    "CSV with an open quote": (WARM.replace("{train}", "{bad}/open.csv"), ["open.csv line 2"]),
+    "CSV with a short row": (
+        WARM.replace("{train}", "{bad}/short.csv"),
+        ["short.csv line 3", "1 field", "2 expected"],
+    ),
+    "JSON cut off": (WARM.replace("{train}", "{bad}/cut.jsonl"), ["cut.jsonl line 2", "JSON"]),
+    "JSON that is no object": (WARM.replace("{train}", "{bad}/list.jsonl"), ["list.jsonl line 1"]),
+    "JSON with a key twice": (
+        WARM.replace("{train}", "{bad}/twice.jsonl"),
+        ["twice.jsonl line 1", "'text'", "more than once"],
+    ),
+    "JSON nested without end": (WARM.replace("{train}", "{bad}/deep.jsonl"), ["deep.jsonl line 1"]),
+    "JSON with half a character": (
+        WARM.replace("{train}", "{bad}/half.jsonl"),
+        ["half.jsonl line 1", "surrogate"],
+    ),
+    "empty text": (WARM.replace("{train}", "{bad}/blank.tsv"), ["blank.tsv line 3", "empty"]),
+    "empty label": (WARM.replace("{train}", "{bad}/unlabelled.tsv"), ["unlabelled.tsv line 2"]),
+    "header only": (WARM.replace("{train}", "{bad}/header.tsv"), ["header.tsv", "no rows"]),
+    "labels not UTF-8": (
+        f"{WARM} --train-labels {{bad}}/latin.txt".replace("{train}", "{bad}/two.txt"),
+        ["latin.txt line 2", "UTF-8"],
+    ),
+    "exchanged columns": (
+        WARM.replace("{train}", "{bad}/exchanged.tsv"),
+        ["exchanged.tsv", "--columns label,text"],
+    ),
+    "negative width": (f"{PRE} --width -8", ["--width", "-8"]),
+    "no heads": (f"{PRE} --heads 0", ["--heads", "0"]),
+    "dropout above one": (f"{PRE} --dropout 1.5", ["--dropout", "1.5"]),
+    "negative keep": (f"{PRE} --keep 0", ["--keep", "0"]),
+    "no minutes between checkpoints": (f"{PRE} --save-minutes 0", ["--save-minutes", "0"]),
+    "true for a number": (f"{PRE} --config {{bad}}/true.toml", ["--keep", "True"]),
+    "a table for a number": (f"{PRE} --config {{bad}}/table.toml", ["--keep", "a"]),
+    "settings that are a list": (f"{PRE} --config {{bad}}/list.json", ["list.json"]),
+    "settings nested without end": (f"{PRE} --config {{bad}}/deep.json", ["deep.json"]),
+    "settings of another command": (f"{PRE} --config {{warm}}/config.json", ["finetune"]),
+    "settings in a folder": (f"{PRE} --config {{bad}}", ["{bad}"]),
+    "settings in another encoding": (f"{PRE} --config {{bad}}/latin.toml", ["latin.toml"]),
+    "no tokenizer there": (f"{PRE} --tokenizer {{bad}}".replace(VOCAB, ""), ["{bad}"]),
+    "another JSON for a tokenizer": (
+        f"{PRE} --tokenizer {{base}}/config.json".replace(VOCAB, ""),
+        ["config.json", "tokenizer"],
+    ),
+    "noise for a SentencePiece model": (
+        f"{PRE} --tokenizer {{bad}}/noise.model".replace(VOCAB, ""),
+        ["noise.model", "SentencePiece"],
+    ),
+    "prove nothing": ("verify-resume gone.toml", ["gone.toml"]),
+    "prove with an unknown key": ("verify-resume {bad}/key.toml", ["key.toml", "'stepz'"]),
+    "prove into a full folder": ("verify-resume -o {bad}", ["{bad}", "not empty"]),
 }
 
 
@@ -117,6 +208,7 @@ def bad(tmp_path_factory: pytest.TempPathFactory, world: World, base: Path) -> P
     (folder / "latin.txt").write_bytes("un\ncafé\n".encode("latin-1"))
     (folder / "binary.txt").write_bytes(bytes(range(256)) * 4)
     (folder / "cut.txt.gz").write_bytes(gzip.compress(world.texts.read_bytes())[:-300])
+    _damage(folder, world.texts.read_bytes())
     (folder / "columns.jsonl").write_text('{"text": "a book", "stars": 3}\n')
     (folder / "three.tsv").write_text("1\tgood\ta book\n")
     write_labelled(folder / "one.tsv", [("same", f"book {n}") for n in range(4)])
@@ -127,8 +219,58 @@ def bad(tmp_path_factory: pytest.TempPathFactory, world: World, base: Path) -> P
     (folder / "comparison").mkdir()
     config = json.loads((base / "config.json").read_text())
     shutil.copy(base / "tokenizer.json", folder / "comparison")
-    (folder / "comparison" / "config.json").write_text(json.dumps({**config, "command": "compare"}))
+    (folder / "comparison" / "config.json").write_text(
+        json.dumps({**config, "command": "compare", "kind": None})
+    )
     return folder
+
+
+def _damage(folder: Path, text: bytes) -> None:
+    """Write files that were cut, mixed up or are something else."""
+    (folder / "wide.txt").write_bytes("deux\nlignes\n".encode("utf-16"))
+    (folder / "nul.txt").write_bytes(b"one\ntw\0o\n")
+    zst = pa.Codec("zstd").compress(text, asbytes=True)
+    packed = {"gz": gzip.compress(text), "xz": lzma.compress(text), "bz2": bz2.compress(text)}
+    for ending, content in {**packed, "zst": zst}.items():
+        (folder / f"cut.txt.{ending}").write_bytes(content[:-300])
+        (folder / f"plain.txt.{ending}").write_bytes(b"these are plain words\n" * 9)
+    hurt = bytearray(packed["gz"])
+    hurt[len(hurt) // 2] ^= 0xFF
+    (folder / "hurt.txt.gz").write_bytes(hurt)
+    os.mkfifo(folder / "pipe")
+    tables: dict[str, pa.Table] = {
+        "other": pa.table({"text": ["a"], "stars": [3]}),
+        "numbers": pa.table({"text": [7], "label": ["a"]}),
+        "null": pa.table({"text": ["a", None], "label": ["a", "b"]}),
+        "twice": pa.Table.from_arrays([["a"], ["b"], ["c"]], names=["text", "text", "label"]),
+    }
+    for name, table in tables.items():
+        pq.write_table(table, folder / f"{name}.parquet")
+    (folder / "cut.parquet").write_bytes((folder / "other.parquet").read_bytes()[:-9])
+    (folder / "plain.parquet").write_bytes(text)
+    contents = {
+        "twice.csv": "text,text,label\na,b,1\n",
+        "open.csv": 'text,label\n"a,1\nb,2\n',
+        "short.csv": "text,label\na,1\nb\n",
+        "cut.jsonl": '{"text": "a", "label": "b"}\n{"text": "a", "la\n',
+        "list.jsonl": '["text", "label"]\n',
+        "twice.jsonl": '{"text": "a", "text": "b", "label": "c"}\n',
+        "deep.jsonl": "[" * 100_000 + "\n",
+        "half.jsonl": '{"text": "\\ud800", "label": "c"}\n',
+        "blank.tsv": "label\ttext\na\tb\nb\t \n",
+        "unlabelled.tsv": "label\ttext\n \tb\n",
+        "header.tsv": "label\ttext\n",
+        "two.txt": "one\ntwo\n",
+        "exchanged.tsv": "".join(f"{n % 2}\tbook {n}\n" for n in range(12)),
+        "true.toml": "keep = true\n",
+        "table.toml": "[keep]\na = 1\n",
+        "list.json": "[1, 2]",
+        "deep.json": "[" * 100_000,
+    }
+    for name, content in contents.items():
+        (folder / name).write_text(content)
+    (folder / "latin.toml").write_bytes("title = 'é'\n".encode("latin-1"))
+    (folder / "noise.model").write_bytes(bytes(range(256)))
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +302,10 @@ def test_a_mistake_gets_one_sentence_and_leaves_nothing(
     assert contents(bad, base, warm, world.train.parent) == before
 
 
+HEADER = b'{"a": {"dtype": "F32", "shape": [1099511627776], "data_offsets": [0, 4398046511104]}}'
+TERABYTES = len(HEADER).to_bytes(8, "little") + HEADER
+ELSE = save({"somebody.elses.weight": torch.zeros(2)})
+
 # a run folder that came to harm: the file, its new content (None: gone), and what must be named
 HARM: dict[str, tuple[str, bytes | None, list[str]]] = {
     "weights cut": ("model.safetensors", b"\x40\0\0\0\0\0\0\0{", ["model.safetensors"]),
@@ -170,6 +316,14 @@ HARM: dict[str, tuple[str, bytes | None, list[str]]] = {
     "config of something else": ("config.json", b'{"hidden_size": 768}', ["config.json"]),
     "tokenizer cut": ("tokenizer.json", b"{", ["tokenizer.json"]),
     "tokenizer gone": ("tokenizer.json", None, ["tokenizer.json"]),
+    "weights empty": ("model.safetensors", b"", ["model.safetensors"]),
+    "weights that claim terabytes": ("model.safetensors", TERABYTES, ["model.safetensors"]),
+    "weights of something else": ("model.safetensors", ELSE, ["run"]),
+    "weights are a pickle": ("model.safetensors", b"\x80\x04\x95", ["model.safetensors"]),
+    "config nested without end": ("config.json", b"[" * 100_000, ["config.json"]),
+    "config not UTF-8": ("config.json", b'{"command": "\xff"}', ["config.json"]),
+    "config is a list": ("config.json", b"[1]", ["config.json"]),
+    "tokenizer of something else": ("tokenizer.json", b'{"a": 1}', ["tokenizer.json"]),
 }
 
 
@@ -240,3 +394,30 @@ def test_a_comparison_reads_all_it_needs_before_it_trains(
     assert ran.code == 2
     assert "data.json" in ran.said
     assert not (here / "out").exists()
+
+
+def _unusual(name: str, text: bytes) -> bytes:
+    return {
+        "BOM": b"\xef\xbb\xbf" + text,
+        "CRLF": text.replace(b"\n", b"\r\n"),
+        "no end of line at the end": text.rstrip(b"\n"),
+        "gzip": gzip.compress(text),
+        "several gzip members": gzip.compress(text[:100]) + gzip.compress(text[100:]),
+    }[name]
+
+
+@pytest.mark.parametrize(
+    "name", ["BOM", "CRLF", "no end of line at the end", "gzip", "several gzip members"]
+)
+def test_what_is_merely_unusual_gives_the_same_weights(
+    name: str, world: World, base: Path, here: Path
+) -> None:
+    file = "texts.txt.gz" if "gzip" in name else "texts.txt"
+    (here / file).write_bytes(_unusual(name, world.texts.read_bytes()))
+    succeed(f"pretrain {file} -o run {TINY}")
+    assert weights_of(here / "run") == weights_of(base)
+
+
+def test_very_long_lines_work(world: World, base: Path, here: Path) -> None:
+    (here / "texts.txt").write_text(world.texts.read_text().replace("\n", " ") * 40)
+    succeed(f"pretrain texts.txt -o run {TINY} --tokenizer {base}".replace(VOCAB, ""))

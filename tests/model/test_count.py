@@ -51,7 +51,7 @@ def _built(module: nn.Module, trainable: bool = False) -> int:
 def test_closed_form_equals_the_built_model(shape: ModelConfig, num_labels: int) -> None:
     with torch.device("meta"):
         model = LanguageModel(shape)
-        pretrained = LanguageModel(shape, has_next_sentence=shape.segments > 0)
+        pretrained = LanguageModel(shape, has_next_sentence=shape.segments > 1)
         classifier = Classifier(shape, num_labels, "mean")
     body, head = count_body(shape), count_language_head(shape)
     assert _total(body) == _built(model.body)

@@ -237,6 +237,28 @@ def test_several_warm_arms_meet_each_other_once() -> None:
     assert ("warm: b", "frozen") not in pairs  # frozen starts from another run
 
 
+def test_the_better_of_two_pretrained_runs_is_named_first_in_the_headline() -> None:
+    one = make_comparison()
+    other = replace(ARMS["warm"], name="warm: b", source="runs/b", cold="cold")
+    worse = [replace(cell, arm=other.name) for cell in one.cells if cell.arm == "tf-idf"]
+    for arms in ((*one.arms, other), (other, *one.arms)):
+        both = summarise(replace(one, arms=arms, cells=(*one.cells, *worse)))
+        first = both.headline.split(". ")[0]
+        assert first.startswith("Of the 2 pretrained runs, warm did best on validation; with 800")
+        assert "warm beats warm: b by " in first
+
+
+def test_an_arm_meets_only_the_cold_arm_of_its_own_shape() -> None:
+    one = make_comparison()
+    other = replace(ARMS["cold"], name="cold: b")
+    copies = [replace(cell, arm=other.name) for cell in one.cells if cell.arm == "cold"]
+    warm = replace(ARMS["warm"], cold="cold")
+    arms = (warm, *(arm for arm in one.arms if arm.kind != "warm"), other)
+    found = summarise(replace(one, arms=arms, cells=(*one.cells, *copies)))
+    assert {d.second for d in found.differences} == {"frozen", "cold", "tf-idf"}
+    assert {race.cold for race in found.races} == {"cold"}
+
+
 @pytest.mark.parametrize(
     ("warm", "cold", "reached", "closed", "words"),
     [

@@ -195,3 +195,38 @@ def test_weights_alone(tiny: ModelConfig, run: RunFolder) -> None:
 def test_state_is_plain_json(tiny: ModelConfig, run: RunFolder) -> None:
     path = _save(run, 3, _fresh(tiny))
     assert json.loads((path / "state.json").read_text())["state"] == STATE
+
+
+def test_names_in_a_checkpoint_lead_nowhere(tiny: ModelConfig, run: RunFolder) -> None:
+    """A checksum of /dev/zero would never end."""
+    path = _save(run, 3, _fresh(tiny))
+    content = json.loads((path / "state.json").read_text())
+    content["sha256"] |= {"/dev/zero": "0" * 64, "../../../secret": "0" * 64}
+    (path / "state.json").write_text(json.dumps(content))
+    assert load_checkpoint(path).step == 3
+
+
+def test_a_checkpoint_under_the_name_of_another_is_refused(
+    tiny: ModelConfig, run: RunFolder
+) -> None:
+    path = _save(run, 3, _fresh(tiny))
+    moved = path.rename(path.with_name("step-4"))
+    with pytest.raises(WarmstartError, match=r"step-4: state\.json is that of step 3"):
+        load_checkpoint(moved)
+
+
+def test_a_header_that_claims_terabytes(run: RunFolder) -> None:
+    header = (
+        b'{"a": {"dtype": "F32", "shape": [1099511627776], "data_offsets": [0, 4398046511104]}}'
+    )
+    content = len(header).to_bytes(8, "little") + header + b"\0" * 64
+    for content in (content, (2**50).to_bytes(8, "little") + content[8:]):  # noqa: B020
+        write_whole(run.weights_file, content)
+        with pytest.raises(WarmstartError, match="is not a whole safetensors file"):
+            read_weights(run.weights_file)
+
+
+def test_an_error_of_the_disk_names_the_checkpoint(tiny: ModelConfig, run: RunFolder) -> None:
+    write_whole(run.checkpoints, b"a file where the folder should be")
+    with pytest.raises(OSError, match="checkpoints"):
+        _save(run, 3, _fresh(tiny))

@@ -23,7 +23,7 @@ def run(tmp_path: Path, tiny: ModelConfig) -> RunFolder:
     run = RunFolder(tmp_path / "run")
     tokenizer = train_tokenizer(WORDS * 20, "bpe", 280)
     shape = replace(tiny, vocab_size=tokenizer.vocab_size)
-    config = {"command": "pretrain", "settings": {}, "model": shape.to_json()}
+    config = {"command": "pretrain", "kind": "causal", "settings": {}, "model": shape.to_json()}
     write_json(run.config_file, config)
     tokenizer.save(run.path)
     save_weights(run.weights_file, LanguageModel(shape))
@@ -34,7 +34,7 @@ def run(tmp_path: Path, tiny: ModelConfig) -> RunFolder:
 def test_a_run_and_its_checkpoint(run: RunFolder) -> None:
     best = read_source(run.path)
     newest = read_source(run.checkpoints / "step-5")
-    assert best.command == newest.command == "pretrain"
+    assert best.kind == newest.kind == "causal"
     assert best.model == newest.model
     assert best.run.path == newest.run.path == run.path
     assert best.tokenizer.fingerprint() == newest.tokenizer.fingerprint()

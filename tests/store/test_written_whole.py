@@ -90,3 +90,34 @@ def test_names_are_as_short_as_they_can_be_told_apart() -> None:
     assert distinct_names([Path("a/x/base"), Path("a/y/tail")]) == ["base", "tail"]
     assert distinct_names([Path("a/x/base"), Path("a/y/base")]) == ["x/base", "y/base"]
     assert distinct_names([Path("base"), Path("y/base")]) == ["base", "y/base"]
+
+
+def test_an_error_names_the_file_and_not_the_temporary_one(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder") as caught:
+        write_whole(tmp_path / "folder", b"new")
+    assert caught.value.filename == str(tmp_path / "folder")
+
+    def write() -> None:
+        with whole_folder(tmp_path / "whole"):
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space") as caught:
+        write()
+    assert caught.value.filename == str(tmp_path / "whole")
+
+
+def test_another_file_that_cannot_be_read_keeps_its_name(tmp_path: Path) -> None:
+    def write() -> None:
+        with whole_folder(tmp_path / "whole"):
+            (tmp_path / "gone.txt").read_text()
+
+    with pytest.raises(FileNotFoundError) as caught:
+        write()
+    assert caught.value.filename == str(tmp_path / "gone.txt")
+
+
+def test_a_folder_in_a_folder_is_flushed_too(tmp_path: Path) -> None:
+    with whole_folder(tmp_path / "whole") as temporary:
+        write_whole(temporary / "deep" / "deeper" / "file", b"x")
+    assert (tmp_path / "whole/deep/deeper/file").read_bytes() == b"x"

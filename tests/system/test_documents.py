@@ -18,7 +18,8 @@ import warmstart
 from warmstart.cli.main import app
 from warmstart.config.jobs import PretrainConfig
 from warmstart.config.model import PRESETS
-from warmstart.config.settings import read_settings_file
+from warmstart.config.settings import Settings, read_settings_file
+from warmstart.config.translation import TrainTranslatorConfig
 from warmstart.model import count
 
 ROOT = Path(__file__).parents[2]
@@ -67,8 +68,11 @@ def rows(page: Path, heading: str) -> list[list[str]]:
 @pytest.mark.parametrize("line", commands())
 def test_commands_parse(line: str) -> None:
     _, name, *arguments = shlex.split(line)
-    given = COMMANDS[name].make_context(name, arguments).params
-    choices = {p.name: p.metavar.split("|") for p in COMMANDS[name].params if "|" in str(p.metavar)}
+    command = COMMANDS[name]
+    if isinstance(command, typer.core.TyperGroup):
+        command = command.commands[arguments.pop(0)]
+    given = command.make_context(name, arguments).params
+    choices = {p.name: p.metavar.split("|") for p in command.params if "|" in str(p.metavar)}
     for setting, words in choices.items():
         assert given[setting] in (None, *words)
 
@@ -81,7 +85,11 @@ def test_the_guides_show_every_command() -> None:
 
 def test_flags_in_running_text_exist() -> None:
     known = {
-        flag for c in COMMANDS.values() for p in c.params for flag in (*p.opts, *p.secondary_opts)
+        flag
+        for command in COMMANDS.values()
+        for leaf in getattr(command, "commands", {"": command}).values()
+        for parameter in leaf.params
+        for flag in (*parameter.opts, *parameter.secondary_opts)
     }
     for page in GUIDES:
         for code in re.findall(r"`([^`\n]+)`", page.read_text()):
@@ -137,16 +145,27 @@ def test_make_targets_exist(page: Path) -> None:
 @pytest.mark.parametrize("path", sorted(ROOT.glob("configs/*.toml")), ids=lambda path: path.name)
 def test_settings_files_load_and_only_override(path: Path) -> None:
     given = read_settings_file(path)
-    settings = PretrainConfig.from_values({**given, "files": ["texts.txt"], "out": "run"})
-    plain = PretrainConfig(files=("texts.txt",), out="run")
+    is_translator = path.stem in ("multi30k", "europarl-en-fr")
+    settings: type[Settings] = TrainTranslatorConfig if is_translator else PretrainConfig
+    files = {"train": "a.tsv", "valid": "b.tsv"} if is_translator else {"files": ["texts.txt"]}
+    plain = settings.from_values({**files, "out": "run"})
+    changed = settings.from_values({**given, **files, "out": "run"})
     for key in given:
-        assert getattr(settings, key) != getattr(plain, key), f"{key} is the default"
+        assert getattr(changed, key) != getattr(plain, key), f"{key} is the default"
 
 
 def test_parameter_figures_are_the_real_ones() -> None:
     found = {row[0].strip("`"): row[1:] for row in rows(ROOT / "docs/model.md", "Parameters")}
-    assert set(found) == set(PRESETS)
+    assert set(PRESETS) <= set(found)
     for name, shape in PRESETS.items():
+        if shape.decoder_depth:
+            layers = count.count_translator(shape)
+            sides = [
+                sum(layer.count for layer in layers if layer.name.startswith(side))
+                for side in ("encoder.", "decoder.", "")
+            ]
+            assert found[name] == [f"{n:,}" for n in sides], name
+            continue
         base = sum(layer.count for layer in count.count_body(shape))
         heads = sum(layer.count for layer in count.count_pretraining_heads(shape))
         label = sum(layer.count for layer in count.count_classification_head(shape, LABELS))

@@ -2,6 +2,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -12,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmstart.errors import WarmstartError
+from warmstart.text import files
+from warmstart.text.corpus import read_texts
 from warmstart.text.files import expand, format_of, read_bytes, read_lines, sha256_of
 
 
@@ -136,3 +139,44 @@ def test_a_name_with_brackets_is_a_file_first(tmp_path: Path) -> None:
 )
 def test_format_by_name(name: str, expected: str) -> None:
     assert format_of(Path(name)) == expected
+
+
+def test_a_line_of_fifty_megabytes_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "long.txt"
+    path.write_bytes(b"word " * 10_000_000 + b"\nshort\n")
+    sizes = [len(line) for line in read_lines(path)]
+    assert sizes == [50_000_000, 5]
+
+
+def test_a_line_that_never_ends_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LONGEST_LINE", 1000)
+    path = tmp_path / "long.txt.gz"
+    path.write_bytes(gzip.compress(b"short\n" + b"x" * 1_000_000))
+    with pytest.raises(WarmstartError, match=r"long\.txt\.gz line 2 is longer than 1,000 bytes"):
+        list(read_lines(path))
+
+
+@pytest.mark.parametrize("name", ["bomb.txt.gz", "bomb.txt.xz", "bomb.txt.bz2", "bomb.parquet.gz"])
+def test_a_bomb_is_refused_before_it_goes_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(files, "_SURELY_FINE", 100_000)
+    pack = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}[Path(name).suffix]
+    path = tmp_path / name
+    path.write_bytes(pack(b"x\n" * 2_000_000))
+    with pytest.raises(WarmstartError, match=r"bomb.*250 times its size"):
+        list(read_texts(path))
+
+
+def test_text_that_compresses_well_is_no_bomb(tmp_path: Path) -> None:
+    path = tmp_path / "same.txt.gz"
+    path.write_bytes(gzip.compress(b"the same line again\n" * 200_000))
+    assert sum(1 for _ in read_lines(path)) == 200_000
+
+
+def test_a_pipe_is_refused_where_files_are_read_twice(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(WarmstartError, match=r"pipe is a pipe or a device"):
+        expand([str(tmp_path / "pipe")])
+    with pytest.raises(WarmstartError, match=r"pipe is not a file"):
+        sha256_of(tmp_path / "pipe")

@@ -1,3 +1,4 @@
+import io
 import json
 from pathlib import Path
 
@@ -6,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from warmstart.errors import WarmstartError
-from warmstart.text.labelled import read_labelled
+from warmstart.text.labelled import read_labelled, read_text_pairs
 
 
 def _write(folder: Path, name: str, content: str) -> Path:
@@ -118,3 +119,55 @@ def test_label_file_goes_with_plain_lines_only(tmp_path: Path) -> None:
         read_labelled(table, labels=plain)
     with pytest.raises(WarmstartError, match=r"a\.txt: plain lines hold no labels"):
         read_labelled(plain)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns"),
+    [
+        ("a.tsv", "text\ttext2\tlabel\na\tb\tx\nc\td\ty\n", ()),
+        ("a.tsv", "a\tb\tx\nc\td\ty\n", ("text", "text2", "label")),
+        ("a.tsv", "x\ta\tb\ny\tc\td\n", ("label", "text", "text2")),
+        ("a.csv", "id,Label,Text2,Text\n1,x,b,a\n2,y,d,c\n", ()),
+        ("a.csv", "p,h,l\na,b,x\nc,d,y\n", ("text=p", "text2=h", "label=l")),
+        (
+            "a.jsonl",
+            '{"text":"a","text2":"b","label":"x"}\n{"text":"c","text2":"d","label":"y"}\n',
+            (),
+        ),
+    ],
+)
+def test_pairs(tmp_path: Path, name: str, content: str, columns: tuple[str, ...]) -> None:
+    read = read_labelled(_write(tmp_path, name, content), columns)
+    assert (read.texts, read.seconds, read.labels) == (("a", "c"), ("b", "d"), ("x", "y"))
+
+
+def test_pairs_in_parquet(tmp_path: Path) -> None:
+    pq.write_table(
+        pa.Table.from_pylist([{"text": "a", "text2": "b", "label": 1}]), tmp_path / "a.parquet"
+    )
+    assert read_labelled(tmp_path / "a.parquet").seconds == ("b",)
+
+
+def test_single_texts_have_no_second(tmp_path: Path) -> None:
+    assert read_labelled(_write(tmp_path, "a.tsv", "a\tx\nb\ty\n")).seconds is None
+    named = _write(tmp_path, "b.tsv", "text\ttext2\tlabel\na\tb\tx\n")
+    assert read_labelled(named, ("text", "label")).seconds is None
+
+
+def test_an_empty_second_text_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = _write(tmp_path, "a.tsv", "text\ttext2\tlabel\na\tb\tx\nc\t \ty\n")
+    with pytest.raises(WarmstartError, match="line 3: the text2 is empty"):
+        read_labelled(path)
+
+
+def test_three_fields_without_a_header_are_not_taken_for_pairs(tmp_path: Path) -> None:
+    with pytest.raises(WarmstartError, match="3 fields, but 2 expected"):
+        read_labelled(_write(tmp_path, "a.tsv", "a\tb\tx\nc\td\ty\n"))
+
+
+def test_pairs_to_label_come_from_tables_or_tabs(tmp_path: Path) -> None:
+    table = _write(tmp_path, "a.csv", "text2,text\nb,a\n")
+    assert list(read_text_pairs(table)) == [("a", "b")]
+    assert list(read_text_pairs(io.BytesIO(b"a\tb\r\n\t\n"))) == [("a", "b"), ("", "")]
+    with pytest.raises(WarmstartError, match="line 2: 1 field, but 2 expected"):
+        list(read_text_pairs(_write(tmp_path, "a.txt", "a\tb\nc\n")))

@@ -148,3 +148,19 @@ def test_text_must_be_a_string(value: object, shown: str) -> None:
 def test_bad_columns(columns: tuple[str, ...], message: str) -> None:
     with pytest.raises(WarmstartError, match=message):
         parse_columns(columns, ("text", "label"))
+
+
+def test_parquet_text_that_is_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    table = pa.table({"text": ["caf!", "b"], "label": ["x", "y"]})
+    pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False)
+    path.write_bytes(path.read_bytes().replace(b"caf!", b"caf\xe9"))
+    with pytest.raises(WarmstartError, match=r"a\.parquet, in row 1 .* not UTF-8"):
+        list(read_rows(path, TEXT_LABEL))
+
+
+def test_a_key_or_a_column_that_stands_there_twice(tmp_path: Path) -> None:
+    lines = tmp_path / "a.jsonl"
+    lines.write_text('{"text": "a", "label": "x"}\n{"text": "b", "text": "c", "label": "x"}\n')
+    with pytest.raises(WarmstartError, match=r"a\.jsonl line 2: .*'text' stands there more than"):
+        list(read_rows(lines, TEXT_LABEL))

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from warmstart.config.model import ModelConfig
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.model.tasks import LanguageModel
 from warmstart.objectives.causal import Causal
@@ -99,6 +100,61 @@ def test_a_loss_that_is_no_number_stops_the_run(build_lm: Build, tmp_path: Path)
     assert checkpoint is not None
     assert checkpoint.step == 4
     assert all(tensor.isfinite().all() for tensor in checkpoint.weights.values())
+
+
+@pytest.mark.parametrize("at", [2, 3])  # where only a checkpoint, or only a validation, is due
+def test_weights_that_are_no_numbers_are_neither_judged_nor_kept(
+    build_lm: Build, disturbed: Disturb, tmp_path: Path, at: int
+) -> None:
+    run = RunFolder(tmp_path)
+    trainer = build_lm(run)
+    trainer.settings = replace(trainer.settings, save_every=at, eval_every=5 - at)
+    table = next(iter(trainer.model.parameters()))
+
+    def poison() -> None:
+        with torch.no_grad():
+            table[22] = float("inf")  # of a token that the text does not hold
+
+    trainer.stream.ids = trainer.stream.ids.clip(max=21)  # type: ignore[attr-defined]
+    disturbed(trainer, 4, poison)
+    with pytest.raises(WarmstartError, match=r"(weights|loss) became .* at step \d: try a lower"):
+        trainer.train("run")
+    checkpoint, _ = load_latest(run)
+    assert checkpoint is not None
+    assert all(tensor.isfinite().all() for tensor in checkpoint.weights.values())
+    best = read_weights(run.weights_file)
+    assert all(tensor.isfinite().all() for tensor in best.values())
+
+
+def test_the_last_good_weights_are_named(build_lm: Build, tmp_path: Path) -> None:
+    trainer = build_lm(RunFolder(tmp_path))
+    trainer.objective = Poisoned(Causal(), calls_left=2 * 4)
+    with pytest.raises(WarmstartError, match=r"the last good weights are in .*/step-4$"):
+        trainer.train("run")
+
+
+def test_a_checkpoint_of_another_shape_is_refused(
+    build_lm: Build, tiny: ModelConfig, tmp_path: Path
+) -> None:
+    run = RunFolder(tmp_path)
+    build_lm(run).train("run")
+    other = build_lm(run)
+    other.model = LanguageModel(replace(tiny, width=8))
+    with pytest.raises(WarmstartError, match=r"step-8 does not fit this run: "):
+        other.train("again")
+
+
+def test_when_every_checkpoint_is_damaged_the_run_starts_again(
+    build_lm: Build, tmp_path: Path
+) -> None:
+    run = RunFolder(tmp_path)
+    whole = build_lm(run)
+    whole.train("run")
+    for path in list_checkpoints(run):
+        (path / "state.json").unlink()
+    again = build_lm(run)
+    assert again.train("again").step == 8
+    _assert_same_weights(again, whole)
 
 
 def test_a_signal_in_the_last_step_ends_well(

@@ -4,7 +4,7 @@ Knows nothing about files or models.
 """
 
 from dataclasses import dataclass, fields, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -36,12 +36,27 @@ class LabelledBatch(Batch):
 
     is_token: Tensor  # (B, T) False where padded
     classes: Tensor  # (B,)
+    segments: Tensor  # (B, T) 1 in the second text of a pair, else 0
+
+
+@dataclass(frozen=True)
+class MaskedBatch(Batch):
+    """Rows with hidden tokens to restore, perhaps of two segments; what is None is absent."""
+
+    places: Tensor  # (B, P) where tokens were hidden; the same P for every row
+    targets: Tensor  # (B, P) what stood there, IGNORE where fewer were hidden
+    classes: Tensor | None  # (B,) 0: the second segment follows the first, 1: it does not
+    is_token: Tensor | None  # (B, T) False where padded
+    documents: Tensor | None  # (B, T) number of each token's document within its row
+    positions: Tensor | None  # (B, T) restarting at each document
+    segments: Tensor | None  # (B, T) 1 in the second segment, else 0
 
 
 def move(batch: AnyBatch, device: torch.device) -> AnyBatch:
     """Return the batch on another device."""
-    moved = {
-        field.name: getattr(batch, field.name).to(device, non_blocking=True)
-        for field in fields(batch)
+    tensors = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    moved: dict[str, Any] = {
+        name: None if tensor is None else tensor.to(device, non_blocking=True)
+        for name, tensor in tensors.items()
     }
     return replace(batch, **moved)

@@ -44,11 +44,17 @@ class PackedStream:
     def group(self, step: int) -> list[PackedBatch]:
         """Return the batches of one optimizer step."""
         first = step * self.rows_per_step
-        starts = [self._start(index) for index in range(first, first + self.rows_per_step)]
+        numbers = range(first, first + self.rows_per_step)
         return [
-            self._batch(starts[i : i + self.rows_per_batch])
-            for i in range(0, len(starts), self.rows_per_batch)
+            self.batch(numbers[i : i + self.rows_per_batch])
+            for i in range(0, len(numbers), self.rows_per_batch)
         ]
+
+    def batch(self, numbers: Sequence[int]) -> PackedBatch:
+        """Return rows by their numbers in the whole run."""
+        starts = [self._start(number) for number in numbers]
+        rows = np.stack([self.ids[start : start + self.length + 1] for start in starts])
+        return pack(torch.from_numpy(rows.astype(np.int64)), self.bos, self.eos)
 
     def _start(self, index: int) -> int:
         epoch, place = divmod(index, self.num_rows)
@@ -62,10 +68,6 @@ class PackedStream:
             order = shuffled(self.num_rows, self.seed, "rows", epoch)
             self._orders = {epoch: (order, offset)}
         return self._orders[epoch]
-
-    def _batch(self, starts: Sequence[int]) -> PackedBatch:
-        rows = np.stack([self.ids[start : start + self.length + 1] for start in starts])
-        return pack(torch.from_numpy(rows.astype(np.int64)), self.bos, self.eos)
 
 
 def packed_in_order(
@@ -94,6 +96,7 @@ class LabelledStream:
     micro_tokens: int  # padded tokens per forward pass
     pad: int
     seed: int
+    starts: Sequence[int] | None = None  # where the second text of each pair begins
     _plans: dict[int, list[list[int]]] = field(default_factory=dict, init=False)
 
     @property
@@ -103,9 +106,15 @@ class LabelledStream:
 
     def group(self, step: int) -> list[LabelledBatch]:
         """Return the batches of one optimizer step."""
+        return [
+            pad_texts(self.texts, self.classes, rows, self.pad, self.starts)
+            for rows in self.rows(step)
+        ]
+
+    def rows(self, step: int) -> list[list[int]]:
+        """Return which texts stand in each batch of one optimizer step."""
         epoch, place = divmod(step, self.steps_per_epoch)
-        rows = budgeted(self._epoch(epoch)[place], self.texts, self.micro_tokens)
-        return [pad_texts(self.texts, self.classes, batch, self.pad) for batch in rows]
+        return list(budgeted(self._epoch(epoch)[place], self.texts, self.micro_tokens))
 
     def _epoch(self, epoch: int) -> list[list[int]]:
         if epoch not in self._plans:
@@ -137,13 +146,21 @@ def budgeted(
 
 
 def pad_texts(
-    texts: Sequence[Sequence[int]], classes: Sequence[int], rows: Sequence[int], pad: int
+    texts: Sequence[Sequence[int]],
+    classes: Sequence[int],
+    rows: Sequence[int],
+    pad: int,
+    starts: Sequence[int] | None = None,
 ) -> LabelledBatch:
     """Return these rows as one batch, as long as the longest of them."""
     longest = max(len(texts[row]) for row in rows)
     ids = torch.full((len(rows), longest), pad)
     is_token = torch.zeros(len(rows), longest, dtype=torch.bool)
+    segments = torch.zeros_like(ids)
     for place, row in enumerate(rows):
-        ids[place, : len(texts[row])] = torch.as_tensor(texts[row])
-        is_token[place, : len(texts[row])] = True
-    return LabelledBatch(ids, is_token, torch.tensor([classes[row] for row in rows]))
+        size = len(texts[row])
+        ids[place, :size] = torch.as_tensor(texts[row])
+        is_token[place, :size] = True
+        if starts is not None:
+            segments[place, starts[row] : size] = 1
+    return LabelledBatch(ids, is_token, torch.tensor([classes[row] for row in rows]), segments)

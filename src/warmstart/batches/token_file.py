@@ -48,10 +48,12 @@ class TokenFile:
     """A finished token file, mapped into memory."""
 
     def __init__(self, path: Path) -> None:
-        facts = json.loads(path.with_suffix(".json").read_text())
-        self.num_tokens: int = facts["tokens"]
-        self.num_bytes: int = facts["bytes"]
-        dtype = np.dtype(facts["dtype"])
+        try:
+            facts = json.loads(path.with_suffix(".json").read_text())
+            self.num_tokens, self.num_bytes = int(facts["tokens"]), int(facts["bytes"])
+            dtype = np.dtype(facts["dtype"])
+        except (OSError, ValueError, KeyError, TypeError) as fault:
+            raise WarmstartError(f"{path.with_suffix('.json')} cannot be read: {fault}") from None
         if path.stat().st_size != self.num_tokens * dtype.itemsize:
             raise WarmstartError(f"{path} does not hold the {self.num_tokens} tokens it should")
         self.ids: Ids = np.memmap(path, dtype, mode="r") if self.num_tokens else np.empty(0, dtype)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from warmstart.config.jobs import Truncate
 
+KEPT: dict[Truncate, str] = {"head": "beginning", "tail": "end", "middle": "beginning and end"}
+
 
 def truncate(ids: Sequence[int], limit: int, rule: Truncate) -> list[int]:
     """Keep the beginning (`head`), the end (`tail`), or both with the `middle` cut out."""
@@ -16,3 +18,13 @@ def truncate(ids: Sequence[int], limit: int, rule: Truncate) -> list[int]:
         return list(ids[len(ids) - limit :])
     front = limit if rule == "head" else (limit + 1) // 2
     return [*ids[:front], *ids[len(ids) - (limit - front) :]]
+
+
+def truncate_pair(
+    first: Sequence[int], second: Sequence[int], limit: int, rule: Truncate
+) -> tuple[list[int], list[int]]:
+    """Cut the longer text down to the other, then both alike, until they fit together."""
+    half = limit // 2
+    longest_second = max(half, limit - len(first))
+    longest_first = max(limit - half, limit - len(second))
+    return truncate(first, longest_first, rule), truncate(second, longest_second, rule)

@@ -30,7 +30,7 @@ verbs.add_all(app)
 
 def _print_version(is_wanted: bool) -> None:
     if is_wanted:
-        from warmstart.recipes.runs import package_version
+        from warmstart.version import package_version
 
         typer.echo(package_version())
         raise typer.Exit

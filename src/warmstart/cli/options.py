@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import typer
 from rich.markup import escape
@@ -25,21 +25,23 @@ from warmstart.config.settings import (
 )
 from warmstart.errors import WarmstartError
 
-S = TypeVar("S", bound=Settings)
-
 CONFIG = typer.Option("--config", help="TOML file, or a run's config.json, with these settings")
 JSON = typer.Option("--json", help="print JSON")
 
 
-def add_command(
-    app: typer.Typer,
-    name: str,
-    settings: type[S],
-    run: Callable[..., None],
-    example: str,
-    has_json: bool = False,
-) -> None:
-    """Add a command that takes the settings as options and hands them to `run`."""
+class Command(NamedTuple):
+    """One command: its settings, what it runs, and an example for its help."""
+
+    name: str  # two words: a group and its member
+    settings: type[Settings]
+    run: Callable[..., None]
+    example: str
+    has_json: bool = False
+
+
+def add_command(app: typer.Typer, entry: Command) -> None:
+    """Add a command that takes its settings as options and hands them to its function."""
+    name, settings, run, example, has_json = entry
     fields = [f for f in dataclasses.fields(settings) if not option_of(f).hidden]
     hints = field_types(settings)
 
@@ -59,7 +61,7 @@ def add_command(
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     command.__doc__ = f"{inspect.getdoc(run)}\n\nExample: {example}"
-    app.command(name)(command)
+    app.command(name.split()[-1])(command)
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:

@@ -63,7 +63,7 @@ def print_data(report: "DataReport") -> None:
     """Print what files hold and what they have in common."""
     has_cut = any(file.truncated is not None for file in report.files)
     lengths = ("shortest", "median", "95%", "longest", *(["cut"] if has_cut else []))
-    table = _table("file", "rows", "empty", "repeats", *lengths)
+    table = new_table("file", "rows", "empty", "repeats", *lengths)
     table.title = f"lengths in {report.files[0].unit}"
     names = distinct_names([Path(file.file) for file in report.files])
     for name, file in zip(names, report.files, strict=True):
@@ -96,13 +96,20 @@ def _data_lines(report: "DataReport") -> Iterator[str]:
 
 def print_comparison(comparison: "Comparison", summary: "Summary") -> None:
     """Print the accuracy of every arm at every subset, and the verdict."""
-    table = _table("labels", *(arm.name for arm in comparison.arms))
+    arms, subsets = [arm.name for arm in comparison.arms], comparison.subsets
+    is_wide = len(arms) > 5  # then arms stand below each other
+    sizes = [counted(labels, "label") for labels in subsets]
+    table = new_table("arm", *sizes) if is_wide else new_table("labels", *arms)
     num_seeds = len(comparison.seeds)
     spread = " ± spread" if num_seeds > 1 else ""
     table.title = f"accuracy on {summary.judge}, mean of {counted(num_seeds, 'seed')}{spread}"
-    for labels in comparison.subsets:
-        found = [summary.score(arm.name, labels) for arm in comparison.arms]
-        table.add_row(f"{labels:,}", *(_accuracy(score) for score in found))
+    grid = [[_accuracy(summary.score(arm, labels)) for arm in arms] for labels in subsets]
+    if is_wide:
+        for name, row in zip(arms, zip(*grid, strict=True), strict=True):
+            table.add_row(escape(name), *row)
+    else:
+        for labels, cells in zip(subsets, grid, strict=True):
+            table.add_row(f"{labels:,}", *cells)
     Console().print(table)
     if comparison.attainable:
         say(f"attainable at best: {percent(comparison.attainable)}")
@@ -119,21 +126,29 @@ def _accuracy(score: "ArmScore | None") -> str:
 
 def print_scores(scores: dict[str, Any]) -> None:
     """Print the figures of an evaluation, and who was taken for whom."""
-    table = _table("figure", "value")
+    table = new_table("figure", "value")
     for name, value in scores.items():
         if isinstance(value, (int, float)):
             shown = f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
             table.add_row(name.replace("_", " "), shown)
     figure = "accuracy" if "accuracy" in scores else "perplexity"
-    low, high = scores["interval"]["low"], scores["interval"]["high"]
-    table.add_row(f"95% interval of {figure}", f"{low:.4f} to {high:.4f}")
+    for name, found in scores.get("intervals", {figure: scores.get("interval")}).items():
+        shown = f"{found['low']:.4f} to {found['high']:.4f}"
+        table.add_row(f"95% interval of {name.replace('_', ' ')}", shown)
     if "calibration" in scores:
         table.add_row("calibration error", f"{scores['calibration']['expected_error']:.4f}")
         table.add_row("Brier score", f"{scores['calibration']['brier']:.4f}")
     Console().print(table)
+    for signature in scores.get("signatures", {}).values():
+        say(signature)
+    for test in scores.get("against", {}).get("tests", []):
+        say(
+            f"{test['metric']}: {test['second']:.2f} against {test['first']:.2f} of "
+            f"{scores['against']['run']}, paired bootstrap p = {test['p_value']:.3f}"
+        )
     if "confusion" in scores:
         names = [row["name"] for row in scores["classes"]]
-        table = _table("true \\ predicted", *names)
+        table = new_table("true \\ predicted", *names)
         for name, row in zip(names, scores["confusion"], strict=True):
             table.add_row(escape(name), *(f"{count:,}" for count in row))
         Console().print(table)
@@ -141,7 +156,7 @@ def print_scores(scores: dict[str, Any]) -> None:
 
 def print_parameters(found: "ParameterCount") -> None:
     """Print every layer with its formula and its number."""
-    table = _table("layer", "formula", "parameters")
+    table = new_table("layer", "formula", "parameters")
     for layer in found.layers:
         table.add_row(layer.name, layer.formula, f"{layer.count:,}")
     table.add_section()
@@ -151,7 +166,7 @@ def print_parameters(found: "ParameterCount") -> None:
     say(found.legend)
 
 
-def _table(first: str, *others: str) -> Table:
+def new_table(first: str, *others: str) -> Table:
     """Return a table of names at the left and numbers at the right."""
     table = Table(title_justify="left", header_style="bold")
     table.add_column(escape(first), overflow="fold")

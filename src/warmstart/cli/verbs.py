@@ -5,13 +5,12 @@ Recipes are imported inside, so that help appears at once.
 
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import NamedTuple
 
 import typer
 
-from warmstart.cli.options import add_command
+from warmstart.cli import embedding, exchange, looking, planning, resuming, translation
+from warmstart.cli.options import Command, add_command
 from warmstart.cli.printing import (
     print_comparison,
     print_data,
@@ -24,7 +23,6 @@ from warmstart.cli.printing import (
     write_lines,
 )
 from warmstart.config import jobs
-from warmstart.config.settings import Settings
 from warmstart.report.formats import counted, duration
 
 
@@ -63,10 +61,16 @@ def pretrain(config: jobs.PretrainConfig) -> None:
     from warmstart.recipes.pretrain import pretrain as run
 
     result = run(config)
-    say(
-        f"validation perplexity {result.perplexity:.2f}, {result.bits_per_byte:.3f} bits per byte, "
-        f"after {result.tokens:,} tokens in {duration(result.elapsed_s)}"
-    )
+    if config.objective == "causal":
+        bits = f"{result.bits_per_byte:.3f} bits per byte"
+        figures = f"validation perplexity {result.perplexity:.2f}, {bits}"
+    else:
+        valid = result.valid
+        figures = f"validation: {valid['mlm_accuracy']:.1%} of masked tokens restored"
+        figures += f", pseudo-perplexity {valid['pseudo_perplexity']:.2f}"
+        if "nsp_accuracy" in valid:
+            figures += f"; next sentence judged right in {valid['nsp_accuracy']:.1%}"
+    say(f"{figures}, after {result.tokens:,} tokens in {duration(result.elapsed_s)}")
     files = "--train train.tsv --valid valid.tsv"
     say_next(result.run, f"compare --from {quoted(result.run)} {files} -o comparison")
 
@@ -151,16 +155,6 @@ def params(config: jobs.ParamsConfig, as_json: bool) -> None:
         print_parameters(found)
 
 
-class Command(NamedTuple):
-    """One command: its settings, what it runs, and an example for its help."""
-
-    name: str
-    settings: type[Settings]
-    run: Callable[..., None]
-    example: str
-    has_json: bool
-
-
 COMMANDS = (
     Command("demo", jobs.DemoConfig, demo, "warmstart demo -o demo", has_json=False),
     Command(
@@ -227,10 +221,24 @@ COMMANDS = (
         "warmstart params lab --head classifier --labels 2 --frozen",
         has_json=True,
     ),
+    *looking.COMMANDS,
+    *resuming.COMMANDS,
+    *exchange.COMMANDS,
+    *embedding.COMMANDS,
+    *translation.COMMANDS,
+    *planning.COMMANDS,
 )
 
 
+GROUPS = {"look": "See inside: attention, masks, positions, growth with length."}
+
+
 def add_all(app: typer.Typer) -> None:
-    """Add every command."""
+    """Add every command, those of a group under its name."""
+    groups: dict[str, typer.Typer] = {}
     for command in COMMANDS:
-        add_command(app, *command)
+        group = command.name.rpartition(" ")[0]
+        if group and group not in groups:
+            groups[group] = typer.Typer(help=GROUPS[group], no_args_is_help=True)
+            app.add_typer(groups[group], name=group)
+        add_command(groups[group] if group else app, command)

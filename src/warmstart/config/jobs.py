@@ -3,9 +3,11 @@
 Knows nothing about how a job is done.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
+from warmstart.config.masking import Masking
 from warmstart.config.model import Attention, Shape, Words
 from warmstart.config.settings import Settings, option
 from warmstart.errors import WarmstartError
@@ -32,6 +34,9 @@ class Destination:
 
     out: str = option(help="folder to write", short="-o", recorded=False)
     resume: bool = option(False, help="go on with the run in the folder", recorded=False)
+    changed_data: bool = option(
+        False, help="resume although the data changed since the run began", recorded=False
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,12 +49,14 @@ class Checkpoints:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainConfig(Shape, Checkpoints, Destination, Machine, Settings):
+class PretrainConfig(Masking, Shape, Checkpoints, Destination, Machine, Settings):
     """Text in, pretrained base out."""
 
     files: tuple[str, ...] = option(help="text files, folders or globs", positional=True)
     valid: tuple[str, ...] = option((), help="validation text; default: 1% chosen by content")
-    objective: Literal["causal"] = option("causal", help="causal: predict the next token")
+    objective: Literal["causal", "masked"] = option(
+        "causal", help="causal: predict the next token; masked: restore hidden tokens"
+    )
     document: Literal["auto", "line", "blank"] = option(
         "auto", help="what ends a document in .txt: auto, line or blank"
     )
@@ -79,15 +86,26 @@ class PretrainConfig(Shape, Checkpoints, Destination, Machine, Settings):
     log_every: int = option(10, help="steps between lines in metrics.jsonl", least=1)
     compile: bool | None = option(None, help="torch.compile; default: on CUDA only", fixed=False)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.objective == "causal":
+            self.refuse_masking()
+
     def rows_per_step(self, max_length: int) -> int:
         """Return how many full rows of text an optimizer step sees."""
         return max(1, self.batch_tokens // max_length)
 
-    def num_steps(self, max_length: int) -> int:
-        """Return the optimizer steps asked for; they see no fewer than the tokens asked for."""
-        if self.tokens is not None:
-            return -(-self.tokens // (self.rows_per_step(max_length) * max_length))  # upwards
-        return self.steps or 1000
+    def num_steps(self, max_length: int, filled: float = 1.0) -> int:
+        """Return the optimizer steps asked for; they see no fewer than the tokens asked for.
+
+        `filled` is the share of a row that is not padding.
+        """
+        if self.tokens is None:
+            return self.steps or 1000
+        in_step = self.rows_per_step(max_length) * max_length
+        if filled == 1.0:
+            return -(-self.tokens // in_step)  # upwards
+        return max(1, math.ceil(self.tokens / (in_step * filled)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,11 +232,29 @@ class DataConfig(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateConfig(Machine, Settings):
+class Search:
+    """How translations are searched for."""
+
+    beam: int = option(5, help="hypotheses kept side by side; 1 is greedy", least=1)
+    length_penalty: float = option(
+        1.0, help="0 compares plain probabilities; more favours longer translations", least=0
+    )
+    max_ratio: float = option(
+        2.0, help="longest translation, in tokens of its source (and ten more)", above=0
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateConfig(Search, Machine, Settings):
     """A run and held-back data in, scores out."""
 
     run: str = option(help="run folder", positional=True)
-    test: str = option(help="labelled texts, or plain text for a language model")
+    test: str | None = option(
+        None, help="labelled texts, plain text for a language model, or a table of pairs"
+    )
+    source: str | None = option(None, help="sentences for a translator, a line each")
+    target: str | None = option(None, help="their translations, a line each")
+    against: str | None = option(None, help="second translator, compared by a paired test")
     test_labels: str | None = option(None, help="labels of --test, a line each")
     columns: tuple[str, ...] = option(
         (), help="columns in file order, e.g. label,text", listed=True

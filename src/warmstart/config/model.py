@@ -3,6 +3,7 @@
 Knows nothing about tensors.
 """
 
+import math
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
@@ -14,12 +15,12 @@ Attention = Literal["causal", "bidirectional"]
 Norm = Literal["layer", "rms"]
 Placement = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned", "rope"]
-Activation = Literal["relu", "gelu", "swiglu", "relu2"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "swiglu", "relu2"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """The base Transformer: embedding, positions, N blocks."""
+    """The base Transformer: embedding, positions, N blocks; perhaps a decoder beside it."""
 
     vocab_size: int
     width: int  # of every hidden vector
@@ -35,11 +36,18 @@ class ModelConfig:
     tied: bool = False  # output weights are the embedding's
     biases: bool = True  # in every linear layer and norm
     dropout: float = 0.1
+    inner_dropout: bool = True  # on attention weights and inner activations too, as torch.nn does
     scale_embedding: bool = True  # multiply embeddings by sqrt(width), as the 2017 paper does
     embedding_norm: bool = False  # normalise the summed embeddings, as BERT does
     segments: int = 0  # kinds of segment with an embedding of their own
     pooler: bool = False  # dense + tanh over the first position, part of the base
     transform: bool = False  # dense + activation + norm before the output weights
+    output_bias: bool = True  # where there are biases: one over the vocabulary too
+    norm_eps: float = 1e-5  # what norms add to the variance
+    rope_base: float = 10_000.0  # slowest turn of rotary positions: about one in 2π times this
+    decoder_depth: int = 0  # blocks of a decoder that looks at the base; 0: no decoder
+    target_vocab_size: int = 0  # the decoder's own vocabulary; 0: the same as the base's
+    shared: bool = True  # the decoder reads the base's embedding rather than its own
 
     def __post_init__(self) -> None:
         _check_kinds(self)
@@ -61,6 +69,17 @@ class ModelConfig:
             )
         if not 0 <= self.dropout < 1:
             raise WarmstartError(f"model.dropout={self.dropout} must be from 0 to below 1")
+        for name in ("norm_eps", "rope_base"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise WarmstartError(f"model.{name}={getattr(self, name)} must be above 0")
+        for name in ("segments", "decoder_depth", "target_vocab_size"):
+            if getattr(self, name) < 0:
+                raise WarmstartError(f"model.{name}={getattr(self, name)} must be at least 0")
+        if self.shared and self.target_vocab_size not in (0, self.vocab_size):
+            raise WarmstartError(
+                f"model.target_vocab_size={self.target_vocab_size} differs from "
+                f"model.vocab_size={self.vocab_size}, so model.shared must be false"
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Return the shape as plain JSON values."""
@@ -91,6 +110,20 @@ _MODERN = ModelConfig(
     biases=False,
     dropout=0.0,
     scale_embedding=False,
+    norm_eps=1e-6,
+)
+
+_VASWANI = ModelConfig(
+    vocab_size=37_000,
+    width=512,
+    depth=6,
+    heads=8,
+    feed=2048,
+    attention="bidirectional",
+    tied=True,
+    output_bias=False,
+    inner_dropout=False,
+    decoder_depth=6,
 )
 
 PRESETS: dict[str, ModelConfig] = {
@@ -111,7 +144,10 @@ PRESETS: dict[str, ModelConfig] = {
         segments=2,
         pooler=True,
         transform=True,
+        norm_eps=1e-12,
     ),
+    "vaswani-base": _VASWANI,
+    "vaswani-big": replace(_VASWANI, width=1024, heads=16, feed=4096, dropout=0.3),
     "modern-small": _MODERN,
     # Layer norm, learned positions and GELU have the cheapest kernels on a CPU.
     "tiny": replace(
@@ -123,8 +159,21 @@ PRESETS: dict[str, ModelConfig] = {
         feed=256,
         max_length=64,
         norm="layer",
+        norm_eps=1e-5,
         positions="learned",
         activation="gelu",
+    ),
+    "translator-small": replace(
+        _VASWANI,
+        vocab_size=8_000,
+        width=256,
+        depth=4,
+        heads=4,
+        feed=1024,
+        max_length=128,
+        placement="pre",
+        dropout=0.3,
+        decoder_depth=4,
     ),
 }
 
@@ -140,6 +189,26 @@ def model_from_json(data: Any, file: str | Path = "config.json") -> ModelConfig:
         return ModelConfig(**data)
     except WarmstartError as fault:
         raise WarmstartError(f"{file}: {fault}") from None
+
+
+def encoder_shape(config: ModelConfig) -> ModelConfig:
+    """Return the shape of a translator's encoder."""
+    return replace(config, attention="bidirectional", pooler=False, decoder_depth=0)
+
+
+def decoder_shape(config: ModelConfig) -> ModelConfig:
+    """Return the shape of a translator's decoder."""
+    return replace(
+        config,
+        vocab_size=config.target_vocab_size or config.vocab_size,
+        target_vocab_size=0,
+        depth=config.decoder_depth,
+        decoder_depth=0,
+        attention="causal",
+        segments=0,
+        pooler=False,
+        transform=False,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +227,9 @@ class Words:
     tied: bool | None = option(None, help="share input and output embeddings")
     biases: bool | None = option(None, help="biases in linear layers and norms")
     dropout: float | None = option(None, help="share of activations dropped", least=0, most=0.95)
+    inner_dropout: bool | None = option(
+        None, help="drop attention weights and inner activations too"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -162,7 +162,7 @@ def read_settings_file(path: Path, command: str | None = None) -> dict[str, Any]
             data = tomllib.loads(text)
     except FileNotFoundError:
         raise WarmstartError(f"--config {path} does not exist") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, json.JSONDecodeError) as fault:
+    except (OSError, ValueError, RecursionError) as fault:  # the decoders' errors are ValueErrors
         raise WarmstartError(f"--config {path} cannot be read: {fault}") from None
     if not isinstance(data, dict):
         raise WarmstartError(f"--config {path} must hold keys and values")

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from warmstart.model.cache import LayerCache
+from warmstart.model.cache import LayerCache, LayerMemory
 
 SHORT = 384  # up to this many keys a CPU is faster in bfloat16 with plain matrix products
 
@@ -75,6 +75,37 @@ class MultiHeadAttention(nn.Module):
     def _split(self, projected: Tensor) -> Tensor:
         B, T, _ = projected.shape
         return projected.view(B, T, 3, self.heads, -1).permute(2, 0, 3, 1, 4)  # (3, B, H, T, K)
+
+
+class CrossAttention(nn.Module):
+    """Queries from the target, keys and values from the source."""
+
+    def __init__(self, width: int, heads: int, dropout: float, biases: bool) -> None:
+        super().__init__()
+        self.heads = heads
+        self.dropout = dropout
+        self.query = nn.Linear(width, width, bias=biases)
+        self.project = nn.Linear(width, 2 * width, bias=biases)  # keys, values
+        self.output = nn.Linear(width, width, bias=biases)
+
+    def remember(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values (B, H, S, K) of a source (B, S, D): once for all queries."""
+        B, S, _ = source.shape
+        projected = self.project(source).view(B, S, 2, self.heads, -1)
+        keys, values = projected.permute(2, 0, 3, 1, 4).unbind(0)
+        return keys, values
+
+    def forward(self, x: Tensor, memory: LayerMemory) -> Tensor:
+        """Attend to the source; its N / B neighbouring rows of x (N, T, D) share each source."""
+        N, T, D = x.shape
+        B = len(memory.keys)
+        # No query sees another, so that the rows of one source can be queries of one row.
+        q = self.query(x).view(B, N // B * T, self.heads, -1).transpose(1, 2)  # (B, H, T', K)
+        if memory.keep is not None:
+            memory.keep.append(attention_weights(q, memory.keys, memory.mask))
+        dropout = self.dropout if self.training else 0.0
+        mixed = attend(q, memory.keys, memory.values, memory.mask, False, dropout)
+        return self.output(mixed.transpose(1, 2).reshape(N, T, D))
 
 
 def _full_mask(mask: Tensor | None, is_causal: bool, q: Tensor, k: Tensor) -> Tensor | None:

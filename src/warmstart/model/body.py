@@ -7,10 +7,11 @@ import math
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from warmstart.config.model import ModelConfig
-from warmstart.model.cache import Cache
+from warmstart.model.cache import Cache, LayerMemory, Memory
 from warmstart.model.layers import Block, build_norm
 from warmstart.model.masks import causal_mask, document_mask, padding_mask
 from warmstart.model.positions import rotations, sinusoids
@@ -27,13 +28,19 @@ class Layout:
 
 
 class Body(nn.Module):
-    """Embedding, positions, N blocks: what is pretrained and carried over."""
+    """Embedding, positions, N blocks: what is pretrained and carried over.
 
-    def __init__(self, config: ModelConfig) -> None:
+    With `has_memory` its blocks look at a source too; without `has_embedding` it borrows one.
+    """
+
+    def __init__(
+        self, config: ModelConfig, has_memory: bool = False, has_embedding: bool = True
+    ) -> None:
         super().__init__()
         self.config = config
         width = config.width
-        self.embed = nn.Embedding(config.vocab_size, width)
+        if has_embedding:
+            self.embed = nn.Embedding(config.vocab_size, width)
         if config.positions == "learned":
             self.embed_positions = nn.Embedding(config.max_length, width)
         if config.positions == "sinusoidal":
@@ -43,7 +50,7 @@ class Body(nn.Module):
         if config.segments:
             self.embed_segments = nn.Embedding(config.segments, width)
         if config.embedding_norm:
-            self.norm_embed = build_norm(config.norm, width, config.biases)
+            self.norm_embed = build_norm(config.norm, width, config.biases, config.norm_eps)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(
             Block(
@@ -55,11 +62,14 @@ class Body(nn.Module):
                 config.placement,
                 config.dropout,
                 config.biases,
+                config.norm_eps,
+                config.dropout if config.inner_dropout else 0.0,
+                has_memory,
             )
             for _ in range(config.depth)
         )
         if config.placement == "pre":
-            self.norm_final = build_norm(config.norm, width, config.biases)
+            self.norm_final = build_norm(config.norm, width, config.biases, config.norm_eps)
         if config.pooler:
             self.pooler = nn.Linear(width, width, bias=config.biases)
 
@@ -69,6 +79,8 @@ class Body(nn.Module):
         layout: Layout | None = None,
         cache: Cache | None = None,
         keep: list[Tensor] | None = None,
+        memory: Memory | None = None,
+        embedding: Tensor | None = None,
     ) -> Tensor:
         """Return hidden vectors (B, T, D); attention weights go to `keep` when it is given."""
         B, T = ids.shape
@@ -79,21 +91,38 @@ class Body(nn.Module):
             positions = torch.arange(past, past + T, device=ids.device).expand(B, T)
         turn = None
         if self.config.positions == "rope":
-            turn = rotations(positions, self.config.width // self.config.heads)
+            turn = rotations(
+                positions, self.config.width // self.config.heads, self.config.rope_base
+            )
         mask, is_causal = self._mask(ids, layout, past)
-        x = self._embedded(ids, positions, layout.segments)
+        x = self._embedded(ids, positions, layout.segments, embedding)
         for index, block in enumerate(self.blocks):
             layer = cache.layers[index] if cache else None
-            x = block(x, mask, is_causal, turn, layer, keep)
+            source = memory.layers[index] if memory else None
+            x = block(x, mask, is_causal, turn, layer, keep, source)
         return self.norm_final(x) if self.config.placement == "pre" else x
+
+    def remember(
+        self, source: Tensor, is_token: Tensor | None, keep: list[Tensor] | None = None
+    ) -> Memory:
+        """Return a source (B, S, D) as this body's blocks will look at it."""
+        mask = None if is_token is None else padding_mask(is_token)
+        layers = []
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            keys, values = block.cross.remember(source)
+            layers.append(LayerMemory(keys, values, mask, keep))
+        return Memory(layers)
 
     def pool_first(self, hidden: Tensor) -> Tensor:
         """Return the first position's vector, through the pooler where there is one."""
         first = hidden[:, 0]  # (B, D)
         return torch.tanh(self.pooler(first)) if self.config.pooler else first
 
-    def _embedded(self, ids: Tensor, positions: Tensor, segments: Tensor | None) -> Tensor:
-        x = self.embed(ids)  # (B, T, D)
+    def _embedded(
+        self, ids: Tensor, positions: Tensor, segments: Tensor | None, embedding: Tensor | None
+    ) -> Tensor:
+        x = self.embed(ids) if embedding is None else F.embedding(ids, embedding)  # (B, T, D)
         if self.config.scale_embedding:
             x = x * math.sqrt(self.config.width)
         if self.config.positions == "learned":

@@ -3,9 +3,9 @@
 Derived from the config alone; builds no model, so that a test can set the two against each other.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from warmstart.config.model import ModelConfig
+from warmstart.config.model import ModelConfig, decoder_shape, encoder_shape
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,28 @@ def legend(config: ModelConfig) -> str:
 
 def count_body(config: ModelConfig) -> list[Layer]:
     """List the base: embeddings, blocks, final norm, pooler."""
-    V, D, L = config.vocab_size, config.width, config.max_length
-    layers = [Layer("embed", "V·D", V * D)]
+    layers = [Layer("embed", "V·D", config.vocab_size * config.width)]
+    return layers + _above_embedding(config, has_memory=False)
+
+
+def count_translator(config: ModelConfig) -> list[Layer]:
+    """List encoder, decoder and head of a translator; tied weights are counted once."""
+    encoder = count_body(encoder_shape(config))
+    below = decoder_shape(config)
+    decoder = _above_embedding(below, has_memory=True)
+    if not config.shared:
+        decoder.insert(0, Layer("embed", "V'·D", below.vocab_size * below.width))
+    head = count_language_head(below)
+    return [
+        *(Layer(f"encoder.{one.name}", one.formula, one.count) for one in encoder),
+        *(Layer(f"decoder.{one.name}", one.formula, one.count) for one in decoder),
+        *head,
+    ]
+
+
+def _above_embedding(config: ModelConfig, has_memory: bool) -> list[Layer]:
+    D, L = config.width, config.max_length
+    layers = []
     if config.positions == "learned":
         layers.append(Layer("embed_positions", "L·D", L * D))
     else:
@@ -38,7 +58,7 @@ def count_body(config: ModelConfig) -> list[Layer]:
     if config.embedding_norm:
         layers.append(_norm("norm_embed", config))
     for index in range(config.depth):
-        layers += _block(f"blocks.{index}", config)
+        layers += _block(f"blocks.{index}", config, has_memory)
     if config.placement == "pre":
         layers.append(_norm("norm_final", config))
     if config.pooler:
@@ -52,12 +72,13 @@ def count_language_head(config: ModelConfig) -> list[Layer]:
     if config.transform:
         layers.append(_linear("head.transform.dense", "D", "D", config))
         layers.append(_norm("head.transform.norm", config))
+    has_bias = config.biases and config.output_bias
     if config.tied:
-        bias = config.vocab_size if config.biases else 0
+        bias = config.vocab_size if has_bias else 0
         formula = "V (weights tied to embed)" if bias else "0 (tied to embed)"
         layers.append(Layer("head.output", formula, bias))
     else:
-        layers.append(_linear("head.output", "D", "V", config))
+        layers.append(_linear("head.output", "D", "V", replace(config, biases=has_bias)))
     return layers
 
 
@@ -74,15 +95,22 @@ def count_classification_head(config: ModelConfig, num_labels: int) -> list[Laye
 def count_pretraining_heads(config: ModelConfig) -> list[Layer]:
     """List every head that pretraining puts on this base."""
     heads = count_language_head(config)
-    return heads + (count_next_sentence(config) if config.segments else [])
+    return heads + (count_next_sentence(config) if config.segments > 1 else [])
 
 
-def _block(name: str, config: ModelConfig) -> list[Layer]:
+def _block(name: str, config: ModelConfig, has_memory: bool) -> list[Layer]:
     inner = "2F" if config.activation == "swiglu" else "F"
+    cross = [
+        _linear(f"{name}.cross.query", "D", "D", config),
+        _linear(f"{name}.cross.project", "D", "2D", config),
+        _linear(f"{name}.cross.output", "D", "D", config),
+        _norm(f"{name}.norm_cross", config),
+    ]
     return [
         _linear(f"{name}.attend.project", "D", "3D", config),
         _linear(f"{name}.attend.output", "D", "D", config),
         _norm(f"{name}.norm_attend", config),
+        *(cross if has_memory else []),
         _linear(f"{name}.feed.inner", "D", inner, config),
         _linear(f"{name}.feed.outer", "F", "D", config),
         _norm(f"{name}.norm_feed", config),
@@ -91,7 +119,7 @@ def _block(name: str, config: ModelConfig) -> list[Layer]:
 
 def _linear(name: str, inputs: str, outputs: str, config: ModelConfig) -> Layer:
     sizes = {"D": config.width, "F": config.feed, "V": config.vocab_size}
-    sizes |= {"3D": 3 * config.width, "2F": 2 * config.feed}
+    sizes |= {"2D": 2 * config.width, "3D": 3 * config.width, "2F": 2 * config.feed}
     weights, bias = sizes[inputs] * sizes[outputs], sizes[outputs]
     if not config.biases:
         return Layer(name, f"{inputs}·{outputs}", weights)

@@ -16,11 +16,13 @@ from warmstart.model.layers import ACTIVATIONS, build_norm
 class Transform(nn.Module):
     """Dense, activation, norm: what BERT puts before its output weights."""
 
-    def __init__(self, width: int, activation: Activation, norm: Norm, biases: bool) -> None:
+    def __init__(
+        self, width: int, activation: Activation, norm: Norm, biases: bool, eps: float
+    ) -> None:
         super().__init__()
         self.dense = nn.Linear(width, width, bias=biases)
         self.activate = ACTIVATIONS[activation]
-        self.norm = build_norm(norm, width, biases)
+        self.norm = build_norm(norm, width, biases, eps)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Prepare hidden vectors for the output weights."""

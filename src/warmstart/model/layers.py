@@ -4,27 +4,29 @@ Knows nothing about tokens.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from warmstart.config.model import Activation, Norm, Placement
-from warmstart.model.attention import MultiHeadAttention
-from warmstart.model.cache import LayerCache
+from warmstart.model.attention import CrossAttention, MultiHeadAttention
+from warmstart.model.cache import LayerCache, LayerMemory
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "swiglu": F.silu,
     "relu2": lambda x: F.relu(x).square(),
 }
 
 
-def build_norm(kind: Norm, width: int, biases: bool) -> nn.Module:
+def build_norm(kind: Norm, width: int, biases: bool, eps: float = 1e-5) -> nn.Module:
     """Return a normalisation layer; RMS norm never has a bias."""
     if kind == "rms":
-        return nn.RMSNorm(width, eps=1e-6)
-    return nn.LayerNorm(width, eps=1e-5, bias=biases)
+        return nn.RMSNorm(width, eps=eps)
+    return nn.LayerNorm(width, eps=eps, bias=biases)
 
 
 class FeedForward(nn.Module):
@@ -49,7 +51,10 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """Self-attention and feed-forward, each with a residual sum and a norm."""
+    """Self-attention and feed-forward, each with a residual sum and a norm.
+
+    A block of a decoder looks at the source in between.
+    """
 
     def __init__(
         self,
@@ -61,13 +66,20 @@ class Block(nn.Module):
         placement: Placement,
         dropout: float,
         biases: bool,
+        eps: float = 1e-5,
+        inner_dropout: float | None = None,  # None: the same
+        has_memory: bool = False,
     ) -> None:
         super().__init__()
+        inner = dropout if inner_dropout is None else inner_dropout
         self.is_pre = placement == "pre"
-        self.attend = MultiHeadAttention(width, heads, dropout, biases)
-        self.norm_attend = build_norm(norm, width, biases)
-        self.feed = FeedForward(width, feed, activation, dropout, biases)
-        self.norm_feed = build_norm(norm, width, biases)
+        self.attend = MultiHeadAttention(width, heads, inner, biases)
+        self.norm_attend = build_norm(norm, width, biases, eps)
+        if has_memory:
+            self.cross = CrossAttention(width, heads, inner, biases)
+            self.norm_cross = build_norm(norm, width, biases, eps)
+        self.feed = FeedForward(width, feed, activation, inner, biases)
+        self.norm_feed = build_norm(norm, width, biases, eps)
         self.dropout = nn.Dropout(dropout)
 
     def forward(
@@ -78,12 +90,17 @@ class Block(nn.Module):
         turn: Tensor | None = None,
         cache: LayerCache | None = None,
         keep: list[Tensor] | None = None,
+        memory: LayerMemory | None = None,
     ) -> Tensor:
-        """Let positions look at each other, then think alone."""
+        """Let positions look at each other, perhaps at the source, then think alone."""
         if self.is_pre:
             seen = self.attend(self.norm_attend(x), mask, is_causal, turn, cache, keep)
             x = x + self.dropout(seen)
+            if memory is not None:
+                x = x + self.dropout(self.cross(self.norm_cross(x), memory))
             return x + self.dropout(self.feed(self.norm_feed(x)))
         seen = self.attend(x, mask, is_causal, turn, cache, keep)
         x = self.norm_attend(x + self.dropout(seen))
+        if memory is not None:
+            x = self.norm_cross(x + self.dropout(self.cross(x, memory)))
         return self.norm_feed(x + self.dropout(self.feed(x)))

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 
-def frequencies(num: int, device: torch.device) -> Tensor:
-    """Return falling angular speeds from 1 towards 1/10,000."""
+def frequencies(num: int, device: torch.device, base: float = 10_000.0) -> Tensor:
+    """Return falling angular speeds from 1 towards 1 / base."""
     steps = torch.arange(num, dtype=torch.float64, device=device)
-    return 10_000.0 ** (-steps / num)  # (num,)
+    return base ** (-steps / num)  # (num,)
 
 
 def sinusoids(length: int, width: int, device: torch.device) -> Tensor:
@@ -20,8 +20,8 @@ def sinusoids(length: int, width: int, device: torch.device) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)  # (T, D)
 
 
-def rotations(positions: Tensor, width_per_head: int) -> Tensor:
+def rotations(positions: Tensor, width_per_head: int, base: float = 10_000.0) -> Tensor:
     """Return cos and sin of every position's angle at every speed: (2, B, 1, T, K / 2)."""
-    speeds = frequencies(width_per_head // 2, positions.device)
+    speeds = frequencies(width_per_head // 2, positions.device, base)
     angles = positions[:, None, :, None] * speeds
     return torch.stack([angles.cos(), angles.sin()]).float()

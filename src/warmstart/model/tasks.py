@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn import init
 
 from warmstart.config.jobs import Pooling
-from warmstart.config.model import ModelConfig
+from warmstart.config.model import ModelConfig, decoder_shape, encoder_shape
 from warmstart.model.body import Body, Layout
-from warmstart.model.cache import Cache
+from warmstart.model.cache import Cache, Memory
 from warmstart.model.heads import ClassificationHead, LanguageHead, Transform
 
 
@@ -24,8 +24,10 @@ class LanguageModel(nn.Module):
         self.body = Body(config)
         transform = None
         if config.transform:
-            transform = Transform(config.width, config.activation, config.norm, config.biases)
-        has_bias = config.biases
+            transform = Transform(
+                config.width, config.activation, config.norm, config.biases, config.norm_eps
+            )
+        has_bias = config.biases and config.output_bias
         self.head = LanguageHead(config.width, config.vocab_size, config.tied, has_bias, transform)
         if has_next_sentence:
             self.next_sentence = nn.Linear(config.width, 2)
@@ -36,6 +38,16 @@ class LanguageModel(nn.Module):
     ) -> Tensor:
         """Return logits (B, T, V)."""
         return self.head(self.body(ids, layout, cache), self.body.embed.weight)
+
+
+class Base(nn.Module):
+    """A base without a head."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.body = Body(config)
+        initialise(self, config)
 
 
 class Classifier(nn.Module):
@@ -55,6 +67,52 @@ class Classifier(nn.Module):
         return self.head(self.body, self.body(ids, layout), layout)
 
 
+class Translator(nn.Module):
+    """An encoder that reads the source, and a decoder that looks at it and writes the target."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = Body(encoder_shape(config))
+        below = decoder_shape(config)
+        self.decoder = Body(below, has_memory=True, has_embedding=not config.shared)
+        has_bias = config.biases and config.output_bias
+        self.head = LanguageHead(config.width, below.vocab_size, config.tied, has_bias, None)
+        initialise(self, config)
+
+    @property
+    def embedding(self) -> Tensor:
+        """Return the embedding of target tokens (V, D)."""
+        body = self.encoder if self.config.shared else self.decoder
+        return body.embed.weight
+
+    def remember(
+        self,
+        source: Tensor,
+        is_token: Tensor | None,
+        keep: list[Tensor] | None = None,
+        keep_cross: list[Tensor] | None = None,
+    ) -> Memory:
+        """Read the source (B, S) once; attention weights go to the lists that are given."""
+        hidden = self.encoder(source, Layout(is_token=is_token), keep=keep)
+        return self.decoder.remember(hidden, is_token, keep_cross)
+
+    def hidden(
+        self,
+        target: Tensor,
+        memory: Memory,
+        cache: Cache | None = None,
+        keep: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Return the vectors (B, T, D) that predict the token after each one of the target."""
+        return self.decoder(target, None, cache, keep, memory, self.embedding)
+
+    def forward(self, source: Tensor, is_token: Tensor | None, target: Tensor) -> Tensor:
+        """Return logits (B, T, V)."""
+        hidden = self.hidden(target, self.remember(source, is_token))
+        return self.head(hidden, self.embedding)
+
+
 def initialise(model: nn.Module, config: ModelConfig) -> None:
     """Draw starting weights from the current random state."""
     for name, module in model.named_modules():
@@ -71,10 +129,10 @@ def initialise(model: nn.Module, config: ModelConfig) -> None:
 
 def _linear_std(name: str, linear: nn.Linear, config: ModelConfig) -> float:
     """Keep variance through a layer; with pre-norm, sums over depth too."""
-    if not name.startswith("body."):
+    if not name.startswith(("body.", "encoder.", "decoder.")):
         return 0.02
     std = math.sqrt(2 / (linear.in_features + linear.out_features))
-    is_residual = name.endswith(("attend.output", "feed.outer"))
+    is_residual = name.endswith(("attend.output", "cross.output", "feed.outer"))
     if config.placement == "pre" and is_residual:
         return std / math.sqrt(2 * config.depth)
     return std

@@ -19,6 +19,7 @@ from warmstart.recipes.classifier import Examples, build_classifier, epochs_of, 
 from warmstart.report.runs import Arm, ArmKind, Cell, Trial
 from warmstart.scoring.metrics import accuracy, macro_f1
 from warmstart.scoring.score import classify
+from warmstart.store.checkpoint import list_checkpoints
 from warmstart.store.source import Source
 from warmstart.train.trainer import State, Trainer
 
@@ -39,10 +40,7 @@ class Texts:
 
     def subset(self, rows: Sequence[int]) -> "Texts":
         """Return these rows."""
-        chosen = Examples(
-            [self.examples.ids[row] for row in rows], [self.classes[row] for row in rows]
-        )
-        return Texts([self.texts[row] for row in rows], chosen)
+        return Texts([self.texts[row] for row in rows], self.examples.subset(rows))
 
 
 @dataclass(frozen=True)
@@ -78,20 +76,22 @@ class TransformerArm:
     num_classes: int
     tuning: Tuning
     runtime: Runtime
+    cold: str | None = None  # name of the cold arm of the same shape and tokenizer
 
     def describe(self) -> Arm:
         """Describe the arm for the report."""
         model = self._model(seed=0)
         is_cold = self.kind == "cold"
-        scores = {} if is_cold else self.source.run.read_json(self.source.run.scores_file)
+        tokens, elapsed_s = (0, 0.0) if is_cold else pretraining_of(self.source)
         return Arm(
             name=self.name,
             kind=self.kind,
             source=None if is_cold else str(self.source.path),
             parameters=sum(p.numel() for p in model.parameters()),
             trainable=sum(p.numel() for p in model.parameters() if p.requires_grad),
-            pretrain_s=scores.get("elapsed_s", 0.0),
-            pretrain_tokens=scores.get("tokens_seen", 0),
+            pretrain_s=elapsed_s,
+            pretrain_tokens=tokens,
+            cold=self.cold,
         )
 
     def settings(self, trials: int) -> list[float]:
@@ -143,7 +143,8 @@ class TransformerArm:
     def _predict(self, trainer: Trainer, split: Texts) -> tuple[int, ...]:
         model = cast(Classifier, trainer.model.eval())
         budget, pad = self.tuning.micro_tokens, self.source.tokenizer.pad
-        found = classify(model, split.examples.ids, budget, pad, self.runtime)
+        texts = split.examples
+        found = classify(model, texts.ids, budget, pad, self.runtime, texts.starts)
         return tuple(int(k) for k in found.argmax(1))
 
 
@@ -153,7 +154,6 @@ class BaselineArm:
 
     name: str
     select: str
-    pieces: bool
 
     def describe(self) -> Arm:
         """Describe the arm; it has parameters only once it has seen texts."""
@@ -175,7 +175,7 @@ class BaselineArm:
         """Try the values of C, keep the best by validation, only then read the test."""
         began = time.monotonic()
         train, valid = splits.train, splits.valid
-        models = baseline.fit_baselines(train.texts, train.classes, values, self.pieces)
+        models = baseline.fit_baselines(train.texts, train.classes, values)
         elapsed_s = (time.monotonic() - began) / len(values)
         predicted = [model.predict(valid.texts) for model in models]
         measure = accuracy if self.select == "accuracy" else macro_f1
@@ -199,6 +199,25 @@ class BaselineArm:
             else None,
         )
         return cell, values[best]
+
+
+def pretraining_of(source: Source) -> tuple[int, float]:
+    """Return the tokens a source's training saw and the seconds it took, up to these weights."""
+    run = source.run
+    scores = run.read_json(run.scores_file) if run.scores_file.exists() else {}
+    tokens, elapsed_s = scores.get("tokens_seen", 0), scores.get("elapsed_s", 0.0)
+    if source.path == run.path:
+        return tokens, elapsed_s
+    kept = run.read_json(source.path / "state.json")
+    step = kept["step"]
+    if tokens:  # a finished run has a checkpoint of its last step
+        last = run.read_json(list_checkpoints(run)[-1] / "state.json")["step"]
+        tokens = round(tokens * step / last)
+    else:
+        length = source.model.max_length
+        batch_tokens = source.config["settings"].get("batch_tokens", 0)  # a classifier has none
+        tokens = step * max(1, batch_tokens // length) * length if batch_tokens else 0
+    return tokens, kept["state"]["elapsed_s"]
 
 
 def _best(state: State) -> float:

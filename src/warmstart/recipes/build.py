@@ -34,3 +34,10 @@ def finetuning_rate(model: ModelConfig, arm: str) -> float:
     pre_norm = {"frozen": 1e-2, "warm": 5e-4, "cold": 2e-3}
     post_norm = {"frozen": 1e-2, "warm": 3e-4, "cold": 5e-4}
     return (pre_norm if model.placement == "pre" else post_norm)[arm]
+
+
+def translation_rate(model: ModelConfig, optimizer: str) -> float:
+    """Return the default peak rate: wider models learn slower, as in the 2017 paper."""
+    if optimizer == "muon":
+        return 3e-3
+    return (1.0 if model.placement == "pre" else 0.5) * 2e-3 * (256 / model.width) ** 0.5

@@ -5,23 +5,28 @@ Knows nothing about files; a run folder is optional.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from warmstart.batches.encode import EncodedTexts
 from warmstart.batches.loader import LabelledStream
 from warmstart.config.jobs import Checkpoints, Tuning
 from warmstart.config.model import ModelConfig
+from warmstart.errors import WarmstartError
 from warmstart.model.runtime import Runtime
 from warmstart.model.tasks import Classifier
-from warmstart.objectives.classify import Classify, class_weights
+from warmstart.objectives.classify import Classify, VectorBatch, class_weights, label_vectors
 from warmstart.recipes.build import seed_weights
 from warmstart.report.runs import Epoch
 from warmstart.scoring.metrics import accuracy, macro_f1
 from warmstart.scoring.score import classify
+from warmstart.scoring.vectors import text_vectors
 from warmstart.store.folder import RunFolder
+from warmstart.store.source import IN_WORDS, Source, read_source
 from warmstart.store.transfer import Transfer, transfer_body
 from warmstart.train.optim import OptimizerSettings, build_optimizers
 from warmstart.train.schedule import warmup_cosine
@@ -34,6 +39,28 @@ class Examples:
 
     ids: Sequence[Sequence[int]]
     classes: Sequence[int]
+    starts: Sequence[int] | None = None  # where the second text of each pair begins
+
+    def subset(self, rows: Sequence[int]) -> "Examples":
+        """Return these rows, in this order."""
+        starts = None if self.starts is None else [self.starts[row] for row in rows]
+        return Examples([self.ids[r] for r in rows], [self.classes[r] for r in rows], starts)
+
+
+def examples_of(encoded: EncodedTexts, classes: Sequence[int]) -> Examples:
+    """Return encoded texts with their classes."""
+    return Examples(encoded.ids, classes, encoded.starts)
+
+
+def read_base(path: str) -> Source:
+    """Read a run that a classifier can start from."""
+    source = read_source(path)
+    if source.kind == "translator":
+        raise WarmstartError(
+            f"--from {path} is {IN_WORDS[source.kind]}; a classifier starts from a pretrained run "
+            "or from another classifier"
+        )
+    return source
 
 
 def build_classifier(
@@ -47,9 +74,15 @@ def build_classifier(
     """Return a classifier: warm with pretrained weights, cold without, or with a frozen base."""
     seed_weights(seed, "classifier")
     model = Classifier(shape, num_classes, tuning.pooling, tuning.classifier_dropout)
-    fate = transfer_body(weights, model) if weights is not None else None
+    fate = transfer_body(_fitting(weights, shape), model) if weights is not None else None
     model.body.requires_grad_(not frozen)
     return model, fate
+
+
+def _fitting(weights: dict[str, Tensor], shape: ModelConfig) -> dict[str, Tensor]:
+    """Leave out the learned positions that shorter texts never reach."""
+    name = "body.embed_positions.weight"
+    return {**weights, name: weights[name][: shape.max_length]} if name in weights else weights
 
 
 def fit_classifier(
@@ -68,14 +101,19 @@ def fit_classifier(
     """Train on labelled texts; the trainer then holds the best epoch's weights, or the run does."""
     model.to(runtime.device)
     size, budget = tuning.batch_size, tuning.micro_tokens
-    stream = LabelledStream(train.ids, train.classes, size, budget, pad, seed)
+    stream = LabelledStream(train.ids, train.classes, size, budget, pad, seed, train.starts)
+    is_frozen = not any(p.requires_grad for p in model.body.parameters())
+    learned, chosen = (FrozenTexts(model, texts, budget, pad, runtime) for texts in (train, valid))
     steps = tuning.epochs * stream.steps_per_epoch
     num_classes = model.head.output.out_features
     balanced = tuning.balance == "weights"
     weights = class_weights(list(train.classes), num_classes) if balanced else [1.0] * num_classes
 
     def evaluate() -> Evaluation:
-        found = classify(model, valid.ids, budget, pad, runtime)
+        if is_frozen:
+            found = chosen.classify()
+        else:
+            found = classify(model, valid.ids, budget, pad, runtime, valid.starts)
         return _judged(found, valid.classes, tuning.select)
 
     unfreeze = stream.steps_per_epoch if tuning.unfreeze else 0
@@ -84,7 +122,7 @@ def fit_classifier(
     trainer = Trainer(
         model,
         Classify(torch.tensor(weights)),
-        stream,
+        VectorStream(stream, learned) if is_frozen else stream,
         build_optimizers(model, optimizer),
         warmup_cosine(steps, tuning.warmup),
         evaluate,
@@ -102,6 +140,54 @@ def fit_classifier(
         run,
     )
     return trainer, trainer.train(title)
+
+
+@dataclass
+class FrozenTexts:
+    """Texts as a frozen base reads them: without dropout, and once, for they never change."""
+
+    model: Classifier
+    examples: Examples
+    micro_tokens: int
+    pad: int
+    runtime: Runtime
+
+    @cached_property
+    def vectors(self) -> Tensor:
+        """Return one vector for every text (texts, D), read when first asked for."""
+        model, examples = self.model, self.examples
+        found = text_vectors(
+            model.body,
+            examples.ids,
+            model.head.pooling,
+            self.micro_tokens,
+            self.pad,
+            self.runtime,
+            starts=examples.starts,
+        )
+        return found.to(self.runtime.device)
+
+    @torch.no_grad()
+    def classify(self) -> NDArray[np.float64]:
+        """Return the probability of every class for every text: (texts, C)."""
+        logits = label_vectors(self.model, self.vectors)
+        return logits.double().softmax(-1).cpu().numpy()
+
+
+@dataclass
+class VectorStream:
+    """The batches of a stream of texts, as vectors that a frozen base made of them."""
+
+    stream: LabelledStream
+    texts: FrozenTexts
+
+    def group(self, step: int) -> list[VectorBatch]:
+        """Return the batches of one optimizer step."""
+        return [self._batch(rows) for rows in self.stream.rows(step)]
+
+    def _batch(self, rows: list[int]) -> VectorBatch:
+        classes = torch.tensor([self.stream.classes[row] for row in rows])
+        return VectorBatch(torch.tensor(rows), self.texts.vectors[rows], classes)
 
 
 def epochs_of(state: State) -> tuple[Epoch, ...]:

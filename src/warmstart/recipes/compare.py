@@ -15,37 +15,19 @@ from warmstart import progress
 from warmstart.batches.loader import shuffled
 from warmstart.config.jobs import CompareConfig
 from warmstart.errors import StoppedError, WarmstartError
-from warmstart.files import distinct_names, write_json
-from warmstart.model.runtime import choose_runtime
-from warmstart.recipes.arms import BaselineArm, Contestant, Splits, Texts, TransformerArm
-from warmstart.recipes.classifier import Examples
-from warmstart.recipes.labelled import (
-    ClassData,
-    as_the_tokenizer_reads,
-    class_names,
-    count_classes,
-    describe_encoding,
-    encode_texts,
-    number_classes,
-    read_class_file,
-)
-from warmstart.recipes.runs import (
-    check_length,
-    check_unchanged,
-    file_facts,
-    opened,
-    write_config,
-)
+from warmstart.files import write_json
+from warmstart.recipes.arms import Contestant, Splits
+from warmstart.recipes.labelled import count_classes
+from warmstart.recipes.lineup import Plan, line_up
+from warmstart.recipes.runs import check_unchanged, file_facts, opened, write_config
 from warmstart.report.images import save_figure
 from warmstart.report.page import write_comparison_page
 from warmstart.report.plots import draw_differences, draw_epochs, draw_labels
-from warmstart.report.runs import ArmKind, Cell, Comparison, Overlap, Split, cell_from_json, to_json
+from warmstart.report.runs import Cell, Comparison, Overlap, Split, cell_from_json, to_json
 from warmstart.report.summary import Summary, summary_to_json
 from warmstart.scoring.verdicts import summarise
 from warmstart.store.folder import RunFolder
-from warmstart.store.source import Source, read_source
-from warmstart.text.overlap import Fingerprints, find_shared, fingerprints_of
-from warmstart.text.pieces import join_pieces
+from warmstart.text.overlap import find_shared, fingerprints_of
 from warmstart.train.interrupt import listening
 
 
@@ -59,18 +41,6 @@ class CompareResult:
     summary: Summary
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Everything a comparison computes with."""
-
-    contestants: list[tuple[Contestant, Splits]]  # each arm with the texts as it reads them
-    names: tuple[str, ...]
-    data: dict[str, ClassData]  # train, validation and perhaps test
-    sources: list[Source]
-    seen: dict[str, Fingerprints]  # what each source's training saw
-    notes: list[str]
-
-
 def compare(config: CompareConfig) -> CompareResult:
     """Compare warm, frozen and cold starts and the baseline on labelled texts."""
     with opened("compare", config, config.out, config.resume) as run:
@@ -79,7 +49,7 @@ def compare(config: CompareConfig) -> CompareResult:
             progress.say(f"{run.path} is finished already; nothing to do")
         elif run.data_file.exists():
             check_unchanged(run.read_json(run.data_file))
-        plan = _plan(config)
+        plan = line_up(config)
         subsets = _subsets(config, len(plan.data["train"].texts), len(plan.names))
         if not run.data_file.exists():
             write_config(run, "compare", config, plan.sources[0].model)
@@ -102,74 +72,6 @@ def _files(config: CompareConfig, plan: Plan) -> dict[Path, int]:
     }
     rows |= {Path(path): len(plan.data[name].texts) for name, path in given.items() if path}
     return rows | {source.weights_file: len(source.weights) for source in plan.sources}
-
-
-def _plan(config: CompareConfig) -> Plan:
-    files = {
-        "train": (config.train, config.train_labels),
-        "validation": (config.valid, config.valid_labels),
-    }
-    if config.test:
-        files["test"] = (config.test, config.test_labels)
-    read = {
-        name: read_class_file(path, labels, config.columns)
-        for name, (path, labels) in files.items()
-    }
-    names = class_names(read["train"])
-    data = {name: number_classes(split, names) for name, split in read.items()}
-    sources = [read_source(path) for path in config.from_runs]
-    paths = [source.path.resolve() for source in sources]
-    if len(set(paths)) < len(paths):
-        raise WarmstartError("--from names the same run twice")
-    run_names = distinct_names(paths)
-    seen = {n: source.texts_seen() for n, source in zip(run_names, sources, strict=True)}
-    runtime = choose_runtime(config.device, config.precision, config.threads)
-    notes: list[str] = []
-    contestants: list[tuple[Contestant, Splits]] = []
-    for index, source in enumerate(sources):
-        shape = replace(source.model, max_length=config.max_length or source.model.max_length)
-        split = {
-            name: number_classes(
-                as_the_tokenizer_reads(read[name], source.tokenizer, config.pieces), names
-            )
-            for name in read
-        }
-        splits = _splits(config, split, source, shape.max_length, notes)
-        check_length(source.model, config.max_length, source.path)
-        ending = f": {run_names[index]}" if len(sources) > 1 else ""
-        kinds: tuple[ArmKind, ...] = (
-            ("warm", "frozen", "cold") if index == 0 else ("warm", "frozen")
-        )
-        for kind in kinds:
-            name = kind if kind == "cold" else f"{kind}{ending}"
-            arm = TransformerArm(name, kind, source, shape, len(names), config, runtime)
-            contestants.append((arm, splits))
-    contestants.append((BaselineArm("tf-idf", config.select, config.pieces), _as_read(data)))
-    return Plan(contestants, names, data, sources, seen, notes)
-
-
-def _splits(
-    config: CompareConfig,
-    data: dict[str, ClassData],
-    source: Source,
-    max_length: int,
-    notes: list[str],
-) -> Splits:
-    texts = {}
-    for name, split in data.items():
-        encoded = encode_texts(split.texts, source.tokenizer, max_length, config.truncate)
-        notes.append(describe_encoding(split.file, encoded, max_length, config.truncate))
-        progress.say(notes[-1])
-        texts[name] = Texts(split.texts, Examples(encoded.ids, split.classes))
-    return Splits(texts["train"], texts["validation"], texts.get("test"))
-
-
-def _as_read(data: dict[str, ClassData]) -> Splits:
-    texts = {
-        name: Texts(split.texts, Examples([()] * len(split.texts), split.classes))
-        for name, split in data.items()
-    }
-    return Splits(texts["train"], texts["validation"], texts.get("test"))
 
 
 def _subsets(config: CompareConfig, num_texts: int, num_classes: int) -> tuple[int, ...]:
@@ -222,8 +124,13 @@ def _cell(
     contestant: Contestant, splits: Splits, values: Sequence[float], seed: int, file: Path
 ) -> tuple[Cell, float]:
     if file.exists():
-        kept = json.loads(file.read_text())
-        return cell_from_json(kept["cell"]), kept["value"]
+        try:
+            kept = json.loads(file.read_text())
+            return cell_from_json(kept["cell"]), kept["value"]
+        except (ValueError, KeyError, TypeError, RecursionError) as fault:
+            raise WarmstartError(
+                f"{file} is damaged ({fault}); delete it, and this part is trained again"
+            ) from None
     cell, value = contestant.fit(splits, values, seed)
     write_json(file, {"cell": asdict(cell), "value": value})
     return cell, value
@@ -233,29 +140,26 @@ def _comparison(
     config: CompareConfig, plan: Plan, subsets: tuple[int, ...], cells: Sequence[Cell]
 ) -> Comparison:
     codes = {
-        name: fingerprints_of([join_pieces(t) if config.pieces else t for t in split.texts])
+        name: fingerprints_of(split.readable(config.pieces)) for name, split in plan.data.items()
+    }
+    known = {
+        (run_name, name): split.seen_by(before, config.pieces)
+        for run_name, before in plan.seen.items()
         for name, split in plan.data.items()
     }
     overlaps = [
         Overlap(a=shared.a, b=shared.b, distinct=shared.distinct, rows=shared.rows)
         for shared in find_shared(codes)
     ]
-    for run_name, before in plan.seen.items():
-        for name, rows in codes.items():
-            found = before.contain(rows)
-            overlaps.append(
-                Overlap(
-                    a=f"pretraining of {run_name}",
-                    b=name,
-                    distinct=len(np.unique(rows[found])),
-                    rows=int(found.sum()),
-                )
-            )
+    for (run_name, name), found in known.items():
+        distinct = len(np.unique(codes[name][found]))
+        a = f"pretraining of {run_name}"
+        overlaps.append(Overlap(a=a, b=name, distinct=distinct, rows=int(found.sum())))
 
     def split(name: str) -> Split:
         tainted = np.isin(codes[name], codes["train"])
-        for before in plan.seen.values():
-            tainted |= before.contain(codes[name])
+        for run_name in plan.seen:
+            tainted |= known[run_name, name]
         return Split(
             name="test" if name == "test" else "validation",
             file=plan.data[name].file,

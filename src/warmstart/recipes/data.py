@@ -17,7 +17,7 @@ from warmstart.errors import WarmstartError
 from warmstart.store.source import read_source
 from warmstart.text.corpus import Tally, expand, read_passages
 from warmstart.text.files import format_of
-from warmstart.text.labelled import read_labelled
+from warmstart.text.labelled import join_pair, read_labelled
 from warmstart.text.overlap import Shared, count_repeats, find_shared, fingerprint
 from warmstart.text.pieces import join_pieces
 from warmstart.text.tokenizer import Tokenizer, load_tokenizer
@@ -133,7 +133,7 @@ def _texts(
     if labels or _has_labels(config, path):
         data = read_labelled(path, config.columns, labels)
         counts.update(data.labels)
-        yield from data.texts
+        yield from map(join_pair, data.texts, data.seconds or [None] * len(data))
     else:
         columns = config.columns or ("text",)
         for passage in read_passages(path, columns=columns, tally=tally):

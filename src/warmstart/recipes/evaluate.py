@@ -19,14 +19,16 @@ from warmstart.errors import WarmstartError
 from warmstart.model.tasks import LanguageModel
 from warmstart.predictor import Predictor, load
 from warmstart.recipes.labelled import as_the_tokenizer_reads, number_classes, read_class_file
-from warmstart.recipes.prepare import source_of, write_tokens
+from warmstart.recipes.masked import score_text
+from warmstart.recipes.prepare import TextSource, source_of, write_tokens
+from warmstart.recipes.translation_scores import translator_scores
 from warmstart.report.summary import Interval
 from warmstart.scoring.intervals import interval
 from warmstart.scoring.metrics import calibration, class_scores, language_scores
 from warmstart.scoring.score import score_rows
+from warmstart.store.source import IN_WORDS, Source
 from warmstart.text.files import sha256_of
 from warmstart.text.overlap import fingerprints_of
-from warmstart.text.pieces import join_pieces
 
 RESAMPLES = 2000
 BATCH_TOKENS = 16_384  # read together by a language model
@@ -44,24 +46,45 @@ class EvaluationResult:
 
 def evaluate(config: EvaluateConfig) -> EvaluationResult:
     """Score a run on held-back data and enter the result in its ledger."""
-    if not Path(config.test).is_file():
-        fault = "is a folder; give one file" if Path(config.test).is_dir() else "does not exist"
-        raise WarmstartError(f"--test {config.test} {fault}")
+    file = config.test or config.target
+    if file is None:
+        raise WarmstartError("--test is missing (for a translator: --source and --target)")
+    if not Path(file).is_file():
+        fault = "is a folder; give one file" if Path(file).is_dir() else "does not exist"
+        raise WarmstartError(f"--{'test' if config.test else 'target'} {file} {fault}")
     predictor = load(config.run, config.device, config.precision, config.threads)
-    if predictor.source.command == "finetune":
+    _check_files(config, predictor.source)
+    if predictor.source.kind == "translator":
+        scores = translator_scores(config, predictor.source)
+    elif predictor.source.kind == "classifier":
         scores = _classifier_scores(config, predictor)
+    elif predictor.source.kind == "masked":
+        scores = _masked_scores(config, predictor)
     else:
         scores = _language_scores(config, predictor)
-    times = _enter(config, predictor, scores)
-    return EvaluationResult(predictor.source.run.path, config.test, scores, times)
+    times = _enter(file, predictor, scores)
+    return EvaluationResult(predictor.source.run.path, file, scores, times)
 
 
-def _enter(config: EvaluateConfig, predictor: Predictor, scores: dict[str, Any]) -> int:
+def _check_files(config: EvaluateConfig, source: Source) -> None:
+    """Refuse files that another kind of run is scored on."""
+    is_translator = source.kind == "translator"
+    given = [
+        f"--{name}" for name in ("source", "target", "against") if getattr(config, name) is not None
+    ]
+    if given and not is_translator:
+        raise WarmstartError(
+            f"{given[0]} is for translators; {config.run} is {IN_WORDS[source.kind]}, "
+            "scored with --test"
+        )
+
+
+def _enter(file: str, predictor: Predictor, scores: dict[str, Any]) -> int:
     """Enter scores in the run's ledger; return how often this file stands there."""
     run, weights = predictor.source.run, predictor.source.path
-    digest = sha256_of(Path(config.test))
+    digest = sha256_of(Path(file))
     entry = {
-        "file": config.test,
+        "file": file,
         "sha256": digest,
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "checkpoint": "best" if weights == run.path else str(weights.relative_to(run.path)),
@@ -74,14 +97,14 @@ def _enter(config: EvaluateConfig, predictor: Predictor, scores: dict[str, Any])
 
 def _classifier_scores(config: EvaluateConfig, predictor: Predictor) -> dict[str, Any]:
     names = predictor.classes
-    read = read_class_file(config.test, config.test_labels, config.columns)
+    read = read_class_file(config.test or "", config.test_labels, config.columns)
     data = number_classes(as_the_tokenizer_reads(read, predictor.tokenizer, config.pieces), names)
-    found = predictor.predict(data.texts)
+    found = predictor.predict(data.texts, data.seconds)
     shares = np.array([[p.probabilities[name] for name in names] for p in found])
     predicted = shares.argmax(1)
     right = predicted == np.array(data.classes)
-    texts = [join_pieces(text) if config.pieces else text for text in read.texts]
-    seen = predictor.source.texts_seen().contain(fingerprints_of(texts))
+    as_read = number_classes(read, names)
+    seen = as_read.seen_by(predictor.source.texts_seen(), config.pieces)
     scores = asdict(class_scores(data.classes, predicted, names))
     return {
         "rows": scores.pop("num_texts"),
@@ -96,23 +119,32 @@ def _classifier_scores(config: EvaluateConfig, predictor: Predictor) -> dict[str
 def _language_scores(config: EvaluateConfig, predictor: Predictor) -> dict[str, Any]:
     if not isinstance(predictor.model, LanguageModel):
         raise WarmstartError(f"{config.run} cannot be evaluated on text")
-    source = source_of([config.test], config.document, config.columns or ("text",))
+    source = source_of([config.test or ""], config.document, config.columns or ("text",))
     with TemporaryDirectory() as folder:
         path = Path(folder) / "test.bin"
         facts = write_tokens(source, predictor.tokenizer, path)
         losses, counts = _block_losses(predictor, TokenFile(path))
     num_bytes, num_tokens = facts["bytes"], int(counts.sum())
     scores = asdict(language_scores(float(losses.sum()), num_tokens, num_bytes))
-    rows = [row for passage in source.passages() for row in passage.rows]
-    seen = predictor.source.texts_seen().contain(fingerprints_of(rows))
     return {
         **scores,
         "tokens": num_tokens,
         "bytes": num_bytes,
         "interval": asdict(_perplexity_interval(losses, counts)),
-        "rows": len(rows),
-        "seen_in_training": int(seen.sum()),
+        **_rows_seen(source, predictor),
     }
+
+
+def _rows_seen(source: TextSource, predictor: Predictor) -> dict[str, int]:
+    """Count the rows of text, and those that stood in what the run was trained on."""
+    rows = [row for passage in source.passages() for row in passage.rows]
+    seen = predictor.source.texts_seen().contain(fingerprints_of(rows))
+    return {"rows": len(rows), "seen_in_training": int(seen.sum())}
+
+
+def _masked_scores(config: EvaluateConfig, predictor: Predictor) -> dict[str, Any]:
+    source = source_of([config.test or ""], config.document, config.columns or ("text",))
+    return {**score_text(source, predictor, BATCH_TOKENS), **_rows_seen(source, predictor)}
 
 
 def _block_losses(predictor: Predictor, file: TokenFile) -> tuple[np.ndarray, np.ndarray]:

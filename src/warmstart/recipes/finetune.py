@@ -19,14 +19,21 @@ from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.model.runtime import choose_runtime
 from warmstart.recipes.build import finetuning_rate
-from warmstart.recipes.classifier import Examples, build_classifier, epochs_of, fit_classifier
+from warmstart.recipes.classifier import (
+    Examples,
+    build_classifier,
+    epochs_of,
+    examples_of,
+    fit_classifier,
+    read_base,
+)
 from warmstart.recipes.labelled import (
     ClassData,
     as_the_tokenizer_reads,
+    check_same_form,
     class_names,
     count_classes,
     describe_encoding,
-    encode_texts,
     number_classes,
     read_class_file,
 )
@@ -41,10 +48,9 @@ from warmstart.recipes.runs import (
 )
 from warmstart.report.card import model_card
 from warmstart.store.folder import RunFolder
-from warmstart.store.source import Source, read_source
+from warmstart.store.source import Source
 from warmstart.text.labelled import LabelledTexts
 from warmstart.text.overlap import Fingerprints
-from warmstart.text.pieces import join_pieces
 from warmstart.text.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
 from warmstart.train.trainer import State
 
@@ -70,9 +76,10 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
             raise WarmstartError("--frozen needs --from: a base without pretraining stays random")
         train = read_class_file(config.train, config.train_labels, config.columns)
         valid = read_class_file(config.valid, config.valid_labels, config.columns)
+        check_same_form(train, valid)
         names = class_names(train)
         runtime = choose_runtime(config.device, config.precision, config.threads)
-        parent = read_source(config.from_run) if config.from_run else None
+        parent = read_base(config.from_run) if config.from_run else None
         tokenizer = parent.tokenizer if parent else _cold_tokenizer(config, train, run)
         if run.data_file.exists():
             check_unchanged(run.read_json(run.data_file))
@@ -91,7 +98,9 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
         _describe(data, names, arm, fate)
         learn, judge = (_examples(split, tokenizer, shape, config) for split in data)
         if not run.data_file.exists():  # written last: what comes before it is whole
-            write_config(run, "finetune", config, shape, classes=list(names), arm=arm)
+            more = {"kind": "classifier", "classes": list(names), "arm": arm}
+            is_pair = train.seconds is not None
+            write_config(run, "finetune", config, shape, **more, pairs=is_pair)
             tokenizer.save(run.path)
             write_json(run.data_file, _facts(config, data, parent))
         rate = config.learning_rate or finetuning_rate(shape, arm)
@@ -120,7 +129,7 @@ def _cold_tokenizer(config: FinetuneConfig, train: LabelledTexts, run: RunFolder
         return load_tokenizer(Path(config.tokenizer))
     size = config.vocab_size or preset_named(config.preset).vocab_size
     progress.say("training a tokenizer on the labelled texts, the only text a cold start has")
-    return train_tokenizer(train.texts, "bpe", size)
+    return train_tokenizer((*train.texts, *(train.seconds or ())), "bpe", size)
 
 
 def _shape(config: FinetuneConfig, tokenizer: Tokenizer, parent: Source | None) -> ModelConfig:
@@ -137,8 +146,9 @@ def _shape(config: FinetuneConfig, tokenizer: Tokenizer, parent: Source | None) 
 def _describe(data: list[ClassData], names: tuple[str, ...], arm: str, fate: object) -> None:
     counts = count_classes(data[0], names)
     shown = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    noun = "texts" if data[0].seconds is None else "pairs"
     progress.say(
-        f"{len(data[0].texts):,} texts to train on ({shown}), "
+        f"{len(data[0].texts):,} {noun} to train on ({shown}), "
         f"{len(data[1].texts):,} to validate with"
     )
     if fate:
@@ -148,15 +158,15 @@ def _describe(data: list[ClassData], names: tuple[str, ...], arm: str, fate: obj
 def _examples(
     data: ClassData, tokenizer: Tokenizer, shape: ModelConfig, config: FinetuneConfig
 ) -> Examples:
-    encoded = encode_texts(data.texts, tokenizer, shape.max_length, config.truncate)
+    encoded = data.encode(tokenizer, shape.max_length, config.truncate)
     progress.say(describe_encoding(data.file, encoded, shape.max_length, config.truncate))
-    return Examples(encoded.ids, data.classes)
+    return examples_of(encoded, data.classes)
 
 
 def _facts(config: FinetuneConfig, data: list[ClassData], parent: Source | None) -> dict[str, Any]:
     seen = Fingerprints()
-    for text in data[0].texts:
-        seen.add(join_pieces(text) if config.pieces else text)
+    for text in data[0].readable(config.pieces):
+        seen.add(text)
     rows: dict[Path, int] = {}
     for split, labels in zip(data, (config.train_labels, config.valid_labels), strict=True):
         rows |= {Path(file): len(split.texts) for file in (split.file, labels) if file}

@@ -1,4 +1,4 @@
-"""Labelled files -> token ids and class numbers, with what was cut counted.
+"""Labelled files -> texts with class numbers, and what encoding them cut, in words.
 
 Knows nothing about models.
 """
@@ -8,28 +8,50 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from warmstart.batches.truncate import truncate
+import numpy as np
+from numpy.typing import NDArray
+
+from warmstart.batches.encode import EncodedTexts, encode_texts, truncation_words
 from warmstart.config.jobs import Truncate
 from warmstart.errors import WarmstartError
-from warmstart.report.formats import counted
-from warmstart.text.labelled import LabelledTexts, read_labelled
+from warmstart.text.labelled import LabelledTexts, join_pair, read_labelled
+from warmstart.text.overlap import Fingerprints, fingerprints_of
 from warmstart.text.pieces import join_pieces
 from warmstart.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
 class ClassData:
-    """The texts of one file with their class numbers."""
+    """The texts, or pairs of texts, of one file with their class numbers."""
 
     file: str
     texts: tuple[str, ...]
     classes: tuple[int, ...]
+    seconds: tuple[str, ...] | None = None  # the second text of each pair
 
-    def subset(self, rows: Sequence[int]) -> "ClassData":
-        """Return these rows, in this order."""
-        return ClassData(
-            self.file, tuple(self.texts[r] for r in rows), tuple(self.classes[r] for r in rows)
-        )
+    def encode(self, tokenizer: Tokenizer, max_length: int, rule: Truncate) -> EncodedTexts:
+        """Return the texts as a model reads them."""
+        return encode_texts(self.texts, tokenizer, max_length, rule, self.seconds)
+
+    def readable(self, is_pieces: bool) -> list[str]:
+        """Return every row as one text of whole words, pairs too."""
+        first, second = self._sides(is_pieces)
+        return first if second is None else list(map(join_pair, first, second))
+
+    def seen_by(self, seen: Fingerprints, is_pieces: bool) -> NDArray[np.bool_]:
+        """Say for each row whether it was seen; of a pair, one text is enough."""
+        found = seen.contain(fingerprints_of(self.readable(is_pieces)))
+        first, second = self._sides(is_pieces)
+        if second is not None:
+            for side in (first, second):
+                found |= seen.contain(fingerprints_of(side))
+        return found
+
+    def _sides(self, is_pieces: bool) -> tuple[list[str], list[str] | None]:
+        first, second = list(self.texts), None if self.seconds is None else list(self.seconds)
+        if not is_pieces:
+            return first, second
+        return list(map(join_pieces, first)), second and list(map(join_pieces, second))
 
 
 def read_class_file(path: str, labels: str | None, columns: Sequence[str]) -> LabelledTexts:
@@ -57,7 +79,19 @@ def number_classes(data: LabelledTexts, names: Sequence[str]) -> ClassData:
                 f"{data.file} line {line}: the label '{label}' is not in the training data, "
                 f"which has {', '.join(names)}"
             )
-    return ClassData(data.file, data.texts, tuple(numbers[label] for label in data.labels))
+    classes = tuple(numbers[label] for label in data.labels)
+    return ClassData(data.file, data.texts, classes, data.seconds)
+
+
+def check_same_form(first: LabelledTexts, *others: LabelledTexts) -> None:
+    """Refuse files of which some hold pairs and some single texts."""
+    for other in others:
+        if (other.seconds is None) != (first.seconds is None):
+            pairs, single = (first, other) if first.seconds is not None else (other, first)
+            raise WarmstartError(
+                f"{pairs.file} holds pairs (text, text2) but {single.file} single texts; "
+                "all files need the same form"
+            )
 
 
 def count_classes(data: ClassData, names: Sequence[str]) -> dict[str, int]:
@@ -66,38 +100,11 @@ def count_classes(data: ClassData, names: Sequence[str]) -> dict[str, int]:
     return {name: counts[number] for number, name in enumerate(names)}
 
 
-@dataclass(frozen=True)
-class EncodedTexts:
-    """Token ids of texts, each between its first and last special token."""
-
-    ids: list[list[int]]
-    num_truncated: int
-    unknown_share: float  # of all tokens
-
-
-def encode_texts(
-    texts: Sequence[str], tokenizer: Tokenizer, max_length: int, rule: Truncate
-) -> EncodedTexts:
-    """Encode texts for a model that reads `max_length` tokens."""
-    room = max_length - 2
-    encoded = tokenizer.encode(list(texts))
-    ids = [[tokenizer.bos, *truncate(text, room, rule), tokenizer.eos] for text in encoded]
-    num_tokens = sum(len(text) for text in encoded)
-    unknown = sum(text.count(tokenizer.unk) for text in encoded) if tokenizer.unk is not None else 0
-    num_truncated = sum(len(text) > room for text in encoded)
-    return EncodedTexts(ids, num_truncated, unknown / max(1, num_tokens))
-
-
 def describe_encoding(file: str, encoded: EncodedTexts, max_length: int, rule: Truncate) -> str:
     """Say what was cut and what was not known, in one sentence."""
     num_cut, num_texts = encoded.num_truncated, len(encoded.ids)
-    kept = {"head": "beginning", "tail": "end", "middle": "beginning and end"}[rule]
-    sentence = f"all {counted(num_texts, 'text')} in {file} fit into {max_length:,} tokens"
-    if num_cut:
-        sentence = (
-            f"{num_cut:,} of {counted(num_texts, 'text')} in {file} are longer than "
-            f"{max_length:,} tokens and keep only their {kept}"
-        )
+    is_pair = encoded.starts is not None
+    sentence = truncation_words(num_cut, num_texts, file, max_length, rule, is_pair)
     if encoded.unknown_share > 0.001:
         sentence += f"; {encoded.unknown_share:.1%} of its tokens are unknown"
     return sentence
@@ -113,5 +120,6 @@ def as_the_tokenizer_reads(
             "add --pieces if the text is split already"
         )
     if is_pieces and tokenizer.kind != "pieces":
-        return replace(data, texts=tuple(join_pieces(text) for text in data.texts))
+        seconds = None if data.seconds is None else tuple(map(join_pieces, data.seconds))
+        return replace(data, texts=tuple(map(join_pieces, data.texts)), seconds=seconds)
     return data

@@ -16,7 +16,7 @@ from warmstart.config.settings import suggestion
 from warmstart.errors import WarmstartError
 from warmstart.model import count
 from warmstart.model.count import Layer
-from warmstart.model.tasks import Classifier, LanguageModel
+from warmstart.model.tasks import Classifier, LanguageModel, Translator
 from warmstart.store.folder import RunFolder
 
 
@@ -34,8 +34,9 @@ class ParameterCount:
 def count_parameters(config: ParamsConfig) -> ParameterCount:
     """Count the parameters of a preset or run, layer by layer."""
     shape, head, labels = _shape(config)
-    body = count.count_body(shape)
-    top = _head_layers(shape, head, labels)
+    is_translator = shape.decoder_depth > 0
+    body = count.count_translator(shape) if is_translator else count.count_body(shape)
+    top = [] if is_translator else _head_layers(shape, head, labels)
     total = sum(layer.count for layer in body + top)
     built = sum(p.numel() for p in _built(shape, head, labels).parameters())
     assert total == built, f"closed form {total} and built model {built} disagree"
@@ -74,8 +75,10 @@ def _head_layers(shape: ModelConfig, head: str, labels: int) -> list[Layer]:
 
 def _built(shape: ModelConfig, head: str, labels: int) -> nn.Module:
     with torch.device("meta"):  # shapes without memory
+        if shape.decoder_depth:
+            return Translator(shape)
         if head == "classifier":
             return Classifier(shape, labels, "mean")
-        has_next_sentence = head == "all" and shape.segments > 0
+        has_next_sentence = head == "all" and shape.segments > 1
         model = LanguageModel(shape, has_next_sentence)
         return model.body if head == "none" else model

@@ -3,7 +3,7 @@
 Knows nothing about training; streams, a line in and a line out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -11,8 +11,10 @@ from typing import BinaryIO
 from warmstart.config.jobs import GenerateConfig, PredictConfig
 from warmstart.decode.sample import Sampling
 from warmstart.errors import WarmstartError
-from warmstart.predictor import Prediction, load
+from warmstart.predictor import Prediction, Predictor, load
 from warmstart.text.corpus import read_texts
+from warmstart.text.files import format_of
+from warmstart.text.labelled import PAIR, has_named_column, read_text_pairs
 from warmstart.text.pieces import join_pieces
 
 CHUNK = 1024  # texts sorted by length and labelled together
@@ -29,10 +31,33 @@ def predict_file(config: PredictConfig, standard_input: BinaryIO) -> Iterator[Pr
     if config.file is not None and not Path(config.file).is_file():
         raise WarmstartError(f"{config.file}: no such file")
     source = standard_input if config.file is None else Path(config.file)
-    texts = read_texts(source, config.columns)
     is_joined = config.pieces and predictor.tokenizer.kind != "pieces"
-    while chunk := list(islice(texts, CHUNK)):
-        yield from predictor.predict([join_pieces(t) for t in chunk] if is_joined else chunk)
+
+    def readable(texts: Sequence[str]) -> list[str]:
+        return [join_pieces(text) for text in texts] if is_joined else list(texts)
+
+    columns = _pair_columns(config, predictor)
+    if columns is None:
+        texts = read_texts(source, config.columns)
+        while chunk := list(islice(texts, CHUNK)):
+            yield from predictor.predict(readable(chunk))
+        return
+    pairs = read_text_pairs(source, columns)
+    while some := list(islice(pairs, CHUNK)):
+        first, second = zip(*some, strict=True)
+        yield from predictor.predict(readable(first), readable(second))
+
+
+def _pair_columns(config: PredictConfig, predictor: Predictor) -> tuple[str, ...] | None:
+    """Return the columns of pairs: named, or usual where the classifier reads pairs; else None."""
+    if any(column.split("=")[0].strip() == "text2" for column in config.columns):
+        return config.columns
+    if config.columns != PredictConfig.columns:
+        return None
+    reads_pairs = predictor.reads_pairs
+    if reads_pairs is None and config.file and format_of(Path(config.file)) != "lines":
+        reads_pairs = has_named_column(Path(config.file), "text2")
+    return PAIR if reads_pairs else None
 
 
 def generate_texts(config: GenerateConfig) -> Iterator[str]:

@@ -4,21 +4,24 @@ Knows nothing about models.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from warmstart import progress
+from warmstart.batches.sentence_file import SentenceFile, SentenceWriter
 from warmstart.batches.token_file import TokenFile, TokenWriter
 from warmstart.errors import WarmstartError
 from warmstart.files import whole_folder
+from warmstart.recipes.encoding import EncodedPassage, encode_passages
 from warmstart.recipes.runs import file_facts
 from warmstart.text.corpus import Passage, Tally, expand, read_passages
 from warmstart.text.overlap import Fingerprints, fingerprint
 from warmstart.text.pieces import join_pieces
+from warmstart.text.sentences import SentenceFinder
 from warmstart.text.tokenizer import Tokenizer, train_tokenizer
 
-CHUNK_CHARS = 1 << 20  # encoded together
 HELD_OUT = (0.01, 0.1, 0.5)  # share kept for validation; the next when a corpus is too small
 
 
@@ -73,21 +76,46 @@ def sample_tokenizer(source: TextSource, kind: str, vocab_size: int, sample_mb: 
 class _DocumentWriter:
     """Writes passages as documents, each between its first and last special token."""
 
-    def __init__(self, writer: TokenWriter, tokenizer: Tokenizer) -> None:
-        self.writer, self.tokenizer = writer, tokenizer
+    def __init__(
+        self, file: TokenWriter, tokenizer: Tokenizer, index: SentenceWriter | None
+    ) -> None:
+        self.file, self.tokenizer, self.index = file, tokenizer, index
         self.is_open = False
+        self.start = self.num_sentences = self.owner = 0
 
-    def add(self, ids: list[int], num_bytes: int, continues: bool) -> None:
+    def add(self, passage: EncodedPassage, continues: bool, owner: int) -> None:
+        """Append a passage of the source's document number `owner`."""
         if not (continues and self.is_open):
             self.close()
-            self.writer.write([self.tokenizer.bos])
-            self.is_open = True
-        self.writer.write(ids, num_bytes)
+            self.file.write([self.tokenizer.bos])
+            self.is_open, self.start, self.num_sentences = True, self.file.num_tokens, 0
+            self.owner = owner
+        if self.index:
+            self.index.add_sentences(self.file.num_tokens + passage.starts)
+            self.num_sentences += len(passage.starts)
+        self.file.write(passage.ids, passage.num_bytes)
 
     def close(self) -> None:
-        if self.is_open:
-            self.writer.write([self.tokenizer.eos])
-            self.is_open = False
+        """End the document."""
+        if not self.is_open:
+            return
+        if self.index and self.num_sentences:
+            stop = self.file.num_tokens
+            self.index.end_document(self.start, stop, self.num_sentences, self.owner)
+        self.file.write([self.tokenizer.eos])
+        self.is_open = False
+
+
+@contextmanager
+def _documents(path: Path, tokenizer: Tokenizer, has_index: bool) -> Iterator[_DocumentWriter]:
+    """Yield a writer of documents to a token file, with an index of sentences beside it."""
+    with (
+        TokenWriter(path, tokenizer.vocab_size) as file,
+        SentenceWriter(path) if has_index else nullcontext() as index,
+    ):
+        writer = _DocumentWriter(file, tokenizer, index)
+        yield writer
+        writer.close()
 
 
 @dataclass(frozen=True)
@@ -97,18 +125,32 @@ class Prepared:
     train: TokenFile
     valid: TokenFile
     facts: dict[str, Any]
+    train_index: SentenceFile | None = None  # where sentences stand, if that was asked for
+    valid_index: SentenceFile | None = None
 
 
 def prepare(
-    source: TextSource, valid: TextSource | None, tokenizer: Tokenizer, folder: Path
+    source: TextSource,
+    valid: TextSource | None,
+    tokenizer: Tokenizer,
+    folder: Path,
+    has_index: bool = False,
 ) -> dict[str, Any]:
-    """Write train and validation tokens to `folder`, whole or not at all; return the facts."""
+    """Write train and validation tokens to `folder`, whole or not at all; return the facts.
+
+    With `has_index` an index says where sentences stand, and pairs of them can be drawn.
+    """
+    finder = SentenceFinder(tokenizer) if has_index else None
     for share in (0.0,) if valid else HELD_OUT:
         with whole_folder(folder) as temporary:
-            facts = _write_split(source, tokenizer, temporary, share)
+            facts = _write_split(source, tokenizer, temporary, share, finder)
             if valid:
-                facts["valid"] = write_tokens(valid, tokenizer, temporary / "valid.bin")
-        if TokenFile(folder / "valid.bin").num_tokens:
+                facts["valid"] = write_tokens(valid, tokenizer, temporary / "valid.bin", finder)
+            if has_index and share <= HELD_OUT[0]:
+                check_pairs(temporary / "train.bin", source)
+            if has_index and valid:
+                check_pairs(temporary / "valid.bin", valid)
+        if _is_enough(folder, has_index):
             break
     else:
         raise WarmstartError(
@@ -119,44 +161,77 @@ def prepare(
     return facts
 
 
-def read_prepared(folder: Path, facts: dict[str, Any]) -> Prepared:
+def _is_enough(folder: Path, has_index: bool) -> bool:
+    """Tell whether text was held out, and where pairs are wanted, enough of it on both sides."""
+    if not has_index:
+        return TokenFile(folder / "valid.bin").num_tokens > 0
+    return all(SentenceFile(folder / name).has_pairs for name in ("train.bin", "valid.bin"))
+
+
+def check_pairs(path: Path, source: TextSource) -> None:
+    """Refuse text that has no segments to pair."""
+    index, files = SentenceFile(path), ", ".join(map(str, source.files[:3]))
+    if index.num_documents < 2:
+        raise WarmstartError(
+            f"{files}: one document only, so no second segment can come from another: add "
+            "--document line if a line is a document, or --no-nsp to restore masked tokens alone"
+        )
+    if not index.has_neighbours:
+        raise WarmstartError(
+            f"{files}: every document is a single sentence, so no segment has one that follows: "
+            "add --document blank if documents are parted by blank lines, or --no-nsp"
+        )
+
+
+def read_prepared(folder: Path, facts: dict[str, Any], has_index: bool = False) -> Prepared:
     """Map prepared tokens into memory."""
-    return Prepared(TokenFile(folder / "train.bin"), TokenFile(folder / "valid.bin"), facts)
+    train, valid = folder / "train.bin", folder / "valid.bin"
+    indices = [SentenceFile(path) if has_index else None for path in (train, valid)]
+    return Prepared(TokenFile(train), TokenFile(valid), facts, *indices)
 
 
-def write_tokens(source: TextSource, tokenizer: Tokenizer, path: Path) -> dict[str, Any]:
+def write_tokens(
+    source: TextSource, tokenizer: Tokenizer, path: Path, finder: SentenceFinder | None = None
+) -> dict[str, Any]:
     """Write all text of a source as documents to one token file; return the facts."""
     tallies: dict[Path, Tally] = {}
-    with TokenWriter(path, tokenizer.vocab_size) as file:
-        writer = _DocumentWriter(file, tokenizer)
-        for passage, ids, num_bytes in _encoded(source, tokenizer, tallies):
-            writer.add(ids, num_bytes, passage.continues)
-        writer.close()
+    owner = 0
+    with _documents(path, tokenizer, finder is not None) as writer:
+        for passage in encode_passages(
+            source.passages(tallies), source.num_bytes, tokenizer, finder
+        ):
+            owner += not passage.continues
+            writer.add(passage, passage.continues, owner)
+    file = writer.file
     return {**_facts(tallies), "tokens": file.num_tokens, "bytes": file.num_bytes}
 
 
 def _write_split(
-    source: TextSource, tokenizer: Tokenizer, folder: Path, held_out: float
+    source: TextSource,
+    tokenizer: Tokenizer,
+    folder: Path,
+    held_out: float,
+    finder: SentenceFinder | None,
 ) -> dict[str, Any]:
     """Write the passages that a stable choice by content holds out apart from the others."""
     tallies: dict[Path, Tally] = {}
-    seen, size = Fingerprints(), tokenizer.vocab_size
+    seen, owner = Fingerprints(), 0
     with (
-        TokenWriter(folder / "train.bin", size) as train,
-        TokenWriter(folder / "valid.bin", size) as valid,
+        _documents(folder / "train.bin", tokenizer, finder is not None) as learn,
+        _documents(folder / "valid.bin", tokenizer, finder is not None) as hold,
     ):
-        learn, hold = _DocumentWriter(train, tokenizer), _DocumentWriter(valid, tokenizer)
-        for passage, ids, num_bytes in _encoded(source, tokenizer, tallies):
+        for passage in encode_passages(
+            source.passages(tallies), source.num_bytes, tokenizer, finder
+        ):
+            owner += not passage.continues
             if fingerprint("\n".join(passage.rows)) % 10_000 < held_out * 10_000:
                 learn.close()  # what follows no longer joins what came before
-                hold.add(ids, num_bytes, continues=False)
+                hold.add(passage, False, owner)
                 continue
-            learn.add(ids, num_bytes, passage.continues)
+            learn.add(passage, passage.continues, owner)
             for row in passage.rows:
                 seen.add(join_pieces(row) if tokenizer.kind == "pieces" else row)
-        learn.close()
-        hold.close()
-    split = {"tokens": train.num_tokens, "bytes": train.num_bytes, "held_out": held_out}
+    split = {"tokens": learn.file.num_tokens, "bytes": learn.file.num_bytes, "held_out": held_out}
     return {**_facts(tallies), **split, "fingerprints": seen.to_text()}
 
 
@@ -166,28 +241,3 @@ def _facts(tallies: dict[Path, Tally]) -> dict[str, Any]:
         progress.say(f"{path}: {count:,} empty rows of {tallies[path].rows:,} were skipped")
     rows = {path: tally.rows for path, tally in tallies.items()}
     return {"files": file_facts(rows), "rows": sum(rows.values()), "skipped": sum(skipped.values())}
-
-
-def _encoded(
-    source: TextSource, tokenizer: Tokenizer, tallies: dict[Path, Tally]
-) -> Iterator[tuple[Passage, list[int], int]]:
-    """Yield every passage with its ids and its size in bytes, line end included."""
-    with progress.bar("tokenizing", source.num_bytes, "B") as bar:
-        for passages in _chunks(source.passages(tallies)):
-            texts = ["\n".join(passage.rows) for passage in passages]
-            sizes = [len(text.encode()) + 1 for text in texts]
-            yield from zip(passages, tokenizer.encode(texts), sizes, strict=True)
-            bar.advance(sum(sizes))
-
-
-def _chunks(passages: Iterator[Passage]) -> Iterator[list[Passage]]:
-    chunk: list[Passage] = []
-    size = 0
-    for passage in passages:
-        chunk.append(passage)
-        size += sum(len(row) for row in passage.rows)
-        if size > CHUNK_CHARS:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk

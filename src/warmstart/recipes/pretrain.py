@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from warmstart import progress
-from warmstart.batches.loader import PackedStream, packed_in_order
 from warmstart.batches.token_file import TokenFile
 from warmstart.config.jobs import PretrainConfig
 from warmstart.config.model import (
+    Attention,
     ModelConfig,
     change_words,
     model_from_json,
@@ -21,8 +21,8 @@ from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.model.runtime import Runtime, choose_runtime
 from warmstart.model.tasks import LanguageModel
-from warmstart.objectives.causal import Causal
 from warmstart.recipes.build import compile_body, pretraining_rate, seed_weights
+from warmstart.recipes.masked import check_room
 from warmstart.recipes.prepare import (
     Prepared,
     prepare,
@@ -38,19 +38,18 @@ from warmstart.recipes.runs import (
     refuse_words,
     write_config,
 )
+from warmstart.recipes.tasks import Task, build_task
 from warmstart.report.card import model_card
-from warmstart.scoring.metrics import language_scores
-from warmstart.scoring.score import score_tokens
 from warmstart.store.folder import RunFolder
-from warmstart.store.source import Source, read_source
+from warmstart.store.source import IN_WORDS, Source, read_source
 from warmstart.store.transfer import transfer_all
 from warmstart.text.tokenizer import Tokenizer, load_tokenizer
 from warmstart.train.optim import OptimizerSettings, build_optimizers
 from warmstart.train.schedule import warmup_cosine
-from warmstart.train.trainer import Evaluation, LoopSettings, State, Trainer
+from warmstart.train.trainer import LoopSettings, State, Trainer
 
-EVAL_TOKENS = 200_000  # more validation text than this is sampled in evenly spaced rows
-SHOWN = ("loss", "perplexity", "bits_per_byte", "accuracy")  # validation figures
+ATTENTION: dict[str, Attention] = {"causal": "causal", "masked": "bidirectional"}
+HUB_TASKS = {"causal": "text-generation", "masked": "fill-mask"}  # as model hubs call them
 SAMPLE_MB = 100  # text a tokenizer is trained on, at most
 
 
@@ -59,10 +58,19 @@ class PretrainResult:
     """What a pretraining run came to."""
 
     run: Path
-    perplexity: float
-    bits_per_byte: float
+    valid: dict[str, float]  # validation figures by name; which ones depends on the objective
     tokens: int  # seen in training
     elapsed_s: float
+
+    @property
+    def perplexity(self) -> float:
+        """Return the validation perplexity of a causal run."""
+        return self.valid["perplexity"]
+
+    @property
+    def bits_per_byte(self) -> float:
+        """Return the validation bits per byte of a causal run."""
+        return self.valid["bits_per_byte"]
 
 
 def pretrain(config: PretrainConfig) -> PretrainResult:
@@ -73,16 +81,17 @@ def pretrain(config: PretrainConfig) -> PretrainResult:
             return _result(run)
         runtime = choose_runtime(config.device, config.precision, config.threads)
         parent = read_source(config.from_run) if config.from_run else None
-        if parent and parent.command != "pretrain":
-            raise WarmstartError(f"--from {config.from_run} is not a pretrained run")
+        if parent and parent.kind not in ("causal", "masked", "base"):
+            raise WarmstartError(
+                f"--from {config.from_run} is {IN_WORDS[parent.kind]}, not a pretrained run"
+            )
         tokenizer, shape, data = _prepared(config, run, parent)
-        seed_weights(config.seed, "pretrain")
-        model = LanguageModel(shape).to(runtime.device)
-        if parent:
-            progress.say(f"from {parent.path}: {transfer_all(parent.weights, model)}")
-        trainer = _trainer(config, model, tokenizer, data, runtime, run)
+        model = _model(config, shape, parent).to(runtime.device)
+        compile_body(model.body, config.compile, runtime)
+        task = build_task(config, model, tokenizer, data, runtime)
+        trainer = _trainer(config, model, task, runtime, run)
         state = trainer.train("pretraining")
-        _finish(config, run, model, state)
+        _finish(config, run, model, state, task)
         return _result(run)
 
 
@@ -94,7 +103,7 @@ def _prepared(
         facts = run.read_json(run.data_file)
         check_unchanged(facts)
         shape = model_from_json(run.config()["model"])
-        return load_tokenizer(run.path), shape, read_prepared(run.cache, facts)
+        return load_tokenizer(run.path), shape, read_prepared(run.cache, facts, _has_pairs(config))
     refuse_rivals(config, "tokenizer", ("vocab_size",))
     source = source_of(config.files, config.document, config.columns)
     valid = source_of(config.valid, config.document, config.columns) if config.valid else None
@@ -109,15 +118,19 @@ def _prepared(
         change_words(preset_named(config.preset), config)  # refuse a wrong shape before the work
         progress.say(f"training a {config.kind} tokenizer")
         tokenizer = sample_tokenizer(source, config.kind, wanted, SAMPLE_MB)
+    if config.objective == "masked":
+        tokenizer = _with_mask(tokenizer, parent)
     shape = _shape(config, tokenizer, parent)
-    write_config(run, "pretrain", config, shape)
+    if _has_pairs(config):
+        check_room(shape.max_length)
+    write_config(run, "pretrain", config, shape, kind=config.objective)
     tokenizer.save(run.path)
-    facts = prepare(source, valid, tokenizer, run.cache)
+    facts = prepare(source, valid, tokenizer, run.cache, _has_pairs(config))
     if parent:
         seen = parent.texts_seen().to_text()
         facts["before"] = [{"run": str(parent.path), "fingerprints": seen}]
     write_json(run.data_file, facts)
-    data = read_prepared(run.cache, facts)
+    data = read_prepared(run.cache, facts, _has_pairs(config))
     _check_known(data.train, tokenizer)
     progress.say(
         f"{facts['tokens']:,} tokens to train on, {data.valid.num_tokens:,} to validate with, "
@@ -139,54 +152,75 @@ def _check_known(file: TokenFile, tokenizer: Tokenizer) -> None:
         progress.say(f"{share:.1%} of the tokens are unknown to the tokenizer")
 
 
+def _has_pairs(config: PretrainConfig) -> bool:
+    return config.objective == "masked" and config.nsp
+
+
+def _with_mask(tokenizer: Tokenizer, parent: Source | None) -> Tokenizer:
+    """Return the tokenizer with a mask token; weights that exist must have room for it."""
+    masked = tokenizer.with_mask()
+    if parent and masked.vocab_size > parent.model.vocab_size:
+        raise WarmstartError(
+            f"--from {parent.path}: its tokenizer has no mask token, and its vocabulary of "
+            f"{parent.model.vocab_size:,} no room for one, so it cannot go on with "
+            "--objective masked"
+        )
+    return masked
+
+
 def _shape(config: PretrainConfig, tokenizer: Tokenizer, parent: Source | None) -> ModelConfig:
     """Return the shape asked for; a second stage keeps the first one's, but for a few words."""
+    attention = ATTENTION[config.objective]
     if not parent:
-        base = replace(preset_named(config.preset), attention="causal")
-        return replace(change_words(base, config), vocab_size=tokenizer.vocab_size)
+        has_pairs = _has_pairs(config)
+        return replace(
+            change_words(preset_named(config.preset), config),
+            vocab_size=tokenizer.vocab_size,
+            attention=attention,
+            segments=2 if has_pairs else 0,
+            pooler=has_pairs,
+            decoder_depth=0,
+        )
     refuse_words(config, allowed=("dropout", "max_length"))
     refuse_rivals(config, "from", ("tokenizer", "vocab_size"))
     check_length(parent.model, config.max_length, parent.path)
-    return change_words(parent.model, config)
+    if _has_pairs(config) and parent.model.segments < 2:
+        raise WarmstartError(
+            f"--from {parent.path}: the model has no embeddings for two segments, which judging "
+            "the next sentence needs: add --no-nsp"
+        )
+    if parent.model.attention != attention:
+        progress.say(f"attention was {parent.model.attention} and is {attention} from here on")
+    return replace(change_words(parent.model, config), attention=attention)
+
+
+def _model(config: PretrainConfig, shape: ModelConfig, parent: Source | None) -> LanguageModel:
+    """Return the model to train; what the objective does not use stays as it is."""
+    seed_weights(config.seed, "pretrain")
+    had_pairs = parent is not None and "next_sentence.weight" in parent.weights
+    is_kept = had_pairs and config.objective == "masked"
+    model = LanguageModel(shape, has_next_sentence=_has_pairs(config) or is_kept)
+    if parent:
+        progress.say(f"from {parent.path}: {transfer_all(parent.weights, model)}")
+    if not _has_pairs(config):
+        for name, parameter in model.named_parameters():
+            if name.startswith(("body.pooler.", "next_sentence.")):
+                parameter.requires_grad_(False)
+    return model
 
 
 def _trainer(
-    config: PretrainConfig,
-    model: LanguageModel,
-    tokenizer: Tokenizer,
-    data: Prepared,
-    runtime: Runtime,
-    run: RunFolder,
+    config: PretrainConfig, model: LanguageModel, task: Task, runtime: Runtime, run: RunFolder
 ) -> Trainer:
-    length = model.config.max_length
-    rows = config.rows_per_step(length)
-    batch_rows = min(rows, max(1, config.micro_tokens // length))
-    bos, eos = tokenizer.bos, tokenizer.eos
-    stream = PackedStream(data.train.ids, length, rows, batch_rows, bos, eos, config.seed)
-    compile_body(model.body, config.compile, runtime)
-
-    def evaluate() -> Evaluation:
-        batches = list(packed_in_order(data.valid.ids, length, batch_rows, bos, eos, EVAL_TOKENS))
-        num_read = sum(batch.ids.numel() for batch in batches)
-        nll, num_tokens, num_right = score_tokens(model, batches, runtime)
-        scores = language_scores(nll, num_tokens, _bytes_for(num_read, data.valid))
-        figures = {
-            "valid_loss": nll / num_tokens,
-            "valid_perplexity": scores.perplexity,
-            "valid_bits_per_byte": scores.bits_per_byte,
-            "valid_accuracy": num_right / num_tokens,
-        }
-        return Evaluation(-nll / num_tokens, figures, f"valid perplexity {scores.perplexity:.1f}")
-
-    steps = config.num_steps(length)
+    steps = config.num_steps(model.config.max_length, task.filled)
     rate = config.learning_rate or pretraining_rate(model.config, config.optimizer)
     return Trainer(
         model,
-        Causal(),
-        stream,
+        task.objective,
+        task.stream,
         build_optimizers(model, OptimizerSettings(config.optimizer, rate, config.weight_decay)),
         warmup_cosine(steps, config.warmup),
-        evaluate,
+        task.evaluate,
         LoopSettings(
             steps=steps,
             clip=config.clip,
@@ -202,18 +236,15 @@ def _trainer(
     )
 
 
-def _bytes_for(num_read: int, file: TokenFile) -> int:
-    """Return the bytes of the text read, whose last token is a target alone: all, or a share."""
-    return max(1, round(file.num_bytes * num_read / max(1, file.num_tokens - 1)))
-
-
-def _finish(config: PretrainConfig, run: RunFolder, model: LanguageModel, state: State) -> None:
+def _finish(
+    config: PretrainConfig, run: RunFolder, model: LanguageModel, state: State, task: Task
+) -> None:
     best = next(e for e in state.evaluations if e["step"] == state.best_step)
-    valid = {name: best[f"valid_{name}"] for name in SHOWN}
-    rows = config.rows_per_step(model.config.max_length)
+    prefix = "valid_"
+    valid = {k.removeprefix(prefix): v for k, v in best.items() if k.startswith(prefix)}
     scores: dict[str, Any] = {
         "valid": {**valid, "step": state.best_step},
-        "tokens_seen": state.step * rows * model.config.max_length,
+        "tokens_seen": task.tokens_in(state.step * config.rows_per_step(model.config.max_length)),
         "elapsed_s": state.elapsed_s,
         "ledger": [],
     }
@@ -222,8 +253,8 @@ def _finish(config: PretrainConfig, run: RunFolder, model: LanguageModel, state:
     facts = {"parameters": parameters, "tokens seen": scores["tokens_seen"], **shape}
     card = model_card(
         run.path.name,
-        "text-generation",
-        "A causal Transformer pretrained with warmstart.",
+        HUB_TASKS[config.objective],
+        f"A {config.objective} Transformer language model, pretrained with warmstart.",
         facts,
         valid,
         [f"warmstart finetune --from {run.path} --train train.tsv --valid valid.tsv -o classifier"],
@@ -235,11 +266,4 @@ def _finish(config: PretrainConfig, run: RunFolder, model: LanguageModel, state:
 
 def _result(run: RunFolder) -> PretrainResult:
     scores = run.read_json(run.scores_file)
-    valid = scores["valid"]
-    return PretrainResult(
-        run.path,
-        valid["perplexity"],
-        valid["bits_per_byte"],
-        scores["tokens_seen"],
-        scores["elapsed_s"],
-    )
+    return PretrainResult(run.path, scores["valid"], scores["tokens_seen"], scores["elapsed_s"])

@@ -6,24 +6,19 @@ Knows what every run has in common, whatever its job.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from warmstart import progress
+from warmstart.config.jobs import Destination
 from warmstart.config.model import ModelConfig, Words
 from warmstart.config.settings import Settings
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
+from warmstart.recipes.faults import explained
 from warmstart.store.folder import RunFolder, claimed
 from warmstart.text.files import sha256_of
-
-
-def package_version() -> str:
-    """Return the installed version, or `source` when run from a checkout."""
-    try:
-        return version("warmstart")
-    except PackageNotFoundError:
-        return "source"
+from warmstart.version import package_version
 
 
 @contextmanager
@@ -37,7 +32,13 @@ def opened(command: str, settings: Settings, out: str, resume: bool) -> Iterator
             changed = settings.changed_from(config["settings"])
             if changed:
                 raise WarmstartError(f"{out} was begun with other settings: {'; '.join(changed)}")
-        yield run
+        if run.is_finished:
+            run.drop_cache()  # a kill just before the end leaves these
+            run.drop_snapshots()
+        elif isinstance(settings, Destination) and settings.changed_data:
+            _accept_changes(run)
+        with explained(command, run):
+            yield run
 
 
 def write_config(
@@ -66,12 +67,48 @@ def file_facts(rows: Mapping[Path, int]) -> list[dict[str, Any]]:
 
 def check_unchanged(facts: dict[str, Any]) -> None:
     """Refuse to go on with files that are not those the run began with."""
-    for entry in facts["files"] + facts.get("valid", {}).get("files", []):
-        path = Path(entry["path"])
-        if not path.exists():
-            raise WarmstartError(f"{path}, which the run began with, is gone; put it back")
-        if sha256_of(path) != entry["sha256"]:
-            raise WarmstartError(f"{path} changed since the run began; start a new run for it")
+    for entry in _entries(facts):
+        if sha256_of(_present(entry)) != entry["sha256"]:
+            raise WarmstartError(
+                f"{entry['path']} changed since the run began; start a new run for it, or go on "
+                "with what it holds now by --changed-data"
+            )
+
+
+def _accept_changes(run: RunFolder) -> None:
+    """Enter the checksums that files have now, and keep those they had."""
+    if not run.data_file.exists():
+        return
+    facts = run.read_json(run.data_file)
+    for entry in _entries(facts):
+        found = sha256_of(_present(entry))
+        if found != entry["sha256"]:
+            entry["earlier"] = [*entry.get("earlier", []), entry["sha256"]]
+            entry["sha256"] = found
+            progress.say(
+                f"{entry['path']} changed since the run began; going on, but a later search for "
+                "texts already seen knows only those it held at first"
+            )
+    write_json(run.data_file, facts)
+
+
+def _present(entry: dict[str, Any]) -> Path:
+    path = Path(entry["path"])
+    if not path.exists():
+        raise WarmstartError(f"{path}, which the run began with, is gone; put it back")
+    return path
+
+
+def _entries(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what data.json says about each file, training and validation alike."""
+    try:
+        entries: list[dict[str, Any]] = [*facts["files"], *facts.get("valid", {}).get("files", [])]
+        is_whole = all(isinstance(e["path"], str) and isinstance(e["sha256"], str) for e in entries)
+    except (KeyError, TypeError, AttributeError):
+        is_whole = False
+    if not is_whole:
+        raise WarmstartError("data.json of the run does not name its files with their checksums")
+    return entries
 
 
 def refuse_words(config: Words, allowed: Sequence[str]) -> None:

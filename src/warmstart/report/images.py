@@ -29,6 +29,13 @@ def save_figure(figure: Figure, path_without_suffix: Path) -> list[Path]:
     ]
 
 
+def save_image(figure: Figure, path: Path) -> Path:
+    """Write the figure in the format its name asks for, .png or .svg."""
+    is_svg = path.suffix.lower() == ".svg"
+    metadata = {"Date": None, "Creator": None} if is_svg else {"Software": None}
+    return write_whole(path, _render(figure, "svg" if is_svg else "png", metadata))
+
+
 def svg_text(figure: Figure) -> str:
     """Return the figure as an SVG element for HTML, its ids unlike any other figure's.
 

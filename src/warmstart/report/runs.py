@@ -59,6 +59,7 @@ class Arm:
     trainable: int
     pretrain_s: float  # time its pretraining took, 0 without
     pretrain_tokens: int  # tokens its pretraining saw, 0 without
+    cold: str | None = None  # the cold arm of its shape and tokenizer; None: any
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,6 +56,11 @@ def finding_sections(comparison: Comparison, summary: Summary) -> list[Section]:
 def verdict_section(comparison: Comparison, summary: Summary) -> Section:
     """Say in words what came out, and what to know before believing it."""
     pieces = [paragraph(summary.headline, css="headline"), paragraph(ranking(comparison, summary))]
+    warm, labels = {a.name for a in comparison.arms if a.kind == "warm"}, comparison.subsets[-1]
+    between = [d for d in summary.differences if d.labels == labels and {d.first, d.second} <= warm]
+    if len(between) > 1:
+        title = f"Which pretrained run to start from, with {counted(labels, 'label')}"
+        pieces += [element("h3", title), _difference_table(between)]
     if summary.caveats:
         pieces.append(box(*summary.caveats))
     return Section(title="Verdict", pieces=pieces)

@@ -117,11 +117,14 @@ def _monotone(values: Sequence[float], place: int) -> float:
     return max(lowest_mean(start) for start in range(place + 1))
 
 
-def write_end_labels(axes: Axes, labels: Sequence[EndLabel]) -> None:
-    """Name lines beside the right edge, moved apart where they would overlap."""
+def write_end_labels(axes: Axes, labels: Sequence[EndLabel], share: float = 1.0) -> None:
+    """Name lines beside the right edge, moved apart where they would overlap.
+
+    `share` is the part of the figure's height that these axes have.
+    """
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     height = axes.figure.bbox.height / axes.figure.dpi  # inches, of which axes take about 0.78
-    line = 1.35 * FONT / (72 * 0.78 * height)
+    line = 1.35 * FONT / (72 * 0.78 * height * share)
     heights = [min(max((label.y - low) / (high - low), 0.0), 1.0) for label in labels]
     across = _x_share(axes, left, right)
     for label, start, end in zip(labels, heights, spread_out(heights, line, 0, 1), strict=True):

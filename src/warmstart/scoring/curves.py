@@ -42,7 +42,8 @@ def run_races(comparison: Comparison, curves: Sequence[Curve]) -> Iterator[Race]
     for warm in curves:
         for cold in curves:
             kinds = arms[warm.arm].kind, arms[cold.arm].kind
-            if kinds == ("warm", "cold") and warm.labels == cold.labels:
+            is_own = arms[warm.arm].cold in (None, cold.arm)
+            if kinds == ("warm", "cold") and warm.labels == cold.labels and is_own:
                 yield _race(warm, cold, arms[warm.arm].pretrain_s)
 
 

@@ -15,6 +15,7 @@ from warmstart.model.body import Layout
 from warmstart.model.runtime import Runtime
 from warmstart.model.tasks import Classifier, LanguageModel
 from warmstart.objectives.causal import Causal
+from warmstart.objectives.classify import text_layout
 from warmstart.objectives.loss import linear_cross_entropy
 
 
@@ -54,15 +55,20 @@ def score_rows(
 
 @torch.inference_mode()
 def classify(
-    model: Classifier, texts: Sequence[Sequence[int]], micro_tokens: int, pad: int, runtime: Runtime
+    model: Classifier,
+    texts: Sequence[Sequence[int]],
+    micro_tokens: int,
+    pad: int,
+    runtime: Runtime,
+    starts: Sequence[int] | None = None,
 ) -> NDArray[np.float64]:
     """Return the probability of every class for every text: (texts, C)."""
     num_classes = model.head.output.out_features
     found = np.zeros((len(texts), num_classes))
     nothing = [0] * len(texts)
     for rows in budgeted(range(len(texts)), texts, micro_tokens):
-        batch = move(pad_texts(texts, nothing, rows, pad), runtime.device)
+        batch = move(pad_texts(texts, nothing, rows, pad, starts), runtime.device)
         with runtime.precision():
-            logits = model(batch.ids, Layout(is_token=batch.is_token))
+            logits = model(batch.ids, text_layout(model.config, batch))
         found[rows] = logits.double().softmax(-1).cpu().numpy()
     return found

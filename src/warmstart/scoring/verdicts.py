@@ -164,13 +164,19 @@ def outcome_of(found: Interval) -> Outcome:
 
 
 def _pairs(arms: Sequence[Arm]) -> Iterator[tuple[Arm, Arm]]:
-    """Yield each warm arm with its rivals; a frozen arm is one to the warm arm of its own run."""
+    """Yield each warm arm with its rivals: the baseline, its own cold and frozen arms, warm ones.
+
+    Two warm arms meet once.
+    """
     for place, first in enumerate(arms):
         for other, second in enumerate(arms):
-            is_rival = second.kind in ("cold", "baseline") or (
-                second.source == first.source if second.kind == "frozen" else other > place
-            )
-            if first.kind == "warm" and is_rival:
+            is_rival = {
+                "baseline": True,
+                "cold": first.cold in (None, second.name),
+                "frozen": second.source == first.source,
+                "warm": other > place,
+            }
+            if first.kind == "warm" and is_rival[second.kind]:
                 yield first, second
 
 

@@ -5,6 +5,7 @@ that they can be joined; headline and caveats are whole.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from warmstart.report.formats import duration
 from warmstart.report.formats import unsigned_points as points
@@ -62,7 +63,7 @@ def headline(
     if lead is None:
         return "No warm arm was compared."
     rivals = {arm.name for arm in comparison.arms if arm.kind in ("cold", "baseline")}
-    told = []
+    told = list(_choice_words(comparison, differences, lead))
     for labels in sorted({comparison.subsets[0], comparison.subsets[-1]}, reverse=True):
         sentences = [
             difference.sentence
@@ -75,6 +76,41 @@ def headline(
     few = [row for row in saved if (row.warm, row.labels) == (lead, comparison.subsets[0])]
     told.extend(_saved_words(row) for row in few if len(comparison.subsets) > 1)
     return " ".join(told)
+
+
+def _choice_words(
+    comparison: Comparison, differences: Sequence[Difference], lead: str
+) -> Iterator[str]:
+    """Say which of several pretrained runs is better with all labels, seen from the best one."""
+    arms = {arm.name: arm for arm in comparison.arms if arm.kind == "warm"}
+    labels = comparison.subsets[-1]
+    sentences = []
+    for found in differences:
+        pair = (found.first, found.second)
+        if found.labels == labels and lead in pair and set(pair) <= set(arms):
+            mine = found if found.first == lead else _turned(found)
+            words = difference_words(
+                arms[mine.first], arms[mine.second], mine.outcome, mine.interval
+            )
+            sentences.append(words)
+    if sentences:
+        yield (
+            f"Of the {len(arms)} pretrained runs, {lead} did best on validation; "
+            f"with {labels:,} labels, {'; '.join(sentences)}."
+        )
+
+
+def _turned(found: Difference) -> Difference:
+    """Return a difference as seen from its other arm."""
+    outcomes: dict[Outcome, Outcome] = {"better": "worse", "worse": "better", "none": "none"}
+    old = found.interval
+    return replace(
+        found,
+        first=found.second,
+        second=found.first,
+        interval=Interval(mean=-old.mean, low=-old.high, high=-old.low),
+        outcome=outcomes[found.outcome],
+    )
 
 
 def caveats(comparison: Comparison) -> Iterator[str]:

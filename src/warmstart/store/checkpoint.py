@@ -5,9 +5,11 @@ Knows nothing about what is trained.
 
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +21,13 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from warmstart.errors import WarmstartError
-from warmstart.files import whole_folder, write_whole
+from warmstart.files import flush_file, whole_folder, write_whole
 from warmstart.store.folder import RunFolder
+
+TENSORS = ("model.safetensors", "optimizer.safetensors")
+
+# What reading a file that somebody else wrote may raise.
+_UNFIT = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -45,9 +52,10 @@ def save_checkpoint(
     """Write `checkpoints/step-N` and remove all but the newest `keep`."""
     path = run.checkpoints / f"step-{step}"
     with whole_folder(path) as folder:
-        save_file(_on_cpu(model.state_dict()), folder / "model.safetensors")
-        save_file(_on_cpu(optimizer_tensors(optimizers)), folder / "optimizer.safetensors")
-        sums = {file.name: _checksum(file) for file in sorted(folder.iterdir())}
+        parts = (model.state_dict(), optimizer_tensors(optimizers))
+        paths = [folder / name for name in TENSORS]
+        with ThreadPoolExecutor(len(paths)) as pool:  # one is checked while another is written
+            sums = dict(zip(TENSORS, pool.map(_write_tensors, paths, parts), strict=True))
         content = {"step": step, "state": dict(state)}
         sums["state"] = _checksum_of(content)
         (folder / "state.json").write_text(json.dumps({**content, "sha256": sums}, indent=2))
@@ -83,17 +91,14 @@ def load_checkpoint(path: Path) -> Checkpoint:
         sums = content.pop("sha256")
         if sums.pop("state") != _checksum_of(content):
             raise WarmstartError(f"{path}: state.json is damaged (its checksum is wrong)")
-        for name, expected in sums.items():
-            if _checksum(path / name) != expected:
+        for name in TENSORS:  # never the names in the file: they could lead anywhere
+            if _checksum(path / name) != sums[name]:
                 raise WarmstartError(f"{path}: {name} is damaged (its checksum is wrong)")
-        return Checkpoint(
-            path,
-            content["step"],
-            read_weights(path / "model.safetensors"),
-            read_weights(path / "optimizer.safetensors"),
-            content["state"],
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
+        if f"step-{content['step']}" != path.name:
+            raise WarmstartError(f"{path}: state.json is that of step {content['step']}")
+        weights, optimizer = (read_weights(path / name) for name in TENSORS)
+        return Checkpoint(path, content["step"], weights, optimizer, dict(content["state"]))
+    except _UNFIT as fault:
         raise WarmstartError(f"{path} is not a whole checkpoint: {fault}") from None
 
 
@@ -130,9 +135,22 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = load_file(path)
     except FileNotFoundError:
         raise WarmstartError(f"{path} does not exist") from None
-    except (SafetensorError, OSError) as fault:
+    except (SafetensorError, *_UNFIT) as fault:
         raise WarmstartError(f"{path} is not a whole safetensors file: {fault}") from None
     return tensors
+
+
+def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
+    """Write tensors to disk and return the checksum of the file."""
+    try:
+        save_file(_on_cpu(tensors), path)
+    except SafetensorError as fault:  # the library hides what the system said: a full disk
+        code = re.search(r"os error (\d+)", str(fault))
+        if code is None:
+            raise
+        raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) from None
+    flush_file(path)
+    return _checksum(path)
 
 
 def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from warmstart.errors import WarmstartError
-from warmstart.files import is_leftover, remove_leftovers, write_json
+from warmstart.files import is_leftover, make_folder, remove_leftovers, write_json
 
 
 class RunFolder:
@@ -27,6 +27,8 @@ class RunFolder:
         self.data_file = self.path / "data.json"
         self.metrics_file = self.path / "metrics.jsonl"
         self.checkpoints = self.path / "checkpoints"
+        self.snapshots = self.path / "snapshots"  # weights of the last validations, to average
+        self.target_tokenizer = self.path / "target"  # where a translator has two
         self.cells = self.path / "cells"  # finished parts of a comparison
         self.cache = self.path / "cache"  # tokens of an unfinished run; goes when it is finished
 
@@ -48,7 +50,7 @@ class RunFolder:
             data = json.loads(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise WarmstartError(f"{self.path} is not a run folder: no {file.name} in it") from None
-        except (OSError, ValueError) as fault:
+        except (OSError, ValueError, RecursionError) as fault:
             raise WarmstartError(f"{file} cannot be read: {fault}") from None
         if not isinstance(data, dict):
             raise WarmstartError(f"{file} must hold a JSON object")
@@ -71,6 +73,10 @@ class RunFolder:
     def drop_cache(self) -> None:
         """Delete what only an unfinished run needs."""
         shutil.rmtree(self.cache, ignore_errors=True)
+
+    def drop_snapshots(self) -> None:
+        """Delete what was averaged."""
+        shutil.rmtree(self.snapshots, ignore_errors=True)
 
 
 @contextmanager
@@ -110,7 +116,7 @@ def _clear(path: Path, made: list[Path]) -> None:
 def _locked(path: Path) -> int:
     """Return the locked folder, which is its own lock; the system frees it when we die."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_folder(path)
         lock = os.open(path, os.O_RDONLY)
     except OSError as fault:
         raise WarmstartError(f"{path} cannot be written: {fault.strerror}") from None

@@ -5,7 +5,7 @@ Knows nothing about what will be done with them.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -16,13 +16,23 @@ from warmstart.store.folder import RunFolder
 from warmstart.text.overlap import Fingerprints
 from warmstart.text.tokenizer import Tokenizer, load_tokenizer
 
+Kind = Literal["causal", "masked", "base", "classifier", "translator"]
+
+IN_WORDS: dict[Kind, str] = {
+    "causal": "a causal language model",
+    "masked": "a masked language model",
+    "base": "a base without a head",
+    "classifier": "a classifier",
+    "translator": "a translator",
+}
+
 
 @dataclass(frozen=True)
 class Source:
     """A run to start from: its shape, tokenizer and weights."""
 
     path: Path
-    command: str
+    kind: Kind
     config: dict[str, Any]
     model: ModelConfig
     tokenizer: Tokenizer
@@ -31,10 +41,16 @@ class Source:
     def texts_seen(self) -> Fingerprints:
         """Return the fingerprints of every text its training, and what it started from, saw."""
         facts = self.run.read_json(self.run.data_file)
-        seen = Fingerprints.from_text(facts["fingerprints"])
-        for earlier in facts.get("before", []):
-            seen.merge(Fingerprints.from_text(earlier["fingerprints"]))
-        return seen
+        try:
+            texts = [facts["fingerprints"], *(e["fingerprints"] for e in facts.get("before", []))]
+            found = [Fingerprints.from_text(text) for text in texts]
+        except (KeyError, TypeError, AttributeError):
+            raise WarmstartError(
+                f"{self.run.data_file} does not hold the fingerprints of the texts seen"
+            ) from None
+        for earlier in found[1:]:
+            found[0].merge(earlier)
+        return found[0]
 
     @property
     def weights_file(self) -> Path:
@@ -54,10 +70,12 @@ def read_source(path: str | Path) -> Source:
         raise WarmstartError(f"{given} is not a run folder: no such folder")
     run = RunFolder(_run_path(given))
     config = run.config()
-    if given != run.path:
-        weights = load_checkpoint(given).weights
-    else:
-        weights = _best_weights(run, config["command"])
+    kind = config.get("kind")
+    if kind not in IN_WORDS:
+        raise WarmstartError(
+            f"{run.path} holds the results of `warmstart {config['command']}`, not a model"
+        )
+    weights = _best_weights(run) if given == run.path else load_checkpoint(given).weights
     model = model_from_json(config["model"], run.config_file)
     tokenizer = load_tokenizer(run.path)
     if tokenizer.vocab_size > model.vocab_size:
@@ -65,12 +83,10 @@ def read_source(path: str | Path) -> Source:
             f"{run.path}: its tokenizer has {tokenizer.vocab_size:,} entries, "
             f"the model only {model.vocab_size:,}"
         )
-    return Source(given, config["command"], config, model, tokenizer, weights)
+    return Source(given, kind, config, model, tokenizer, weights)
 
 
-def _best_weights(run: RunFolder, command: str) -> dict[str, Tensor]:
-    if command == "compare":
-        raise WarmstartError(f"{run.path} holds the results of `warmstart compare`, not a model")
+def _best_weights(run: RunFolder) -> dict[str, Tensor]:
     if not run.weights_file.exists() and not run.is_finished:
         raise WarmstartError(
             f"{run.path} stopped before its first validation, so it has no best weights: go on "

@@ -28,6 +28,10 @@ _FORMATS: dict[str, Format] = {
 }
 _COMPRESSIONS = (".gz", ".xz", ".bz2", ".zst")
 
+LONGEST_LINE = 1 << 27  # bytes; a longer one would only fill the memory
+_MOST_EXPANDED = 250  # times a file's size that it may decompress to, once that is over a gigabyte
+_SURELY_FINE = 1 << 30  # bytes
+
 UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
 """What opening or decompressing a damaged file may raise."""
 
@@ -45,8 +49,10 @@ def _expand_one(pattern: str) -> list[Path]:
     path = Path(pattern)
     if path.is_dir():
         return _files_under(path)
-    if path.exists():
+    if path.is_file():
         return [path]
+    if path.exists():
+        raise WarmstartError(f"{pattern} is a pipe or a device; files are read more than once")
     if not glob.has_magic(pattern):
         raise WarmstartError(f"{pattern}: no such file or folder")
     matches = [Path(match) for match in sorted(glob.glob(pattern, recursive=True))]
@@ -79,6 +85,8 @@ def format_of(path: Path) -> Format:
 
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, as hexadecimal digits."""
+    if path.exists() and not path.is_file():
+        raise WarmstartError(f"{path} is not a file")
     try:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -122,24 +130,48 @@ def read_bytes(path: Path) -> bytes:
     """Return the whole decompressed content of a file."""
     with open_binary(path) as stream:
         try:
-            return stream.read()
+            content = stream.read(_SURELY_FINE + 1)
         except UNREADABLE as error:
             raise WarmstartError(f"{path}: {explain(error)}") from None
+    if len(content) > _SURELY_FINE:
+        raise WarmstartError(f"{path} holds more than {_SURELY_FINE:,} bytes, too many to read")
+    return content
 
 
 def read_lines(source: Path | BinaryIO) -> Iterator[str]:
     r"""Yield every line without its end; only \n and \r\n end lines."""
     if isinstance(source, Path):
         with open_binary(source) as stream:
-            yield from _lines_of(stream, str(source))
+            yield from _lines_of(stream, str(source), most_bytes(source))
     else:
-        yield from _lines_of(source, "standard input")
+        yield from _lines_of(source, "standard input", None)
 
 
-def _lines_of(stream: BinaryIO, name: str) -> Iterator[str]:
-    number = 0
+def most_bytes(path: Path) -> int | None:
+    """Return how many bytes a compressed file may give, None for one that is not compressed."""
+    if path.suffix.lower() not in _COMPRESSIONS:
+        return None
+    return max(_SURELY_FINE, _MOST_EXPANDED * path.stat().st_size)
+
+
+def refuse_bomb(name: str) -> WarmstartError:
+    """Return the error for a small file that decompresses to far too much."""
+    return WarmstartError(
+        f"{name} decompresses to more than {_MOST_EXPANDED} times its size, as no text does; "
+        "decompress it yourself if that is right"
+    )
+
+
+def _lines_of(stream: BinaryIO, name: str, most: int | None) -> Iterator[str]:
+    number = num_bytes = 0
     try:
-        for number, raw in enumerate(stream, 1):
+        while raw := stream.readline(LONGEST_LINE + 1):
+            number += 1
+            num_bytes += len(raw)
+            if len(raw) > LONGEST_LINE:
+                raise WarmstartError(f"{name} line {number} is longer than {LONGEST_LINE:,} bytes")
+            if most is not None and num_bytes > most:
+                raise refuse_bomb(f"{name} (line {number})")
             line = _decode(raw, name, number)
             yield line.removeprefix("\ufeff") if number == 1 else line
     except UNREADABLE as error:

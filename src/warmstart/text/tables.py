@@ -5,7 +5,6 @@ Knows how each format is laid out; knows nothing about what a role means.
 
 import csv
 import json
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,7 +12,15 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 from warmstart.errors import WarmstartError
 from warmstart.text.columns import SKIP, Columns
-from warmstart.text.files import UNREADABLE, explain, format_of, open_binary, read_lines
+from warmstart.text.files import (
+    UNREADABLE,
+    explain,
+    format_of,
+    most_bytes,
+    open_binary,
+    read_lines,
+    refuse_bomb,
+)
 
 _LONGEST_FIELD = 2**31 - 1  # the csv module's own default refuses long texts
 
@@ -139,11 +146,21 @@ def _read_jsonl(path: Path, columns: Columns) -> Iterator[Row]:
 
 def _parse_json(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
-        record = json.loads(line)
+        record = json.loads(line, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
         raise WarmstartError(f"{place(path, number)}: not valid JSON ({error})") from None
     if not isinstance(record, dict):
         raise WarmstartError(f"{place(path, number)}: {_show(record)} is not a JSON object")
+    return record
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object, refusing one that names a key twice: half of it would be lost."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {_show(twice)} stands there more than once")
     return record
 
 
@@ -157,18 +174,24 @@ def _read_parquet(path: Path, columns: Columns) -> Iterator[Row]:
     import pyarrow.parquet as pq
 
     named = columns.named()
+    number = 0
     with _seekable(path) as stream:
         try:
             table = pq.ParquetFile(stream)
+            names = table.schema_arrow.names
             for name in named.values():
-                if name not in table.schema_arrow.names:
-                    raise WarmstartError(_no_column(str(path), name, table.schema_arrow.names))
-            number = 0
+                if name not in names:
+                    raise WarmstartError(_no_column(str(path), name, names))
+                if names.count(name) > 1:
+                    raise WarmstartError(f"{path}: the column {name} stands there more than once")
             for batch in table.iter_batches(batch_size=1024, columns=list(named.values())):
                 for record in batch.to_pylist():
                     number += 1
                     yield Row(number, {role: record[name] for role, name in named.items()})
-        except (pa.ArrowException, *UNREADABLE) as error:
+        except UnicodeDecodeError as error:
+            where = f"{path}, in row {number + 1} or soon after it"
+            raise WarmstartError(f"{where}: text that is not UTF-8 ({error.reason})") from None
+        except (pa.ArrowException, ValueError, OverflowError, *UNREADABLE) as error:
             raise WarmstartError(f"{path}: not a whole Parquet file ({_first(error)})") from None
 
 
@@ -184,7 +207,11 @@ def _seekable(path: Path) -> BinaryIO:
     copy = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
     with stream:
         try:
-            shutil.copyfileobj(stream, copy)
+            most = most_bytes(path) or 0
+            while block := stream.read(1 << 20):
+                if copy.tell() + len(block) > most:
+                    raise refuse_bomb(str(path))
+                copy.write(block)
         except UNREADABLE as error:
             raise WarmstartError(f"{path}: {explain(error)}") from None
     copy.seek(0)

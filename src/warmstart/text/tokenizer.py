@@ -5,13 +5,15 @@ lengths or batches.
 """
 
 import hashlib
-import os
+import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from warmstart.errors import WarmstartError
+from warmstart.files import write_json, write_whole
 from warmstart.progress import say
-from warmstart.text.backends import Backend, LibraryBackend, SentencePieceBackend
+from warmstart.text import specials
+from warmstart.text.backends import Backend, LibraryBackend, Names, SentencePieceBackend
 from warmstart.text.files import base_suffix, read_bytes, read_lines
 from warmstart.text.vocabularies import pieces_json, train_json
 
@@ -54,23 +56,36 @@ class Tokenizer:
         """Return this tokenizer, with a mask token at the end of its vocabulary if it has none."""
         if self.mask is not None:
             return self
-        assert isinstance(self._backend, LibraryBackend)  # the other always has one
         return Tokenizer(self._backend.with_mask())
 
     def save(self, folder: Path) -> None:
-        """Write tokenizer.json, or tokenizer.model for SentencePiece, whole or not at all."""
-        folder.mkdir(parents=True, exist_ok=True)
-        target = folder / self._backend.file_name
-        partial = target.with_name(f"{target.name}.partial")
-        with partial.open("wb") as stream:
-            stream.write(self._backend.content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        partial.replace(target)
+        """Write tokenizer.json, or tokenizer.model for SentencePiece, whole or not at all.
+
+        What its special tokens are called stands beside it, where that was told rather than found.
+        """
+        if self.names:
+            write_json(folder / specials.FILE_NAME, specials.to_entries(self.names))
+        write_whole(folder / self._backend.file_name, self._backend.content)
+
+    @property
+    def names(self) -> Names:
+        """Return what special tokens are called, by role, where that was told."""
+        return self._backend.names
+
+    @property
+    def definition(self) -> tuple[str, bytes]:
+        """Return the file that defines this tokenizer: its name and its content."""
+        return self._backend.file_name, self._backend.content
+
+    @property
+    def own_size(self) -> int:
+        """Return how many entries stand in that file; special tokens may come after them."""
+        return self._backend.own_size
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of the file that defines this tokenizer."""
-        return hashlib.sha256(self._backend.content).hexdigest()
+        """Return the SHA-256 of what defines this tokenizer."""
+        told = json.dumps(dict(self.names), sort_keys=True).encode() if self.names else b""
+        return hashlib.sha256(self._backend.content + told).hexdigest()
 
 
 def train_tokenizer(texts: Iterable[str], kind: str = "bpe", vocab_size: int = 16000) -> Tokenizer:
@@ -83,13 +98,15 @@ def train_tokenizer(texts: Iterable[str], kind: str = "bpe", vocab_size: int = 1
 
 def load_tokenizer(path: Path) -> Tokenizer:
     """Load a folder's tokenizer, a tokenizer.json, a SentencePiece model or a list of pieces."""
+    names: Names = {}
     if path.is_dir():
+        names = _told_names(path / specials.FILE_NAME)
         path = _inside(path)
     match base_suffix(path):
         case ".json":
-            return _load(path, LibraryBackend)
+            return _load(path, LibraryBackend, names)
         case ".model":
-            return _load(path, SentencePieceBackend)
+            return _load(path, SentencePieceBackend, names)
         case ".txt":
             return Tokenizer(LibraryBackend(pieces_json(read_lines(path), str(path)).encode()))
     raise WarmstartError(
@@ -105,9 +122,21 @@ def _inside(folder: Path) -> Path:
     raise WarmstartError(f"{folder}: neither tokenizer.json nor tokenizer.model in this folder")
 
 
-def _load(path: Path, backend: Callable[[bytes], Backend]) -> Tokenizer:
+def _told_names(file: Path) -> dict[str, str]:
+    if not file.is_file():
+        return {}
+    try:
+        entries = json.loads(read_bytes(file))
+    except (ValueError, RecursionError) as error:
+        raise WarmstartError(f"{file}: not valid JSON ({error})") from None
+    if not isinstance(entries, dict):
+        raise WarmstartError(f"{file}: must hold a JSON object")
+    return specials.parse_names(entries, file)
+
+
+def _load(path: Path, backend: Callable[[bytes, Names], Backend], names: Names) -> Tokenizer:
     content = read_bytes(path)
     try:
-        return Tokenizer(backend(content))
+        return Tokenizer(backend(content, names))
     except WarmstartError as error:
         raise WarmstartError(f"{path}: {error}") from None

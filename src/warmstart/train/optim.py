@@ -70,7 +70,7 @@ def _adamw(named: Named, settings: OptimizerSettings, rate: float) -> AdamW:
 
 
 def _is_hidden_matrix(name: str, parameter: Tensor) -> bool:
-    return name.startswith("body.blocks.") and parameter.ndim == 2
+    return ".blocks." in name and parameter.ndim == 2
 
 
 def _is_decayed(name: str, parameter: Tensor) -> bool:

@@ -20,3 +20,13 @@ def warmup_cosine(steps: int, warmup: float, floor: float = 0.05) -> Schedule:
         return floor + (1 - floor) * (1 + math.cos(math.pi * done)) / 2
 
     return factor
+
+
+def warmup_inverse_sqrt(steps: int, warmup: float) -> Schedule:
+    """Rise in a line, then fall with the inverse square root of the step, as in the 2017 paper."""
+    rising = max(1, round(steps * warmup))
+
+    def factor(step: int) -> float:
+        return min((step + 1) / rising, (rising / (step + 1)) ** 0.5)
+
+    return factor

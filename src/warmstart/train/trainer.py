@@ -19,6 +19,7 @@ from warmstart.errors import StoppedError, WarmstartError
 from warmstart.model.runtime import Runtime
 from warmstart.seeds import derive_seed
 from warmstart.store.checkpoint import (
+    list_checkpoints,
     load_latest,
     restore_optimizers,
     save_checkpoint,
@@ -69,6 +70,7 @@ class LoopSettings:
     save_every: int
     save_s: float
     keep: int
+    patience: int | None = None  # evaluations without a better one before it stops early
 
 
 @dataclass
@@ -141,7 +143,7 @@ class Trainer:
     def _loop(self, bar: progress.Bar, record: Record | None, interrupt: Interrupt) -> None:
         began, saved, before = time.monotonic(), time.monotonic(), self.state.elapsed_s
         note = ""
-        while self.state.step < self.settings.steps:
+        while not self.is_done:
             loss, norm = self._step()
             step = self.state.step
             self.state.elapsed_s = before + time.monotonic() - began
@@ -152,19 +154,32 @@ class Trainer:
                     record.add(step, figures)
                 note = f"loss {figures['train_loss']:.3f}"
             if step % self.settings.eval_every == 0 or is_last:
+                self._check_sound(loss)
                 evaluation = self._evaluate()
                 self.state.elapsed_s = before + time.monotonic() - began
                 if record:
                     record.add(step, evaluation.figures)
                 note = evaluation.note
+                is_last = self.is_done
             bar.advance(1, note)
             overdue = time.monotonic() - saved > self.settings.save_s
             if step % self.settings.save_every == 0 or is_last or overdue or interrupt.is_set:
-                self._save(loss)
+                self._check_sound(loss)
+                if record:
+                    record.sync()
+                self._save()
                 saved = time.monotonic()
             if interrupt.is_set and not (is_last and self.run):
                 where = f", saved in {self.run.path}: go on with --resume" if self.run else ""
                 raise StoppedError(f"stopped at step {step}{where}")
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether the last step is taken, or the last evaluations brought nothing better."""
+        state, patience = self.state, self.settings.patience
+        if state.step >= self.settings.steps or patience is None:
+            return state.step >= self.settings.steps
+        return sum(entry["step"] > state.best_step for entry in state.evaluations) >= patience
 
     def _step(self) -> tuple[Tensor, Tensor]:
         step = self.state.step
@@ -184,11 +199,22 @@ class Trainer:
     def _check_finite(self, loss: Tensor) -> float:
         value = float(loss)
         if not math.isfinite(value):
-            raise WarmstartError(
-                f"the loss became {value} at step {self.state.step}: try a lower --learning-rate, "
-                "a longer --warmup or --precision fp32"
-            )
+            raise WarmstartError(self._unsound(f"the loss became {value}"))
         return value
+
+    def _check_sound(self, loss: Tensor) -> None:
+        """Refuse to judge or keep weights that are no numbers; a finite loss can hide them."""
+        self._check_finite(loss)
+        if not all(tensor.isfinite().all() for tensor in self.model.state_dict().values()):
+            raise WarmstartError(self._unsound("the weights became infinite or no numbers"))
+
+    def _unsound(self, what: str) -> str:
+        kept = list_checkpoints(self.run) if self.run else []
+        where = f"; the last good weights are in {kept[-1]}" if kept else ""
+        return (
+            f"{what} at step {self.state.step}: try a lower --learning-rate, a longer --warmup or "
+            f"--precision fp32{where}"
+        )
 
     def _figures(self, loss: Tensor, norm: Tensor) -> dict[str, float]:
         rate = max(g["lr"] for o in self.optimizers.values() for g in o.param_groups)
@@ -229,8 +255,7 @@ class Trainer:
             self.state.loss_steps += len(self.losses)
             self.losses.clear()
 
-    def _save(self, loss: Tensor) -> None:
-        self._check_finite(loss)
+    def _save(self) -> None:
         self._settle_losses()
         if self.run:
             state = asdict(self.state)
@@ -244,7 +269,13 @@ class Trainer:
         for fault in faults:
             progress.say(f"passed over a damaged checkpoint: {fault}")
         if checkpoint:
-            self.model.load_state_dict(checkpoint.weights)
-            restore_optimizers(self.optimizers, checkpoint.optimizer)
-            self.state = State(**checkpoint.state)
+            try:
+                self.model.load_state_dict(checkpoint.weights)
+                restore_optimizers(self.optimizers, checkpoint.optimizer)
+                self.state = State(**checkpoint.state)
+            except (RuntimeError, ValueError, TypeError, KeyError) as fault:
+                reason = str(fault).splitlines()[0]
+                raise WarmstartError(f"{checkpoint.path} does not fit this run: {reason}") from None
             progress.say(f"going on from step {checkpoint.step} of {self.settings.steps}")
+        elif faults:
+            progress.say("no whole checkpoint is left; starting again from step 0")

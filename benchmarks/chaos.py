@@ -1,0 +1,98 @@
+"""Kill every kind of run with SIGKILL, resume it each time, and count the identical ends.
+
+Run by `make chaos`; the code is that of `warmstart verify-resume`. The same seed kills at the same
+moments as far as the machine allows.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from warmstart.config.jobs import FinetuneConfig, PretrainConfig
+from warmstart.config.settings import field_types
+from warmstart.config.translation import TrainTranslatorConfig
+from warmstart.recipes.chaos import Job, torment
+from warmstart.recipes.pretrain import pretrain
+from warmstart.recipes.sittings import Sittings
+from warmstart.recipes.verify import SMALL, in_words
+from warmstart.samples.files import SampleFiles, SampleSizes, write_samples
+
+SIZES = SampleSizes(
+    unlabelled=200, train=48, valid=24, test=24, train_pairs=96, valid_pairs=8, test_pairs=8
+)
+MACHINE: dict[str, Any] = {"device": "cpu", "precision": "fp32", "threads": 1}
+SAVING = {"save_every": 5, "keep": 2}
+
+
+def main() -> None:
+    """Torment each kind of run in turn."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=110, help="SIGKILLs over all kinds")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kinds", help="only these, with commas between")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="warmstart-chaos-") as made:
+        kinds = kinds_of_run(Path(made))
+        if given.kinds:
+            kinds = {name: kinds[name] for name in given.kinds.split(",")}
+        each = -(-given.kills // len(kinds))
+        total = identical = 0
+        for name, job in kinds.items():
+            rng = random.Random(f"{given.seed} {name}")
+            with Sittings() as sittings:
+                folder = Path(made) / name.replace(" ", "-")
+                folder.mkdir()
+                for kill in torment(job, each, rng, sittings, folder):
+                    total += 1
+                    identical += kill.is_identical
+                    print(f"{total:4} {name}: {in_words(kill)}", flush=True)
+    print(f"{identical}/{total} identical")
+    sys.exit(identical < total)
+
+
+def kinds_of_run(folder: Path) -> dict[str, Job]:
+    """Return a small job of every kind, with the files and the base that they need."""
+    files = write_samples(folder / "samples", sizes=SIZES)
+    base = folder / "base"
+    short = {**SMALL, **MACHINE, "files": [str(files.unlabelled)]}
+    pretrain(PretrainConfig.from_values({**short, "steps": 6, "out": str(base)}))
+    pretraining = {**short, **SAVING, "steps": 60, "eval_every": 15}
+    labelled = {"train": str(files.train), "valid": str(files.valid), **MACHINE}
+    tuning = {**labelled, **SAVING, "epochs": 10, "batch_size": 8}
+    comparison = {**labelled, "epochs": 6, "labels": ["16", "all"], "seeds": [0, 1], "trials": 1}
+    return {
+        "causal pretraining": Job("pretrain", pretraining),
+        "masked pretraining": Job("pretrain", {**pretraining, "objective": "masked"}),
+        "warm fine-tuning": Job("finetune", {**tuning, "from": str(base)}),
+        "cold fine-tuning": Job("finetune", {**tuning, **_shape(FinetuneConfig)}),
+        "comparison": Job("compare", {**comparison, "from": [str(base)]}),
+        "translation": Job("train-translator", _translation(files)),
+    }
+
+
+def _shape(settings: type) -> dict[str, Any]:
+    """Return the small shape, as far as a job knows its words."""
+    known = field_types(settings)
+    return {key: value for key, value in SMALL.items() if key in known}
+
+
+def _translation(files: SampleFiles) -> dict[str, Any]:
+    shape = {**_shape(TrainTranslatorConfig), "decoder_depth": 1, "max_length": 96}
+    return {
+        **shape,
+        **SAVING,
+        **MACHINE,
+        "steps": 60,
+        "eval_every": 15,
+        "source": str(files.train_pairs.english),
+        "target": str(files.train_pairs.french),
+        "valid_source": str(files.valid_pairs.english),
+        "valid_target": str(files.valid_pairs.french),
+    }
+
+
+if __name__ == "__main__":
+    main()

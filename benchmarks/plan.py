@@ -1,0 +1,87 @@
+"""What `plan` predicts against what happens: peak memory and time of three presets.
+
+For each preset the plan comes first, from closed forms and a short measurement; then whole
+steps of the planned size run in a process of their own, longer. Prints both and the ratios.
+On a CPU that others use at the same time, run it again before drawing conclusions.
+"""
+
+import argparse
+
+import torch
+
+from warmstart.config.planning import PlanConfig
+from warmstart.inspect.devices import DEVICES, place_on, step_seconds
+from warmstart.inspect.measure import measure_whole
+from warmstart.inspect.memory import step_memory
+from warmstart.recipes.plan import plan
+
+# Tokens of an optimizer step and of a forward pass.
+SIZES = {
+    "cpu": {"lab": (4096, 2048), "vaswani-base": (2048, 2048), "modern-small": (2048, 2048)},
+    "cuda": {
+        "lab": (32_768, 16_384),
+        "vaswani-base": (49_152, 16_384),
+        "modern-small": (65_536, 16_384),
+    },
+}
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=SIZES, default="cpu")
+    parser.add_argument("--precision", choices=("auto", "fp32", "bf16"), default="auto")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of the short measurement")
+    parser.add_argument("--run-seconds", type=float, default=20.0, help="of the longer run")
+    parser.add_argument("--on", choices=DEVICES, help="predict the time by the table as well")
+    parser.add_argument("--only", choices=SIZES["cpu"])
+    options = parser.parse_args()
+    print(f"{options.device}, torch {torch.__version__}, {options.precision}; MiB and ms a step\n")
+    print("| preset | tokens | peak said | measured | ratio | time said | measured | ratio |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name, (tokens, micro) in SIZES[options.device].items():
+        if options.only in (None, name):
+            config = PlanConfig(
+                model=name,
+                batch_tokens=tokens,
+                micro_tokens=micro,
+                device=options.device,
+                precision=options.precision,
+                seconds=options.seconds,
+            )
+            print(row(name, config, options), flush=True)
+
+
+def row(name: str, config: PlanConfig, options: argparse.Namespace) -> str:
+    """Return one line of the table."""
+    planned = plan(config)
+    found = measure_whole(planned.job, config, options.run_seconds)
+    job, memory = planned.job, planned.memory
+    assert planned.step_s is not None
+    seconds = found.step_s(job)
+    cells = [
+        f"{job.rows}×{job.row_tokens}",
+        *(f"{size / 2**20:,.0f}" for size in (memory.peak, found.peak)),
+        f"{memory.peak / found.peak:.2f}",
+        *(f"{1000 * time:,.1f}" for time in (planned.step_s, seconds)),
+        f"{planned.step_s / seconds:.2f}",
+    ]
+    line = f"| `{name}` | {' | '.join(cells)} |"
+    parts = {k: v >> 20 for k, v in vars(memory).items() if isinstance(v, int)}
+    notes = [f"\n  MiB by part: {parts}, at {memory.moment}"]
+    if planned.measured:
+        said = step_memory(job, planned.place, planned.measured.rows).peak
+        notes.append(
+            f"\n  short measurement: {planned.measured.rows} rows, "
+            f"{planned.measured.peak >> 20:,} MiB where {said >> 20:,} are predicted; "
+            f"{planned.measured.before >> 20:,} before"
+        )
+    if options.on:
+        device = DEVICES[options.on]
+        table = step_seconds(job, device, place_on(device, config.precision))
+        notes.append(f"\n  by the table: {1000 * table:,.1f} ms, ratio {table / seconds:.2f}")
+    return line + "".join(notes)
+
+
+if __name__ == "__main__":
+    main()

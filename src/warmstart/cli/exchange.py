@@ -1,0 +1,53 @@
+"""The commands `import` and `export`: call the recipe, print what it says.
+
+Recipes are imported inside, so that help appears at once.
+"""
+
+from warmstart.cli.options import Command
+from warmstart.cli.printing import quoted, say, say_next
+from warmstart.config.exchange import ExportConfig, ImportConfig
+
+
+def import_model(config: ImportConfig) -> None:
+    """Read a Hugging Face folder into a run that every other command takes."""
+    from warmstart.recipes.exchange import import_model as run
+
+    result = run(config)
+    say(f"{result.architecture}: {result.kind}, {result.parameters:,} parameters")
+    if result.left_out:
+        say(f"left out, as {result.kind} has no place for it: {', '.join(result.left_out)}")
+    files = "--train train.tsv --valid valid.tsv"
+    say_next(result.run, f"compare --from {quoted(result.run)} {files} -o comparison")
+
+
+def export_model(config: ExportConfig) -> None:
+    """Write a run as a Hugging Face folder, and check its outputs against ours."""
+    from warmstart.recipes.exchange import export_model as run
+
+    result = run(config)
+    say(f"{result.architecture}, {result.parameters:,} parameters")
+    check = result.check
+    if check is None:
+        say("not checked: transformers is not installed; pip install transformers")
+    else:
+        say(
+            f"checked with transformers {check.version} on {check.num_texts} texts: same tokens, "
+            f"outputs differ by {check.difference:.1e} at most"
+        )
+    say_next(result.folder, f"import {quoted(result.folder)} -o runs/again")
+
+
+COMMANDS = (
+    Command(
+        "import",
+        ImportConfig,
+        import_model,
+        "warmstart import bert-base-uncased -o runs/bert",
+    ),
+    Command(
+        "export",
+        ExportConfig,
+        export_model,
+        "warmstart export runs/warm --to hf -o exported",
+    ),
+)

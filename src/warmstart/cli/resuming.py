@@ -1,0 +1,44 @@
+"""The command that proves resuming: call the recipe, print what it says.
+
+The recipe is imported inside, so that help appears at once.
+"""
+
+from rich.console import Console
+
+from warmstart.cli.options import Command
+from warmstart.cli.printing import new_table, print_json, say
+from warmstart.config.resuming import VerifyResumeConfig
+from warmstart.errors import WarmstartError
+
+
+def verify_resume(config: VerifyResumeConfig, as_json: bool) -> None:
+    """Kill a short run at random moments, resume it, and prove that nothing was lost."""
+    from warmstart.recipes.verify import verify_resume as run
+
+    result = run(config)
+    total = len(result.kills)
+    if as_json:
+        rows = [{**vars(kill), "is_identical": kill.is_identical} for kill in result.kills]
+        print_json({"kills": rows, "identical": result.num_identical})
+    else:
+        table = new_table("killed while", "resumed from", "final weights")
+        for kill in result.kills:
+            verdict = "identical" if kill.is_identical else "different"
+            table.add_row(kill.moment, f"{kill.unit} {kill.step}", verdict)
+        Console().print(table)
+        say(f"{result.num_identical}/{total} identical")
+    if result.num_identical < total:
+        differing = next(kill for kill in result.kills if not kill.is_identical)
+        what = ", ".join(differing.differs) or "the step it began at"
+        raise WarmstartError(f"a resumed run is not as the one left in peace: {what}")
+
+
+COMMANDS = (
+    Command(
+        "verify-resume",
+        VerifyResumeConfig,
+        verify_resume,
+        "warmstart verify-resume runs/base/config.json --kills 20",
+        has_json=True,
+    ),
+)

@@ -1,0 +1,162 @@
+"""Greedy and beam search with length penalty; greedy is a beam of one.
+
+Sees a step function, never a Transformer. The rows of one source stand together, `width` of them;
+a source that is finished leaves, so that later steps have fewer rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from warmstart.decode.sample import Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beam:
+    """How wide to search, and what counts as best."""
+
+    width: int = 5
+    length_penalty: float = 1.0  # 0: plain log-probability; more favours longer targets
+    num_best: int = 1  # at most the width
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A whole target, its end token left out."""
+
+    ids: tuple[int, ...]
+    log_prob: float  # of the target, its end included
+    score: float  # what was compared: log_prob over the penalty of its length
+
+
+def penalty(length: int, alpha: float) -> float:
+    """Return the divisor for a target of so many tokens, end included: ((5 + n) / 6) ** alpha."""
+    return ((5 + length) / 6) ** alpha
+
+
+def beam_search(
+    step: Step,
+    limits: Sequence[int],
+    bos: int,
+    eos: int,
+    beam: Beam | None = None,
+    forbidden: Sequence[int] = (),
+) -> list[list[Hypothesis]]:
+    """Return the best targets of every source, of at most so many tokens before the end."""
+    beam = beam or Beam()
+    if not limits:
+        return []
+    search = _Search(list(limits), bos, eos, beam, forbidden)
+    while search.alive:
+        search.advance(step(search.prefixes, search.parents))
+    return [_ranked(found, beam.num_best) for found in search.finished]
+
+
+def _ranked(found: list[Hypothesis], num: int) -> list[Hypothesis]:
+    return sorted(found, key=lambda one: -one.score)[:num]
+
+
+class _Search:
+    """The rows still searched; `alive` names their sources, `width` rows each."""
+
+    def __init__(
+        self, limits: list[int], bos: int, eos: int, beam: Beam, forbidden: Sequence[int]
+    ) -> None:
+        self.limits, self.eos, self.beam = limits, eos, beam
+        self.never = torch.tensor(sorted(set(forbidden) - {eos}), dtype=torch.long)
+        self.alive = list(range(len(limits)))
+        self.finished: list[list[Hypothesis]] = [[] for _ in limits]
+        num_rows = len(limits) * beam.width
+        self.prefixes = torch.full((num_rows, 1), bos)
+        self.parents = torch.arange(num_rows)
+        # All rows of a source begin alike: only the first one counts.
+        self.totals = torch.full((len(limits), beam.width), float("-inf"), dtype=torch.float64)
+        self.totals[:, 0] = 0.0
+
+    @property
+    def length(self) -> int:
+        """Return how many tokens the targets have so far."""
+        return self.prefixes.shape[1] - 1
+
+    def advance(self, logs: Tensor) -> None:
+        """Take in the log-probabilities (N, V) of the next token of every row."""
+        W = self.beam.width
+        if len(self.never):
+            logs.index_fill_(1, self.never.to(logs.device), float("-inf"))
+        V = logs.shape[1]
+        # Ends never crowd out what goes on: of twice the width at most half can be ends.
+        num = min(2 * W, V)
+        each, tokens = logs.topk(num, dim=1)  # (N, num)
+        sums = self.totals.to(logs.device).view(-1, 1) + each.double()
+        best, places = sums.view(-1, W * num).topk(min(2 * W, W * num), dim=1)  # (B, 2W)
+        rows = places // num  # which of the source's own rows
+        picked = tokens.view(-1, W * num).gather(1, places)
+        self._settle(logs, best.tolist(), rows.tolist(), picked.tolist())
+
+    def _settle(
+        self,
+        logs: Tensor,
+        best: list[list[float]],
+        rows: list[list[int]],
+        picked: list[list[int]],
+    ) -> None:
+        """Note the targets that end here and keep the best that go on."""
+        W = self.beam.width
+        parents: list[int] = []
+        tokens: list[int] = []
+        totals: list[list[float]] = []
+        alive: list[int] = []
+        for place, source in enumerate(self.alive):
+            first = place * W
+            if self.length >= self.limits[source]:
+                self._end_all(source, first, logs)
+                continue
+            goes_on: list[tuple[float, int, int]] = []
+            candidates = zip(best[place], rows[place], picked[place], strict=True)
+            for rank, (total, row, token) in enumerate(candidates):
+                if total == float("-inf"):
+                    break
+                if token == self.eos:
+                    if rank < W:
+                        self._finish(source, first + row, total)
+                elif len(goes_on) < W:
+                    goes_on.append((total, first + row, token))
+            if not goes_on or self._is_settled(source, goes_on[0][0]):
+                continue
+            spare = W - len(goes_on)  # fewer continuations than rows: the rest stand empty
+            goes_on += [(float("-inf"), first, self.eos)] * spare
+            alive.append(source)
+            totals.append([total for total, _, _ in goes_on])
+            parents += [row for _, row, _ in goes_on]
+            tokens += [token for _, _, token in goes_on]
+        self.alive = alive
+        if alive:
+            self.parents = torch.tensor(parents)
+            chosen = torch.tensor(tokens)[:, None]
+            self.prefixes = torch.cat([self.prefixes[self.parents], chosen], dim=1)
+            self.totals = torch.tensor(totals, dtype=torch.float64)
+
+    def _end_all(self, source: int, first: int, logs: Tensor) -> None:
+        """At the limit every target must end here."""
+        ends = logs[:, self.eos].tolist()
+        totals = self.totals.view(-1).tolist()
+        for row in range(first, first + self.beam.width):
+            if totals[row] != float("-inf"):
+                self._finish(source, row, totals[row] + ends[row])
+
+    def _finish(self, source: int, row: int, total: float) -> None:
+        ids = tuple(self.prefixes[row, 1:].tolist())
+        score = total / penalty(len(ids) + 1, self.beam.length_penalty)
+        self.finished[source].append(Hypothesis(ids, total, score))
+
+    def _is_settled(self, source: int, best: float) -> bool:
+        """Tell whether enough has ended, or nothing that goes on can still be among the best."""
+        found = self.finished[source]
+        num = self.beam.num_best
+        if len(found) >= self.beam.width or len(found) < num:
+            return len(found) >= self.beam.width
+        # A total only falls; the divisor is largest at the limit.
+        hope = best / penalty(self.limits[source] + 1, max(0.0, self.beam.length_penalty))
+        return sorted((one.score for one in found), reverse=True)[num - 1] >= hope

@@ -1,0 +1,1 @@
+"""See inside a model: masks, positions, growth with length."""

@@ -1,0 +1,289 @@
+"""One layer each of self-attention, recurrence and convolution, measured against length.
+
+Forward and backward on one row of random numbers. Knows nothing about pictures.
+"""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+from torch import Tensor, nn
+
+from warmstart import progress
+from warmstart.model.attention import MultiHeadAttention, attention_weights
+from warmstart.model.runtime import Runtime
+from warmstart.report.complexity import Crossing, Growth, Measured, crossings_of, exponent_of
+
+FEWEST, MOST = 3, 25  # rounds of measurements
+SHORTEST_S = 0.02  # a shorter pass is repeated until its time can be trusted
+ARRAYS = 6  # arrays of n × n numbers alive at once in written-out attention and its backward pass
+SHARE = 0.5  # of the free memory that one measurement may take
+
+
+class WrittenOut(nn.Module):
+    """Self-attention as the formula is written: every weight stands in memory."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.project = nn.Linear(width, 3 * width)
+        self.output = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Attend within x (B, T, D), in one head."""
+        q, k, v = self.project(x).chunk(3, -1)
+        return self.output(attention_weights(q, k, None) @ v)
+
+
+class Recurrence(nn.Module):
+    """One recurrent layer."""
+
+    def __init__(self, width: int, kind: str) -> None:
+        super().__init__()
+        layer = nn.LSTM if kind == "lstm" else nn.GRU
+        self.layer = layer(width, width, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Read x (B, T, D) from left to right."""
+        return self.layer(x)[0]
+
+
+class Convolution(nn.Module):
+    """One convolution over positions."""
+
+    def __init__(self, width: int, kernel: int) -> None:
+        super().__init__()
+        self.layer = nn.Conv1d(width, width, kernel, padding="same")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Mix each position of x (B, T, D) with its neighbours."""
+        return self.layer(x.transpose(1, 2)).transpose(1, 2)
+
+
+@dataclass(frozen=True)
+class Rival:
+    """One kind of layer, and what theory says of it."""
+
+    name: str
+    formula: str  # multiply-adds that grow with length, as the 2017 paper writes them
+    power: int  # of the length in it
+    build: Callable[[], nn.Module]
+    operations: Callable[[int], int]  # multiply-adds of one forward pass
+    is_square: bool = False  # keeps a number for every pair of positions
+
+
+def rivals(width: int, kernel: int, recurrence: str) -> list[Rival]:
+    """Return the layers to compare."""
+    d, gates = width, {"gru": 3, "lstm": 4}[recurrence]
+
+    def attention(n: int) -> int:
+        return 4 * n * d * d + 2 * n * n * d
+
+    return [
+        Rival("self-attention", "n²d", 2, lambda: WrittenOut(d), attention, is_square=True),
+        Rival(
+            "fused attention",
+            "n²d",
+            2,
+            lambda: MultiHeadAttention(d, 1, 0.0, True),
+            attention,
+        ),
+        Rival(
+            recurrence.upper(),
+            "nd²",
+            1,
+            lambda: Recurrence(d, recurrence),
+            lambda n: 2 * gates * n * d * d,
+        ),
+        Rival(
+            "convolution",
+            "knd²",
+            1,
+            lambda: Convolution(d, kernel),
+            lambda n: kernel * n * d * d,
+        ),
+    ]
+
+
+def measure_growth(
+    lengths: Sequence[int],
+    width: int,
+    kernel: int,
+    recurrence: str,
+    seconds: float,
+    runtime: Runtime,
+) -> tuple[list[Growth], list[Crossing]]:
+    """Measure every layer at every length, within about the time given."""
+    chosen = rivals(width, kernel, recurrence)
+    trials = _trials(chosen, sorted(set(lengths)), width, seconds, runtime)
+    ends = time.monotonic() + seconds - sum(trial.spent_s for trial in trials)
+    _repeat(trials, ends, runtime)
+    found = [_growth(rival, [t for t in trials if t.rival is rival]) for rival in chosen]
+    return found, crossings_of(found, width, kernel)
+
+
+@dataclass
+class Trial:
+    """One layer at one length, and the times it took so far."""
+
+    rival: Rival
+    layer: nn.Module
+    x: Tensor  # (1, n, D)
+    memory_bytes: int
+    spent_s: float
+    times: list[float]
+
+    @property
+    def length(self) -> int:
+        """Return the length of the row."""
+        return self.x.shape[1]
+
+
+def _trials(
+    chosen: Sequence[Rival], lengths: Sequence[int], width: int, seconds: float, runtime: Runtime
+) -> list[Trial]:
+    """Run everything once that the time allows to repeat."""
+    trials: list[Trial] = []
+    share = seconds / len(chosen) / (1 + FEWEST)  # of one layer's time, for one pass of each
+    with progress.bar("first passes", len(chosen) * len(lengths), "layer") as bar:
+        for rival in chosen:
+            torch.manual_seed(0)
+            layer = rival.build().to(runtime.device)
+            last = spent = 0.0
+            for place, length in enumerate(lengths):
+                bar.advance(1, f"{rival.name}, length {length:,}")
+                growth = (length / lengths[place - 1]) ** rival.power if place else 1.0
+                reason = _too_much(rival, length, spent + growth * last > share, runtime.device)
+                if reason:
+                    progress.say(f"{rival.name}: stopped before length {length:,}, {reason}")
+                    break
+                x = torch.randn(1, length, width, device=runtime.device)
+                if place == 0:
+                    _once(layer, x, runtime)  # the first of all pays for setting up
+                memory = _peak_bytes(layer, x) if x.is_cuda else _kept_bytes(layer, x)
+                last = _once(layer, x, runtime, shortest=0.0)
+                spent += last
+                trials.append(Trial(rival, layer, x, memory, last, []))
+    return trials
+
+
+def _too_much(rival: Rival, length: int, is_slow: bool, device: torch.device) -> str | None:
+    room = free_bytes(device)
+    if rival.is_square and room and ARRAYS * 4 * length**2 > SHARE * room:
+        return "it needs more memory"
+    return "no time left for it: give more --seconds" if is_slow else None
+
+
+def _repeat(trials: Sequence[Trial], ends: float, runtime: Runtime) -> None:
+    """Time everything in rounds, so that other work on the machine slows all of it alike."""
+    with progress.bar("rounds", MOST, "round") as bar:
+        for place in range(MOST):
+            began = time.monotonic()
+            for trial in trials:
+                trial.times.append(_once(trial.layer, trial.x, runtime))
+            bar.advance(1)
+            now = time.monotonic()
+            if place + 1 >= FEWEST and now + (now - began) > ends:
+                return
+
+
+def _growth(rival: Rival, trials: Sequence[Trial]) -> Growth:
+    points = tuple(
+        Measured(
+            length=trial.length,
+            time_s=_typical(trial.times),
+            memory_bytes=trial.memory_bytes,
+            operations=rival.operations(trial.length),
+        )
+        for trial in trials
+    )
+    return Growth(
+        name=rival.name,
+        formula=rival.formula,
+        power=rival.power,
+        points=points,
+        time_exponent=exponent_of([(p.length, p.time_s) for p in points]),
+        memory_exponent=exponent_of([(p.length, p.memory_bytes) for p in points]),
+    )
+
+
+def _typical(times: Sequence[float]) -> float:
+    """Return the median of the faster half: other work on the machine only ever adds time."""
+    return median(sorted(times)[: -(-len(times) // 2)])
+
+
+def _step(layer: nn.Module, x: Tensor) -> None:
+    layer(x).sum().backward()
+    layer.zero_grad(set_to_none=True)
+
+
+def _once(layer: nn.Module, x: Tensor, runtime: Runtime, shortest: float = SHORTEST_S) -> float:
+    """Return the time of one pass; a short one is repeated until a clock can measure it."""
+    begun, passes = time.perf_counter(), 0
+    while True:
+        with runtime.precision():
+            _step(layer, x)
+        passes += 1
+        if x.is_cuda:
+            torch.cuda.synchronize()
+        elapsed = time.perf_counter() - begun
+        if elapsed > shortest:
+            return elapsed / passes
+
+
+def _peak_bytes(layer: nn.Module, x: Tensor) -> int:
+    """Return how far the CUDA allocator's counter rises in one pass."""
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    _step(layer, x)
+    return torch.cuda.max_memory_allocated() - before
+
+
+def _kept_bytes(layer: nn.Module, x: Tensor) -> int:
+    """Return the bytes of every tensor kept for the backward pass, parameters left out."""
+    own = {parameter.untyped_storage().data_ptr() for parameter in layer.parameters()}
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        result = layer(x)  # alive, so that no two tensors take the same place
+    kept[result.untyped_storage().data_ptr()] = result.untyped_storage().nbytes()
+    return sum(kept.values())
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """Return the memory that is free on a device; None where nobody tells."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def memory_in_words(device: torch.device) -> str:
+    """Say what the memory figures count."""
+    if device.type == "cuda":
+        return "Memory: how far the CUDA allocator's peak rises in a forward and backward pass."
+    return "Memory: the tensors kept from the forward pass for the backward pass, output included."
+
+
+TIMING = (
+    "Time: forward and backward pass of one row, in rounds over all layers and lengths; the median"
+    " of the faster half of the rounds."
+)
+
+
+def device_in_words(device: torch.device) -> str:
+    """Name the device that was measured."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    threads = torch.get_num_threads()
+    return f"the CPU with {threads} thread{'' if threads == 1 else 's'}"

@@ -1,0 +1,99 @@
+"""A translator and sentences -> translations, in order and in bounded memory.
+
+Knows nothing about training.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+from warmstart.config.translation import TranslateConfig
+from warmstart.decode.beam import Beam
+from warmstart.decode.translate import Translating, Translation
+from warmstart.errors import WarmstartError
+from warmstart.model.packed import can_pack, pack_translator
+from warmstart.model.runtime import Runtime, choose_runtime
+from warmstart.model.tasks import Translator
+from warmstart.predictor import build_model
+from warmstart.recipes.translator import read_tongues
+from warmstart.store.source import IN_WORDS, read_source
+from warmstart.text.corpus import read_texts
+
+WINDOW = 2048  # sentences read together, so that those of similar length meet
+
+
+@dataclass(frozen=True)
+class Translated:
+    """One sentence with its translations, best first."""
+
+    source: str
+    translations: list[Translation]
+
+
+def open_translator(
+    run: str,
+    runtime: Runtime,
+    beam: Beam,
+    max_ratio: float = 2.0,
+    batch_tokens: int = 4096,
+    splits_overlong: bool = True,
+) -> Translating:
+    """Load a translator for use."""
+    source = read_source(run)
+    if source.kind != "translator":
+        raise WarmstartError(
+            f"{run} is {IN_WORDS[source.kind]}; to translate it takes a translator, "
+            "as `warmstart train-translator` makes"
+        )
+    model = build_model(source)
+    assert isinstance(model, Translator)
+    model.to(runtime.device).eval()
+    if can_pack(runtime):
+        runtime = pack_translator(model, runtime)
+    tongues = read_tongues(source.run)
+    return Translating(
+        model,
+        tongues.source,
+        tongues.target,
+        runtime,
+        beam,
+        max_ratio,
+        batch_tokens,
+        splits_overlong,
+    )
+
+
+def translate_file(config: TranslateConfig, standard_input: BinaryIO) -> Iterator[Translated]:
+    """Translate the lines of a file or of standard input."""
+    file = Path(config.file) if config.file else None
+    if file and not file.is_file():
+        raise WarmstartError(f"{file} {'is a folder' if file.is_dir() else 'does not exist'}")
+    is_typed = file is None and standard_input.isatty()
+    lines = read_texts(file or standard_input, config.columns)
+    return _translated(load_translator(config), lines, 1 if is_typed else WINDOW)
+
+
+def translate(config: TranslateConfig) -> list[Translated]:
+    """Translate the lines of a file, or with no file those of standard input."""
+    return list(translate_file(config, sys.stdin.buffer))
+
+
+def load_translator(config: TranslateConfig) -> Translating:
+    """Load a translator for sentences at hand: its `translate` takes a list of them."""
+    runtime = choose_runtime(config.device, config.precision, config.threads)
+    beam = Beam(width=config.beam, length_penalty=config.length_penalty, num_best=config.n_best)
+    splits = config.overlong == "split"
+    return open_translator(config.run, runtime, beam, config.max_ratio, config.batch_tokens, splits)
+
+
+def _translated(
+    translating: Translating, lines: Iterator[str], window: int
+) -> Iterator[Translated]:
+    first = 1
+    while texts := list(islice(lines, window)):
+        for text, found in zip(texts, translating.translate(texts, first), strict=True):
+            yield Translated(text, found)
+        first += len(texts)

@@ -1,0 +1,433 @@
+"""Sentence pairs -> translator.
+
+Knows the order of things; each step is done elsewhere.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from warmstart import progress
+from warmstart.batches.pairs import EncodedPairs, PairStream, Texts, budgeted_pairs, pad_pairs
+from warmstart.config.model import ModelConfig, change_words, model_from_json, preset_named
+from warmstart.config.translation import TrainTranslatorConfig
+from warmstart.decode.beam import Beam
+from warmstart.decode.translate import Translating
+from warmstart.errors import WarmstartError
+from warmstart.files import write_json, write_whole
+from warmstart.model.runtime import Runtime, choose_runtime
+from warmstart.model.tasks import Translator
+from warmstart.objectives.translate import Translate
+from warmstart.recipes.build import seed_weights, translation_rate
+from warmstart.recipes.runs import (
+    check_length,
+    check_unchanged,
+    file_facts,
+    opened,
+    refuse_rivals,
+    refuse_words,
+    write_config,
+)
+from warmstart.report.card import model_card
+from warmstart.report.formats import counted
+from warmstart.scoring.pairs import score_pairs
+from warmstart.scoring.translation import corpus_bleu
+from warmstart.store.checkpoint import read_weights, save_weights
+from warmstart.store.folder import RunFolder
+from warmstart.store.source import IN_WORDS, Source, read_source
+from warmstart.store.transfer import transfer_all
+from warmstart.text.overlap import Fingerprints
+from warmstart.text.pairs import Pairs, read_aligned, read_pair_table
+from warmstart.text.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+from warmstart.train.optim import OptimizerSettings, build_optimizers
+from warmstart.train.schedule import warmup_cosine, warmup_inverse_sqrt
+from warmstart.train.trainer import Evaluation, LoopSettings, State, Trainer
+
+EPOCHS = 30
+JUDGED = 2000  # more validation pairs than this are sampled evenly while it trains
+
+
+@dataclass(frozen=True)
+class TranslatorResult:
+    """What training a translator came to."""
+
+    run: Path
+    bleu: float  # greedy, on validation, of the weights that were kept
+    loss: float
+    step: int  # at which they were reached; the last one where weights were averaged
+    averaged: int  # how many validations' weights they are the mean of
+    elapsed_s: float
+
+
+@dataclass(frozen=True)
+class Tongues:
+    """The tokenizers of both languages; one and the same when the vocabulary is joint."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @property
+    def is_joint(self) -> bool:
+        """Tell whether both languages have one vocabulary."""
+        return self.source is self.target
+
+    def save(self, run: RunFolder) -> None:
+        """Write them into the run."""
+        self.source.save(run.path)
+        if not self.is_joint:
+            self.target.save(run.target_tokenizer)
+
+
+def read_tongues(run: RunFolder) -> Tongues:
+    """Read a run's tokenizers."""
+    source = load_tokenizer(run.path)
+    has_own = run.target_tokenizer.is_dir()
+    return Tongues(source, load_tokenizer(run.target_tokenizer) if has_own else source)
+
+
+def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
+    """Train a translator on sentence pairs and write a run folder."""
+    with opened("train-translator", config, config.out, config.resume) as run:
+        if run.is_finished:
+            progress.say(f"{run.path} is finished already; nothing to do")
+            return _result(run)
+        train, valid = _read(config, ""), _read(config, "valid_")
+        runtime = choose_runtime(config.device, config.precision, config.threads)
+        parent = _parent(config.from_run) if config.from_run else None
+        if run.data_file.exists():
+            check_unchanged(run.read_json(run.data_file))
+            shape, tongues = model_from_json(run.config()["model"]), read_tongues(run)
+        else:
+            tongues = _tongues(config, train, parent)
+            shape = _shape(config, tongues, parent)
+        learn, judge = (_encoded(pairs, tongues, shape.max_length) for pairs in (train, valid))
+        seed_weights(config.seed, "translator")
+        model = Translator(shape)
+        if parent:
+            _warm_start(model, parent)
+        if not run.data_file.exists():  # written last: what comes before it is whole
+            write_config(run, "train-translator", config, shape, kind="translator")
+            tongues.save(run)
+            write_json(run.data_file, _facts(train, valid, parent))
+        model.to(runtime.device)
+        judging = _Judge(judge, valid, tongues)
+        trainer = _trainer(config, model, learn, judging, runtime, run)
+        state = trainer.train("training")
+        _finish(config, run, trainer, state, lambda: _evaluation(config, model, judging, runtime))
+        return _result(run)
+
+
+def _read(config: TrainTranslatorConfig, prefix: str) -> Pairs:
+    table = config.valid if prefix else config.train
+    if table:
+        pairs = read_pair_table(Path(table), config.columns)
+    else:
+        sides = (getattr(config, prefix + side) for side in ("source", "target"))
+        pairs = read_aligned(*map(Path, sides))
+    if pairs.skipped:
+        progress.say(f"{pairs.files[0]}: skipped {counted(pairs.skipped, 'pair')} without text")
+    return pairs
+
+
+def _parent(path: str) -> Source:
+    """Return the run to start from, if its base can be an encoder."""
+    parent = read_source(path)
+    if parent.kind not in ("masked", "base") or parent.model.attention != "bidirectional":
+        raise WarmstartError(
+            f"--from {path} is {IN_WORDS[parent.kind]}; an encoder is warm-started from a "
+            "base that sees both sides, as `warmstart pretrain --objective masked` makes"
+        )
+    return parent
+
+
+def _tongues(config: TrainTranslatorConfig, train: Pairs, parent: Source | None) -> Tongues:
+    refuse_rivals(config, "from", ("tokenizer",))
+    if config.target_tokenizer or config.vocabulary == "joint":  # nothing else is trained
+        refuse_rivals(config, "from", ("vocab_size",))
+        refuse_rivals(config, "tokenizer", ("vocab_size",))
+    if config.shared and (config.target_tokenizer or config.vocabulary == "separate"):
+        raise WarmstartError("--shared needs one vocabulary for both languages, not one for each")
+    preset = preset_named(config.preset)
+    size = config.vocab_size or preset.vocab_size
+    given = load_tokenizer(Path(config.tokenizer)) if config.tokenizer else None
+    source = parent.tokenizer if parent else given
+    if config.target_tokenizer:
+        if not source:
+            raise WarmstartError("--target-tokenizer goes with --tokenizer, which is missing")
+        return Tongues(source, load_tokenizer(Path(config.target_tokenizer)))
+    if config.vocabulary == "joint":
+        if source is None:
+            progress.say(f"training a {config.kind} tokenizer on both languages")
+            source = train_tokenizer((*train.sources, *train.targets), config.kind, size)
+        return Tongues(source, source)
+    progress.say(f"training a {config.kind} tokenizer for each language that has none")
+    source = source or train_tokenizer(train.sources, config.kind, size)
+    return Tongues(source, train_tokenizer(train.targets, config.kind, size))
+
+
+def _shape(config: TrainTranslatorConfig, tongues: Tongues, parent: Source | None) -> ModelConfig:
+    """Return the shape asked for; a warm-started encoder keeps its own, but for a few words."""
+    preset = preset_named(config.preset)
+    if parent:
+        refuse_words(config, allowed=("dropout", "max_length"))
+        check_length(parent.model, config.max_length, parent.path)
+        base = replace(parent.model, attention="bidirectional", pooler=False)
+    else:
+        base = replace(preset, attention="bidirectional")
+    depth = config.decoder_depth or preset.decoder_depth or base.depth
+    target_size = 0 if tongues.is_joint else tongues.target.vocab_size
+    shared = tongues.is_joint if config.shared is None else config.shared
+    return replace(
+        change_words(base, config),
+        vocab_size=parent.model.vocab_size if parent else tongues.source.vocab_size,
+        decoder_depth=depth,
+        target_vocab_size=target_size,
+        shared=shared,
+    )
+
+
+def _encoded(pairs: Pairs, tongues: Tongues, max_length: int) -> EncodedPairs:
+    """Encode pairs, leaving out and counting those with a side too long to read."""
+    room = max_length - 2
+    with progress.bar("tokenizing", None, "pair"):
+        sources = tongues.source.encode(pairs.sources)
+        targets = tongues.target.encode(pairs.targets)
+    kept = [row for row in range(len(pairs)) if max(len(sources[row]), len(targets[row])) <= room]
+    if len(kept) < len(pairs):
+        left_out = counted(len(pairs) - len(kept), "pair")
+        progress.say(
+            f"{left_out} of {len(pairs):,} in {pairs.files[0]} left out: "
+            f"a side is longer than the {room:,} tokens that --max-length {max_length} leaves"
+        )
+    if not kept:
+        raise WarmstartError(f"{pairs.files[0]}: no pair fits into --max-length {max_length}")
+    s, t = tongues.source, tongues.target
+    return EncodedPairs(
+        Texts([s.bos, *sources[row], s.eos] for row in kept),
+        Texts([t.bos, *targets[row], t.eos] for row in kept),
+    )
+
+
+def _warm_start(model: Translator, parent: Source) -> None:
+    weights = {
+        name.replace("body.", "encoder.", 1): tensor
+        for name, tensor in parent.weights.items()
+        if name.startswith("body.") and ".pooler." not in name
+    }
+    fate = transfer_all(weights, model)
+    lacking = [name for name in fate.new if name.startswith("encoder.")]
+    if lacking:
+        raise WarmstartError(f"{parent.path}: its weights lack {', '.join(lacking[:3])}")
+    progress.say(f"encoder from {parent.path}: {len(fate.loaded)} tensors loaded, the rest is new")
+
+
+def _facts(train: Pairs, valid: Pairs, parent: Source | None) -> dict[str, Any]:
+    seen = Fingerprints()
+    for text in (*train.sources, *train.targets):
+        seen.add(text)
+    rows = {Path(file): len(pairs) for pairs in (train, valid) for file in pairs.files}
+    before = []
+    if parent:
+        before = [{"run": str(parent.path), "fingerprints": parent.texts_seen().to_text()}]
+    return {
+        "files": file_facts(rows),
+        "rows": len(train),
+        "skipped": train.skipped,
+        "fingerprints": seen.to_text(),
+        "before": before,
+    }
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Validation pairs, as ids for the loss and as text for BLEU."""
+
+    pairs: EncodedPairs
+    texts: Pairs
+    tongues: Tongues
+
+    def rows(self) -> list[int]:
+        """Return the texts that are translated: all, or evenly spaced ones."""
+        num = len(self.texts)
+        return list(range(0, num, -(-num // JUDGED)))
+
+
+def _trainer(
+    config: TrainTranslatorConfig,
+    model: Translator,
+    learn: EncodedPairs,
+    judge: _Judge,
+    runtime: Runtime,
+    run: RunFolder,
+) -> Trainer:
+    pads = (judge.tongues.source.pad, judge.tongues.target.pad)
+    stream = PairStream(learn, config.batch_tokens, config.micro_tokens, *pads, config.seed)
+    steps = config.steps or (config.epochs or EPOCHS) * stream.steps_per_epoch
+    eval_every = config.eval_every or stream.steps_per_epoch
+    rate = config.learning_rate or translation_rate(model.config, config.optimizer)
+    schedules = {"cosine": warmup_cosine, "inverse-sqrt": warmup_inverse_sqrt}
+    if config.compile:
+        model.encoder.compile(dynamic=True)
+        model.decoder.compile(dynamic=True)
+
+    def evaluate() -> Evaluation:
+        if config.average > 1:
+            _keep_snapshot(run, model, trainer.state.step, config.average)
+        return _evaluation(config, model, judge, runtime)
+
+    trainer = Trainer(
+        model,
+        Translate(config.label_smoothing),
+        stream,
+        build_optimizers(model, OptimizerSettings(config.optimizer, rate, config.weight_decay)),
+        schedules[config.schedule](steps, config.warmup),
+        evaluate,
+        LoopSettings(
+            steps=steps,
+            clip=config.clip,
+            seed=config.seed,
+            eval_every=eval_every,
+            log_every=config.log_every,
+            save_every=config.save_every,
+            save_s=60 * config.save_minutes,
+            keep=config.keep,
+            patience=config.patience,
+        ),
+        runtime,
+        run,
+    )
+    return trainer
+
+
+def _evaluation(
+    config: TrainTranslatorConfig, model: Translator, judge: _Judge, runtime: Runtime
+) -> Evaluation:
+    pads = (judge.tongues.source.pad, judge.tongues.target.pad)
+    rows = budgeted_pairs(range(len(judge.pairs)), judge.pairs.sizes(), config.micro_tokens)
+    batches = (pad_pairs(judge.pairs, part, *pads) for part in rows)
+    nll, num_tokens, num_right = score_pairs(model, batches, runtime)
+    chosen = judge.rows()
+    sources = [judge.texts.sources[row] for row in chosen]
+    references = [judge.texts.targets[row] for row in chosen]
+    tongues = judge.tongues
+    greedy = Translating(
+        model,
+        tongues.source,
+        tongues.target,
+        runtime,
+        Beam(width=1),
+        batch_tokens=config.micro_tokens,
+    )
+    found = [best[0].text for best in greedy.translate(sources)]
+    bleu, loss = corpus_bleu(found, references), nll / num_tokens
+    for row in range(min(config.samples, len(found))):
+        progress.say(f"  {_short(sources[row])} -> {_short(found[row])}")
+    figures = {
+        "valid_loss": loss,
+        "valid_bleu": bleu,
+        "valid_accuracy": num_right / num_tokens,
+    }
+    # Of equal BLEU, and at the start it is often zero, the lower loss is better.
+    score = bleu - 1e-6 * loss if config.select == "bleu" else -loss
+    return Evaluation(score, figures, f"valid loss {loss:.3f}, BLEU {bleu:.1f}")
+
+
+def _short(text: str, room: int = 72) -> str:
+    return text if len(text) <= room else f"{text[: room - 1]}…"
+
+
+def _keep_snapshot(run: RunFolder, model: Translator, step: int, keep: int) -> None:
+    """Keep the weights of the newest validations, to be averaged at the end."""
+    save_weights(run.snapshots / f"step-{step}.safetensors", model)
+    for old in _snapshots(run, up_to=step)[:-keep]:
+        old.unlink()
+
+
+def _snapshots(run: RunFolder, up_to: int) -> list[Path]:
+    """Return the snapshots in order; later ones were left by a sitting that was cut off."""
+    numbered = {int(path.stem.removeprefix("step-")): path for path in run.snapshots.glob("step-*")}
+    return [numbered[step] for step in sorted(numbered) if step <= up_to]
+
+
+def _averaged(files: Sequence[Path]) -> dict[str, Tensor]:
+    """Return the mean of several models' weights, summed in double precision."""
+    total: dict[str, Tensor] = {}
+    for file in files:
+        for name, tensor in read_weights(file).items():
+            total[name] = total.get(name, torch.zeros(())) + tensor.double()
+    return {name: (tensor / len(files)).float() for name, tensor in total.items()}
+
+
+def _finish(
+    config: TrainTranslatorConfig,
+    run: RunFolder,
+    trainer: Trainer,
+    state: State,
+    evaluate: Callable[[], Evaluation],
+) -> None:
+    best = next(e for e in state.evaluations if e["step"] == state.best_step)
+    chosen = {"loss": best["valid_loss"], "bleu": best["valid_bleu"], "step": state.best_step}
+    averaged = 1
+    files = _snapshots(run, state.step)[-config.average :]
+    if config.average > 1 and len(files) > 1:
+        mean = _judge_average(trainer, files, evaluate)
+        if mean:
+            averaged = len(files)
+            chosen = {
+                "loss": mean.figures["valid_loss"],
+                "bleu": mean.figures["valid_bleu"],
+                "step": state.step,
+            }
+            save_weights(run.weights_file, trainer.model)
+    parameters = sum(p.numel() for p in trainer.model.parameters())
+    card = model_card(
+        run.path.name,
+        "translation",
+        "An encoder-decoder Transformer trained with warmstart to translate.",
+        {"parameters": parameters, "pairs": run.read_json(run.data_file)["rows"]},
+        {"BLEU, greedy": chosen["bleu"], "loss": chosen["loss"]},
+        [f"warmstart translate {run.path} sentences.txt"],
+    )
+    write_whole(run.path / "README.md", card.encode())
+    scores = {
+        "valid": {**chosen, "averaged": averaged},
+        "elapsed_s": state.elapsed_s,
+        "ledger": [],
+    }
+    write_json(run.scores_file, scores)
+    run.drop_snapshots()
+
+
+def _judge_average(
+    trainer: Trainer, files: Sequence[Path], evaluate: Callable[[], Evaluation]
+) -> Evaluation | None:
+    """Put averaged weights into the model and judge them; None unless they are better."""
+    best = trainer.state.best_score or 0.0
+    device = trainer.runtime.device
+    weights = {name: tensor.to(device) for name, tensor in _averaged(files).items()}
+    trainer.model.load_state_dict(weights)
+    trainer.model.eval()
+    mean = evaluate()
+    said = "better" if mean.score > best else "no better"
+    progress.say(
+        f"the mean of the last {len(files)} validations' weights is {said} than the best: "
+        f"{mean.note}"
+    )
+    return mean if mean.score > best else None
+
+
+def _result(run: RunFolder) -> TranslatorResult:
+    scores = run.read_json(run.scores_file)
+    valid = scores["valid"]
+    return TranslatorResult(
+        run.path,
+        valid["bleu"],
+        valid["loss"],
+        valid["step"],
+        valid["averaged"],
+        scores["elapsed_s"],
+    )

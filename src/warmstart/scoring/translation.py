@@ -1,0 +1,83 @@
+"""How good translations are: sacreBLEU's BLEU and chrF, with signatures and intervals.
+
+Knows nothing about models.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.significance import PairedTest
+
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One figure of a whole test set."""
+
+    score: float  # 0 to 100
+    low: float  # 95% interval over sentences
+    high: float
+    signature: str  # how sacreBLEU counted
+
+
+@dataclass(frozen=True)
+class TranslationScores:
+    """The figures of one system."""
+
+    sentences: int
+    bleu: Measured
+    chrf: Measured
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Two systems on the same sentences."""
+
+    metric: str
+    first: float
+    second: float
+    p_value: float  # chance of so large a difference between equal systems
+    signature: str
+
+
+def corpus_bleu(found: Sequence[str], references: Sequence[str]) -> float:
+    """Return BLEU alone, without an interval."""
+    return float(BLEU().corpus_score(list(found), [list(references)]).score)
+
+
+def translation_scores(found: Sequence[str], references: Sequence[str]) -> TranslationScores:
+    """Return BLEU and chrF with their bootstrap intervals."""
+    measured = [_measured(metric, found, references) for metric in (BLEU(), CHRF())]
+    return TranslationScores(len(found), *measured)
+
+
+def _measured(metric: Any, found: Sequence[str], references: Sequence[str]) -> Measured:
+    whole = metric.corpus_score(list(found), [list(references)], n_bootstrap=RESAMPLES)
+    mean, half = float(whole._mean), float(whole._ci)
+    return Measured(float(whole.score), mean - half, mean + half, str(metric.get_signature()))
+
+
+def paired_test(
+    first: Sequence[str], second: Sequence[str], references: Sequence[str]
+) -> list[Paired]:
+    """Compare two systems by paired bootstrap resampling of the sentences."""
+    named: Any = [("first", list(first)), ("second", list(second))]
+    metrics = {"BLEU": BLEU(), "chrF": CHRF()}
+    test = PairedTest(named, metrics, [list(references)], test_type="bs", n_samples=RESAMPLES)
+    found: Any = test()
+    signatures, scores = found
+    is_same = list(first) == list(second)  # which the library does not notice
+    return [
+        Paired(
+            name,
+            float(scores[key][0].score),
+            float(scores[key][1].score),
+            1.0 if is_same else float(scores[key][1].p_value),
+            str(signatures[key]),
+        )
+        for name, key in zip(metrics, [k for k in scores if k != "System"], strict=True)
+    ]

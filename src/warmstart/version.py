@@ -1,0 +1,14 @@
+"""Which version this is.
+
+Knows nothing else, so that asking is quick.
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+
+
+def package_version() -> str:
+    """Return the installed version, or `source` when run from a checkout."""
+    try:
+        return version("warmstart")
+    except PackageNotFoundError:
+        return "source"

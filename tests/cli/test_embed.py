@@ -1,0 +1,165 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import warmstart
+from product import MACHINE, World, read_labelled_rows, run, succeed
+
+WIDTH = 16
+
+
+@pytest.fixture
+def texts(world: World, here: Path) -> list[str]:
+    found = [text for _, text in read_labelled_rows(world.test)]
+    (here / "texts.txt").write_text("".join(f"{text}\n" for text in found), encoding="utf-8")
+    return found
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "last"])
+def test_every_format_holds_the_same_vectors(
+    pooling: str, base: Path, texts: list[str], here: Path
+) -> None:
+    for name in ("v.npy", "v.jsonl", "v.parquet"):
+        succeed(f"embed {base} texts.txt --pooling {pooling} -o {name} {MACHINE}")
+    array = np.load("v.npy", allow_pickle=False)
+    assert array.dtype == np.float32
+    assert array.shape == (len(texts), WIDTH)
+    records = [json.loads(line) for line in (here / "v.jsonl").read_text().splitlines()]
+    assert [record["text"] for record in records] == texts
+    assert np.array_equal(np.float32([record["vector"] for record in records]), array)
+    table = pq.read_table("v.parquet").to_pydict()
+    assert table["text"] == texts
+    assert np.array_equal(np.float32(table["vector"]), array)
+    found = warmstart.load(base, precision="fp32", threads=1).embed(texts, pooling=pooling)
+    assert np.array_equal(found, array)
+
+
+def test_tokens_in_context(base: Path, texts: list[str], here: Path) -> None:
+    for name in ("v.npz", "v.jsonl", "v.parquet"):
+        succeed(f"embed {base} texts.txt --tokens -o {name} {MACHINE}")
+    found = np.load("v.npz", allow_pickle=False)
+    records = [json.loads(line) for line in (here / "v.jsonl").read_text().splitlines()]
+    assert len(found["offsets"]) == len(texts) + 1
+    tokenizer = warmstart.load(base).tokenizer
+    for row, record in enumerate(records):
+        part = slice(*found["offsets"][row : row + 2])
+        assert tokenizer.pieces(found["ids"][part].tolist()) == record["tokens"]
+        assert np.array_equal(np.float32(record["vectors"]), found["vectors"][part])
+    table = pq.read_table("v.parquet").to_pydict()
+    assert table["token"] == [token for record in records for token in record["tokens"]]
+    assert table["row"] == [row for row, r in enumerate(records) for _ in r["tokens"]]
+    mean = [np.mean(record["vectors"], axis=0) for record in records]
+    pooled = warmstart.load(base, precision="fp32", threads=1).embed(texts)
+    assert np.allclose(mean, pooled, atol=1e-5)
+
+
+def test_lines_in_json_lines_out(base: Path) -> None:
+    ran = succeed(f"embed {base} --normalize {MACHINE}", "déjà\n\nvu\n".encode())
+    records = [json.loads(line) for line in ran.out.splitlines()]
+    assert [record["text"] for record in records] == ["déjà", "", "vu"]
+    assert np.allclose([np.linalg.norm(record["vector"]) for record in records], 1)
+    assert succeed(f"embed {base} {MACHINE}").out == ""
+
+
+def test_order_and_vectors_do_not_depend_on_the_batch(
+    base: Path, texts: list[str], here: Path
+) -> None:
+    succeed(f"embed {base} texts.txt -o a.npy {MACHINE}")
+    succeed(f"embed {base} texts.txt -o b.npy --micro-tokens 8 {MACHINE}")
+    assert np.allclose(np.load("a.npy"), np.load("b.npy"), atol=1e-5)
+
+
+def test_what_is_cut_is_counted_and_said(base: Path, warm: Path, texts: list[str]) -> None:
+    ran = succeed(f"embed {base} texts.txt -o v.npy --truncate tail --json {MACHINE}")
+    cut = ran.json["truncated"]
+    assert cut > 0
+    said = f"{cut} of 24 texts in texts.txt are longer than 16 tokens and keep only their end"
+    assert said in ran.err
+    assert ran.json["vectors"] == 24
+    head = warmstart.load(warm, precision="fp32").embed(texts)
+    tail = warmstart.load(warm, precision="fp32").embed(texts, truncate="tail")
+    assert not np.allclose(head, tail)
+
+
+def test_layers(base: Path, texts: list[str]) -> None:
+    predictor = warmstart.load(base, precision="fp32", threads=1)
+    assert np.array_equal(predictor.embed(texts, layer=1), predictor.embed(texts))
+    assert not np.allclose(predictor.embed(texts, layer=0), predictor.embed(texts))
+    ran = run(f"embed {base} texts.txt --layer 2")
+    assert "--layer 2 is not there" in ran.said
+
+
+def test_the_verb_returns_vectors_where_no_file_is_named(base: Path, texts: list[str]) -> None:
+    result = warmstart.embed(run=base, file="texts.txt", precision="fp32", threads=1)
+    assert result.vectors is not None
+    assert result.vectors.shape == (24, WIDTH)
+    with pytest.raises(warmstart.WarmstartError, match="FILE is missing"):
+        warmstart.embed(run=base)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("texts.txt -o v.csv", "-o v.csv: one vector a text go into .npy .jsonl .parquet"),
+        ("texts.txt --tokens -o v.npy", "vectors of tokens go into .npz .jsonl .parquet"),
+        ("none.txt -o v.npy", "none.txt: no such file"),
+        ("texts.txt --pooling max", "--pooling 'max' is unknown"),
+        ("texts.txt --word a --tokens", "--tokens has no effect with --word"),
+        ("texts.txt --word a -o v.npy", "-o v.npy: with --word a picture, .png .svg or .html"),
+        ("texts.txt --word zzzz", "--word zzzz stands in no text of 24"),
+    ],
+)
+def test_refusals(options: str, said: str, base: Path, texts: list[str], here: Path) -> None:
+    ran = run(f"embed {base} {options} {MACHINE}")
+    assert ran.code == 2
+    assert said in ran.said
+    assert [path.name for path in here.iterdir()] == ["texts.txt"]
+
+
+SENTENCES = "The bank is slow.\nNo word here.\nMy Bank, far away!\nA river bank.\n"
+
+
+def test_a_word_in_several_sentences(base: Path, here: Path) -> None:
+    (here / "bank.txt").write_text(SENTENCES)
+    ran = succeed(f"embed {base} bank.txt --word bank --json {MACHINE}")
+    report = ran.json
+    assert report["sentences"] == ["The bank is slow.", "My Bank, far away!", "A river bank."]
+    shown = [
+        text[slice(*span)] for text, span in zip(report["sentences"], report["spans"], strict=True)
+    ]
+    assert shown == ["bank", "Bank", "bank"]
+    for text, pieces in zip(shown, report["pieces"], strict=True):
+        assert "".join(pieces) == text
+    values = np.array(report["similarities"])
+    assert values.shape == (2, 3, 3)
+    assert np.allclose(np.diagonal(values, axis1=1, axis2=2), 1)
+    assert values[0, 0, 2] > values[1, 0, 2]  # one word, two contexts
+    table = succeed(f"embed {base} bank.txt --word bank {MACHINE}").out
+    assert "1–3" in table
+    assert f"{values[1, 0, 2]:.2f}" in table
+
+
+def test_a_word_is_drawn(base: Path, here: Path) -> None:
+    (here / "bank.txt").write_text(SENTENCES * 4)
+    for name in ("w.png", "w.svg", "w.html"):
+        ran = succeed(f"embed {base} bank.txt --word bank -o {name} {MACHINE}")
+        assert f"wrote {name}" in ran.out
+    assert (here / "w.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (here / "w.svg").read_text()
+    page = (here / "w.html").read_text()
+    assert "<b>Bank</b>" in page
+    assert "src=" not in page
+
+
+def test_a_word_in_one_sentence_only_is_refused(base: Path) -> None:
+    ran = run(f"embed {base} --word river {MACHINE}", SENTENCES.encode())
+    assert "--word river stands in one text of 4; to compare takes two or more" in ran.said
+
+
+def test_a_word_beyond_what_the_model_reads_does_not_count(base: Path) -> None:
+    long = "and so on " * 30
+    lines = f"bank one\nbank two\n{long} bank\n".encode()
+    assert len(succeed(f"embed {base} --word bank --json {MACHINE}", lines).json["sentences"]) == 2

@@ -1,0 +1,154 @@
+"""The `look` commands as a user meets them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import warmstart
+from product import World, base, here, run, succeed, warm, world
+
+__all__ = ["base", "here", "warm", "world"]  # fixtures
+
+SVG, PNG = b"<?xml", b"\x89PNG"
+TEXT = "A fine book."
+
+
+def starts(path: Path, size: int = 5) -> bytes:
+    return path.read_bytes()[:size]
+
+
+@pytest.mark.parametrize("words", ["", "--words", "--words --layer 1 --head 2"])
+def test_attention_in_every_format(base: Path, tmp_path: Path, words: str) -> None:
+    for name, begin in (("a.html", b"<!DOC"), ("a.png", PNG[:4]), ("a.svg", SVG)):
+        ran = succeed(
+            f"look attention {{base}} --text '{TEXT}' {words} -o {{out}}",
+            base=base,
+            out=tmp_path / name,
+        )
+        assert starts(tmp_path / name).startswith(begin)
+        assert "1 × 2 heads" in ran.out
+        assert f"wrote {tmp_path / name}" in ran.out
+
+
+def test_attention_of_a_classifier(warm: Path, tmp_path: Path) -> None:
+    out = tmp_path / "a.html"
+    succeed(f"look attention {{run}} --text '{TEXT}' -o {{out}}", run=warm, out=out)
+    assert "a classifier" in out.read_text(encoding="utf-8")
+
+
+def test_attention_from_python(base: Path, warm: Path) -> None:
+    for folder in (base, warm):
+        found = warmstart.load(folder).attention(TEXT)["self"]
+        np.testing.assert_allclose(found.weights.sum(-1), 1, atol=1e-6)
+        assert found.joined().keys.pieces[1:4] == ("A", "fine", "book.")
+
+
+@pytest.mark.parametrize(
+    ("command", "fault"),
+    [
+        ("--text x -o a.pdf", "-o a.pdf must end in .html, .png, .svg"),
+        ("-o a.html", "--text is missing: the text to read"),
+        ("--text x --source y -o a.html", "exclude each other"),
+        ("--text x --target y -o a.html", "--target needs a translator"),
+        ("--text x --text2 y -o a.html", "--text2 needs a model that reads both ways"),
+        ("--text x --part cross -o a.png", "--part cross is not in this model, which has self"),
+        ("--text x --layer 9 --head 1 -o a.png", "--layer 9 is not in this model, which has 1"),
+        ("--text x --head 2 -o a.png", "--layer and --head go together"),
+        ("--text '' -o a.png", "holds no token to look at"),
+    ],
+)
+def test_attention_refuses(base: Path, here: Path, command: str, fault: str) -> None:
+    ran = run(f"look attention {{base}} {command}", base=base)
+    assert ran.code == 2
+    assert fault in ran.said
+    assert not list(here.iterdir())
+
+
+def test_attention_of_a_folder_that_is_no_run(tmp_path: Path) -> None:
+    ran = run("look attention {run} --text x -o {out}", run=tmp_path / "no", out=tmp_path / "a.png")
+    assert ran.code == 2
+    assert "no such folder" in ran.said
+    assert run(
+        "look attention {run} --text x -o {out}", run=tmp_path, out=tmp_path / "a.png"
+    ).said.startswith("warmstart:")
+
+
+def test_masks_of_runs_and_presets(base: Path, tmp_path: Path) -> None:
+    out = tmp_path / "mask.html"
+    ran = succeed("look mask {base} --text 'A fine book.' --text Bad -o {out}", base=base, out=out)
+    assert "causal mask 2" in ran.out
+    assert "padding" in out.read_text(encoding="utf-8")
+    ran = succeed("look mask lab --text 'a b' --text c --packed -o {out}", out=tmp_path / "m.png")
+    assert "packed row: 16 of 49 pairs may look" in ran.out
+    command = "look mask vaswani-base --source 'a b' --target 'c' -o {out}"
+    assert "cross mask: 8 of 8" in succeed(command, out=tmp_path / "m.svg").out
+    assert (
+        "bidirectional mask"
+        in succeed("look mask bert-base --text 'a b' -o {out}", out=tmp_path / "m.png").out
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "fault"),
+    [
+        ("nothing --text x", "'nothing' is neither a preset nor a run folder"),
+        ("lab", "--text is missing"),
+        ("lab --source x --target y", "lab is no translator: give --text"),
+        ("vaswani-base --text x", "give --source and --target, not --text"),
+        ("vaswani-base --source x", "--source is given 1 times and --target 0 times"),
+    ],
+)
+def test_masks_refuse(tmp_path: Path, command: str, fault: str) -> None:
+    ran = run(f"look mask {command} -o {{out}}", out=tmp_path / "m.png")
+    assert ran.code == 2
+    assert fault in ran.said
+
+
+@pytest.mark.parametrize("preset", ["lab", "modern-small", "bert-base"])
+def test_positions_of_presets(tmp_path: Path, preset: str) -> None:
+    out = tmp_path / "p.svg"
+    succeed(f"look positions {preset} --length 32 -o {{out}}", out=out)
+    assert starts(out) == SVG
+
+
+def test_positions_of_a_run_with_perplexity(world: World, base: Path, tmp_path: Path) -> None:
+    out = tmp_path / "p.html"
+    command = "look positions {base} --test {text} --past 1.5 --precision fp32 -o {out}"
+    ran = succeed(command, base=base, text=world.texts, out=out)
+    assert "around position" in ran.out
+    assert "Perplexity by position" in out.read_text(encoding="utf-8")
+
+
+def test_positions_refuse(world: World, base: Path, warm: Path, tmp_path: Path) -> None:
+    out = tmp_path / "p.png"
+    text = world.texts
+    for command, fault in (
+        (f"lab --test {text}", "--test needs a run, and lab is a preset"),
+        (f"{warm} --test {text}", "is a classifier; perplexity by position takes a causal"),
+        (f"{base} --test {tmp_path}", "is a folder; give one file"),
+        (f"{base} --test {tmp_path}/no.txt", "does not exist"),
+    ):
+        ran = run(f"look positions {command} -o {{out}}", out=out)
+        assert ran.code == 2
+        assert fault in ran.said
+    assert not out.exists()
+
+
+def test_complexity_as_table_figure_and_json(tmp_path: Path) -> None:
+    command = "look complexity --lengths 16,32 --width 8 --seconds 0.3 --threads 1"
+    ran = succeed(f"{command} -o {{out}}", out=tmp_path / "g.html")
+    assert "convolution" in ran.out
+    assert "Where they cross" in (tmp_path / "g.html").read_text(encoding="utf-8")
+    found = json.loads(succeed(f"{command} --json --recurrence lstm").out)
+    assert [layer["name"] for layer in found["layers"]][2] == "LSTM"
+    assert found["layers"][0]["points"][0]["length"] == 16
+    assert "--lengths 16: give two lengths or more" in run("look complexity --lengths 16").said
+
+
+def test_looking_from_python(base: Path, tmp_path: Path) -> None:
+    result = warmstart.look_mask(model="lab", text=("a b",), out=str(tmp_path / "m.png"))
+    assert result.masks[0].cells.shape == (4, 4)
+    found = warmstart.look_attention(run=str(base), text=TEXT, out=str(tmp_path / "a.svg"))
+    assert found.maps["self"].weights.ndim == 4

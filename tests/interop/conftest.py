@@ -1,0 +1,3 @@
+from saving import saved
+
+__all__ = ["saved"]

@@ -1,0 +1,236 @@
+"""Runs of our own as Hugging Face folders: those that fit, exactly; the others by the word."""
+
+import json
+import os
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from warmstart.config.exchange import ExportConfig, ImportConfig
+from warmstart.config.model import PRESETS, ModelConfig
+from warmstart.errors import WarmstartError
+from warmstart.files import write_json
+from warmstart.interop import checking, writing
+from warmstart.model.tasks import Base, Classifier, LanguageModel, Translator
+from warmstart.recipes.exchange import export_model, import_model
+from warmstart.store.source import read_source
+from warmstart.text.tokenizer import Tokenizer, train_tokenizer
+
+SMALL: dict[str, Any] = {"width": 16, "depth": 2, "heads": 2, "feed": 24, "max_length": 48}
+TEXTS = ["the book is good and the story is long", "été 漢字 🎉", "bad"] * 20
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer(TEXTS, "bpe", 290)
+
+
+def make_run(path: Path, model: nn.Module, kind: str, tokenizer: Tokenizer, **more: Any) -> str:
+    """Write a run with random weights, biases too."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.2)
+    path.mkdir()
+    config = {"command": "pretrain", "settings": {}, "kind": kind, "model": model.config.to_json()}
+    write_json(path / "config.json", {**config, **more})  # type: ignore[arg-type]
+    write_json(path / "scores.json", {"valid": {"accuracy": 0.5}, "ledger": []})
+    save_file(model.state_dict(), path / "model.safetensors")
+    tokenizer.save(path)
+    return str(path)
+
+
+def shape(preset: str, tokenizer: Tokenizer, **words: Any) -> ModelConfig:
+    return replace(PRESETS[preset], **{**SMALL, "vocab_size": tokenizer.vocab_size, **words})
+
+
+FITTING: list[tuple[str, str, dict[str, Any], str]] = [
+    ("tiny", "causal", {}, "GPT2LMHeadModel"),
+    ("tiny", "causal", {"biases": True, "output_bias": False}, "GPT2LMHeadModel"),
+    ("tiny", "causal", {"scale_embedding": True}, "GPT2LMHeadModel"),
+    ("tiny", "base", {"activation": "relu2", "scale_embedding": True}, "GPT2Model"),
+    ("tiny", "classifier", {}, "GPT2ForSequenceClassification"),
+    ("modern-small", "causal", {}, "LlamaForCausalLM"),
+    (
+        "modern-small",
+        "causal",
+        {"tied": False, "biases": True, "output_bias": False},
+        "LlamaForCausalLM",
+    ),
+    ("modern-small", "base", {"rope_base": 900.0}, "LlamaModel"),
+    ("bert-base", "masked", {}, "BertForPreTraining"),
+    ("bert-base", "masked", {"segments": 0, "pooler": False, "biases": False}, "BertForMaskedLM"),
+    ("bert-base", "masked", {"scale_embedding": True, "segments": 1}, "BertForMaskedLM"),
+    ("bert-base", "base", {}, "BertModel"),
+    ("bert-base", "base", {"pooler": False}, "BertModel"),
+    ("bert-base", "classifier", {"activation": "gelu_tanh"}, "BertForSequenceClassification"),
+]
+
+
+def build(model: ModelConfig, kind: str, pooling: Any) -> nn.Module:
+    if kind == "classifier":
+        return Classifier(model, 3, pooling)
+    if kind == "base":
+        return Base(model)
+    return LanguageModel(model, has_next_sentence=model.segments > 1)
+
+
+@pytest.mark.parametrize(("preset", "kind", "words", "architecture"), FITTING)
+def test_a_run_that_fits(
+    tmp_path: Path,
+    tokenizer: Tokenizer,
+    preset: str,
+    kind: str,
+    words: dict[str, Any],
+    architecture: str,
+) -> None:
+    pytest.importorskip("transformers")
+    pooling = "cls" if preset == "bert-base" else "last"
+    settings = {"pooling": pooling, "truncate": "head", "micro_tokens": 512}
+    more = {"settings": settings, "classes": ["a", "b", "c"]} if kind == "classifier" else {}
+    model = build(shape(preset, tokenizer, **words), kind, pooling)
+    run = make_run(tmp_path / "run", model, kind, tokenizer, **more)
+    result = export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
+    assert result.architecture == architecture
+    assert result.check is not None
+    assert result.check.difference < 1e-5
+    names = {file.name for file in (tmp_path / "hf").iterdir()}
+    assert names == {
+        "README.md",
+        "config.json",
+        "model.safetensors",
+        "special_tokens_map.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    }
+    assert "library_name: transformers" in (tmp_path / "hf" / "README.md").read_text()
+    again = import_model(ImportConfig(folder=str(tmp_path / "hf"), out=str(tmp_path / "again")))
+    assert read_source(again.run).kind == kind
+
+
+REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
+    ("lab", "causal", {}, r"positions=sinusoidal \(learned fits\)"),
+    ("lab", "causal", {}, r"placement=post \(pre fits\)"),
+    ("tiny", "causal", {"biases": True}, r"output_bias=True \(output_bias=False fits\)"),
+    ("tiny", "masked", {"attention": "bidirectional"}, r"placement=pre \(post fits\)"),
+    ("bert-base", "masked", {"transform": False}, r"transform=False \(True fits\)"),
+    ("bert-base", "masked", {"pooler": False}, r"pooler=False"),
+    ("bert-base", "classifier mean", {}, r"pooling=mean \(cls fits\)"),
+    ("bert-base", "classifier cls", {"pooler": False}, r"pooler=False \(True fits\)"),
+    ("tiny", "classifier mean", {}, r"pooling=mean \(last fits\)"),
+    ("modern-small", "classifier last", {}, "a classification head with a bias"),
+    ("modern-small", "causal", {"norm": "layer"}, r"Llama: norm=layer \(rms fits\)"),
+]
+
+
+@pytest.mark.parametrize(("preset", "kind", "words", "reason"), REFUSED)
+def test_a_run_that_does_not_fit(
+    tmp_path: Path,
+    tokenizer: Tokenizer,
+    preset: str,
+    kind: str,
+    words: dict[str, Any],
+    reason: str,
+) -> None:
+    name, _, pooling = kind.partition(" ")
+    more = {"settings": {"pooling": pooling}, "classes": ["a", "b", "c"]} if pooling else {}
+    model = build(shape(preset, tokenizer, **words), name, pooling)
+    run = make_run(tmp_path / "run", model, name, tokenizer, **more)
+    with pytest.raises(WarmstartError, match=reason):
+        export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
+    assert sorted(os.listdir(tmp_path)) == ["run"]
+
+
+def test_a_translator_is_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    model = Translator(shape("translator-small", tokenizer, decoder_depth=1))
+    run = make_run(tmp_path / "run", model, "translator", tokenizer)
+    with pytest.raises(WarmstartError, match="a translator"):
+        export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
+
+
+def test_a_wrong_export_is_not_left_behind(
+    tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("transformers")
+    model = build(shape("tiny", tokenizer), "causal", None)
+    run = make_run(tmp_path / "run", model, "causal", tokenizer)
+    right = writing.write_out
+
+    def wrong(*given: Any) -> dict[str, torch.Tensor]:
+        tensors = right(*given)
+        tensors["transformer.ln_f.weight"] += 0.01
+        return tensors
+
+    monkeypatch.setattr(writing, "write_out", wrong)
+    with pytest.raises(WarmstartError, match=r"hf was not written: .* differ from ours by"):
+        export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
+    assert sorted(os.listdir(tmp_path)) == ["run"]
+
+
+def test_without_transformers_nothing_is_checked(
+    tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking.importlib.util, "find_spec", lambda name: None)
+    model = build(shape("tiny", tokenizer), "causal", None)
+    run = make_run(tmp_path / "run", model, "causal", tokenizer)
+    assert export_model(ExportConfig(run=run, out=str(tmp_path / "hf"))).check is None
+
+
+def test_an_existing_folder_stays_as_it_is(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    model = build(shape("tiny", tokenizer), "causal", None)
+    run = make_run(tmp_path / "run", model, "causal", tokenizer)
+    for job in (lambda: export_model(ExportConfig(run=run, out=run)),):
+        with pytest.raises(WarmstartError, match="exists already: choose another -o"):
+            job()
+    with pytest.raises(WarmstartError, match="is a run of warmstart already"):
+        import_model(ImportConfig(folder=run, out=str(tmp_path / "again")))
+
+
+def test_pairs_and_special_tokens_stand_where_our_models_see_them(
+    tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    model = build(shape("bert-base", tokenizer), "base", None)
+    run = make_run(tmp_path / "run", model, "base", tokenizer)
+    export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
+    loaded = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
+    (one,), (two,) = tokenizer.encode(["the book"]), tokenizer.encode(["is good"])
+    found = loaded("the book", "is good")
+    bos, eos = tokenizer.bos, tokenizer.eos
+    assert found["input_ids"] == [bos, *one, eos, *two, eos]
+    assert found["token_type_ids"] == [0] * (len(one) + 2) + [1] * (len(two) + 1)
+    assert loaded.mask_token_id == tokenizer.mask
+    assert loaded.pad_token_id == tokenizer.pad
+
+
+def test_every_word_of_a_shape_is_accounted_for() -> None:
+    """A new word must be written, fitted or known to change nothing in what is exported."""
+    fitted = {word for form in writing.FORMS for word in form.fits}
+    fitted |= {word for form in writing.FORMS for kind in form.fits_kind.values() for word in kind}
+    written = {"vocab_size", "width", "depth", "heads", "feed", "max_length", "tied", "dropout"}
+    written |= {
+        "inner_dropout",
+        "norm_eps",
+        "rope_base",
+        "biases",
+        "output_bias",
+        "scale_embedding",
+    }
+    translators = {"decoder_depth", "target_vocab_size", "shared"}
+    assert {field.name for field in fields(ModelConfig)} <= fitted | written | translators
+
+
+def test_the_config_names_the_labels(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    settings = {"pooling": "cls", "truncate": "head", "micro_tokens": 512}
+    model = build(shape("bert-base", tokenizer), "classifier", "cls")
+    classes = ["négatif", "positif", "mixte"]
+    more = {"settings": settings, "classes": classes}
+    run = make_run(tmp_path / "run", model, "classifier", tokenizer, **more)
+    export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
+    config = json.loads((tmp_path / "hf" / "config.json").read_text())
+    assert config["id2label"] == dict(zip("012", classes, strict=True))
+    assert config["label2id"] == {name: index for index, name in enumerate(classes)}

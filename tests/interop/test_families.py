@@ -1,0 +1,144 @@
+"""Every family: a random transformers model in, the same outputs; out again, the same outputs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from saving import TEXTS, Saver
+from warmstart.config.exchange import ExportConfig, ImportConfig
+from warmstart.model.body import Layout
+from warmstart.model.tasks import Base, Classifier, LanguageModel
+from warmstart.predictor import build_model
+from warmstart.recipes.exchange import export_model, import_model
+from warmstart.store.source import read_source
+
+transformers = pytest.importorskip("transformers")
+
+CASES: list[tuple[str, str, str, dict[str, Any]]] = [
+    ("bert", "BertModel", "base", {}),
+    ("bert", "BertForMaskedLM", "masked", {}),
+    ("bert", "BertForMaskedLM", "masked", {"tie_word_embeddings": False, "hidden_act": "gelu_new"}),
+    ("bert", "BertForPreTraining", "masked", {"hidden_act": "relu"}),
+    ("bert", "BertForNextSentencePrediction", "classifier", {}),
+    ("bert", "BertForSequenceClassification", "classifier", {}),
+    ("roberta", "RobertaModel", "base", {}),
+    ("roberta", "RobertaForMaskedLM", "masked", {}),
+    ("roberta", "RobertaForSequenceClassification", "classifier", {}),
+    ("camembert", "CamembertForMaskedLM", "masked", {"layer_norm_eps": 1e-5}),
+    ("camembert", "CamembertForSequenceClassification", "classifier", {}),
+    ("gpt2", "GPT2Model", "base", {"n_inner": 40}),
+    ("gpt2", "GPT2LMHeadModel", "causal", {}),
+    ("gpt2", "GPT2LMHeadModel", "causal", {"tie_word_embeddings": False}),
+    ("gpt2", "GPT2ForSequenceClassification", "classifier", {}),
+    ("llama", "LlamaModel", "base", {"rms_norm_eps": 1e-5}),
+    ("llama", "LlamaForCausalLM", "causal", {}),
+    ("llama", "LlamaForCausalLM", "causal", {"tie_word_embeddings": True, "attention_bias": True}),
+    (
+        "llama",
+        "LlamaForCausalLM",
+        "causal",
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}},
+    ),
+    ("llama", "LlamaForSequenceClassification", "classifier", {}),
+]
+OUTPUTS = ("last_hidden_state", "prediction_logits", "seq_relationship_logits", "logits")
+
+
+def batch(vocab_size: int, pad: int) -> tuple[Tensor, Tensor]:
+    """Return random ids of mixed length, padded at the right, and where the tokens are."""
+    lengths = torch.tensor([30, 3, 17, 1])
+    is_token = torch.arange(30)[None] < lengths[:, None]
+    ids = torch.randint(5, vocab_size, (4, 30), generator=torch.Generator().manual_seed(3))
+    return torch.where(is_token, ids, pad), is_token
+
+
+def segments_of(ids: Tensor) -> Tensor:
+    return (torch.arange(ids.shape[1]) > 8).long().expand_as(ids)
+
+
+def theirs(folder: Path, ids: Tensor, is_token: Tensor) -> dict[str, Tensor]:
+    config = json.loads((folder / "config.json").read_text())
+    kind = getattr(transformers, config["architectures"][0])
+    model = kind.from_pretrained(folder, dtype=torch.float32).eval()
+    with torch.inference_mode():
+        given = {"token_type_ids": segments_of(ids)} if config.get("type_vocab_size") == 2 else {}
+        found = model(input_ids=ids, attention_mask=is_token.long(), **given)
+    return {name: found[name] for name in OUTPUTS if name in found}
+
+
+def ours(run: Path, ids: Tensor, is_token: Tensor) -> dict[str, Tensor]:
+    source = read_source(run)
+    model: nn.Module = build_model(source).eval()
+    segments = segments_of(ids) if source.model.segments == 2 else None
+    layout = Layout(is_token=is_token, segments=segments)
+    assert isinstance(model, Base | Classifier | LanguageModel)
+    with torch.inference_mode():
+        hidden = model.body(ids, layout)
+        if isinstance(model, Base):
+            return {"last_hidden_state": hidden}
+        if isinstance(model, Classifier):
+            return {"logits": model(ids, layout)}
+        logits = model(ids, layout)
+        if hasattr(model, "next_sentence"):
+            pair = model.next_sentence(model.body.pool_first(hidden))
+            return {"prediction_logits": logits, "seq_relationship_logits": pair}
+        return {"logits": logits}
+
+
+def assert_same(found: dict[str, Tensor], wanted: dict[str, Tensor], is_token: Tensor) -> None:
+    assert found
+    assert set(found) <= set(wanted)
+    for name, one in found.items():
+        other = wanted[name]
+        if one.dim() == 3:
+            one, other = one[is_token], other[is_token]
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("family", "architecture", "kind", "changes"), CASES)
+def test_in_and_out_again(
+    saved: Saver, tmp_path: Path, family: str, architecture: str, kind: str, changes: dict[str, Any]
+) -> None:
+    folder = saved(family, architecture, **changes)
+    result = import_model(ImportConfig(folder=str(folder), out=str(tmp_path / "run")))
+    assert result.left_out == ()
+    source = read_source(tmp_path / "run")
+    assert source.kind == kind
+    config = json.loads((folder / "config.json").read_text())
+    ids, is_token = batch(source.model.vocab_size, config["pad_token_id"])
+    wanted = theirs(folder, ids, is_token)
+    assert_same(ours(tmp_path / "run", ids, is_token), wanted, is_token)
+
+    exported = export_model(ExportConfig(run=str(tmp_path / "run"), out=str(tmp_path / "hf")))
+    assert exported.check is not None
+    assert exported.check.difference < 1e-5
+    again = json.loads((tmp_path / "hf" / "config.json").read_text())
+    pads = torch.where(is_token, ids, again["pad_token_id"])
+    assert_same(theirs(tmp_path / "hf", pads, is_token), wanted, is_token)
+    if kind == "classifier":
+        assert list(again["id2label"].values()) == source.config["classes"]
+
+    import_model(ImportConfig(folder=str(tmp_path / "hf"), out=str(tmp_path / "again")))
+    twice = read_source(tmp_path / "again")
+    assert twice.tokenizer.encode(TEXTS) == source.tokenizer.encode(TEXTS)
+    assert (twice.tokenizer.bos, twice.tokenizer.eos) == (
+        source.tokenizer.bos,
+        source.tokenizer.eos,
+    )
+    assert_same(ours(tmp_path / "again", ids, is_token), wanted, is_token)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_becomes_float32(saved: Saver, tmp_path: Path, dtype: torch.dtype) -> None:
+    folder = saved("bert", "BertModel", dtype=dtype)
+    import_model(ImportConfig(folder=str(folder), out=str(tmp_path / "run")))
+    weights = load_file(tmp_path / "run" / "model.safetensors")
+    assert {tensor.dtype for tensor in weights.values()} == {torch.float32}
+    source = read_source(tmp_path / "run")
+    ids, is_token = batch(source.model.vocab_size, 0)
+    assert_same(ours(tmp_path / "run", ids, is_token), theirs(folder, ids, is_token), is_token)

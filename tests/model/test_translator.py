@@ -1,0 +1,270 @@
+"""A translator against torch.nn.Transformer, its closed form, and what its masks promise."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from product import succeed
+from warmstart.config.model import PRESETS, ModelConfig
+from warmstart.model.cache import Cache
+from warmstart.model.count import count_translator
+from warmstart.model.tasks import Translator
+
+SHAPE = ModelConfig(
+    vocab_size=23,
+    width=16,
+    depth=2,
+    heads=2,
+    feed=24,
+    max_length=32,
+    dropout=0.0,
+    decoder_depth=3,
+    tied=True,
+)
+EXACT = {"rtol": 0.0, "atol": 1e-10}
+SOURCE = torch.tensor([[1, 5, 6, 7, 2], [1, 8, 2, 0, 0], [1, 9, 10, 2, 0]])
+IS_TOKEN = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0]]).bool()
+TARGET = torch.tensor([[1, 11, 12, 13], [1, 14, 15, 16], [1, 17, 18, 19]])
+
+
+@pytest.fixture
+def any_translator(some_shape: ModelConfig, randomised: Callable[[Any], Any]) -> Translator:
+    return randomised(Translator(replace(some_shape, decoder_depth=2)))
+
+
+def _layer(ours: nn.Module) -> dict[str, Tensor]:
+    """Return a block's weights under the names torch has for them."""
+    own = ours.state_dict()
+    names = {"attend": "self_attn", "cross": "multihead_attn"}
+    norms = ["attend", "cross", "feed"] if "cross.query.weight" in own else ["attend", "feed"]
+    found = {}
+    for kind in ("weight", "bias"):
+        found[f"linear1.{kind}"] = own[f"feed.inner.{kind}"]
+        found[f"linear2.{kind}"] = own[f"feed.outer.{kind}"]
+        for number, norm in enumerate(norms, 1):
+            found[f"norm{number}.{kind}"] = own[f"norm_{norm}.{kind}"]
+        for name in norms[:-1]:
+            found[f"{names[name]}.out_proj.{kind}"] = own[f"{name}.output.{kind}"]
+        found[f"self_attn.in_proj_{kind}"] = own[f"attend.project.{kind}"]
+        if "cross" in norms:
+            both = [own[f"cross.query.{kind}"], own[f"cross.project.{kind}"]]
+            found[f"multihead_attn.in_proj_{kind}"] = torch.cat(both)
+    return found
+
+
+def _theirs(model: Translator) -> nn.Transformer:
+    """Return torch's own encoder-decoder with the same weights."""
+    config = model.config
+    theirs = nn.Transformer(
+        config.width,
+        config.heads,
+        config.depth,
+        config.decoder_depth,
+        config.feed,
+        dropout=0.0,
+        batch_first=True,
+        norm_first=config.placement == "pre",
+        dtype=torch.float64,
+    )
+    for ours, other in ((model.encoder, theirs.encoder), (model.decoder, theirs.decoder)):
+        for block, layer in zip(ours.blocks, other.layers, strict=True):
+            layer.load_state_dict(_layer(block))
+        if config.placement == "pre":
+            other.norm.load_state_dict(ours.norm_final.state_dict())
+        else:  # norms stand at the end of each block already
+            other.norm = None
+    return theirs
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize("placement", ["post", "pre"])
+@pytest.mark.parametrize("is_padded", [False, True], ids=["full", "padded"])
+def test_equals_torch(randomised: Callable[[Any], Any], placement: str, is_padded: bool) -> None:
+    model = randomised(Translator(replace(SHAPE, placement=placement)))
+    theirs = _theirs(model)
+    is_token = IS_TOKEN if is_padded else None
+    hidden = model.hidden(TARGET, model.remember(SOURCE, is_token))
+
+    def embedded(ids: Tensor) -> Tensor:
+        scaled = model.embedding[ids] * math.sqrt(model.config.width)
+        return scaled + model.encoder.sinusoids[: ids.shape[1]]
+
+    T = TARGET.shape[1]
+    later = torch.ones(T, T, dtype=torch.bool).triu(1)
+    padding = None if is_token is None else ~is_token
+    expected = theirs(
+        embedded(SOURCE),
+        embedded(TARGET),
+        tgt_mask=later,
+        src_key_padding_mask=padding,
+        memory_key_padding_mask=padding,
+    )
+    assert_close(hidden, expected, **EXACT)
+    slope = torch.randn_like(hidden)
+    ours = torch.autograd.grad(hidden, model.embedding, slope, retain_graph=True)
+    other = torch.autograd.grad(expected, model.embedding, slope, retain_graph=True)
+    assert_close(ours, other, **EXACT)
+    hidden.backward(slope)
+    expected.backward(slope)
+    block, layer = model.decoder.blocks[0], theirs.decoder.layers[0]
+    both = torch.cat([block.cross.query.weight.grad, block.cross.project.weight.grad])
+    assert_close(both, layer.multihead_attn.in_proj_weight.grad, **EXACT)
+    first, last = model.encoder.blocks[0], theirs.encoder.layers[0]
+    assert_close(first.feed.inner.weight.grad, last.linear1.weight.grad, **EXACT)
+
+
+shapes = st.builds(
+    lambda half, **words: ModelConfig(heads=2, width=4 * half, **words),
+    half=st.integers(1, 4),
+    vocab_size=st.integers(1, 30),
+    depth=st.integers(1, 3),
+    decoder_depth=st.integers(1, 3),
+    feed=st.integers(1, 20),
+    max_length=st.integers(1, 12),
+    norm=st.sampled_from(["layer", "rms"]),
+    placement=st.sampled_from(["post", "pre"]),
+    positions=st.sampled_from(["sinusoidal", "learned", "rope"]),
+    activation=st.sampled_from(["relu", "gelu", "swiglu", "relu2"]),
+    tied=st.booleans(),
+    biases=st.booleans(),
+    output_bias=st.booleans(),
+    embedding_norm=st.booleans(),
+    segments=st.integers(0, 2),
+    pooler=st.booleans(),
+    transform=st.booleans(),
+)
+
+
+@settings(max_examples=60)
+@given(shape=shapes, own=st.integers(1, 30), sharing=st.sampled_from(["shared", "same", "own"]))
+def test_closed_form_equals_the_built_model(shape: ModelConfig, own: int, sharing: str) -> None:
+    if sharing != "shared":
+        shape = replace(shape, shared=False, target_vocab_size=own if sharing == "own" else 0)
+    with torch.device("meta"):
+        model = Translator(shape)
+    layers = count_translator(shape)
+    assert sum(layer.count for layer in layers) == sum(p.numel() for p in model.parameters())
+    assert len({layer.name for layer in layers}) == len(layers)
+
+
+@pytest.mark.parametrize(
+    ("preset", "number"), [("vaswani-base", 63_082_496), ("vaswani-big", 214_245_376)]
+)
+def test_the_papers_models_have_the_numbers_they_should(preset: str, number: int) -> None:
+    found = succeed(f"params {preset} --json").json
+    assert found["total"] == found["trainable"] == number
+    assert sum(layer["count"] for layer in found["layers"]) == number
+    with torch.device("meta"):
+        model = Translator(PRESETS[preset])
+    assert sum(p.numel() for p in model.parameters()) == number
+
+
+def test_three_ways_to_tie_and_what_each_costs() -> None:
+    V, D = SHAPE.vocab_size, SHAPE.width
+    words = {"tied": SHAPE, "untied": replace(SHAPE, tied=False)}
+    sizes = {name: sum(x.count for x in count_translator(one)) for name, one in words.items()}
+    assert sizes["untied"] - sizes["tied"] == V * D
+    apart = sum(layer.count for layer in count_translator(replace(SHAPE, shared=False)))
+    assert apart - sizes["tied"] == V * D
+    model = Translator(SHAPE)
+    assert model.head.output.weight is None
+    assert not hasattr(model.decoder, "embed")
+
+
+def test_separate_vocabularies_have_their_own_sizes() -> None:
+    model = Translator(replace(SHAPE, shared=False, target_vocab_size=31))
+    target = TARGET.clone()
+    target[0, 1] = 30
+    assert model(SOURCE, IS_TOKEN, target).shape == (3, 4, 31)
+
+
+def test_what_stands_in_the_padding_changes_nothing(any_translator: Translator) -> None:
+    plain = any_translator(SOURCE, IS_TOKEN, TARGET)
+    other = any_translator(SOURCE.masked_fill(~IS_TOKEN, 22), IS_TOKEN, TARGET)
+    assert_close(plain, other, **EXACT)
+
+
+def test_a_pair_is_read_alike_alone_and_beside_longer_ones(any_translator: Translator) -> None:
+    together = any_translator(SOURCE, IS_TOKEN, TARGET)
+    for row in range(len(SOURCE)):
+        size = int(IS_TOKEN[row].sum())
+        alone = any_translator(SOURCE[row : row + 1, :size], None, TARGET[row : row + 1])
+        assert_close(together[row : row + 1], alone, **EXACT)
+
+
+def test_more_target_after_the_end_changes_nothing_before(any_translator: Translator) -> None:
+    longer = torch.cat([TARGET, torch.zeros(3, 3, dtype=torch.long)], 1)
+    assert_close(
+        any_translator(SOURCE, IS_TOKEN, longer)[:, :4],
+        any_translator(SOURCE, IS_TOKEN, TARGET),
+        **EXACT,
+    )
+
+
+@pytest.mark.parametrize("place", [1, 2, 3])
+def test_a_target_position_never_sees_later_ones(any_translator: Translator, place: int) -> None:
+    edited = TARGET.clone()
+    edited[:, place] = 20
+    before = any_translator(SOURCE, IS_TOKEN, TARGET)
+    after = any_translator(SOURCE, IS_TOKEN, edited)
+    assert_close(before[:, :place], after[:, :place], **EXACT)
+    assert not torch.allclose(before[:, place:], after[:, place:])
+
+
+def test_every_source_token_is_seen_by_every_target_position(any_translator: Translator) -> None:
+    edited = SOURCE.clone()
+    edited[:, 1] = 20
+    before = any_translator(SOURCE, IS_TOKEN, TARGET)
+    after = any_translator(edited, IS_TOKEN, TARGET)
+    assert ((before - after).abs().amax(-1) > 1e-9).all()
+
+
+def test_a_source_of_padding_alone_gives_no_nan(any_translator: Translator) -> None:
+    logits = any_translator(SOURCE, torch.zeros_like(IS_TOKEN), TARGET)
+    assert logits.isfinite().all()
+    logits.sum().backward()
+    for name, parameter in any_translator.named_parameters():
+        assert parameter.grad is None or parameter.grad.isfinite().all(), name
+
+
+def test_position_by_position_equals_all_at_once(any_translator: Translator) -> None:
+    memory = any_translator.remember(SOURCE, IS_TOKEN)
+    cache = Cache(2)
+    parts = [any_translator.hidden(TARGET[:, :2], memory, cache)]
+    parts += [
+        any_translator.hidden(TARGET[:, place : place + 1], memory, cache) for place in (2, 3)
+    ]
+    assert_close(torch.cat(parts, 1), any_translator.hidden(TARGET, memory), **EXACT)
+
+
+def test_neighbouring_rows_share_a_source(any_translator: Translator) -> None:
+    memory = any_translator.remember(SOURCE[:2], IS_TOKEN[:2])
+    target = torch.cat([TARGET, TARGET.flip(1)])[:4]  # two rows for each source
+    repeated = any_translator.remember(
+        SOURCE[:2].repeat_interleave(2, 0), IS_TOKEN[:2].repeat_interleave(2, 0)
+    )
+    assert_close(any_translator.hidden(target, memory), any_translator.hidden(target, repeated))
+    chosen = memory.select(torch.tensor([1]))
+    expected = any_translator.hidden(target[2:], memory.select(torch.tensor([1, 1])))
+    assert_close(any_translator.hidden(target[2:], chosen), expected, **EXACT)
+
+
+def test_attention_weights_are_kept_where_asked(any_translator: Translator) -> None:
+    kept: dict[str, list[Tensor]] = {"encoder": [], "cross": [], "decoder": []}
+    memory = any_translator.remember(SOURCE, IS_TOKEN, kept["encoder"], kept["cross"])
+    any_translator.hidden(TARGET, memory, keep=kept["decoder"])
+    sizes = {"encoder": (5, 5), "cross": (4, 5), "decoder": (4, 4)}
+    for part, weights in kept.items():
+        assert [tuple(one.shape[2:]) for one in weights] == [sizes[part]] * 2
+        assert_close(weights[0].sum(-1), torch.ones_like(weights[0].sum(-1)))
+    for weights in (*kept["encoder"], *kept["cross"]):
+        assert (weights.masked_select(~IS_TOKEN.view(3, 1, 1, 5)) == 0).all()
+    assert (kept["decoder"][0].triu(1) == 0).all()

@@ -1,0 +1,83 @@
+"""A frozen base reads every text once, without dropout; the head learns as if it read them anew."""
+
+from copy import deepcopy
+from dataclasses import dataclass, replace
+
+import torch
+from torch.testing import assert_close
+
+from warmstart.batches.loader import LabelledStream
+from warmstart.config.jobs import Tuning
+from warmstart.config.model import ModelConfig
+from warmstart.model.runtime import Runtime
+from warmstart.model.tasks import Classifier
+from warmstart.objectives.classify import Classify
+from warmstart.recipes.classifier import Examples, build_classifier, fit_classifier
+from warmstart.seeds import derive_seed
+from warmstart.train.optim import OptimizerSettings, build_optimizers, set_rates
+from warmstart.train.schedule import warmup_cosine
+from warmstart.train.trainer import train_step
+
+SEED, RATE = 3, 0.01
+TRAIN = Examples([[1, *range(3, 4 + n), 2] for n in range(1, 12)], [n % 2 for n in range(11)])
+VALID = Examples([[1, 9, 2], [1, 4, 5, 6, 2]], [0, 1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Tuning):
+    """Few steps, small micro-batches."""
+
+
+TUNING = Settings(epochs=3, batch_size=4, micro_tokens=24, balance="none")
+
+
+def _model(shape: ModelConfig) -> Classifier:
+    donor = Classifier(shape, 2, "mean")
+    weights = {n: w for n, w in donor.state_dict().items() if n.startswith("body.")}
+    return build_classifier(shape, 2, TUNING, SEED, weights, frozen=True)[0].double()
+
+
+def _recomputed(model: Classifier, cpu: Runtime) -> Classifier:
+    """Train the head with a base that reads every text again at every step, dropout off."""
+    stream = LabelledStream(TRAIN.ids, TRAIN.classes, 4, 24, 0, SEED)
+    steps = TUNING.epochs * stream.steps_per_epoch
+    optimizers = build_optimizers(model, OptimizerSettings("adamw", RATE, TUNING.weight_decay))
+    schedule = warmup_cosine(steps, TUNING.warmup)
+    for step in range(steps):
+        model.train()
+        model.body.eval()
+        torch.manual_seed(derive_seed(SEED, "step", step))
+        set_rates(optimizers, step, schedule(step))
+        group = stream.group(step)
+        train_step(model, Classify(torch.ones(2)), group, optimizers, TUNING.clip, cpu)
+    return model
+
+
+def test_the_head_is_the_same_as_with_texts_read_again_at_each_step(
+    tiny: ModelConfig, cpu: Runtime
+) -> None:
+    model = _model(replace(tiny, dropout=0.3))
+    expected = _recomputed(deepcopy(model), cpu)
+    trainer, _ = fit_classifier(model, TRAIN, VALID, TUNING, RATE, SEED, 0, cpu, "frozen")
+    assert_close(trainer.model.state_dict(), expected.state_dict(), rtol=0, atol=1e-10)
+
+
+def test_the_base_has_no_dropout_and_does_not_move(tiny: ModelConfig, cpu: Runtime) -> None:
+    losses = []
+    for dropout in (0.0, 0.6):
+        torch.manual_seed(1)
+        model = _model(replace(tiny, dropout=dropout))
+        before = deepcopy(model.body.state_dict())
+        _, state = fit_classifier(model, TRAIN, VALID, TUNING, RATE, SEED, 0, cpu, "frozen")
+        assert_close(model.body.state_dict(), before, rtol=0, atol=0)
+        losses.append([entry["train_loss"] for entry in state.evaluations])
+    assert losses[0] == losses[1]
+
+
+def test_positions_that_shorter_texts_never_reach_are_left_out(tiny: ModelConfig) -> None:
+    learned = replace(tiny, positions="learned")
+    weights = Classifier(learned, 2, "mean").state_dict()
+    shorter = replace(learned, max_length=8)
+    model, _ = build_classifier(shorter, 2, TUNING, SEED, weights, frozen=False)
+    found = model.body.embed_positions.weight
+    assert torch.equal(found, weights["body.embed_positions.weight"][:8])

@@ -1,0 +1,57 @@
+"""A few kills of the kind that `make chaos` makes by the hundred."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from product import read, run, succeed
+from warmstart.recipes.chaos import traces
+from warmstart.store.folder import RunFolder
+
+
+@pytest.mark.slow
+def test_a_killed_run_is_resumed_to_the_same_end(here: Path) -> None:
+    ran = succeed("verify-resume --kills 2 --steps 20 --save-every 2 --threads 1 --device cpu")
+    assert ran.out.strip().splitlines()[-1] == "2/2 identical"
+    assert ran.err.count("resumed from step ") == 2
+    assert "resumed from step 0" not in ran.err
+    assert list(here.iterdir()) == []
+
+
+def test_a_run_that_differs_is_found_out(base: Path, here: Path) -> None:
+    run_folder = RunFolder(shutil.copytree(base, here / "run"))
+    before = traces(run_folder)
+    assert before == traces(RunFolder(base))
+    weights = bytearray(run_folder.weights_file.read_bytes())
+    weights[-1] ^= 1
+    run_folder.weights_file.write_bytes(weights)
+    lines = run_folder.metrics_file.read_text()
+    run_folder.metrics_file.write_text(lines.replace('"step": 6', '"step": 7'))
+    after = traces(run_folder)
+    found = {name for name in before if before[name] != after[name]}
+    assert found == {"model.safetensors", "metrics.jsonl"}
+
+
+def test_a_clock_makes_no_difference(base: Path, here: Path) -> None:
+    run_folder = RunFolder(shutil.copytree(base, here / "run"))
+    lines = [json.loads(line) for line in run_folder.metrics_file.read_text().splitlines()]
+    slower = [{**line, "elapsed_s": 99.0} if "elapsed_s" in line else line for line in lines]
+    run_folder.metrics_file.write_text("".join(json.dumps(line) + "\n" for line in slower))
+    assert traces(run_folder) == traces(RunFolder(base))
+
+
+def test_a_job_that_fails_is_told(here: Path) -> None:
+    (here / "job.toml").write_text('files = ["gone.txt"]\n')
+    ran = run("verify-resume job.toml --kills 1")
+    assert ran.code == 2
+    assert "the run failed: gone.txt: no such file or folder" in ran.said
+
+
+def test_results_of_another_command_are_refused(here: Path) -> None:
+    (here / "config.json").write_text('{"command": "predict", "settings": {}}')
+    ran = run("verify-resume config.json")
+    assert ran.code == 2
+    assert "predict" in ran.said
+    assert read(here / "config.json")["command"] == "predict"

@@ -1,0 +1,113 @@
+"""What must hold on a CUDA device too; run there by hand, skipped elsewhere."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import warmstart
+from warmstart.batches.batch import move
+from warmstart.batches.loader import PackedStream
+from warmstart.batches.pairs import EncodedPairs, Texts, pad_pairs
+from warmstart.config.model import PRESETS
+from warmstart.decode.beam import Beam
+from warmstart.decode.steps import translate_ids
+from warmstart.model.runtime import Runtime
+from warmstart.model.tasks import LanguageModel, Translator
+from warmstart.objectives.causal import Causal
+from warmstart.objectives.translate import Translate
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+
+
+def _packed() -> list:
+    ids = (torch.arange(4000) % 37 + 5).numpy()
+    ids[::50], ids[49::50] = 0, 2
+    return PackedStream(ids, 32, 8, 8, bos=0, eos=2, seed=0).group(0)
+
+
+def test_the_loss_and_its_gradients_agree_with_the_cpu() -> None:
+    shape = replace(PRESETS["tiny"], vocab_size=50, max_length=32)
+    found = {}
+    for device in (CPU, GPU):
+        torch.manual_seed(0)
+        model = LanguageModel(shape).to(device).double()
+        loss = Causal()(model, move(_packed()[0], device))["lm"]
+        loss.backward()
+        grads = {name: p.grad.cpu() for name, p in model.named_parameters()}
+        found[device.type] = (loss.detach().cpu(), grads)
+    assert_close(found["cpu"][0], found["cuda"][0], rtol=1e-9, atol=1e-9)
+    for name, grad in found["cpu"][1].items():
+        assert_close(grad, found["cuda"][1][name], rtol=1e-7, atol=1e-9)
+
+
+def _translator() -> tuple[Translator, EncodedPairs]:
+    torch.manual_seed(1)
+    model = Translator(replace(PRESETS["translator-small"], vocab_size=60, width=64, feed=96))
+    rows = [[0, *range(5, 5 + n), 2] for n in (3, 9, 17, 30, 5, 12, 1)]
+    return model.double().eval(), EncodedPairs(Texts(rows), Texts(rows[::-1]))
+
+
+def test_label_smoothing_ignores_padding_as_on_the_cpu() -> None:
+    model, pairs = _translator()
+    batch = pad_pairs(pairs, range(len(pairs)), pad=1, target_pad=1)
+    expected = Translate(0.1)(model, batch)["translate"]
+    found = Translate(0.1)(model.to(GPU), move(batch, GPU))["translate"]
+    assert_close(found.cpu(), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_translations_agree_with_the_cpu(width: int) -> None:
+    model, pairs = _translator()
+    sources = [pairs.sources[row].tolist() for row in range(len(pairs))]
+    limits = [20] * len(sources)
+    found = [
+        translate_ids(
+            model.to(device), sources, limits, (1, 0, 2), Beam(width=width), [0, 1], Runtime(device)
+        )
+        for device in (CPU, GPU)
+    ]
+    assert [[h.ids for h in one] for one in found[0]] == [[h.ids for h in one] for one in found[1]]
+
+
+def test_a_resumed_run_sees_the_same_data_and_loss(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text(
+        "".join(f"le livre numéro {n} est {'bon' if n % 3 else 'long'}\n" for n in range(800))
+    )
+    common = {
+        "files": (str(text),),
+        "preset": "tiny",
+        "vocab_size": 300,
+        "batch_tokens": 512,
+        "eval_every": 20,
+        "log_every": 1,
+        "device": "cuda",
+        "compile": False,
+    }
+    warmstart.pretrain(out=str(tmp_path / "whole"), steps=40, **common)
+    warmstart.pretrain(out=str(tmp_path / "parts"), steps=40, save_every=15, keep=9, **common)
+    parts = tmp_path / "parts"
+    for name in ("scores.json", "README.md"):
+        (parts / name).unlink()
+    for folder in (parts / "checkpoints").iterdir():
+        if folder.name != "step-15":
+            shutil.rmtree(folder)
+    warmstart.pretrain(out=str(parts), steps=40, save_every=15, keep=9, resume=True, **common)
+    losses = [
+        [
+            line["train_loss"]
+            for line in map(json.loads, (tmp_path / run / "metrics.jsonl").read_text().splitlines())
+            if "train_loss" in line
+        ]
+        for run in ("whole", "parts")
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
