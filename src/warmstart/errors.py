@@ -10,3 +10,7 @@ class WarmstartError(Exception):
 
 class StoppedError(WarmstartError):
     """The user asked the job to stop, and it has saved its work."""
+
+
+class DivergedError(WarmstartError):
+    """The loss or the weights became infinite or no numbers."""

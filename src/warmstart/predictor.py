@@ -193,6 +193,7 @@ class Predictor:
         generator = torch.Generator().manual_seed(derive_seed(seed, "generate"))
         t = self.tokenizer
         never = [i for i in (t.bos, t.pad, t.unk, t.mask) if i is not None and i != t.eos]
+        never += range(t.vocab_size, self.source.model.vocab_size)  # entries that stand for nothing
         limit = min(max_tokens, room)
         assert isinstance(self.model, LanguageModel)
         step = cached_step(self.model, self.runtime)

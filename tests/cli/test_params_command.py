@@ -11,6 +11,8 @@ EXACT = {
     "lab --head classifier --labels 2 --frozen": (10_968_602, 402),
     "bert-base --head none": (109_482_240, 109_482_240),
     "bert-base": (110_106_428, 110_106_428),
+    "vaswani-base": (63_082_496, 63_082_496),
+    "vaswani-big": (214_245_376, 214_245_376),
 }
 
 
@@ -55,3 +57,10 @@ def test_an_unknown_preset_gets_a_suggestion(word: str, meant: str) -> None:
     assert ran.code == 2
     assert repr(word) in ran.said
     assert f"did you mean '{meant}'?" in ran.said
+
+
+@pytest.mark.parametrize("flags", ["--head lm", "--frozen"])
+def test_a_translator_has_no_head_to_choose(flags: str) -> None:
+    found = run(f"params vaswani-base {flags}")
+    assert found.code == 2
+    assert "counted whole" in found.err

@@ -12,7 +12,7 @@ from torch import Tensor
 from warmstart.config.model import ModelConfig
 from warmstart.decode import translate as module
 from warmstart.decode.beam import Beam, Hypothesis, beam_search
-from warmstart.decode.steps import translate_ids
+from warmstart.decode.steps import Engine, fast_engine, plain_engine, translate_ids
 from warmstart.decode.translate import Translating, Translation
 from warmstart.errors import WarmstartError
 from warmstart.model.runtime import Runtime
@@ -59,7 +59,7 @@ def _in_batches(
     for start in range(0, len(sources), size):
         batch = sources[start : start + size]
         limits = [len(ids) + 3 for ids in batch]
-        found += translate_ids(model, batch, limits, MARKS, beam, [0, 1], CPU)
+        found += translate_ids(plain_engine(model, CPU), batch, limits, MARKS, beam, [0, 1])
     return found
 
 
@@ -118,7 +118,9 @@ def tokenizer() -> Tokenizer:
 def translating(tokenizer: Tokenizer) -> Translating:
     shape = replace(SHAPE, vocab_size=tokenizer.vocab_size, max_length=24)
     model = _random(shape, tokenizer.eos).double()
-    return Translating(model, tokenizer, tokenizer, CPU, Beam(width=2), batch_tokens=64)
+    return Translating(
+        plain_engine(model, CPU), tokenizer, tokenizer, Beam(width=2), batch_tokens=64
+    )
 
 
 def _texts(num: int) -> list[str]:
@@ -144,9 +146,9 @@ def test_the_budget_bounds_every_batch(
 ) -> None:
     sizes = []
 
-    def noting(model: Translator, sources: Sequence[Sequence[int]], *rest: Any) -> Any:
+    def noting(engine: Engine, sources: Sequence[Sequence[int]], *rest: Any) -> Any:
         sizes.append((len(sources), max(map(len, sources))))
-        return translate_ids(model, sources, *rest)
+        return translate_ids(engine, sources, *rest)
 
     monkeypatch.setattr(module, "translate_ids", noting)
     translating.translate(_texts(60))
@@ -230,9 +232,9 @@ def test_a_ratio_limits_the_length(
 ) -> None:
     given: list[int] = []
 
-    def noting(model: Translator, sources: Any, limits: Sequence[int], *rest: Any) -> Any:
+    def noting(engine: Engine, sources: Any, limits: Sequence[int], *rest: Any) -> Any:
         given.extend(limits)
-        return translate_ids(model, sources, limits, *rest)
+        return translate_ids(engine, sources, limits, *rest)
 
     monkeypatch.setattr(module, "translate_ids", noting)
     assert len(translating.source.encode(["the dog sees a house"])[0]) + 2 == 7
@@ -245,11 +247,13 @@ def test_entries_that_no_tokenizer_has_are_never_written(tokenizer: Tokenizer) -
     model = _random(shape, tokenizer.eos)
     with torch.no_grad():
         model.head.output.bias[tokenizer.vocab_size :] += 50  # the likeliest by far
-    found = Translating(model, tokenizer, tokenizer, CPU, Beam(width=3)).translate(_texts(20))
+    engine = plain_engine(model, CPU)
+    found = Translating(engine, tokenizer, tokenizer, Beam(width=3)).translate(_texts(20))
     assert all(best[0].text for best in found)
 
 
 def test_the_same_model_in_half_precision_still_translates(translating: Translating) -> None:
     half = Runtime(torch.device("cpu"), torch.bfloat16)
-    single = replace(translating, model=_random(translating.model.config), runtime=half)
+    model = _random(translating.engine.model.config)
+    single = replace(translating, engine=fast_engine(model, half))
     assert len(single.translate(_texts(9))) == 9

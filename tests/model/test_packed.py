@@ -9,9 +9,10 @@ import torch
 from torch.testing import assert_close
 
 from warmstart.config.model import ModelConfig
-from warmstart.decode.beam import Beam
-from warmstart.decode.steps import translate_ids
-from warmstart.model.packed import can_pack, pack_translator
+from warmstart.decode.beam import Beam, best_of
+from warmstart.decode.steps import Engine, fast_engine, plain_engine, translate_ids
+from warmstart.model.cache import Cache
+from warmstart.model.packed import can_pack
 from warmstart.model.runtime import Runtime
 from warmstart.model.tasks import Translator
 
@@ -53,37 +54,49 @@ def model(request: pytest.FixtureRequest, some_shape: ModelConfig) -> Translator
     return _random(replace(some_shape, decoder_depth=2, **words[request.param]))
 
 
+def _logits(engine: Engine) -> torch.Tensor:
+    """Return the logits (B, T, V) of the target, one token at a time."""
+    memory, cache = engine.remember(SOURCE, IS_TOKEN), Cache(2)
+    with engine.runtime.precision():
+        found = [engine.predict(TARGET[:, t], memory, cache) for t in range(TARGET.shape[1])]
+    return torch.stack(found, 1).float()
+
+
 @torch.inference_mode()
 def test_packing_changes_nothing_but_rounding(model: Translator) -> None:
     plain = model(SOURCE, IS_TOKEN, TARGET)
-    packed = deepcopy(model)
-    assert pack_translator(packed, CPU) == CPU
-    assert_close(packed(SOURCE, IS_TOKEN, TARGET), plain, rtol=0, atol=1e-5)
+    assert_close(_logits(plain_engine(model, CPU)), plain, rtol=0, atol=1e-5)
+    assert_close(_logits(fast_engine(model, CPU)), plain, rtol=0, atol=2e-5)
+
+
+@torch.inference_mode()
+def test_a_single_short_source_is_read_in_its_own_way(model: Translator) -> None:
+    plain = model(SOURCE[:1], None, TARGET[:1])
+    engine = fast_engine(model, CPU)
+    memory, cache = engine.remember(SOURCE[:1], torch.ones(1, SOURCE.shape[1]).bool()), Cache(2)
+    found = [engine.predict(TARGET[:1, t], memory, cache) for t in range(TARGET.shape[1])]
+    assert_close(torch.stack(found, 1), plain, rtol=0, atol=2e-5)
 
 
 @torch.inference_mode()
 def test_half_precision_is_close(model: Translator) -> None:
     plain = model(SOURCE, IS_TOKEN, TARGET).log_softmax(-1)
-    packed = deepcopy(model)
-    runtime = pack_translator(packed, HALF)
-    assert runtime == CPU  # nothing is left to cast
-    with HALF.precision():
-        cast = model(SOURCE, IS_TOKEN, TARGET).float().log_softmax(-1)
-    found = packed(SOURCE, IS_TOKEN, TARGET)
-    fault = (found.float().log_softmax(-1) - plain).abs().mean()
+    cast = _logits(plain_engine(deepcopy(model), HALF)).log_softmax(-1)
+    engine = fast_engine(model, HALF)
+    assert engine.runtime == CPU  # nothing is left to cast
+    fault = (_logits(engine).log_softmax(-1) - plain).abs().mean()
     assert fault < 2 * (cast - plain).abs().mean() + 0.01
 
 
 def test_packed_and_plain_find_the_same_translations() -> None:
     model = _random(SHAPE)
-    packed = deepcopy(model)
-    pack_translator(packed, CPU)
+    engines = [plain_engine(deepcopy(model), CPU), fast_engine(model, CPU)]
     draw = torch.Generator().manual_seed(1)
     sources = [torch.randint(3, 23, (n,), generator=draw).tolist() for n in (3, 9, 5, 1, 12)]
     for width in (1, 4):
         found = [
-            translate_ids(one, sources, [12] * 5, (0, 1, 2), Beam(width=width), [0, 1], CPU)
-            for one in (model, packed)
+            translate_ids(engine, sources, [12] * 5, (0, 1, 2), Beam(width=width), [0, 1])
+            for engine in engines
         ]
         assert [one[0].ids for one in found[0]] == [one[0].ids for one in found[1]]
 
@@ -93,8 +106,16 @@ def test_a_device_without_the_kernels_is_not_packed() -> None:
 
 
 def test_a_packed_model_has_no_weights_left_to_train() -> None:
-    model = _random(SHAPE)
-    pack_translator(model, CPU)
-    names = {name for name, _ in model.named_parameters()}
+    engine = fast_engine(_random(SHAPE), CPU)
+    names = {name for name, _ in engine.model.named_parameters()}
     assert not any("attend" in name and "norm" not in name for name in names)
     assert "encoder.embed.weight" in names
+
+
+@pytest.mark.parametrize("num", [1, 2, 7, 10])
+@pytest.mark.parametrize("size", [11, 700, 5_003])
+def test_the_largest_are_found_as_sorting_finds_them(num: int, size: int) -> None:
+    logs = torch.randn(5, size, generator=torch.Generator().manual_seed(size))
+    found, places = best_of(logs, num)
+    assert_close(found, logs.topk(num, dim=1).values)
+    assert_close(logs.gather(1, places), found)

@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from product import MACHINE, TINY, World, read, read_labelled_rows, succeed, write_labelled
+from warmstart.errors import DivergedError
+from warmstart.recipes.arms import TransformerArm
 from warmstart.recipes.compare import nested_rows
 
 OPTIONS = f"--epochs 2 --trials 2 {MACHINE}"
@@ -155,3 +158,20 @@ def test_subsets_are_nested_and_stratified(
 
 def test_seeds_draw_different_subsets() -> None:
     assert nested_rows([0, 1] * 20, 0)[:10] != nested_rows([0, 1] * 20, 1)[:10]
+
+
+def test_a_rate_that_diverges_is_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[float] = []
+
+    def train_at(arm: TransformerArm, _: object, rate: float, __: int) -> tuple[str, str]:
+        tried.append(rate)
+        if rate > 1e-3:
+            raise DivergedError("the loss became nan")
+        return "trainer", "state"
+
+    monkeypatch.setattr(TransformerArm, "_train_at", train_at)
+    arm = TransformerArm("warm", "warm", *[None] * (len(fields(TransformerArm)) - 2))  # type: ignore[arg-type]
+    assert arm._train(None, 3e-3, 0) == ("trainer", "state", pytest.approx(9e-4))  # type: ignore[arg-type]
+    assert tried == pytest.approx([3e-3, 9e-4])
+    with pytest.raises(DivergedError, match="became nan"):
+        arm._train(None, 3.0, 0)  # type: ignore[arg-type]

@@ -139,7 +139,7 @@ def test_a_kill_between_checkpoints_loses_no_snapshot(toy: Toy, here: Path) -> N
     """The newest validations' weights are later than the checkpoint a resumed run begins at."""
     command = f"{TRAIN} {SHORT} --average 2 --steps 8 --save-every 3"
     succeed(command.replace("-o run", "-o whole"), **vars(toy))
-    keep = module._keep_snapshot
+    keep = module.keep_snapshot
 
     def killing(*given: object) -> None:
         keep(*given)  # type: ignore[arg-type]
@@ -147,7 +147,7 @@ def test_a_kill_between_checkpoints_loses_no_snapshot(toy: Toy, here: Path) -> N
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(module, "_keep_snapshot", killing)
+        patched.setattr(module, "keep_snapshot", killing)
         run(command, **vars(toy))
     assert not (here / "run/scores.json").exists()
     assert "going on from step 3" in succeed(f"{command} --resume", **vars(toy)).err
@@ -196,14 +196,14 @@ def test_a_file_that_changed_is_refused(toy: Toy, here: Path) -> None:
 
 def test_averaged_weights_are_the_mean_of_the_last_validations(toy: Toy, here: Path) -> None:
     parts = {}
-    keep = module._keep_snapshot
+    keep = module.keep_snapshot
 
     def noting(*given: object) -> None:
         keep(*given)  # type: ignore[arg-type]
         parts[given[2]] = {k: v.clone() for k, v in given[1].state_dict().items()}  # type: ignore[attr-defined]
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(module, "_keep_snapshot", noting)
+        patched.setattr(module, "keep_snapshot", noting)
         succeed(f"{TRAIN} {SHORT} --average 2 --select loss --steps 10", **vars(toy))
     valid = read(here / "run/scores.json")["valid"]
     found = read_weights(here / "run/model.safetensors")

@@ -15,7 +15,7 @@ from warmstart.batches.loader import PackedStream
 from warmstart.batches.pairs import EncodedPairs, Texts, pad_pairs
 from warmstart.config.model import PRESETS
 from warmstart.decode.beam import Beam
-from warmstart.decode.steps import translate_ids
+from warmstart.decode.steps import plain_engine, translate_ids
 from warmstart.model.runtime import Runtime
 from warmstart.model.tasks import LanguageModel, Translator
 from warmstart.objectives.causal import Causal
@@ -71,7 +71,12 @@ def test_translations_agree_with_the_cpu(width: int) -> None:
     limits = [20] * len(sources)
     found = [
         translate_ids(
-            model.to(device), sources, limits, (1, 0, 2), Beam(width=width), [0, 1], Runtime(device)
+            plain_engine(model.to(device), Runtime(device)),
+            sources,
+            limits,
+            (1, 0, 2),
+            Beam(width=width),
+            [0, 1],
         )
         for device in (CPU, GPU)
     ]

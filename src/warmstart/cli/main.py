@@ -48,9 +48,11 @@ def common(version: Annotated[bool, VERSION] = False) -> None:
 
 def main() -> None:
     """Run the command line."""
-    # Before torch is loaded: threads that wait by spinning make a step fifty times slower as soon
-    # as another program wants one of the cores.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    # Before torch is loaded: threads that spin for long while they wait make a step fifty times
+    # slower as soon as another program wants one of the cores; threads that never spin make the
+    # many small steps of decoding twice as slow.
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "2000")
     console = Console(stderr=True)
     display = TerminalDisplay(console) if console.is_terminal else LineDisplay(console)
     try:
@@ -58,6 +60,12 @@ def main() -> None:
             app()
     except WarmstartError as error:
         _leave(console, str(error), 130 if isinstance(error, StoppedError) else 2)
+    except (MemoryError, RuntimeError) as error:
+        from warmstart.recipes.faults import is_out_of_memory
+
+        if not is_out_of_memory(error):
+            raise
+        _leave(console, "out of memory: give it less to hold at a time, or a smaller model", 2)
     except KeyboardInterrupt:
         _leave(console, "stopped", 130)
     except BrokenPipeError:

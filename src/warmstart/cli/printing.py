@@ -59,6 +59,12 @@ def write_lines(lines: Iterable[str], out: str | None) -> None:
     write_whole(Path(out), "".join(f"{line}\n" for line in lines).encode())
 
 
+def refuse_same(file: str | None, out: str | None) -> None:
+    """Refuse to write over what is read."""
+    if file and out and Path(file).resolve() == Path(out).resolve():
+        raise WarmstartError(f"-o {out} is the file that is read; name another")
+
+
 def print_data(report: "DataReport") -> None:
     """Print what files hold and what they have in common."""
     has_cut = any(file.truncated is not None for file in report.files)

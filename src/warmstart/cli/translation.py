@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from warmstart.cli.options import Command
-from warmstart.cli.printing import quoted, say, say_next, write_lines
+from warmstart.cli.printing import quoted, refuse_same, say, say_next, write_lines
 from warmstart.config.translation import TrainTranslatorConfig, TranslateConfig
 from warmstart.report.formats import duration
 
@@ -35,6 +35,7 @@ def translate(config: TranslateConfig, as_json: bool) -> None:
     """Translate sentences: a line in, a line out."""
     from warmstart.recipes.translate import translate_file
 
+    refuse_same(config.file, config.out)
     found = translate_file(config, sys.stdin.buffer)
     write_lines(_lines(found, config, as_json), config.out)
 

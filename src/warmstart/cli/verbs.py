@@ -18,6 +18,7 @@ from warmstart.cli.printing import (
     print_parameters,
     print_scores,
     quoted,
+    refuse_same,
     say,
     say_next,
     write_lines,
@@ -93,7 +94,7 @@ def compare(config: jobs.CompareConfig) -> None:
 
     result = run(config)
     print_comparison(result.comparison, result.summary)
-    start = f"finetune --from {quoted(config.from_runs[0])} {_labelled(config)}"
+    start = f"finetune --from {quoted(result.best_start)} {_labelled(config)}"
     say_next(f"{result.report}: open it in a browser", f"{start} -o runs/classifier")
 
 
@@ -114,6 +115,7 @@ def predict(config: jobs.PredictConfig, as_json: bool) -> None:
     """Label texts: a line in, a line out."""
     from warmstart.recipes.predict import predict_file
 
+    refuse_same(config.file, config.out)
     predictions = predict_file(config, sys.stdin.buffer)
     lines = (
         json.dumps(asdict(found), ensure_ascii=False) if as_json else found.label

@@ -8,10 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from warmstart.decode.beam import Beam, Hypothesis
-from warmstart.decode.steps import translate_ids
+from warmstart.decode.steps import Engine, translate_ids
 from warmstart.errors import WarmstartError
-from warmstart.model.runtime import Runtime
-from warmstart.model.tasks import Translator
 from warmstart.text.tokenizer import Tokenizer
 
 EXTRA = 10  # tokens a translation may have beyond its share of the source
@@ -34,10 +32,9 @@ class Translation:
 class Translating:
     """A translator in use, with the tokenizers of both languages."""
 
-    model: Translator
+    engine: Engine
     source: Tokenizer
     target: Tokenizer
-    runtime: Runtime
     beam: Beam
     max_ratio: float = 2.0
     batch_tokens: int = 4096
@@ -57,7 +54,7 @@ class Translating:
         """Return the ids of a text, in as many parts as the model can read."""
         if not text.strip():
             return []
-        room = self.model.config.max_length - 2
+        room = self.engine.model.config.max_length - 2
         if len(ids) <= room:
             return [self._marked(ids)]
         if not self.splits_overlong:
@@ -101,14 +98,12 @@ class Translating:
         specials = (bos, self.target.pad, self.target.unk, self.target.mask)
         never = [mark for mark in specials if mark is not None and mark != eos]
         # A vocabulary may have rows to spare, which no text stands for.
-        never += range(self.target.vocab_size, len(self.model.embedding))
-        longest = self.model.config.max_length - 1
+        never += range(self.target.vocab_size, len(self.engine.model.embedding))
+        longest = self.engine.model.config.max_length - 1
         for rows in self._batches(sources):
             batch = [sources[row] for row in rows]
             limits = [min(longest, int(self.max_ratio * len(ids)) + EXTRA) for ids in batch]
-            best = translate_ids(
-                self.model, batch, limits, (pad, bos, eos), self.beam, never, self.runtime
-            )
+            best = translate_ids(self.engine, batch, limits, (pad, bos, eos), self.beam, never)
             for row, hypotheses in zip(rows, best, strict=True):
                 found[row] = hypotheses
         return found

@@ -76,6 +76,16 @@ class Cache:
             self._kept = wider
         return self._kept
 
+    def append(self, index: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
+        """Append one position's keys and values (N, 2, H, K) of a block; return all of them."""
+        stop = self.length + 1
+        kept = self.room_for(keys_values[:, 0, :, None])[index]  # (2, N, H, room, K)
+        kept[:, :, :, self.length] = keys_values.transpose(0, 1)
+        if index == len(self.layers) - 1:
+            self.length = stop
+        keys, values = kept[:, :, :, :stop].unbind(0)
+        return keys, values
+
     def select(self, rows: Tensor) -> None:
         """Keep these rows, in this order."""
         if self._kept is not None:

@@ -1,44 +1,47 @@
-"""Linear layers with their weights laid out once for a CPU's kernels: for use, not for training.
+"""A translator laid out for one-token steps on a CPU: for use, not for training.
 
-A plain matrix product lays the weights out anew at every call, which costs more than the product
-itself when a step has few rows. Knows nothing about what the layers are part of.
+Two costs decide there, and neither is arithmetic. A plain matrix product lays the weights out anew
+at every call, which costs more than the product when a step has few rows; so weights are packed
+once. And a module call costs as much as a small product; so a step is a plain list of operations.
+Knows nothing about how the next token is chosen.
 """
 
+from collections.abc import Callable
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from warmstart.model.heads import LanguageHead
+from warmstart.model.attention import CrossAttention, rotate
+from warmstart.model.cache import Cache, LayerMemory, Memory
+from warmstart.model.layers import ACTIVATIONS, Block
+from warmstart.model.positions import rotations
 from warmstart.model.runtime import Runtime
 from warmstart.model.tasks import Translator
+
+Function = Callable[[Tensor], Tensor]
 
 
 class PackedLinear(nn.Module):
     """A linear layer whose weights cannot change any more."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> None:
+    def __init__(
+        self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype, activation: str = "none"
+    ) -> None:
         super().__init__()
-        self.dtype = dtype
+        self.dtype, self.activation = dtype, activation
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach().to(dtype))
         self.bias = None if bias is None else bias.detach().to(dtype)
 
+    def product(self, x: Tensor) -> Tensor:
+        """Return the product, and its activation, in the layer's own precision."""
+        return torch.ops.mkldnn._linear_pointwise.default(
+            x.to(self.dtype), self.weight, self.bias, self.activation, [], ""
+        )
+
     def forward(self, x: Tensor) -> Tensor:
-        """Return the product, computed in the layer's precision, in that of x."""
-        given = x.to(self.dtype)
-        found = torch.ops.mkldnn._linear_pointwise(given, self.weight, self.bias, "none", [], "")
-        return found.to(x.dtype)
-
-
-class PackedHead(nn.Module):
-    """A language-model head whose weights, tied or not, cannot change any more."""
-
-    def __init__(self, head: LanguageHead, embedding: Tensor, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.transform = head.transform
-        self.output = PackedLinear(*head.weights(embedding), dtype)
-
-    def forward(self, hidden: Tensor, _: Tensor) -> Tensor:
-        """Return logits (…, V)."""
-        return self.output(self.transform(hidden))
+        """Return the product in the precision of x."""
+        return self.product(x).to(x.dtype)
 
 
 def can_pack(runtime: Runtime) -> bool:
@@ -56,9 +59,154 @@ def pack_linears(module: nn.Module, dtype: torch.dtype) -> None:
             pack_linears(child, dtype)
 
 
-def pack_translator(model: Translator, runtime: Runtime) -> Runtime:
-    """Pack a translator for use; return the runtime that no longer needs to cast its weights."""
-    dtype = runtime.dtype or model.embedding.dtype
-    model.head = PackedHead(model.head, model.embedding, dtype)  # type: ignore[assignment]
-    pack_linears(model, dtype)
-    return Runtime(runtime.device)
+class PackedDecoder:
+    """The decoder and head of a translator as a function: tokens in, logits out."""
+
+    def __init__(self, model: Translator, dtype: torch.dtype) -> None:
+        body = model.decoder
+        self.config = body.config
+        self.embedding = model.embedding.detach()
+        self.blocks = [_PackedBlock(block, dtype) for block in body.blocks]
+        self.norm_embed = _norm(body.norm_embed) if self.config.embedding_norm else None
+        self.norm_final = _norm(body.norm_final) if self.config.placement == "pre" else None
+        self.head = PackedLinear(*model.head.weights(self.embedding), dtype)
+        self.positions: Tensor | None = None  # (L, D)
+        if self.config.positions == "sinusoidal":
+            self.positions = body.sinusoids
+        elif self.config.positions == "learned":
+            self.positions = body.embed_positions.weight.detach()
+
+    def __call__(self, tokens: Tensor, memory: Memory, cache: Cache) -> Tensor:
+        """Return logits (N, V) for the token after these, the next (N,) of every row."""
+        x = F.embedding(tokens, self.embedding)  # (N, D)
+        if self.config.scale_embedding:
+            x = x * self.config.width**0.5
+        if self.positions is not None:
+            x = x + self.positions[cache.length]
+        if self.norm_embed is not None:
+            x = self.norm_embed(x)
+        turn = None
+        if self.config.positions == "rope":
+            here = torch.tensor([[cache.length]])
+            width = self.config.width // self.config.heads
+            turn = rotations(here, width, self.config.rope_base)
+        for index, block in enumerate(self.blocks):
+            x = block(x, turn, memory.layers[index], cache, index)
+        return self.head(x if self.norm_final is None else self.norm_final(x))
+
+
+class _PackedBlock:
+    """One block of a decoder as plain operations on (N, D)."""
+
+    def __init__(self, block: nn.Module, dtype: torch.dtype) -> None:
+        assert isinstance(block, Block)
+        self.is_pre, self.heads = block.is_pre, block.attend.heads
+        self.norms = [_norm(n) for n in (block.norm_attend, block.norm_cross, block.norm_feed)]
+        self.project = PackedLinear(block.attend.project.weight, block.attend.project.bias, dtype)
+        self.output = PackedLinear(block.attend.output.weight, block.attend.output.bias, dtype)
+        cross = block.cross
+        assert isinstance(cross, CrossAttention)
+        self.query_weights = cross.query.weight.detach(), _bias(cross.query)
+        self.output_weights = cross.output.weight.detach(), _bias(cross.output)
+        self.query = PackedLinear(cross.query.weight, cross.query.bias, dtype)
+        self.cross_output = PackedLinear(cross.output.weight, cross.output.bias, dtype)
+        self.short: tuple[LayerMemory, _ShortSource] | None = None  # the source met last
+        feed = block.feed
+        is_relu = feed.activate is ACTIVATIONS["relu"]
+        fused = "relu" if is_relu else "none"
+        self.inner = PackedLinear(feed.inner.weight, feed.inner.bias, dtype, fused)
+        self.outer = PackedLinear(feed.outer.weight, feed.outer.bias, dtype)
+        self.activate = None if is_relu else feed.activate
+        self.is_gated = feed.is_gated
+
+    def __call__(
+        self, x: Tensor, turn: Tensor | None, source: LayerMemory, cache: Cache, index: int
+    ) -> Tensor:
+        norm_attend, norm_cross, norm_feed = self.norms
+        if self.is_pre:
+            x = x + self._attend(norm_attend(x), turn, cache, index)
+            x = x + self._cross(norm_cross(x), source)
+            return x + self._feed(norm_feed(x))
+        x = norm_attend(x + self._attend(x, turn, cache, index))
+        x = norm_cross(x + self._cross(x, source))
+        return norm_feed(x + self._feed(x))
+
+    def _attend(self, x: Tensor, turn: Tensor | None, cache: Cache, index: int) -> Tensor:
+        N, D = x.shape
+        mixed = self.project(x).view(N, 3, self.heads, -1)
+        q, keys_values = mixed[:, 0, :, None], mixed[:, 1:]  # (N, H, 1, K), (N, 2, H, K)
+        if turn is not None:
+            q = rotate(q, turn)
+            turned = rotate(keys_values[:, 0, :, None], turn)[:, :, 0]
+            keys_values = torch.stack([turned, keys_values[:, 1]], 1)
+        k, v = cache.append(index, keys_values)
+        return self.output.product(F.scaled_dot_product_attention(q, k, v).view(N, D))
+
+    def _cross(self, x: Tensor, source: LayerMemory) -> Tensor:
+        N, D = x.shape
+        B, H, S, _ = source.keys.shape
+        if B == 1 and H * S <= 2 * D:
+            if self.short is None or self.short[0] is not source:
+                self.short = source, _ShortSource(*self.query_weights, *self.output_weights, source)
+            return self.short[1].look(x)
+        q = self.query(x).view(B, N // B, self.heads, -1).transpose(1, 2)  # (B, H, W, K)
+        seen = F.scaled_dot_product_attention(q, source.keys, source.values, source.mask)
+        return self.cross_output.product(seen.transpose(1, 2).reshape(N, D))
+
+    def _feed(self, x: Tensor) -> Tensor:
+        inner = self.inner.product(x)
+        if self.is_gated:
+            assert self.activate is not None
+            gate, inner = inner.chunk(2, -1)
+            inner = self.activate(gate) * inner
+        elif self.activate is not None:
+            inner = self.activate(inner)
+        return self.outer.product(inner)
+
+
+class _ShortSource:
+    """One short source with the query and output weights multiplied into it.
+
+    Two small products in place of two large ones and an attention: the same result, and the large
+    ones are most of a step's time when there is a single source.
+    """
+
+    def __init__(
+        self,
+        query: Tensor,
+        query_bias: Tensor,
+        output: Tensor,
+        output_bias: Tensor,
+        source: LayerMemory,
+    ) -> None:
+        keys, values = source.keys[0], source.values[0]  # (H, S, K)
+        H, S, K = keys.shape
+        keys = keys * K**-0.5
+        self.heads = H
+        self.scores = (keys @ query.view(H, K, -1)).reshape(H * S, -1).T.contiguous()  # (D, H S)
+        self.offsets = (keys @ query_bias.view(H, K, 1)).flatten()  # (H S,)
+        by_head = output.view(-1, H, K).permute(1, 2, 0)  # (H, K, D)
+        self.values = (values @ by_head).reshape(H * S, -1)  # (H S, D)
+        self.bias = output_bias
+
+    def look(self, x: Tensor) -> Tensor:
+        """Return what rows (N, D) see in the source."""
+        scores = torch.addmm(self.offsets, x, self.scores)  # (N, H S)
+        weights = scores.view(len(x), self.heads, -1).softmax(-1).view(len(x), -1)
+        return torch.addmm(self.bias, weights, self.values)
+
+
+def _bias(linear: nn.Linear) -> Tensor:
+    if linear.bias is None:
+        return linear.weight.detach().new_zeros(linear.out_features)
+    return linear.bias.detach()
+
+
+def _norm(norm: nn.Module) -> Function:
+    """Return a normalisation as a function."""
+    shape = tuple(norm.normalized_shape)  # type: ignore[arg-type]
+    weight, eps = norm.weight.detach(), float(norm.eps)  # type: ignore[arg-type, operator]
+    if isinstance(norm, nn.RMSNorm):
+        return lambda x: F.rms_norm(x, shape, weight, eps)
+    bias = None if norm.bias is None else norm.bias.detach()  # type: ignore[operator]
+    return lambda x: F.layer_norm(x, shape, weight, bias, eps)

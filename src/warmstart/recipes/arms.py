@@ -11,14 +11,17 @@ from typing import Protocol, cast
 from warmstart import progress
 from warmstart.config.jobs import Tuning
 from warmstart.config.model import ModelConfig
+from warmstart.errors import DivergedError
 from warmstart.model.runtime import Runtime
 from warmstart.model.tasks import Classifier
 from warmstart.recipes import baseline
 from warmstart.recipes.build import finetuning_rate
 from warmstart.recipes.classifier import Examples, build_classifier, epochs_of, fit_classifier
+from warmstart.report.attention import AttentionMap
 from warmstart.report.runs import Arm, ArmKind, Cell, Trial
 from warmstart.scoring.metrics import accuracy, macro_f1
 from warmstart.scoring.score import classify
+from warmstart.scoring.weights import text_attention
 from warmstart.store.checkpoint import list_checkpoints
 from warmstart.store.source import Source
 from warmstart.train.trainer import State, Trainer
@@ -50,6 +53,21 @@ class Splits:
     train: Texts
     valid: Texts
     test: Texts | None
+    watched: int | None = None  # row of the judging texts whose attention is kept
+
+    @property
+    def judge(self) -> Texts:
+        """Return the texts whose figures count: test when there is one."""
+        return self.test or self.valid
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What one cell came to."""
+
+    cell: Cell
+    value: float  # the setting that was best by validation
+    attention: AttentionMap | None = None  # on the watched text
 
 
 class Contestant(Protocol):
@@ -61,8 +79,8 @@ class Contestant(Protocol):
     def settings(self, trials: int) -> list[float]:
         """Return the values to try on validation."""
 
-    def fit(self, splits: Splits, values: Sequence[float], seed: int) -> tuple[Cell, float]:
-        """Try the values, keep the best by validation, only then read the test; return both."""
+    def fit(self, splits: Splits, values: Sequence[float], seed: int) -> Fitted:
+        """Try the values, keep the best by validation, only then read the test."""
 
 
 @dataclass(frozen=True)
@@ -99,34 +117,45 @@ class TransformerArm:
         base = self.tuning.learning_rate or finetuning_rate(self.shape, self.kind)
         return [base * factor for factor in RATE_FACTORS[:trials]]
 
-    def fit(self, splits: Splits, values: Sequence[float], seed: int) -> tuple[Cell, float]:
+    def fit(self, splits: Splits, values: Sequence[float], seed: int) -> Fitted:
         """Try the learning rates, keep the best by validation, only then read the test."""
         runs = [self._train(splits, rate, seed) for rate in values]
-        scores = [state.best_score or 0.0 for _, state in runs]
+        rates = [rate for _, _, rate in runs]
+        scores = [state.best_score or 0.0 for _, state, _ in runs]
         best = scores.index(max(scores))
-        trainer, state = runs[best]
+        trainer, state, rate = runs[best]
         trainer.model.load_state_dict(trainer.best_weights)
         steps = [evaluation["step"] for evaluation in state.evaluations]
         cell = Cell(
             arm=self.name,
             labels=len(splits.train.texts),
             seed=seed,
-            setting=_rate_words(values[best]),
-            trials=_trials([_rate_words(rate) for rate in values], [_best(s) for _, s in runs]),
+            setting=_rate_words(rate),
+            trials=_trials([_rate_words(one) for one in rates], [_best(s) for _, s, _ in runs]),
             epochs=epochs_of(state),
             best_epoch=1 + steps.index(state.best_step),
             elapsed_s=state.elapsed_s,
             valid_predictions=self._predict(trainer, splits.valid),
             test_predictions=self._predict(trainer, splits.test) if splits.test else None,
         )
-        return cell, values[best]
+        return Fitted(cell, rate, self._attention(trainer, splits))
 
     def _model(self, seed: int) -> Classifier:
         weights = None if self.kind == "cold" else self.source.weights
         frozen = self.kind == "frozen"
         return build_classifier(self.shape, self.num_classes, self.tuning, seed, weights, frozen)[0]
 
-    def _train(self, splits: Splits, rate: float, seed: int) -> tuple[Trainer, State]:
+    def _train(self, splits: Splits, rate: float, seed: int) -> tuple[Trainer, State, float]:
+        """Train at a rate, or at the first lower one that does not diverge; return it too."""
+        for lowered in (rate, 0.3 * rate, 0.1 * rate):
+            try:
+                return *self._train_at(splits, lowered, seed), lowered
+            except DivergedError as error:
+                fault = error
+                progress.say(f"{self.name}: {_rate_words(lowered)} diverged; trying a lower one")
+        raise fault
+
+    def _train_at(self, splits: Splits, rate: float, seed: int) -> tuple[Trainer, State]:
         with progress.silenced():
             return fit_classifier(
                 self._model(seed),
@@ -146,6 +175,17 @@ class TransformerArm:
         texts = split.examples
         found = classify(model, texts.ids, budget, pad, self.runtime, texts.starts)
         return tuple(int(k) for k in found.argmax(1))
+
+    def _attention(self, trainer: Trainer, splits: Splits) -> AttentionMap | None:
+        """Return where the model looks on the watched text."""
+        if splits.watched is None:
+            return None
+        model = cast(Classifier, trainer.model.eval())
+        texts = splits.judge.examples.subset([splits.watched])
+        ids, segments = texts.ids[0], None
+        if texts.starts is not None and model.config.segments > 1:
+            segments = [int(place >= texts.starts[0]) for place in range(len(ids))]
+        return text_attention(model.body, self.source.tokenizer, ids, segments)
 
 
 @dataclass(frozen=True)
@@ -171,7 +211,7 @@ class BaselineArm:
         """Return values of C, the inverse of regularisation."""
         return baseline.settings(trials)
 
-    def fit(self, splits: Splits, values: Sequence[float], seed: int) -> tuple[Cell, float]:
+    def fit(self, splits: Splits, values: Sequence[float], seed: int) -> Fitted:
         """Try the values of C, keep the best by validation, only then read the test."""
         began = time.monotonic()
         train, valid = splits.train, splits.valid
@@ -198,7 +238,7 @@ class BaselineArm:
             if splits.test
             else None,
         )
-        return cell, values[best]
+        return Fitted(cell, values[best])
 
 
 def pretraining_of(source: Source) -> tuple[int, float]:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +17,12 @@ from warmstart.batches.loader import shuffled
 from warmstart.config.jobs import CompareConfig
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.files import write_json
-from warmstart.recipes.arms import Contestant, Splits
+from warmstart.recipes.arms import Contestant, Fitted, Splits
 from warmstart.recipes.labelled import count_classes
 from warmstart.recipes.lineup import Plan, line_up
 from warmstart.recipes.runs import check_unchanged, file_facts, opened, write_config
+from warmstart.report.attention_section import map_from_json, map_to_json
+from warmstart.report.contrast import Contrast, contrast, rivals
 from warmstart.report.images import save_figure
 from warmstart.report.page import write_comparison_page
 from warmstart.report.plots import draw_differences, draw_epochs, draw_labels
@@ -39,6 +42,15 @@ class CompareResult:
     report: Path
     comparison: Comparison
     summary: Summary
+    contrast: Contrast  # the first warm model beside its cold one
+
+    @property
+    def best_start(self) -> str:
+        """Return the pretrained run whose warm arm validation likes best with all labels."""
+        warm = {arm.name: str(arm.source) for arm in self.comparison.arms if arm.kind == "warm"}
+        labels = self.comparison.subsets[-1]
+        scores = [s for s in self.summary.scores if s.arm in warm and s.labels == labels]
+        return warm[max(scores, key=lambda score: score.validation.accuracy).arm]
 
 
 def compare(config: CompareConfig) -> CompareResult:
@@ -54,12 +66,14 @@ def compare(config: CompareConfig) -> CompareResult:
         if not run.data_file.exists():
             write_config(run, "compare", config, plan.sources[0].model)
             write_json(run.data_file, {"files": file_facts(_files(config, plan))})
-        cells = list(_cells(config, run, plan, subsets))
-        comparison = _comparison(config, plan, subsets, cells)
-        summary = summarise(comparison)
+        fitted = list(_cells(config, run, plan, subsets))
+        comparison = _comparison(config, plan, subsets, [found.cell for found in fitted])
+        page = run.path / "report.html"
+        contrasted = _contrast(config, plan, comparison, fitted)
+        result = CompareResult(run.path, page, comparison, summarise(comparison), contrasted)
         if not is_finished:
-            _write(run, comparison, summary)
-        return CompareResult(run.path, run.path / "report.html", comparison, summary)
+            _write(result)
+        return result
 
 
 def _files(config: CompareConfig, plan: Plan) -> dict[Path, int]:
@@ -97,43 +111,56 @@ def nested_rows(classes: Sequence[int], seed: int) -> list[int]:
 
 def _cells(
     config: CompareConfig, run: RunFolder, plan: Plan, subsets: Sequence[int]
-) -> Iterator[Cell]:
+) -> Iterator[Fitted]:
     """Yield every cell: read back when an earlier sitting finished it, else trained now."""
     total = len(plan.contestants) * len(subsets) * len(config.seeds)
+    arms = [contestant.describe() for contestant, _ in plan.contestants]
+    shown = {(name, subsets[-1], config.seeds[0]) for name in rivals(arms)}
     with listening() as interrupt, progress.bar("comparing", total, "model") as bar:
         for number, (contestant, splits) in enumerate(plan.contestants):
-            arm = contestant.describe()
+            arm = arms[number]
             for labels in subsets:
                 value: float | None = None
                 for seed in config.seeds:
                     file = run.cells / f"{number}-{arm.kind}-{labels}-{seed}.json"
                     rows = nested_rows(splits.train.classes, seed)[:labels]
-                    subset = replace(splits, train=splits.train.subset(rows))
+                    watched = splits.watched if (arm.name, labels, seed) in shown else None
+                    subset = replace(splits, train=splits.train.subset(rows), watched=watched)
                     values = contestant.settings(config.trials) if value is None else [value]
                     try:
-                        cell, value = _cell(contestant, subset, values, seed, file)
+                        fitted = _cell(contestant, subset, values, seed, file)
                         interrupt.obey()
                     except StoppedError:
                         kept = f"stopped; finished parts are in {run.path}: go on with --resume"
                         raise StoppedError(kept) from None
                     bar.advance(1, f"{arm.name}, {labels:,} labels, seed {seed}")
-                    yield cell
+                    value = fitted.value
+                    yield fitted
 
 
 def _cell(
     contestant: Contestant, splits: Splits, values: Sequence[float], seed: int, file: Path
-) -> tuple[Cell, float]:
+) -> Fitted:
     if file.exists():
-        try:
-            kept = json.loads(file.read_text())
-            return cell_from_json(kept["cell"]), kept["value"]
-        except (ValueError, KeyError, TypeError, RecursionError) as fault:
-            raise WarmstartError(
-                f"{file} is damaged ({fault}); delete it, and this part is trained again"
-            ) from None
-    cell, value = contestant.fit(splits, values, seed)
-    write_json(file, {"cell": asdict(cell), "value": value})
-    return cell, value
+        return _read_cell(file)
+    fitted = contestant.fit(splits, values, seed)
+    kept: dict[str, Any] = {"cell": asdict(fitted.cell), "value": fitted.value}
+    if fitted.attention is not None:
+        kept["attention"] = map_to_json(fitted.attention)
+    write_json(file, kept)
+    return fitted
+
+
+def _read_cell(file: Path) -> Fitted:
+    """Read a cell back; one of an earlier version has no attention."""
+    try:
+        kept = json.loads(file.read_text())
+        attention = map_from_json(kept["attention"]) if "attention" in kept else None
+        return Fitted(cell_from_json(kept["cell"]), kept["value"], attention)
+    except (ValueError, LookupError, TypeError, RecursionError) as fault:
+        raise WarmstartError(
+            f"{file} is damaged ({fault}); delete it, and this part is trained again"
+        ) from None
 
 
 def _comparison(
@@ -184,12 +211,22 @@ def _comparison(
     )
 
 
-def _write(run: RunFolder, comparison: Comparison, summary: Summary) -> None:
-    save_figure(draw_epochs(comparison, summary), run.path / "epochs")
-    save_figure(draw_differences(comparison, summary), run.path / "differences")
+def _contrast(
+    config: CompareConfig, plan: Plan, comparison: Comparison, fitted: Sequence[Fitted]
+) -> Contrast:
+    """Set the first warm model beside its cold one."""
+    maps = {found.cell.arm: found.attention for found in fitted if found.attention is not None}
+    texts = plan.data[comparison.judge.name].readable(config.pieces)
+    return contrast(comparison, texts, plan.contestants[0][1].watched, maps)
+
+
+def _write(result: CompareResult) -> None:
+    folder, comparison, summary = result.folder, result.comparison, result.summary
+    save_figure(draw_epochs(comparison, summary), folder / "epochs")
+    save_figure(draw_differences(comparison, summary), folder / "differences")
     if len(comparison.subsets) > 1:
-        save_figure(draw_labels(comparison, summary), run.path / "labels")
-    write_comparison_page(comparison, summary, run.path / "report.html")
+        save_figure(draw_labels(comparison, summary), folder / "labels")
+    write_comparison_page(comparison, summary, result.report, contrast=result.contrast)
     write_json(
-        run.path / "results.json", {**to_json(comparison), "summary": summary_to_json(summary)}
+        folder / "results.json", {**to_json(comparison), "summary": summary_to_json(summary)}
     )  # written last: it marks the end

@@ -11,6 +11,11 @@ from warmstart.config.jobs import CompareConfig, DataConfig, DemoConfig, Pretrai
 from warmstart.errors import WarmstartError
 from warmstart.recipes.compare import CompareResult, compare
 from warmstart.recipes.data import DataReport, report_data
+from warmstart.recipes.demo_translator import (
+    DemoTranslator,
+    demo_translator,
+    translator_section,
+)
 from warmstart.recipes.pretrain import PretrainResult, pretrain
 from warmstart.report.background import reading_section
 from warmstart.report.page import (
@@ -43,6 +48,7 @@ class DemoResult:
     report: Path
     base: PretrainResult
     comparison: CompareResult
+    translator: DemoTranslator
 
 
 def demo(config: DemoConfig) -> DemoResult:
@@ -59,11 +65,13 @@ def demo(config: DemoConfig) -> DemoResult:
     )
     base = pretrain(_pretraining(config, files, folder))
     found = compare(_comparison(config, files, folder))
-    sections = comparison_sections(found.comparison, found.summary)
+    translator = demo_translator(config, files, folder)
+    sections = comparison_sections(found.comparison, found.summary, found.contrast)
     sections[1:1] = [_data_section(files, data), _pretraining_section(base)]
+    sections.append(translator_section(translator, files))
     sections.append(reading_section(found.comparison))
     report = write_page("warmstart demo", sections, folder / "report.html")
-    return DemoResult(folder, report, base, found)
+    return DemoResult(folder, report, base, found, translator)
 
 
 def _pretraining(config: DemoConfig, files: SampleFiles, folder: Path) -> PretrainConfig:

@@ -29,6 +29,9 @@ from warmstart.store.source import Source
 from warmstart.text.labelled import LabelledTexts
 from warmstart.text.overlap import Fingerprints
 
+WATCHED = (8, 48)  # tokens of a text whose attention is easy to take in
+MOST_WATCHED = 128  # tokens from which on a picture of it would tell nothing
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -157,7 +160,19 @@ def _splits(
         notes.append(note)
         progress.say(note)
         texts[name] = Texts(split.texts, examples_of(encoded, split.classes))
-    return Splits(texts["train"], texts["validation"], texts.get("test"))
+    splits = Splits(texts["train"], texts["validation"], texts.get("test"))
+    return replace(splits, watched=choose_text(splits.judge.examples.ids, max_length))
+
+
+def choose_text(ids: Sequence[Sequence[int]], max_length: int) -> int | None:
+    """Return the first text of a length to look at, else the nearest; None: all are too long.
+
+    A text as long as the model reads may have been cut, so a shorter one is preferred.
+    """
+    least, most = WATCHED
+    most = min(most, max_length - 1)
+    row = min(range(len(ids)), key=lambda row: max(least - len(ids[row]), len(ids[row]) - most, 0))
+    return row if len(ids[row]) <= MOST_WATCHED else None
 
 
 def _as_read(data: dict[str, ClassData], is_pieces: bool) -> Splits:

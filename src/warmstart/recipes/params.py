@@ -5,7 +5,7 @@ Knows nothing about training.
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -17,7 +17,10 @@ from warmstart.errors import WarmstartError
 from warmstart.model import count
 from warmstart.model.count import Layer
 from warmstart.model.tasks import Classifier, LanguageModel, Translator
+from warmstart.store.checkpoint import weight_names
 from warmstart.store.folder import RunFolder
+
+Head = Literal["all", "lm", "classifier", "none"]
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,13 @@ class ParameterCount:
 def count_parameters(config: ParamsConfig) -> ParameterCount:
     """Count the parameters of a preset or run, layer by layer."""
     shape, head, labels = _shape(config)
-    is_translator = shape.decoder_depth > 0
-    body = count.count_translator(shape) if is_translator else count.count_body(shape)
-    top = [] if is_translator else _head_layers(shape, head, labels)
+    if shape.decoder_depth and (config.head != "all" or config.frozen):
+        raise WarmstartError(
+            f"--{'frozen' if config.frozen else 'head'} is for a base and its head; "
+            f"{config.model} is a translator, which is counted whole"
+        )
+    body = count.count_translator(shape) if shape.decoder_depth else count.count_body(shape)
+    top = [] if shape.decoder_depth else _head_layers(shape, head, labels)
     total = sum(layer.count for layer in body + top)
     built = sum(p.numel() for p in _built(shape, head, labels).parameters())
     assert total == built, f"closed form {total} and built model {built} disagree"
@@ -44,16 +51,18 @@ def count_parameters(config: ParamsConfig) -> ParameterCount:
     return ParameterCount(config.model, count.legend(shape), tuple(body + top), total, trainable)
 
 
-def _shape(config: ParamsConfig) -> tuple[ModelConfig, str, int]:
-    head, labels = config.head, config.labels
+def _shape(config: ParamsConfig) -> tuple[ModelConfig, Head, int]:
+    head: Head = config.head
+    labels = config.labels
     if config.model in PRESETS:
         shape = PRESETS[config.model]
     elif Path(config.model).is_dir():
         folder = RunFolder(config.model)
         run = folder.config()
         shape = model_from_json(run["model"], folder.config_file)
-        if "classes" in run and head == "all":
-            head, labels = "classifier", len(run["classes"])
+        if head == "all":
+            head = _head_of(run, folder)
+            labels = len(run["classes"]) if head == "classifier" else labels
     else:
         raise WarmstartError(
             f"{config.model!r} is neither a preset nor a run folder"
@@ -65,7 +74,18 @@ def _shape(config: ParamsConfig) -> tuple[ModelConfig, str, int]:
     return replace(shape, **{k: v for k, v in given.items() if v is not None}), head, labels
 
 
-def _head_layers(shape: ModelConfig, head: str, labels: int) -> list[Layer]:
+def _head_of(config: dict[str, Any], folder: RunFolder) -> Head:
+    """Return the heads a run has: those of pretraining may lack the next sentence."""
+    if "classes" in config:
+        return "classifier"
+    if config.get("kind") == "base":
+        return "none"
+    is_kept = folder.weights_file.exists()
+    names = weight_names(folder.weights_file) if is_kept else []
+    return "all" if "next_sentence.weight" in names else "lm"
+
+
+def _head_layers(shape: ModelConfig, head: Head, labels: int) -> list[Layer]:
     if head == "classifier":
         return count.count_classification_head(shape, labels)
     if head == "lm":
@@ -73,7 +93,7 @@ def _head_layers(shape: ModelConfig, head: str, labels: int) -> list[Layer]:
     return count.count_pretraining_heads(shape) if head == "all" else []
 
 
-def _built(shape: ModelConfig, head: str, labels: int) -> nn.Module:
+def _built(shape: ModelConfig, head: Head, labels: int) -> nn.Module:
     with torch.device("meta"):  # shapes without memory
         if shape.decoder_depth:
             return Translator(shape)

@@ -12,13 +12,13 @@ from typing import BinaryIO
 
 from warmstart.config.translation import TranslateConfig
 from warmstart.decode.beam import Beam
+from warmstart.decode.steps import fast_engine
 from warmstart.decode.translate import Translating, Translation
 from warmstart.errors import WarmstartError
-from warmstart.model.packed import can_pack, pack_translator
 from warmstart.model.runtime import Runtime, choose_runtime
 from warmstart.model.tasks import Translator
 from warmstart.predictor import build_model
-from warmstart.recipes.translator import read_tongues
+from warmstart.recipes.tongues import read_tongues
 from warmstart.store.source import IN_WORDS, read_source
 from warmstart.text.corpus import read_texts
 
@@ -51,14 +51,11 @@ def open_translator(
     model = build_model(source)
     assert isinstance(model, Translator)
     model.to(runtime.device).eval()
-    if can_pack(runtime):
-        runtime = pack_translator(model, runtime)
     tongues = read_tongues(source.run)
     return Translating(
-        model,
+        fast_engine(model, runtime),
         tongues.source,
         tongues.target,
-        runtime,
         beam,
         max_ratio,
         batch_tokens,

@@ -8,41 +8,44 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from warmstart import progress
-from warmstart.batches.pairs import EncodedPairs, PairStream, Texts, budgeted_pairs, pad_pairs
+from warmstart.batches.pairs import EncodedPairs, PairStream, budgeted_pairs, pad_pairs
 from warmstart.config.model import ModelConfig, change_words, model_from_json, preset_named
 from warmstart.config.translation import TrainTranslatorConfig
 from warmstart.decode.beam import Beam
+from warmstart.decode.steps import plain_engine
 from warmstart.decode.translate import Translating
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.model.runtime import Runtime, choose_runtime
 from warmstart.model.tasks import Translator
 from warmstart.objectives.translate import Translate
+from warmstart.recipes.averaging import averaged, keep_snapshot, list_snapshots
 from warmstart.recipes.build import seed_weights, translation_rate
 from warmstart.recipes.runs import (
     check_length,
     check_unchanged,
     file_facts,
     opened,
-    refuse_rivals,
     refuse_words,
     write_config,
 )
+from warmstart.recipes.tongues import (
+    Tongues,
+    choose_tongues,
+    encode_pairs,
+    read_split,
+    read_tongues,
+)
 from warmstart.report.card import model_card
-from warmstart.report.formats import counted
 from warmstart.scoring.pairs import score_pairs
 from warmstart.scoring.translation import corpus_bleu
-from warmstart.store.checkpoint import read_weights, save_weights
+from warmstart.store.checkpoint import save_weights
 from warmstart.store.folder import RunFolder
 from warmstart.store.source import IN_WORDS, Source, read_source
 from warmstart.store.transfer import transfer_all
 from warmstart.text.overlap import Fingerprints
-from warmstart.text.pairs import Pairs, read_aligned, read_pair_table
-from warmstart.text.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+from warmstart.text.pairs import Pairs
 from warmstart.train.optim import OptimizerSettings, build_optimizers
 from warmstart.train.schedule import warmup_cosine, warmup_inverse_sqrt
 from warmstart.train.trainer import Evaluation, LoopSettings, State, Trainer
@@ -63,48 +66,22 @@ class TranslatorResult:
     elapsed_s: float
 
 
-@dataclass(frozen=True)
-class Tongues:
-    """The tokenizers of both languages; one and the same when the vocabulary is joint."""
-
-    source: Tokenizer
-    target: Tokenizer
-
-    @property
-    def is_joint(self) -> bool:
-        """Tell whether both languages have one vocabulary."""
-        return self.source is self.target
-
-    def save(self, run: RunFolder) -> None:
-        """Write them into the run."""
-        self.source.save(run.path)
-        if not self.is_joint:
-            self.target.save(run.target_tokenizer)
-
-
-def read_tongues(run: RunFolder) -> Tongues:
-    """Read a run's tokenizers."""
-    source = load_tokenizer(run.path)
-    has_own = run.target_tokenizer.is_dir()
-    return Tongues(source, load_tokenizer(run.target_tokenizer) if has_own else source)
-
-
 def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
     """Train a translator on sentence pairs and write a run folder."""
     with opened("train-translator", config, config.out, config.resume) as run:
         if run.is_finished:
             progress.say(f"{run.path} is finished already; nothing to do")
             return _result(run)
-        train, valid = _read(config, ""), _read(config, "valid_")
+        train, valid = read_split(config, ""), read_split(config, "valid_")
         runtime = choose_runtime(config.device, config.precision, config.threads)
         parent = _parent(config.from_run) if config.from_run else None
         if run.data_file.exists():
             check_unchanged(run.read_json(run.data_file))
             shape, tongues = model_from_json(run.config()["model"]), read_tongues(run)
         else:
-            tongues = _tongues(config, train, parent)
+            tongues = choose_tongues(config, train, parent)
             shape = _shape(config, tongues, parent)
-        learn, judge = (_encoded(pairs, tongues, shape.max_length) for pairs in (train, valid))
+        learn, judge = (encode_pairs(pairs, tongues, shape.max_length) for pairs in (train, valid))
         seed_weights(config.seed, "translator")
         model = Translator(shape)
         if parent:
@@ -121,18 +98,6 @@ def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
         return _result(run)
 
 
-def _read(config: TrainTranslatorConfig, prefix: str) -> Pairs:
-    table = config.valid if prefix else config.train
-    if table:
-        pairs = read_pair_table(Path(table), config.columns)
-    else:
-        sides = (getattr(config, prefix + side) for side in ("source", "target"))
-        pairs = read_aligned(*map(Path, sides))
-    if pairs.skipped:
-        progress.say(f"{pairs.files[0]}: skipped {counted(pairs.skipped, 'pair')} without text")
-    return pairs
-
-
 def _parent(path: str) -> Source:
     """Return the run to start from, if its base can be an encoder."""
     parent = read_source(path)
@@ -142,31 +107,6 @@ def _parent(path: str) -> Source:
             "base that sees both sides, as `warmstart pretrain --objective masked` makes"
         )
     return parent
-
-
-def _tongues(config: TrainTranslatorConfig, train: Pairs, parent: Source | None) -> Tongues:
-    refuse_rivals(config, "from", ("tokenizer",))
-    if config.target_tokenizer or config.vocabulary == "joint":  # nothing else is trained
-        refuse_rivals(config, "from", ("vocab_size",))
-        refuse_rivals(config, "tokenizer", ("vocab_size",))
-    if config.shared and (config.target_tokenizer or config.vocabulary == "separate"):
-        raise WarmstartError("--shared needs one vocabulary for both languages, not one for each")
-    preset = preset_named(config.preset)
-    size = config.vocab_size or preset.vocab_size
-    given = load_tokenizer(Path(config.tokenizer)) if config.tokenizer else None
-    source = parent.tokenizer if parent else given
-    if config.target_tokenizer:
-        if not source:
-            raise WarmstartError("--target-tokenizer goes with --tokenizer, which is missing")
-        return Tongues(source, load_tokenizer(Path(config.target_tokenizer)))
-    if config.vocabulary == "joint":
-        if source is None:
-            progress.say(f"training a {config.kind} tokenizer on both languages")
-            source = train_tokenizer((*train.sources, *train.targets), config.kind, size)
-        return Tongues(source, source)
-    progress.say(f"training a {config.kind} tokenizer for each language that has none")
-    source = source or train_tokenizer(train.sources, config.kind, size)
-    return Tongues(source, train_tokenizer(train.targets, config.kind, size))
 
 
 def _shape(config: TrainTranslatorConfig, tongues: Tongues, parent: Source | None) -> ModelConfig:
@@ -187,28 +127,6 @@ def _shape(config: TrainTranslatorConfig, tongues: Tongues, parent: Source | Non
         decoder_depth=depth,
         target_vocab_size=target_size,
         shared=shared,
-    )
-
-
-def _encoded(pairs: Pairs, tongues: Tongues, max_length: int) -> EncodedPairs:
-    """Encode pairs, leaving out and counting those with a side too long to read."""
-    room = max_length - 2
-    with progress.bar("tokenizing", None, "pair"):
-        sources = tongues.source.encode(pairs.sources)
-        targets = tongues.target.encode(pairs.targets)
-    kept = [row for row in range(len(pairs)) if max(len(sources[row]), len(targets[row])) <= room]
-    if len(kept) < len(pairs):
-        left_out = counted(len(pairs) - len(kept), "pair")
-        progress.say(
-            f"{left_out} of {len(pairs):,} in {pairs.files[0]} left out: "
-            f"a side is longer than the {room:,} tokens that --max-length {max_length} leaves"
-        )
-    if not kept:
-        raise WarmstartError(f"{pairs.files[0]}: no pair fits into --max-length {max_length}")
-    s, t = tongues.source, tongues.target
-    return EncodedPairs(
-        Texts([s.bos, *sources[row], s.eos] for row in kept),
-        Texts([t.bos, *targets[row], t.eos] for row in kept),
     )
 
 
@@ -276,7 +194,7 @@ def _trainer(
 
     def evaluate() -> Evaluation:
         if config.average > 1:
-            _keep_snapshot(run, model, trainer.state.step, config.average)
+            keep_snapshot(run, model, trainer.state.step, config.average)
         return _evaluation(config, model, judge, runtime)
 
     trainer = Trainer(
@@ -315,10 +233,9 @@ def _evaluation(
     references = [judge.texts.targets[row] for row in chosen]
     tongues = judge.tongues
     greedy = Translating(
-        model,
+        plain_engine(model, runtime),
         tongues.source,
         tongues.target,
-        runtime,
         Beam(width=1),
         batch_tokens=config.micro_tokens,
     )
@@ -340,28 +257,6 @@ def _short(text: str, room: int = 72) -> str:
     return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
-def _keep_snapshot(run: RunFolder, model: Translator, step: int, keep: int) -> None:
-    """Keep the weights of the newest validations, to be averaged at the end."""
-    save_weights(run.snapshots / f"step-{step}.safetensors", model)
-    for old in _snapshots(run, up_to=step)[:-keep]:
-        old.unlink()
-
-
-def _snapshots(run: RunFolder, up_to: int) -> list[Path]:
-    """Return the snapshots in order; later ones were left by a sitting that was cut off."""
-    numbered = {int(path.stem.removeprefix("step-")): path for path in run.snapshots.glob("step-*")}
-    return [numbered[step] for step in sorted(numbered) if step <= up_to]
-
-
-def _averaged(files: Sequence[Path]) -> dict[str, Tensor]:
-    """Return the mean of several models' weights, summed in double precision."""
-    total: dict[str, Tensor] = {}
-    for file in files:
-        for name, tensor in read_weights(file).items():
-            total[name] = total.get(name, torch.zeros(())) + tensor.double()
-    return {name: (tensor / len(files)).float() for name, tensor in total.items()}
-
-
 def _finish(
     config: TrainTranslatorConfig,
     run: RunFolder,
@@ -372,7 +267,7 @@ def _finish(
     best = next(e for e in state.evaluations if e["step"] == state.best_step)
     chosen = {"loss": best["valid_loss"], "bleu": best["valid_bleu"], "step": state.best_step}
     averaged = 1
-    files = _snapshots(run, state.step)[-config.average :]
+    files = list_snapshots(run, state.step)[-config.average :]
     if config.average > 1 and len(files) > 1:
         mean = _judge_average(trainer, files, evaluate)
         if mean:
@@ -408,7 +303,7 @@ def _judge_average(
     """Put averaged weights into the model and judge them; None unless they are better."""
     best = trainer.state.best_score or 0.0
     device = trainer.runtime.device
-    weights = {name: tensor.to(device) for name, tensor in _averaged(files).items()}
+    weights = {name: tensor.to(device) for name, tensor in averaged(files).items()}
     trainer.model.load_state_dict(weights)
     trainer.model.eval()
     mean = evaluate()

@@ -10,17 +10,22 @@ from html import escape
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from warmstart.report.attention import AttentionMap, Tokens, readable
 from warmstart.report.attention_figure import HEAT
 from warmstart.report.attention_page import quantised
-from warmstart.report.formats import counted
+from warmstart.report.formats import counted, shorten
 from warmstart.report.markup import Html, Section, element, figure, folded, paragraph, table
 from warmstart.report.style import styled
 
 SHOWN = 10  # disagreements of each kind that are not folded away
+FOLDED = 100  # of each kind that are
 MOST_CHARS = 400  # of a text that is shown
+FLAT = 6  # layers of all arms together that fit beside each other
+DEEP = 12  # layers of one arm that do
+WIDTH = 7.6  # of the figure, in inches
 
 
 def map_to_json(found: AttentionMap) -> dict[str, Any]:
@@ -52,18 +57,19 @@ def attention_section(
     joined = {arm: found.joined() for arm, found in maps.items()}
     pieces: list[Html] = [
         paragraph(
-            "The same text read by each model, whole words. Shaded: the attention a word receives"
-            f" in the last layer, relative to the most. Its true label is {truth}."
+            "One text as each model reads it, in whole words. The darker a word, the more attention"
+            f" it receives in the last layer. Its true label is {truth}."
         )
     ]
     for arm, found in joined.items():
         entropy = found.entropy()
-        pieces.append(element("h3", f"{arm}: {said[arm]}"))
+        verdict = "right" if said[arm] == truth else "wrong"
+        pieces.append(element("h3", f"{arm}: {said[arm]} ({verdict})"))
         pieces.append(_shaded(found))
         pieces.append(
             paragraph(
                 f"Entropy of its heads: {entropy.min():.2f} to {entropy.max():.2f} bits, mean"
-                f" {entropy.mean():.2f}.",
+                f" {entropy.mean():.2f}; the lower, the fewer words a head looks at.",
                 css="soft",
             )
         )
@@ -96,25 +102,33 @@ def _shaded(found: AttentionMap) -> Html:
 
 @styled
 def draw_layers(maps: Mapping[str, AttentionMap]) -> Figure:
-    """Draw each arm's layers, averaged over heads, an arm a row."""
+    """Draw each arm's layers, averaged over heads: beside each other, or each arm on a new row."""
     depth = max(len(found.weights) for found in maps.values())
-    size = min(1.9, 7.0 / depth)
-    drawing = Figure(figsize=(size * depth + 0.5, (size + 0.25) * len(maps)), layout="constrained")
-    grid = drawing.subplots(len(maps), depth, squeeze=False)
-    for row, (arm, found) in zip(grid, maps.items(), strict=True):
-        for layer, axes in enumerate(row):
-            axes.grid(False)
-            axes.set_xticks([])
-            axes.set_yticks([])
-            if layer >= len(found.weights):
-                axes.set_axis_off()
-                continue
-            mean = np.sqrt(found.weights[layer].mean(0))
-            axes.imshow(mean, cmap=HEAT, vmin=0, vmax=1, interpolation="nearest")
-            axes.set_title(f"layer {layer + 1}", fontsize=7, pad=3)
+    is_flat = depth * len(maps) <= FLAT
+    columns = max(4, depth * len(maps)) if is_flat else min(depth, DEEP)
+    room = depth if is_flat else -(-depth // columns) * columns  # places of one arm
+    rows, size = -(-room * len(maps) // columns), WIDTH / columns
+    drawing = Figure(figsize=(WIDTH, (size + 0.2) * rows + 0.1), layout="constrained")
+    grid = drawing.subplots(rows, columns, squeeze=False).ravel()
+    for axes in grid:
+        axes.set_axis_off()
+    for number, (arm, found) in enumerate(maps.items()):
+        for layer, weights in enumerate(found.weights):
+            axes = grid[number * room + layer]
+            _draw_layer(axes, weights, layer)
             if layer == 0:
-                axes.set_ylabel(arm, fontsize=8)
+                axes.set_title(shorten(arm, 24), fontsize=7, pad=3, loc="left", weight="bold")
     return drawing
+
+
+def _draw_layer(axes: Axes, weights: np.ndarray, layer: int) -> None:
+    axes.set_axis_on()
+    axes.grid(False)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    mean = np.sqrt(weights.mean(0))
+    axes.imshow(mean, cmap=HEAT, vmin=0, vmax=1, interpolation="nearest")
+    axes.set_xlabel(f"layer {layer + 1}", fontsize=6.5, labelpad=3)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,8 +180,10 @@ def disagreements_section(
             pieces.append(element("h3", f"{title} ({len(rows):,})"))
             pieces.append(_disagreement_table(rows[:SHOWN], first, second))
         if len(rows) > SHOWN:
-            rest = _disagreement_table(rows[SHOWN:], first, second)
-            pieces.append(folded(f"{len(rows) - SHOWN:,} more", rest))
+            rest = rows[SHOWN : SHOWN + FOLDED]
+            left = f", of which the first {FOLDED:,}" if len(rows) > SHOWN + FOLDED else ""
+            summary = f"{len(rows) - SHOWN:,} more{left}"
+            pieces.append(folded(summary, _disagreement_table(rest, first, second)))
     return Section(title=f"Where {first} and {second} disagree", pieces=pieces)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from warmstart.files import write_whole
 from warmstart.report.background import background_sections, reading_section
+from warmstart.report.contrast import Contrast, contrast_sections
 from warmstart.report.markdown import comparison_markdown
 from warmstart.report.markup import (
     Html,
@@ -50,13 +51,20 @@ def write_comparison_page(
     summary: Summary,
     path: Path,
     extra_sections: Sequence[Section] = (),
+    contrast: Contrast | None = None,
 ) -> Path:
     """Write the report of a comparison; extra sections come before the explanations."""
-    found = comparison_sections(comparison, summary)
+    found = comparison_sections(comparison, summary, contrast)
     sections = [*found, *extra_sections, reading_section(comparison)]
     return write_page(comparison.title, sections, path)
 
 
-def comparison_sections(comparison: Comparison, summary: Summary) -> list[Section]:
+def comparison_sections(
+    comparison: Comparison, summary: Summary, contrast: Contrast | None = None
+) -> list[Section]:
     """Return everything a comparison has to show, for a page that shows more."""
-    return [*finding_sections(comparison, summary), *background_sections(comparison, summary)]
+    return [
+        *finding_sections(comparison, summary),
+        *(contrast_sections(contrast) if contrast is not None else ()),
+        *background_sections(comparison, summary),
+    ]

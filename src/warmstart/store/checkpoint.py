@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -151,6 +151,15 @@ def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
         raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) from None
     flush_file(path)
     return _checksum(path)
+
+
+def weight_names(path: Path) -> list[str]:
+    """Return the names in a safetensors file without reading its tensors."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return list(file.keys())
+    except (SafetensorError, OSError) as fault:
+        raise WarmstartError(f"{path} is not a whole safetensors file: {fault}") from None
 
 
 def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

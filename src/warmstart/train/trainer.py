@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 
 from warmstart import progress
 from warmstart.batches.batch import Batch, move
-from warmstart.errors import StoppedError, WarmstartError
+from warmstart.errors import DivergedError, StoppedError, WarmstartError
 from warmstart.model.runtime import Runtime
 from warmstart.seeds import derive_seed
 from warmstart.store.checkpoint import (
@@ -199,14 +199,14 @@ class Trainer:
     def _check_finite(self, loss: Tensor) -> float:
         value = float(loss)
         if not math.isfinite(value):
-            raise WarmstartError(self._unsound(f"the loss became {value}"))
+            raise DivergedError(self._unsound(f"the loss became {value}"))
         return value
 
     def _check_sound(self, loss: Tensor) -> None:
         """Refuse to judge or keep weights that are no numbers; a finite loss can hide them."""
         self._check_finite(loss)
         if not all(tensor.isfinite().all() for tensor in self.model.state_dict().values()):
-            raise WarmstartError(self._unsound("the weights became infinite or no numbers"))
+            raise DivergedError(self._unsound("the weights became infinite or no numbers"))
 
     def _unsound(self, what: str) -> str:
         kept = list_checkpoints(self.run) if self.run else []

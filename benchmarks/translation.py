@@ -1,0 +1,131 @@
+"""Translation rate on a CPU: warmstart against the Marian model of `transformers`, one shape.
+
+Both have random weights, read the same sentences sorted by length, and write the same number of
+tokens, so that only speed differs. Needs `pip install transformers`.
+
+    python benchmarks/translation.py --sentences 500
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from warmstart.config.model import PRESETS
+from warmstart.decode.beam import Beam
+from warmstart.decode.steps import fast_engine, translate_ids
+from warmstart.model.runtime import choose_runtime
+from warmstart.model.tasks import Translator
+
+BOS, PAD, EOS = 0, 1, 2
+LENGTH = 20  # tokens of every translation
+BATCHES = (1, 16, 64)
+Translate = Callable[[list[list[int]], int], None]  # sources, beam
+
+
+def draw_sources(num: int, vocab_size: int) -> list[list[int]]:
+    """Return random sentences, the shortest first."""
+    draw = torch.Generator().manual_seed(1)
+    lengths = torch.randint(5, 26, (num,), generator=draw).tolist()
+    texts = [[*torch.randint(5, vocab_size, (n,), generator=draw).tolist(), EOS] for n in lengths]
+    return sorted(texts, key=len)
+
+
+def ours(precision: str, threads: int) -> Translate:
+    """Return warmstart's translator."""
+    torch.manual_seed(0)
+    model = Translator(replace(PRESETS["translator-small"], placement="post")).eval()
+    with torch.no_grad():
+        model.embedding[EOS] = 0.0  # never among the likeliest: every translation has full length
+    engine = fast_engine(model, choose_runtime("cpu", precision, threads))
+
+    def translate(sources: list[list[int]], width: int) -> None:
+        limits = [LENGTH] * len(sources)
+        found = translate_ids(
+            engine, sources, limits, (PAD, BOS, EOS), Beam(width=width), [BOS, PAD]
+        )
+        assert all(len(best[0].ids) == LENGTH for best in found)
+
+    return translate
+
+
+def theirs() -> Translate:
+    """Return the same shape as `transformers` has it."""
+    from transformers import MarianConfig, MarianMTModel
+
+    shape = PRESETS["translator-small"]
+    config = MarianConfig(
+        vocab_size=shape.vocab_size,
+        d_model=shape.width,
+        encoder_layers=shape.depth,
+        decoder_layers=shape.decoder_depth,
+        encoder_attention_heads=shape.heads,
+        decoder_attention_heads=shape.heads,
+        encoder_ffn_dim=shape.feed,
+        decoder_ffn_dim=shape.feed,
+        max_position_embeddings=shape.max_length,
+        activation_function="relu",
+        scale_embedding=True,
+        pad_token_id=PAD,
+        eos_token_id=EOS,
+        decoder_start_token_id=BOS,
+        forced_eos_token_id=None,
+    )
+    torch.manual_seed(0)
+    model = MarianMTModel(config).eval()
+
+    def translate(sources: list[list[int]], width: int) -> None:
+        longest = max(map(len, sources))
+        ids = torch.tensor([s + [PAD] * (longest - len(s)) for s in sources])
+        found = model.generate(
+            input_ids=ids,
+            attention_mask=(ids != PAD).long(),
+            num_beams=width,
+            do_sample=False,
+            min_new_tokens=LENGTH,
+            max_new_tokens=LENGTH,
+        )
+        assert found.shape[1] == LENGTH + 1
+
+    return translate
+
+
+@torch.inference_mode()
+def rate(translate: Translate, sources: list[list[int]], size: int, width: int) -> float:
+    """Return sentences a second."""
+    translate(sources[:size], width)
+    began = time.perf_counter()
+    for start in range(0, len(sources), size):
+        translate(sources[start : start + size], width)
+    return len(sources) / (time.perf_counter() - began)
+
+
+def main() -> None:
+    """Run both in turn and print the ratios."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sentences", type=int, default=500)
+    parser.add_argument("--precision", default="auto")
+    given = parser.parse_args()
+    sources = draw_sources(given.sentences, PRESETS["translator-small"].vocab_size)
+    threads = torch.get_num_threads()
+    systems = {"transformers": theirs(), "warmstart": ours(given.precision, threads)}
+    print(f"{given.sentences} sentences, {LENGTH} tokens each, {threads} threads; sentences/s\n")
+    print("| beam | batch | transformers | warmstart | ratio |\n|---|---|---|---|---|")
+    for width in (1, 5):
+        best = dict.fromkeys(systems, 0.0)
+        for size in BATCHES:
+            found = {name: rate(one, sources, size, width) for name, one in systems.items()}
+            best = {name: max(best[name], found[name]) for name in systems}
+            _row(str(width), str(size), found)
+        _row(str(width), "best", best)
+
+
+def _row(width: str, size: str, found: dict[str, float]) -> None:
+    a, b = found["transformers"], found["warmstart"]
+    print(f"| {width} | {size} | {a:.1f} | {b:.1f} | {b / a:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
