@@ -1,7 +1,7 @@
 """Devices a reader may have, by the figures of their data sheets, and how fast they train.
 
-What share of a data sheet's rate a training step attains was measured on one H200 and taken for
-all. Knows nothing about the machine it runs on.
+What share of a data sheet's rate a training step attains is an estimate, one for all. Knows
+nothing about the machine it runs on.
 """
 
 from dataclasses import dataclass
