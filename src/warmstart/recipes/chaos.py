@@ -131,6 +131,8 @@ def _killed(
     if sitting.is_over:
         _succeeded(sitting, max(0, code))
         return None
+    if run.is_finished:  # killed on its way out: nothing was left to resume
+        return None
     writing = _being_written(run)
     return f"writing {writing[0]}" if writing else "computing"
 
