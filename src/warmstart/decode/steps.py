@@ -63,7 +63,8 @@ def translator_step(engine: Engine, memory: Memory, width: int) -> Step:
 
     def step(prefixes: Tensor, parents: Tensor) -> Tensor:
         nonlocal memory, num_rows
-        if cache.length and not torch.equal(parents, torch.arange(num_rows)):
+        is_same = len(parents) == num_rows and (num_rows == 1 or _is_in_order(parents))
+        if cache.length and not is_same:
             cache.select(parents.to(device))
             if len(parents) < num_rows:  # a source has left
                 memory = memory.select((parents[::width] // width).to(device))
@@ -71,6 +72,10 @@ def translator_step(engine: Engine, memory: Memory, width: int) -> Step:
         return engine.predict(prefixes[:, -1], memory, cache).to(dtype).log_softmax(-1)
 
     return step
+
+
+def _is_in_order(parents: Tensor) -> bool:
+    return torch.equal(parents, torch.arange(len(parents)))
 
 
 @torch.inference_mode()

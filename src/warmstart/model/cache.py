@@ -77,10 +77,11 @@ class Cache:
         return self._kept
 
     def append(self, index: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
-        """Append one position's keys and values (N, 2, H, K) of a block; return all of them."""
-        stop = self.length + 1
-        kept = self.room_for(keys_values[:, 0, :, None])[index]  # (2, N, H, room, K)
-        kept[:, :, :, self.length] = keys_values.transpose(0, 1)
+        """Append one position's keys and values (N, 2, H, 1, K) of a block; return all of them."""
+        start, stop = self.length, self.length + 1
+        whole = self.room_for(keys_values[:, 0]) if index == 0 or self._kept is None else self._kept
+        kept = whole[index]  # (2, N, H, room, K)
+        kept[:, :, :, start:stop] = keys_values.transpose(0, 1)
         if index == len(self.layers) - 1:
             self.length = stop
         keys, values = kept[:, :, :, :stop].unbind(0)

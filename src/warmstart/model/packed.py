@@ -78,7 +78,7 @@ class PackedDecoder:
 
     def __call__(self, tokens: Tensor, memory: Memory, cache: Cache) -> Tensor:
         """Return logits (N, V) for the token after these, the next (N,) of every row."""
-        x = F.embedding(tokens, self.embedding)  # (N, D)
+        x = self.embedding[tokens]  # (N, D)
         if self.config.scale_embedding:
             x = x * self.config.width**0.5
         if self.positions is not None:
@@ -92,7 +92,7 @@ class PackedDecoder:
             turn = rotations(here, width, self.config.rope_base)
         for index, block in enumerate(self.blocks):
             x = block(x, turn, memory.layers[index], cache, index)
-        return self.head(x if self.norm_final is None else self.norm_final(x))
+        return self.head.forward(x if self.norm_final is None else self.norm_final(x))
 
 
 class _PackedBlock:
@@ -133,12 +133,11 @@ class _PackedBlock:
 
     def _attend(self, x: Tensor, turn: Tensor | None, cache: Cache, index: int) -> Tensor:
         N, D = x.shape
-        mixed = self.project(x).view(N, 3, self.heads, -1)
-        q, keys_values = mixed[:, 0, :, None], mixed[:, 1:]  # (N, H, 1, K), (N, 2, H, K)
+        mixed = self.project.forward(x).view(N, 3, self.heads, 1, -1)
+        q, keys_values = mixed[:, 0], mixed[:, 1:]  # (N, H, 1, K), (N, 2, H, 1, K)
         if turn is not None:
             q = rotate(q, turn)
-            turned = rotate(keys_values[:, 0, :, None], turn)[:, :, 0]
-            keys_values = torch.stack([turned, keys_values[:, 1]], 1)
+            keys_values = torch.stack([rotate(keys_values[:, 0], turn), keys_values[:, 1]], 1)
         k, v = cache.append(index, keys_values)
         return self.output.product(F.scaled_dot_product_attention(q, k, v).view(N, D))
 
@@ -149,7 +148,7 @@ class _PackedBlock:
             if self.short is None or self.short[0] is not source:
                 self.short = source, _ShortSource(*self.query_weights, *self.output_weights, source)
             return self.short[1].look(x)
-        q = self.query(x).view(B, N // B, self.heads, -1).transpose(1, 2)  # (B, H, W, K)
+        q = self.query.forward(x).view(B, N // B, self.heads, -1).transpose(1, 2)  # (B, H, W, K)
         seen = F.scaled_dot_product_attention(q, source.keys, source.values, source.mask)
         return self.cross_output.product(seen.transpose(1, 2).reshape(N, D))
 
@@ -207,6 +206,6 @@ def _norm(norm: nn.Module) -> Function:
     shape = tuple(norm.normalized_shape)  # type: ignore[arg-type]
     weight, eps = norm.weight.detach(), float(norm.eps)  # type: ignore[arg-type, operator]
     if isinstance(norm, nn.RMSNorm):
-        return lambda x: F.rms_norm(x, shape, weight, eps)
+        return lambda x: torch.rms_norm(x, shape, weight, eps)
     bias = None if norm.bias is None else norm.bias.detach()  # type: ignore[operator]
-    return lambda x: F.layer_norm(x, shape, weight, bias, eps)
+    return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
