@@ -32,7 +32,6 @@ format: setup
 
 bench: setup
 	$(BIN)/python benchmarks/pretraining.py
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check transformers
 	$(BIN)/python benchmarks/translation.py
 
 # At least 100 SIGKILLs over every kind of run; the last line is N/N identical.

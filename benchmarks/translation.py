@@ -1,7 +1,7 @@
 """Translation rate on a CPU: warmstart against the Marian model of `transformers`, one shape.
 
 Both have random weights, read the same sentences sorted by length, and write the same number of
-tokens, so that only speed differs. Needs `pip install transformers`.
+tokens, so that only speed differs. Needs `transformers`, which the dev extra installs.
 
     python benchmarks/translation.py --sentences 500
 """
