@@ -158,9 +158,10 @@ def _classic(plan: Plan) -> list[str]:
     device = DEVICES["h200"]
     place = place_on(device, "auto")
     other = step_seconds(plan.job, device, place) * steps * tokens / plan.job.step_tokens
+    there = "" if "one H200" in here else f"; on one H200: about {long_time(other)}"
     return [
         f"{plan.name} took 8 P100s {long_time(3600 * hours)} ({steps:,} steps of about {tokens:,} "
-        f"source and target tokens){here}; on one H200: about {long_time(other)}"
+        f"source and target tokens){here}{there}"
     ]
 
 
