@@ -20,7 +20,7 @@ from warmstart.model.tasks import Translator
 from warmstart.objectives import loss as module
 from warmstart.objectives.loss import linear_cross_entropy
 from warmstart.objectives.translate import Translate
-from warmstart.scoring.pairs import score_pairs
+from warmstart.scoring.score import score_pairs
 
 N, D, V = 11, 6, 9
 EXACT = {"rtol": 0.0, "atol": 1e-10}

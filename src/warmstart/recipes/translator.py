@@ -38,7 +38,7 @@ from warmstart.recipes.tongues import (
     read_tongues,
 )
 from warmstart.report.card import model_card
-from warmstart.scoring.pairs import score_pairs
+from warmstart.scoring.score import score_pairs
 from warmstart.scoring.translation import corpus_bleu
 from warmstart.store.checkpoint import save_weights
 from warmstart.store.folder import RunFolder

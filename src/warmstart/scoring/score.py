@@ -3,32 +3,51 @@
 Knows nothing about files; never keeps a logit longer than it takes to read it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from warmstart.batches.batch import IGNORE, PackedBatch, move
 from warmstart.batches.loader import budgeted, pad_texts
+from warmstart.batches.pairs import PairBatch
 from warmstart.model.body import Layout
 from warmstart.model.runtime import Runtime
-from warmstart.model.tasks import Classifier, LanguageModel
+from warmstart.model.tasks import Classifier, LanguageModel, Translator
 from warmstart.objectives.causal import Causal
 from warmstart.objectives.classify import text_layout
 from warmstart.objectives.loss import linear_cross_entropy
+from warmstart.objectives.translate import Translate
 
 
-@torch.inference_mode()
 def score_tokens(
     model: LanguageModel, batches: Iterable[PackedBatch], runtime: Runtime
 ) -> tuple[float, int, int]:
     """Return the summed loss in nats, the tokens predicted, and how many were right."""
-    objective = Causal()
+    return _summed(partial(Causal().scored, model), batches, runtime)
+
+
+def score_pairs(
+    model: Translator, batches: Iterable[PairBatch], runtime: Runtime
+) -> tuple[float, int, int]:
+    """Return the same of translations, each token given the true ones before it."""
+    return _summed(partial(Translate().scored, model), batches, runtime)
+
+
+@torch.inference_mode()
+def _summed(
+    scored: Callable[[Any], tuple[Tensor, Tensor]],
+    batches: Iterable[PackedBatch] | Iterable[PairBatch],
+    runtime: Runtime,
+) -> tuple[float, int, int]:
     nll, num_tokens, num_right = 0.0, 0, 0
     for batch in batches:
         with runtime.precision():
-            loss, right = objective.scored(model, move(batch, runtime.device))
+            loss, right = scored(move(batch, runtime.device))
         nll += float(loss)
         num_tokens += int((batch.targets != IGNORE).sum())
         num_right += int(right)
