@@ -33,9 +33,11 @@ def _targets() -> Tensor:
     [(V, V), (3 * V, V), (3 * V, 2 * V), (8 * V, 5 * V), (99 * V, 99 * V), (1, 1)],
 )
 @pytest.mark.parametrize("has_bias", [True, False], ids=["bias", "unbiased"])
+@pytest.mark.parametrize("aligned", [1, 4])
 def test_equals_torch(
-    monkeypatch: pytest.MonkeyPatch, held: int, softened: int, has_bias: bool
+    monkeypatch: pytest.MonkeyPatch, held: int, softened: int, has_bias: bool, aligned: int
 ) -> None:
+    monkeypatch.setitem(module.ALIGNED, "cpu", aligned)
     monkeypatch.setitem(module.HELD, "cpu", held)
     monkeypatch.setitem(module.SOFTENED, "cpu", softened)
     inputs, targets = _inputs(has_bias), _targets()
@@ -151,3 +153,18 @@ def test_extreme_logits_stay_finite() -> None:
     assert float(loss.detach()) == pytest.approx(2e4)
     assert weight.grad is not None
     assert weight.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_way_for_a_compiler_computes_the_same(smoothing: float) -> None:
+    logits, targets = torch.randn(N, V, dtype=torch.float64), _targets()
+    wanted = targets != IGNORE
+    expected_slopes, slopes = logits[wanted], logits.clone()
+    expected, expected_right = module._soften_part(
+        expected_slopes, targets[wanted], smoothing, torch.float64
+    )
+    loss, num_right = module.soften_at_once(slopes, targets, smoothing, torch.float64)
+    assert_close(loss, expected, **EXACT)
+    assert int(num_right) == int(expected_right)
+    assert_close(slopes[wanted], expected_slopes, **EXACT)
+    assert (slopes[~wanted] == 0).all()

@@ -81,9 +81,12 @@ class LookComplexityConfig(Machine, Settings):
     """Nothing in, measured growth with length out."""
 
     lengths: tuple[int, ...] = option(
-        (128, 256, 512, 1024, 2048, 4096, 8192), help="lengths in tokens", listed=True, least=2
+        (),
+        help="lengths in tokens; default: 128 to 8192, on CUDA 1024 to 65536",
+        listed=True,
+        least=2,
     )
-    width: int = option(64, help="width of every layer", least=2)
+    width: int | None = option(None, help="width of every layer; default: 64, on CUDA 512", least=2)
     kernel: int = option(3, help="positions a convolution sees", least=1)
     recurrence: Literal["gru", "lstm"] = option("gru", help="gru or lstm")
     seconds: float = option(50.0, help="time to measure in, about", above=0)
@@ -93,7 +96,7 @@ class LookComplexityConfig(Machine, Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(set(self.lengths)) < 2:
+        if self.lengths and len(set(self.lengths)) < 2:
             raise WarmstartError(f"--lengths {self.lengths[0]}: give two lengths or more")
         if self.out is not None:
             Picture(out=self.out)  # the same checks

@@ -17,6 +17,9 @@ from warmstart.model.attention import MultiHeadAttention, attention_weights
 from warmstart.model.runtime import Runtime
 from warmstart.report.complexity import Crossing, Growth, Measured, crossings_of, exponent_of
 
+# Long enough and wide enough that the work counts and not the start of it.
+LENGTHS = {"cpu": tuple(2**n for n in range(7, 14)), "cuda": tuple(2**n for n in range(10, 17))}
+WIDTHS = {"cpu": 64, "cuda": 512}
 FEWEST, MOST = 3, 25  # rounds of measurements
 SHORTEST_S = 0.02  # a shorter pass is repeated until its time can be trusted
 ARRAYS = 6  # arrays of n × n numbers alive at once in written-out attention and its backward pass

@@ -66,13 +66,12 @@ DEVICES: dict[str, Device] = {
 # Attained shares, from figures of one H200 in docs/plan.md.
 FP32_SHARE = 0.7  # of the rate without tensor cores
 BF16_SHARE = 0.45
-UNALIGNED = 0.04  # in bf16, products with a vocabulary that is no multiple of 8
 CPU_SHARE = 0.5
 BANDWIDTH_SHARE = 0.7
 KERNEL_S = 8e-6  # to start one
 KERNELS = 60  # in a pass, besides those of the blocks
 BLOCK_KERNELS = 35  # in a block, both ways
-MUON_KERNELS = 25  # for each matrix
+MUON_KERNELS = 30  # for all matrices of a shape
 PASSES = 3  # activations are written once and read twice
 LOGIT_PASSES = 7  # of all logits through memory
 UPDATE = 40  # bytes that an update of one weight moves, clipping included
@@ -104,13 +103,8 @@ def _products(job: Job, device: Device, place: Place) -> float:
     is_tensor = place.is_half and device.bf16_tflops is not None
     peak = 1e12 * ((device.bf16_tflops or 0.0) if is_tensor else device.fp32_tflops)
     share = BF16_SHARE if is_tensor else FP32_SHARE if device.kind == "cuda" else CPU_SHARE
-    parts = row_work(job)
-    head = sum(part.both for part in parts if part.name == "vocabulary head")
-    rest = sum(part.both for part in parts) - head
-    vocabulary = job.model.target_vocab_size or job.model.vocab_size
-    is_slow = is_tensor and device.kind == "cuda" and vocabulary % 8
-    head_share = UNALIGNED if is_slow else share
-    return (job.rows * (rest / share + head / head_share) + optimizer_work(job) / share) / peak
+    work = job.rows * sum(part.both for part in row_work(job)) + optimizer_work(job)
+    return work / (share * peak)
 
 
 def _moved(job: Job, place: Place, rows: int) -> int:
@@ -128,4 +122,4 @@ def _starts(job: Job) -> int:
     shape = job.model
     blocks = shape.depth + (2 * shape.decoder_depth if job.objective == "translate" else 0)
     passes = job.micros * (KERNELS + BLOCK_KERNELS * blocks)
-    return passes + MUON_KERNELS * len(muon_parameters(job))
+    return passes + MUON_KERNELS * len({p.shape for p in muon_parameters(job)})

@@ -4,8 +4,11 @@ Follows the model, the loss and the optimizers as they are written here, tensor 
 nothing about how fast anything is.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
+
+import torch
 
 from warmstart.config.model import ModelConfig, decoder_shape, encoder_shape
 from warmstart.inspect.flops import muon_parameters
@@ -79,7 +82,7 @@ def step_memory(job: Job, place: Place, rows: int | None = None) -> Memory:
         "the loss": step + before + copies + kept + loss,
         "the way back": step + before + copies + kept + max(after_loss, head + backward),
         "the embedding's gradient": step + gradients + embeddings,
-        "the optimizer": step + gradients + _optimizer_step(job),
+        "the optimizer": step + gradients + _optimizer_step(job, place),
     }
     moment = max(moments, key=lambda name: moments[name])
     return Memory(
@@ -145,10 +148,8 @@ def _loss(job: Job, place: Place, rows: int) -> tuple[int, int]:
         return FULL * rows * D, FULL * rows * job.length * D
     V = job.model.target_vocab_size or job.model.vocab_size
     held = min(num, max(1, HELD[place.device] // V)) * V * c
-    # On a CPU a part of the logits in full precision, twice; a compiled kernel writes its result
-    # beside the logits before it takes their place.
-    softened = min(num, max(1, SOFTENED["cpu"] // V)) * V * 2 * FULL
-    softened = softened if place.device == "cpu" else held
+    # On a CPU a part of the logits in full precision, twice; a compiled kernel works in place.
+    softened = min(num, max(1, SOFTENED["cpu"] // V)) * V * 2 * FULL if place.device == "cpu" else 0
     casts = (num * D + V * D) * c if place.is_half else 0
     picked = num * D * FULL if place.device == "cpu" or job.objective == "masked" else 0
     results = num * D * c + V * D * (FULL + c)  # gradients of hidden and weight; one product
@@ -171,10 +172,15 @@ def _backward(job: Job, place: Place, rows: int) -> int:
     return num * (2 * shape.width * FULL + 2 * max(inner, 3 * shape.width) * place.compute)
 
 
-def _optimizer_step(job: Job) -> int:
-    """Return the bytes Muon works with while it turns its largest matrix."""
-    sizes = [p.numel() for p in muon_parameters(job)]
-    return 4 * 2 * max(sizes, default=0)
+def _optimizer_step(job: Job, place: Place) -> int:
+    """Return the bytes Muon works with while it turns its largest matrix, or most of one shape."""
+    matrices = muon_parameters(job)
+    if place.device == "cpu":
+        return 4 * 2 * max((p.numel() for p in matrices), default=0)
+    alike: Counter[torch.Size] = Counter()
+    for matrix in matrices:
+        alike[matrix.shape] += matrix.numel()
+    return (2 * FULL + 4 * 2) * max(alike.values(), default=0)
 
 
 def _block_weights(job: Job) -> int:

@@ -18,6 +18,9 @@ from warmstart.batches.batch import IGNORE
 # to stay in its caches, on a GPU enough to fill it.
 HELD = {"cpu": 25_000_000, "cuda": 400_000_000}
 SOFTENED = {"cpu": 1_600_000, "cuda": 400_000_000}
+# The vocabulary is filled up to a multiple of this: products on a GPU that are not so aligned
+# take ten times as long. The logits of what is filled in are 0 and stay out of the softmax.
+ALIGNED = {"cpu": 1, "cuda": 64}
 
 
 def linear_cross_entropy(
@@ -60,18 +63,20 @@ class _LinearCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         loss = torch.zeros((), dtype=weight.dtype, device=hidden.device)
         num_right = torch.zeros((), dtype=torch.long, device=hidden.device)
-        inputs, weights = hidden.to(dtype), weight.to(dtype)
+        V, missing = len(weight), -len(weight) % ALIGNED[hidden.device.type]
+        inputs, weights = hidden.to(dtype), F.pad(weight.to(dtype), (0, 0, 0, missing))
         grads = _Gradients(inputs, weights, weight, bias) if any(ctx.needs_input_grad) else None
-        size = max(1, HELD[hidden.device.type] // len(weight))
-        held = inputs.new_empty(min(size, len(inputs)), len(weight))
+        size = max(1, HELD[hidden.device.type] // V)
+        held = inputs.new_empty(min(size, len(inputs)), V + missing)
         for start in range(0, len(inputs), size):
             rows = slice(start, start + size)
             logits = held[: len(targets[rows])]
             if bias is None:
                 torch.mm(inputs[rows], weights.T, out=logits)
             else:
-                torch.addmm(bias.to(dtype), inputs[rows], weights.T, out=logits)
-            chunk_loss, right = _soften(logits, targets[rows], smoothing, weight.dtype)
+                offsets = F.pad(bias.to(dtype), (0, missing))
+                torch.addmm(offsets, inputs[rows], weights.T, out=logits)
+            chunk_loss, right = _soften(logits[:, :V], targets[rows], smoothing, weight.dtype)
             loss += chunk_loss
             num_right += right
             if grads is not None:
@@ -101,11 +106,12 @@ class _Gradients:
         self.product = torch.empty_like(weights)
 
     def add(self, rows: slice, slopes: Tensor) -> None:
-        """Take in d loss / d logits (n, V) of some rows."""
+        """Take in d loss / d logits (n, V and what fills it up) of some rows."""
+        V = len(self.weight)
         torch.mm(slopes, self.weights, out=self.hidden[rows])
-        self.weight += torch.mm(slopes.T, self.inputs[rows], out=self.product)
+        self.weight += torch.mm(slopes.T, self.inputs[rows], out=self.product)[:V]
         if self.bias is not None:
-            self.bias += (slopes.new_ones(1, len(slopes)) @ slopes)[0]
+            self.bias += (slopes.new_ones(1, len(slopes)) @ slopes)[0, :V]
 
 
 def _soften(
@@ -113,7 +119,7 @@ def _soften(
 ) -> tuple[Tensor, Tensor]:
     """Turn logits (n, V) into d loss / d logits in place; return the loss and the hits."""
     size = max(1, SOFTENED[logits.device.type] // logits.shape[1])
-    soften_part = _compiled_part() if logits.device.type == "cuda" else _soften_part
+    soften_part = _soften_part if logits.device.type == "cpu" else _compiled_kernel()
     parts = [
         soften_part(logits[start : start + size], targets[start : start + size], smoothing, exact)
         for start in range(0, len(logits), size)
@@ -124,30 +130,59 @@ def _soften(
     return torch.stack(losses).sum(), torch.stack(rights).sum()
 
 
-@cache
-def _compiled_part() -> Callable[[Tensor, Tensor, float, torch.dtype], tuple[Tensor, Tensor]]:
-    """Return `_soften_part` as one kernel, which reads and writes the logits once or twice."""
-    return torch.compile(_soften_part, dynamic=True)
-
-
 def _soften_part(
     logits: Tensor, targets: Tensor, smoothing: float, exact: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    index = targets[:, None].clamp(min=0)  # (n, 1)
+    index = targets[:, None]  # (n, 1)
     logs = F.log_softmax(logits, -1, dtype=exact)
     picked = logs.gather(1, index)
-    is_right = picked >= logs.amax(1, keepdim=True)
+    num_right = (picked >= logs.amax(1, keepdim=True)).sum()
     losses = -picked
     if smoothing:
         losses = (1 - smoothing) * losses - smoothing * logs.mean(1, keepdim=True)
     slopes = logs.exp_()
     if smoothing:
         slopes -= smoothing / logits.shape[1]
-    hit = logits.new_full(index.shape, smoothing - 1.0)
-    if logits.device.type != "cpu":  # where ignored targets are still among them
-        is_wanted = (targets != IGNORE)[:, None]
-        slopes, hit = slopes * is_wanted, hit * is_wanted
-        losses, is_right = losses * is_wanted, is_right & is_wanted
     logits.copy_(slopes)
-    logits.scatter_add_(1, index, hit)
-    return losses.sum(), is_right.sum()
+    logits.scatter_add_(1, index, logits.new_full(index.shape, smoothing - 1.0))
+    return losses.sum(), num_right
+
+
+@cache
+def _compiled_kernel() -> Callable[[Tensor, Tensor, float, torch.dtype], tuple[Tensor, Tensor]]:
+    """Return `soften_at_once` as one kernel; only the number of rows changes between calls."""
+    compiled = torch.compile(soften_at_once)
+
+    def kernel(
+        logits: Tensor, targets: Tensor, smoothing: float, exact: torch.dtype
+    ) -> tuple[Tensor, Tensor]:
+        for tensor in (logits, targets):
+            torch._dynamo.maybe_mark_dynamic(tensor, 0)
+        return compiled(logits, targets, smoothing, exact)
+
+    return kernel
+
+
+def soften_at_once(
+    logits: Tensor, targets: Tensor, smoothing: float, exact: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Do the same without a step in between that would be written to memory, for a compiler.
+
+    Ignored targets may be among the others: they get no weight.
+    """
+    V = logits.shape[1]
+    is_wanted = (targets != IGNORE)[:, None]
+    index = targets[:, None].clamp(min=0)  # (n, 1)
+    x = logits.to(exact)
+    top = x.amax(1, keepdim=True)
+    total = (x - top).exp().sum(1, keepdim=True).log() + top
+    picked = x.gather(1, index)
+    losses = total - (1 - smoothing) * picked
+    if smoothing:
+        losses = losses - smoothing * x.mean(1, keepdim=True)
+    is_target = torch.arange(V, device=x.device) == index  # (n, V)
+    share = (1 - smoothing) * is_target.to(exact) + smoothing / V
+    num_right = ((picked >= top) & is_wanted).sum()
+    loss = (losses * is_wanted).sum()
+    logits.copy_(((x - total).exp() - share) * is_wanted)
+    return loss, num_right

@@ -215,18 +215,20 @@ def look_complexity(config: LookComplexityConfig) -> ComplexityResult:
     """Measure how self-attention, recurrence and convolution grow with length on this machine."""
     precision = "fp32" if config.precision == "auto" else config.precision
     runtime = choose_runtime(config.device, precision, config.threads)
+    lengths = config.lengths or complexity.LENGTHS[runtime.device.type]
+    width = config.width or complexity.WIDTHS[runtime.device.type]
     grown, crossings = complexity.measure_growth(
-        config.lengths, config.width, config.kernel, config.recurrence, config.seconds, runtime
+        lengths, width, config.kernel, config.recurrence, config.seconds, runtime
     )
     memory = complexity.memory_in_words(runtime.device)
     device = complexity.device_in_words(runtime.device)
     out = None
     if config.out is not None:
-        title = f"One layer of width {config.width} on {device}"
+        title = f"One layer of width {width} on {device}"
         sections = growth_sections(grown, crossings, title, [complexity.TIMING, memory])
         out = write_drawing(
             draw_growth(grown, title), "Growth with length", sections, Path(config.out)
         )
     return ComplexityResult(
-        out, device, config.width, config.kernel, tuple(grown), tuple(crossings), memory
+        out, device, width, config.kernel, tuple(grown), tuple(crossings), memory
     )

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Muon, Optimizer
 
+from warmstart.train.muon import TogetherMuon
+
 Named = dict[str, nn.Parameter]
 
 
@@ -32,7 +34,8 @@ def build_optimizers(model: nn.Module, settings: OptimizerSettings) -> dict[str,
         return {"adamw": _adamw(named, settings, settings.learning_rate)}
     hidden = {name: p for name, p in named.items() if _is_hidden_matrix(name, p)}
     rest = {name: p for name, p in named.items() if name not in hidden}
-    muon = Muon(
+    is_cuda = any(p.device.type == "cuda" for p in hidden.values())
+    muon = (TogetherMuon if is_cuda else Muon)(
         list(hidden.values()),
         lr=settings.learning_rate,
         weight_decay=settings.weight_decay,
