@@ -10,8 +10,13 @@ from torch.testing import assert_close
 
 from warmstart.config.model import ModelConfig
 from warmstart.decode.beam import Beam, best_of
-from warmstart.decode.steps import Engine, fast_engine, plain_engine, translate_ids
-from warmstart.model.cache import Cache
+from warmstart.decode.steps import (
+    Engine,
+    fast_engine,
+    plain_engine,
+    translate_ids,
+    translator_step,
+)
 from warmstart.model.packed import can_pack
 from warmstart.model.runtime import Runtime
 from warmstart.model.tasks import Translator
@@ -56,7 +61,7 @@ def model(request: pytest.FixtureRequest, some_shape: ModelConfig) -> Translator
 
 def _logits(engine: Engine) -> torch.Tensor:
     """Return the logits (B, T, V) of the target, one token at a time."""
-    memory, cache = engine.remember(SOURCE, IS_TOKEN), Cache(2)
+    memory, cache = engine.remember(SOURCE, IS_TOKEN), engine.new_cache(2, 1)
     with engine.runtime.precision():
         found = [engine.predict(TARGET[:, t], memory, cache) for t in range(TARGET.shape[1])]
     return torch.stack(found, 1).float()
@@ -73,9 +78,31 @@ def test_packing_changes_nothing_but_rounding(model: Translator) -> None:
 def test_a_single_short_source_is_read_in_its_own_way(model: Translator) -> None:
     plain = model(SOURCE[:1], None, TARGET[:1])
     engine = fast_engine(model, CPU)
-    memory, cache = engine.remember(SOURCE[:1], torch.ones(1, SOURCE.shape[1]).bool()), Cache(2)
+    memory = engine.remember(SOURCE[:1], torch.ones(1, SOURCE.shape[1]).bool())
+    cache = engine.new_cache(2, 1)
     found = [engine.predict(TARGET[:1, t], memory, cache) for t in range(TARGET.shape[1])]
     assert_close(torch.stack(found, 1), plain, rtol=0, atol=2e-5)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_rows_go_on_from_other_rows_and_sources_leave(model: Translator, width: int) -> None:
+    draw = torch.Generator().manual_seed(width)
+    sources = torch.randint(3, 23, (4, 6), generator=draw)
+    plain, fast = plain_engine(deepcopy(model), CPU), fast_engine(model, CPU)
+    steps = [
+        translator_step(engine, engine.remember(sources, torch.ones_like(sources).bool()), width)
+        for engine in (plain, fast)
+    ]
+    alive, parents = list(range(4)), torch.arange(4 * width)
+    for length in range(1, 20):
+        prefixes = torch.randint(3, 23, (len(parents), length), generator=draw)
+        expected, found = (step(prefixes, parents) for step in steps)
+        assert_close(found, expected, rtol=0, atol=5e-5)
+        stays = [place for place in range(len(alive)) if length not in (3, 17) or place != 1]
+        alive = [alive[place] for place in stays]
+        slots = torch.randint(width, (len(stays), width), generator=draw)
+        parents = (torch.tensor(stays)[:, None] * width + slots).flatten()
 
 
 @torch.inference_mode()

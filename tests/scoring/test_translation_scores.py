@@ -57,6 +57,12 @@ def test_one_sentence_is_enough() -> None:
     assert found.bleu.low == pytest.approx(found.bleu.high)
 
 
+def test_sentences_with_nothing_in_common_are_counted() -> None:
+    found = translation_scores(["abc", "x", "y"], ["abc", "p", "q"])
+    assert 0 <= found.chrf.low < found.chrf.high <= 100
+    paired_test(["abc", "x", "y"], ["x", "y", "abc"], ["abc", "p", "q"])
+
+
 def test_two_systems_are_compared_sentence_by_sentence() -> None:
     bleu, chrf = paired_test(WORSE, GOOD, REFERENCES)
     assert [bleu.metric, chrf.metric] == ["BLEU", "chrF"]

@@ -51,7 +51,7 @@ class TrainTranslatorConfig(Words, Checkpoints, Destination, Machine, Settings):
     label_smoothing: float = option(
         0.1, help="share of each target spread over the vocabulary", least=0, most=0.9
     )
-    optimizer: Literal["adamw", "muon"] = option("adamw", help="adamw or muon")
+    optimizer: Literal["adamw", "muon"] = option("muon", help="adamw or muon")
     schedule: Literal["cosine", "inverse-sqrt"] = option(
         "cosine", help="after the warm-up: a cosine, or the 2017 paper's inverse square root"
     )

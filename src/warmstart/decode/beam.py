@@ -112,7 +112,7 @@ class _Search:
         num = min(2 * W if W > 1 else 1, logs.shape[1])
         each, tokens = best_of(logs, num)  # (N, num)
         sums = self.totals.to(logs.device).view(-1, 1) + each.double()
-        best, places = sums.view(-1, W * num).topk(min(2 * W, W * num), dim=1)  # (B, 2W)
+        best, places = best_of(sums.view(-1, W * num), min(2 * W, W * num))  # (B, 2W)
         rows = places // num  # which of the source's own rows
         picked = tokens.view(-1, W * num).gather(1, places)
         self._settle(logs, best.tolist(), rows.tolist(), picked.tolist())
@@ -156,8 +156,9 @@ class _Search:
         self.alive = alive
         if alive:
             self.parents = torch.tensor(parents)
-            chosen = torch.tensor(tokens)[:, None]
-            self.prefixes = torch.cat([self.prefixes[self.parents], chosen], dim=1)
+            is_same = parents == list(range(len(self.prefixes)))
+            before = self.prefixes if is_same else self.prefixes[self.parents]
+            self.prefixes = torch.cat([before, torch.tensor(tokens)[:, None]], dim=1)
             self.totals = torch.tensor(totals, dtype=torch.float64)
 
     def _end_all(self, source: int, first: int, logs: Tensor) -> None:

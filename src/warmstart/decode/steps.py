@@ -5,6 +5,7 @@ Knows nothing about how the next token is chosen.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,12 +13,12 @@ from torch import Tensor
 from warmstart.batches.pairs import padded
 from warmstart.decode.beam import Beam, Hypothesis, beam_search
 from warmstart.decode.sample import Step
-from warmstart.model.cache import Cache, Memory
+from warmstart.model.cache import BeamCache, Cache, Memory
 from warmstart.model.packed import PackedDecoder, can_pack, pack_linears
 from warmstart.model.runtime import Runtime
 from warmstart.model.tasks import Translator
 
-Next = Callable[[Tensor, Memory, Cache], Tensor]  # (N,) tokens -> (N, V) logits of what follows
+Next = Callable[[Tensor, Memory, Any], Tensor]  # (N,) tokens -> (N, V) logits of what follows
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Engine:
 
     model: Translator
     predict: Next
+    new_cache: Callable[[int, int], Cache | BeamCache]  # for a depth and a width
     runtime: Runtime
 
     def remember(self, ids: Tensor, is_token: Tensor) -> Memory:
@@ -42,7 +44,7 @@ def plain_engine(model: Translator, runtime: Runtime) -> Engine:
         hidden = model.hidden(tokens[:, None].to(runtime.device), memory, cache)[:, 0]
         return model.head(hidden, model.embedding)
 
-    return Engine(model, predict, runtime)
+    return Engine(model, predict, lambda depth, _: Cache(depth), runtime)
 
 
 def fast_engine(model: Translator, runtime: Runtime) -> Engine:
@@ -52,12 +54,12 @@ def fast_engine(model: Translator, runtime: Runtime) -> Engine:
     dtype = runtime.dtype or torch.float32
     decoder = PackedDecoder(model, dtype)
     pack_linears(model, dtype)
-    return Engine(model, decoder, Runtime(runtime.device))
+    return Engine(model, decoder, BeamCache, Runtime(runtime.device))
 
 
 def translator_step(engine: Engine, memory: Memory, width: int) -> Step:
     """Return a step function that computes each position once and reads the source once."""
-    cache = Cache(engine.model.config.decoder_depth)
+    cache = engine.new_cache(engine.model.config.decoder_depth, width)
     device, dtype = engine.runtime.device, engine.model.embedding.dtype
     num_rows = 0
 

@@ -6,6 +6,7 @@ Knows nothing about what is decoded.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 ROOM = 16  # positions that are made room for at a time
@@ -70,24 +71,73 @@ class Cache:
         needed = self.length + T
         if self._kept is None or self._kept.shape[4] < needed:
             room = -(-needed // ROOM) * ROOM
-            wider = keys.new_zeros(len(self.layers), 2, N, H, room, K)
+            wider = keys.new_empty(len(self.layers), 2, N, H, room, K)
             if self._kept is not None:
                 wider[..., : self.length, :] = self._kept[..., : self.length, :]
             self._kept = wider
         return self._kept
 
-    def append(self, index: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
-        """Append one position's keys and values (N, 2, H, 1, K) of a block; return all of them."""
-        start, stop = self.length, self.length + 1
-        whole = self.room_for(keys_values[:, 0]) if index == 0 or self._kept is None else self._kept
-        kept = whole[index]  # (2, N, H, room, K)
-        kept[:, :, :, start:stop] = keys_values.transpose(0, 1)
-        if index == len(self.layers) - 1:
-            self.length = stop
-        keys, values = kept[:, :, :, :stop].unbind(0)
-        return keys, values
-
     def select(self, rows: Tensor) -> None:
         """Keep these rows, in this order."""
         if self._kept is not None:
             self._kept = self._kept.index_select(2, rows)
+
+
+class BeamCache:
+    """The keys and values of sources that are continued in `width` rows each: written, never moved.
+
+    A row may go on from another row of its source. Nothing is copied then: every row may look at
+    all that its source has kept, and a mask leaves it its own ancestors.
+    """
+
+    def __init__(self, depth: int, width: int) -> None:
+        self.depth, self.width = depth, width
+        self.length = 0  # positions kept
+        self.mask: Tensor | None = None  # (B, 1, W, length * W) what is added to scores
+        self._kept: Tensor | None = None  # (depth, B, 2, H, room * W, K)
+        self._ancestors: Tensor | None = None  # (B, W, length) each row's, position by position
+
+    def append(self, index: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
+        """Append one position of a block (B, 2, H, W, K); return all keys, and all values."""
+        W = self.width
+        if index == 0:
+            self._begin(keys_values)
+        assert self._kept is not None
+        kept, stop = self._kept[index], self.length + 1
+        kept.narrow(3, self.length * W, W).copy_(keys_values)
+        if index == self.depth - 1:
+            self.length = stop
+        keys, values = kept.narrow(3, 0, stop * W).unbind(1)
+        return keys, values  # (B, H, length * W, K)
+
+    def select(self, rows: Tensor) -> None:
+        """Go on from these rows; sources of which no row goes on leave."""
+        W = self.width
+        assert self._kept is not None
+        sources = rows[::W] // W
+        if len(sources) < self._kept.shape[1]:
+            self._kept = self._kept.index_select(1, sources)
+            if self._ancestors is not None:
+                self._ancestors = self._ancestors[sources]
+        if self._ancestors is not None:
+            slots = (rows % W).view(-1, W, 1).expand(-1, -1, self.length)
+            self._ancestors = self._ancestors.gather(1, slots)
+
+    def _begin(self, keys_values: Tensor) -> None:
+        """Make room for a position, and let every row look at itself."""
+        B, _, H, W, K = keys_values.shape
+        needed = (self.length + 1) * W
+        if self._kept is None or self._kept.shape[4] < needed:
+            room = -(-(self.length + 1) // ROOM) * ROOM
+            wider = keys_values.new_empty(self.depth, B, 2, H, room * W, K)
+            if self._kept is not None:
+                wider[..., : self.length * W, :] = self._kept[..., : self.length * W, :]
+            self._kept = wider
+        if W > 1:
+            slots = torch.arange(W)
+            own = slots.view(1, W, 1).expand(B, W, 1)
+            before = self._ancestors
+            self._ancestors = own if before is None else torch.cat([before, own], 2)
+            is_foreign = self._ancestors[..., None] != slots  # (B, W, T, W)
+            mask = keys_values.new_zeros(is_foreign.shape).masked_fill_(is_foreign, float("-inf"))
+            self.mask = mask.view(B, 1, W, needed)

@@ -13,13 +13,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from warmstart.model.attention import CrossAttention, rotate
-from warmstart.model.cache import Cache, LayerMemory, Memory
+from warmstart.model.cache import BeamCache, LayerMemory, Memory
 from warmstart.model.layers import ACTIVATIONS, Block
 from warmstart.model.positions import rotations
 from warmstart.model.runtime import Runtime
 from warmstart.model.tasks import Translator
 
 Function = Callable[[Tensor], Tensor]
+SMALL = 1 << 16  # numbers in a matrix that a single row passes faster as it is
 
 
 class PackedLinear(nn.Module):
@@ -32,9 +33,13 @@ class PackedLinear(nn.Module):
         self.dtype, self.activation = dtype, activation
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach().to(dtype))
         self.bias = None if bias is None else bias.detach().to(dtype)
+        is_small = weight.numel() <= SMALL and activation == "none"
+        self.as_it_is = (weight.detach(), bias) if is_small else None
 
     def product(self, x: Tensor) -> Tensor:
-        """Return the product, and its activation, in the layer's own precision."""
+        """Return the product, and its activation, in the layer's own precision or a better one."""
+        if self.as_it_is is not None and x.numel() == x.shape[-1]:
+            return F.linear(x, *self.as_it_is)
         return torch.ops.mkldnn._linear_pointwise.default(
             x.to(self.dtype), self.weight, self.bias, self.activation, [], ""
         )
@@ -76,7 +81,7 @@ class PackedDecoder:
         elif self.config.positions == "learned":
             self.positions = body.embed_positions.weight.detach()
 
-    def __call__(self, tokens: Tensor, memory: Memory, cache: Cache) -> Tensor:
+    def __call__(self, tokens: Tensor, memory: Memory, cache: BeamCache) -> Tensor:
         """Return logits (N, V) for the token after these, the next (N,) of every row."""
         x = self.embedding[tokens]  # (N, D)
         if self.config.scale_embedding:
@@ -106,8 +111,7 @@ class _PackedBlock:
         self.output = PackedLinear(block.attend.output.weight, block.attend.output.bias, dtype)
         cross = block.cross
         assert isinstance(cross, CrossAttention)
-        self.query_weights = cross.query.weight.detach(), _bias(cross.query)
-        self.output_weights = cross.output.weight.detach(), _bias(cross.output)
+        self.by_head = _ByHead(cross)
         self.query = PackedLinear(cross.query.weight, cross.query.bias, dtype)
         self.cross_output = PackedLinear(cross.output.weight, cross.output.bias, dtype)
         self.short: tuple[LayerMemory, _ShortSource] | None = None  # the source met last
@@ -120,7 +124,7 @@ class _PackedBlock:
         self.is_gated = feed.is_gated
 
     def __call__(
-        self, x: Tensor, turn: Tensor | None, source: LayerMemory, cache: Cache, index: int
+        self, x: Tensor, turn: Tensor | None, source: LayerMemory, cache: BeamCache, index: int
     ) -> Tensor:
         norm_attend, norm_cross, norm_feed = self.norms
         if self.is_pre:
@@ -131,22 +135,23 @@ class _PackedBlock:
         x = norm_cross(x + self._cross(x, source))
         return norm_feed(x + self._feed(x))
 
-    def _attend(self, x: Tensor, turn: Tensor | None, cache: Cache, index: int) -> Tensor:
+    def _attend(self, x: Tensor, turn: Tensor | None, cache: BeamCache, index: int) -> Tensor:
         N, D = x.shape
-        mixed = self.project.forward(x).view(N, 3, self.heads, 1, -1)
-        q, keys_values = mixed[:, 0], mixed[:, 1:]  # (N, H, 1, K), (N, 2, H, 1, K)
+        W, H = cache.width, self.heads
+        mixed = self.project.forward(x).view(N // W, W, 3, H, -1).permute(2, 0, 3, 1, 4)
         if turn is not None:
-            q = rotate(q, turn)
-            keys_values = torch.stack([rotate(keys_values[:, 0], turn), keys_values[:, 1]], 1)
-        k, v = cache.append(index, keys_values)
-        return self.output.product(F.scaled_dot_product_attention(q, k, v).view(N, D))
+            mixed = torch.cat([rotate(mixed[:2], turn), mixed[2:]])
+        q, keys_values = mixed[0], mixed[1:].transpose(0, 1)  # (B, H, W, K), (B, 2, H, W, K)
+        keys, values = cache.append(index, keys_values)
+        seen = F.scaled_dot_product_attention(q, keys, values, cache.mask)
+        return self.output.product(seen.transpose(1, 2).reshape(N, D))
 
     def _cross(self, x: Tensor, source: LayerMemory) -> Tensor:
         N, D = x.shape
         B, H, S, _ = source.keys.shape
         if B == 1 and H * S <= 2 * D:
             if self.short is None or self.short[0] is not source:
-                self.short = source, _ShortSource(*self.query_weights, *self.output_weights, source)
+                self.short = source, _ShortSource(self.by_head, source)
             return self.short[1].look(x)
         q = self.query.forward(x).view(B, N // B, self.heads, -1).transpose(1, 2)  # (B, H, W, K)
         seen = F.scaled_dot_product_attention(q, source.keys, source.values, source.mask)
@@ -163,6 +168,18 @@ class _PackedBlock:
         return self.outer.product(inner)
 
 
+class _ByHead:
+    """The query and output weights of cross-attention, head by head."""
+
+    def __init__(self, cross: CrossAttention) -> None:
+        H, D = cross.heads, cross.query.in_features
+        scale = (D // H) ** -0.5
+        self.query = cross.query.weight.detach().view(H, -1, D) * scale  # (H, K, D)
+        self.query_bias = _bias(cross.query).view(H, -1, 1) * scale
+        self.output = cross.output.weight.detach().view(D, H, -1).permute(1, 2, 0).contiguous()
+        self.output_bias = _bias(cross.output)
+
+
 class _ShortSource:
     """One short source with the query and output weights multiplied into it.
 
@@ -170,23 +187,14 @@ class _ShortSource:
     ones are most of a step's time when there is a single source.
     """
 
-    def __init__(
-        self,
-        query: Tensor,
-        query_bias: Tensor,
-        output: Tensor,
-        output_bias: Tensor,
-        source: LayerMemory,
-    ) -> None:
+    def __init__(self, weights: _ByHead, source: LayerMemory) -> None:
         keys, values = source.keys[0], source.values[0]  # (H, S, K)
-        H, S, K = keys.shape
-        keys = keys * K**-0.5
-        self.heads = H
-        self.scores = (keys @ query.view(H, K, -1)).reshape(H * S, -1).T.contiguous()  # (D, H S)
-        self.offsets = (keys @ query_bias.view(H, K, 1)).flatten()  # (H S,)
-        by_head = output.view(-1, H, K).permute(1, 2, 0)  # (H, K, D)
-        self.values = (values @ by_head).reshape(H * S, -1)  # (H S, D)
-        self.bias = output_bias
+        self.heads = len(keys)
+        D = weights.query.shape[2]
+        self.scores = torch.bmm(keys, weights.query).view(-1, D).T  # (D, H S)
+        self.offsets = torch.bmm(keys, weights.query_bias).flatten()  # (H S,)
+        self.values = torch.bmm(values, weights.output).view(-1, D)  # (H S, D)
+        self.bias = weights.output_bias
 
     def look(self, x: Tensor) -> Tensor:
         """Return what rows (N, D) see in the source."""

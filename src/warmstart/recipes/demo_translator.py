@@ -47,7 +47,6 @@ def demo_translator(config: DemoConfig, files: SampleFiles, folder: Path) -> Dem
             steps=STEPS,
             eval_every=STEPS,
             batch_tokens=BATCH_TOKENS,
-            optimizer="muon",
             learning_rate=LEARNING_RATE,
             average=1,
             samples=2,

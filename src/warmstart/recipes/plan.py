@@ -25,7 +25,7 @@ DEFAULTS: dict[PlannedObjective, tuple[int, int, Literal["adamw", "muon"]]] = {
     "causal": (1000, 8192, "muon"),
     "masked": (1000, 8192, "muon"),
     "classify": (800, 4096, "adamw"),
-    "translate": (20_000, 4096, "adamw"),
+    "translate": (20_000, 4096, "muon"),
 }
 SENTENCE = 64  # tokens on each side of a pair, where no length is given
 OBJECTIVE_OF: dict[str, PlannedObjective] = {

@@ -51,14 +51,37 @@ def corpus_bleu(found: Sequence[str], references: Sequence[str]) -> float:
 
 def translation_scores(found: Sequence[str], references: Sequence[str]) -> TranslationScores:
     """Return BLEU and chrF with their bootstrap intervals."""
-    measured = [_measured(metric, found, references) for metric in (BLEU(), CHRF())]
+    measured = [_measured(metric, found, references) for metric in _metrics()]
     return TranslationScores(len(found), *measured)
+
+
+def _metrics() -> tuple[BLEU, CHRF]:
+    """Return both, with Python's numbers alone: the library fails on a mixture.
+
+    A resample whose texts have nothing in common counts 0.0, others a number of NumPy's.
+    """
+    metrics = BLEU(), CHRF()
+    for metric in metrics:
+        metric._compute_score_from_stats = _plainly(metric)  # type: ignore[method-assign]
+    return metrics
+
+
+def _plainly(metric: Any) -> Any:
+    compute = metric._compute_score_from_stats
+
+    def compute_plainly(stats: Any) -> Any:
+        found = compute(stats)
+        found.score = float(found.score)
+        return found
+
+    return compute_plainly
 
 
 def _measured(metric: Any, found: Sequence[str], references: Sequence[str]) -> Measured:
     whole = metric.corpus_score(list(found), [list(references)], n_bootstrap=RESAMPLES)
     mean, half = float(whole._mean), float(whole._ci)
-    return Measured(float(whole.score), mean - half, mean + half, str(metric.get_signature()))
+    low, high = max(0.0, mean - half), min(100.0, mean + half)
+    return Measured(float(whole.score), low, high, str(metric.get_signature()))
 
 
 def paired_test(
@@ -66,7 +89,7 @@ def paired_test(
 ) -> list[Paired]:
     """Compare two systems by paired bootstrap resampling of the sentences."""
     named: Any = [("first", list(first)), ("second", list(second))]
-    metrics = {"BLEU": BLEU(), "chrF": CHRF()}
+    metrics = dict(zip(("BLEU", "chrF"), _metrics(), strict=True))
     test = PairedTest(named, metrics, [list(references)], test_type="bs", n_samples=RESAMPLES)
     found: Any = test()
     signatures, scores = found
