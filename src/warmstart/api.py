@@ -7,7 +7,16 @@ import inspect
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from warmstart.config import embedding, exchange, jobs, looking, planning, resuming, translation
+from warmstart.config import (
+    embedding,
+    exchange,
+    jobs,
+    looking,
+    planning,
+    resuming,
+    translation,
+    using,
+)
 from warmstart.predictor import Prediction, Predictor, load
 from warmstart.recipes import compare as _compare
 from warmstart.recipes import data as _data
@@ -46,7 +55,7 @@ def _verb(settings: Callable[P, C], recipe: Callable[[C], R]) -> Callable[P, R]:
 pretrain = _verb(jobs.PretrainConfig, _pretrain.pretrain)
 finetune = _verb(jobs.FinetuneConfig, _finetune.finetune)
 compare = _verb(jobs.CompareConfig, _compare.compare)
-evaluate = _verb(jobs.EvaluateConfig, _evaluate.evaluate)
+evaluate = _verb(using.EvaluateConfig, _evaluate.evaluate)
 demo = _verb(jobs.DemoConfig, _demo.demo)
 embed = _verb(embedding.EmbedConfig, _embed.embed)
 make_tokenizer = _verb(jobs.TokenizerConfig, _tokenizer.make_tokenizer)

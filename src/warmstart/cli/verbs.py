@@ -23,7 +23,7 @@ from warmstart.cli.printing import (
     say_next,
     write_lines,
 )
-from warmstart.config import jobs
+from warmstart.config import jobs, using
 from warmstart.report.formats import counted, duration
 
 
@@ -111,7 +111,7 @@ def _labelled(config: jobs.LabelledFiles) -> str:
     return " ".join([*given, *(["--pieces"] if config.pieces else [])])
 
 
-def predict(config: jobs.PredictConfig, as_json: bool) -> None:
+def predict(config: using.PredictConfig, as_json: bool) -> None:
     """Label texts: a line in, a line out."""
     from warmstart.recipes.predict import predict_file
 
@@ -124,7 +124,7 @@ def predict(config: jobs.PredictConfig, as_json: bool) -> None:
     write_lines(lines, config.out)
 
 
-def generate(config: jobs.GenerateConfig, as_json: bool) -> None:
+def generate(config: using.GenerateConfig, as_json: bool) -> None:
     """Write text with a causal language model."""
     from warmstart.recipes.predict import generate_texts
 
@@ -133,7 +133,7 @@ def generate(config: jobs.GenerateConfig, as_json: bool) -> None:
     write_lines(lines, config.out)
 
 
-def evaluate(config: jobs.EvaluateConfig, as_json: bool) -> None:
+def evaluate(config: using.EvaluateConfig, as_json: bool) -> None:
     """Score a run on held-back data; every evaluation is entered in the run's ledger."""
     from warmstart.recipes.evaluate import evaluate as run
 
@@ -197,21 +197,21 @@ COMMANDS = (
     ),
     Command(
         "predict",
-        jobs.PredictConfig,
+        using.PredictConfig,
         predict,
         "warmstart predict runs/warm texts.txt -o labels.txt",
         has_json=True,
     ),
     Command(
         "generate",
-        jobs.GenerateConfig,
+        using.GenerateConfig,
         generate,
         'warmstart generate runs/base --prompt "Ce livre" --temperature 0.8 --top-p 0.9',
         has_json=True,
     ),
     Command(
         "evaluate",
-        jobs.EvaluateConfig,
+        using.EvaluateConfig,
         evaluate,
         "warmstart evaluate runs/warm --test test.tsv",
         has_json=True,

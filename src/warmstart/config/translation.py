@@ -6,9 +6,10 @@ Knows nothing about how either is done.
 from dataclasses import dataclass
 from typing import Literal
 
-from warmstart.config.jobs import Checkpoints, Destination, Machine, Search
+from warmstart.config.jobs import Checkpoints, Destination, Machine
 from warmstart.config.model import Words
 from warmstart.config.settings import Settings, option
+from warmstart.config.using import Search
 from warmstart.errors import WarmstartError
 
 
@@ -103,9 +104,6 @@ class TranslateConfig(Search, Machine, Settings):
     scores: bool = option(False, help="print each translation's score before it")
     overlong: Literal["split", "refuse"] = option(
         "split", help="a sentence longer than the model reads: split it, or refuse it"
-    )
-    batch_tokens: int = option(
-        4096, help="tokens decoded together; less needs less memory", least=1
     )
 
     def __post_init__(self) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warmstart.config.jobs import DemoConfig, EvaluateConfig
+from warmstart.config.jobs import DemoConfig
 from warmstart.config.translation import TrainTranslatorConfig, TranslateConfig
+from warmstart.config.using import EvaluateConfig
 from warmstart.predictor import load
 from warmstart.recipes.evaluate import evaluate
 from warmstart.recipes.translate import load_translator

@@ -14,7 +14,7 @@ import numpy as np
 
 from warmstart.batches.loader import packed_in_order
 from warmstart.batches.token_file import TokenFile
-from warmstart.config.jobs import EvaluateConfig
+from warmstart.config.using import EvaluateConfig
 from warmstart.errors import WarmstartError
 from warmstart.model.tasks import LanguageModel
 from warmstart.predictor import Predictor, load

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from warmstart.config.jobs import GenerateConfig, PredictConfig
+from warmstart.config.using import GenerateConfig, PredictConfig
 from warmstart.decode.sample import Sampling
 from warmstart.errors import WarmstartError
 from warmstart.predictor import Prediction, Predictor, load

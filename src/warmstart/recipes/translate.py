@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from warmstart.config.translation import TranslateConfig
+from warmstart.config.using import Search
 from warmstart.decode.beam import Beam
 from warmstart.decode.steps import fast_engine
 from warmstart.decode.translate import Translating, Translation
@@ -22,6 +23,7 @@ from warmstart.recipes.tongues import read_tongues
 from warmstart.store.source import IN_WORDS, read_source
 from warmstart.text.corpus import read_texts
 
+BATCH_TOKENS = {"cpu": 4096, "cuda": 16_384}  # decoded together: a GPU needs many to be busy
 WINDOW = 2048  # sentences read together, so that those of similar length meet
 
 
@@ -34,12 +36,7 @@ class Translated:
 
 
 def open_translator(
-    run: str,
-    runtime: Runtime,
-    beam: Beam,
-    max_ratio: float = 2.0,
-    batch_tokens: int = 4096,
-    splits_overlong: bool = True,
+    run: str, runtime: Runtime, search: Search, num_best: int = 1, splits_overlong: bool = True
 ) -> Translating:
     """Load a translator for use."""
     source = read_source(run)
@@ -56,9 +53,9 @@ def open_translator(
         fast_engine(model, runtime),
         tongues.source,
         tongues.target,
-        beam,
-        max_ratio,
-        batch_tokens,
+        Beam(width=search.beam, length_penalty=search.length_penalty, num_best=num_best),
+        search.max_ratio,
+        search.batch_tokens or BATCH_TOKENS[runtime.device.type],
         splits_overlong,
     )
 
@@ -81,9 +78,9 @@ def translate(config: TranslateConfig) -> list[Translated]:
 def load_translator(config: TranslateConfig) -> Translating:
     """Load a translator for sentences at hand: its `translate` takes a list of them."""
     runtime = choose_runtime(config.device, config.precision, config.threads)
-    beam = Beam(width=config.beam, length_penalty=config.length_penalty, num_best=config.n_best)
-    splits = config.overlong == "split"
-    return open_translator(config.run, runtime, beam, config.max_ratio, config.batch_tokens, splits)
+    return open_translator(
+        config.run, runtime, config, config.n_best, splits_overlong=config.overlong == "split"
+    )
 
 
 def _translated(

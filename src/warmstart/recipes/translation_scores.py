@@ -8,8 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from warmstart.config.jobs import EvaluateConfig
-from warmstart.decode.beam import Beam
+from warmstart.config.using import EvaluateConfig
 from warmstart.errors import WarmstartError
 from warmstart.model.runtime import choose_runtime
 from warmstart.recipes.translate import open_translator
@@ -62,6 +61,5 @@ def translator_scores(config: EvaluateConfig, source: Source) -> dict[str, Any]:
 
 def _translations(config: EvaluateConfig, run: str, sources: Sequence[str]) -> list[str]:
     runtime = choose_runtime(config.device, config.precision, config.threads)
-    beam = Beam(width=config.beam, length_penalty=config.length_penalty)
-    translating = open_translator(run, runtime, beam, config.max_ratio)
+    translating = open_translator(run, runtime, config)
     return [best[0].text for best in translating.translate(sources)]

@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from warmstart import progress
-from warmstart.batches.pairs import EncodedPairs, PairStream, budgeted_pairs, pad_pairs
+from warmstart.batches.pairs import EncodedPairs, PairStream
 from warmstart.config.model import ModelConfig, change_words, model_from_json, preset_named
 from warmstart.config.translation import TrainTranslatorConfig
-from warmstart.decode.beam import Beam
-from warmstart.decode.steps import plain_engine
-from warmstart.decode.translate import Translating
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.model.runtime import Runtime, choose_runtime
@@ -37,9 +34,8 @@ from warmstart.recipes.tongues import (
     read_split,
     read_tongues,
 )
+from warmstart.recipes.translation_judge import Judge
 from warmstart.report.card import model_card
-from warmstart.scoring.score import score_pairs
-from warmstart.scoring.translation import corpus_bleu
 from warmstart.store.checkpoint import save_weights
 from warmstart.store.folder import RunFolder
 from warmstart.store.source import IN_WORDS, Source, read_source
@@ -51,7 +47,6 @@ from warmstart.train.schedule import warmup_cosine, warmup_inverse_sqrt
 from warmstart.train.trainer import Evaluation, LoopSettings, State, Trainer
 
 EPOCHS = 30
-JUDGED = 2000  # more validation pairs than this are sampled evenly while it trains
 
 
 @dataclass(frozen=True)
@@ -91,10 +86,10 @@ def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
             tongues.save(run)
             write_json(run.data_file, _facts(train, valid, parent))
         model.to(runtime.device)
-        judging = _Judge(judge, valid, tongues)
+        judging = Judge(judge, valid, tongues, config.micro_tokens, config.select, config.samples)
         trainer = _trainer(config, model, learn, judging, runtime, run)
         state = trainer.train("training")
-        _finish(config, run, trainer, state, lambda: _evaluation(config, model, judging, runtime))
+        _finish(config, run, trainer, state, lambda: judging(model, runtime))
         return _result(run)
 
 
@@ -160,25 +155,11 @@ def _facts(train: Pairs, valid: Pairs, parent: Source | None) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class _Judge:
-    """Validation pairs, as ids for the loss and as text for BLEU."""
-
-    pairs: EncodedPairs
-    texts: Pairs
-    tongues: Tongues
-
-    def rows(self) -> list[int]:
-        """Return the texts that are translated: all, or evenly spaced ones."""
-        num = len(self.texts)
-        return list(range(0, num, -(-num // JUDGED)))
-
-
 def _trainer(
     config: TrainTranslatorConfig,
     model: Translator,
     learn: EncodedPairs,
-    judge: _Judge,
+    judge: Judge,
     runtime: Runtime,
     run: RunFolder,
 ) -> Trainer:
@@ -195,7 +176,7 @@ def _trainer(
     def evaluate() -> Evaluation:
         if config.average > 1:
             keep_snapshot(run, model, trainer.state.step, config.average)
-        return _evaluation(config, model, judge, runtime)
+        return judge(model, runtime)
 
     trainer = Trainer(
         model,
@@ -219,42 +200,6 @@ def _trainer(
         run,
     )
     return trainer
-
-
-def _evaluation(
-    config: TrainTranslatorConfig, model: Translator, judge: _Judge, runtime: Runtime
-) -> Evaluation:
-    pads = (judge.tongues.source.pad, judge.tongues.target.pad)
-    rows = budgeted_pairs(range(len(judge.pairs)), judge.pairs.sizes(), config.micro_tokens)
-    batches = (pad_pairs(judge.pairs, part, *pads) for part in rows)
-    nll, num_tokens, num_right = score_pairs(model, batches, runtime)
-    chosen = judge.rows()
-    sources = [judge.texts.sources[row] for row in chosen]
-    references = [judge.texts.targets[row] for row in chosen]
-    tongues = judge.tongues
-    greedy = Translating(
-        plain_engine(model, runtime),
-        tongues.source,
-        tongues.target,
-        Beam(width=1),
-        batch_tokens=config.micro_tokens,
-    )
-    found = [best[0].text for best in greedy.translate(sources)]
-    bleu, loss = corpus_bleu(found, references), nll / num_tokens
-    for row in range(min(config.samples, len(found))):
-        progress.say(f"  {_short(sources[row])} -> {_short(found[row])}")
-    figures = {
-        "valid_loss": loss,
-        "valid_bleu": bleu,
-        "valid_accuracy": num_right / num_tokens,
-    }
-    # Of equal BLEU, and at the start it is often zero, the lower loss is better.
-    score = bleu - 1e-6 * loss if config.select == "bleu" else -loss
-    return Evaluation(score, figures, f"valid loss {loss:.3f}, BLEU {bleu:.1f}")
-
-
-def _short(text: str, room: int = 72) -> str:
-    return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
 def _finish(
