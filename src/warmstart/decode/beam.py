@@ -7,10 +7,15 @@ a source that is finished leaves, so that later steps have fewer rows.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from warmstart.decode.sample import Step
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,61 +118,56 @@ class _Search:
         each, tokens = best_of(logs, num)  # (N, num)
         sums = self.totals.to(logs.device).view(-1, 1) + each.double()
         best, places = best_of(sums.view(-1, W * num), min(2 * W, W * num))  # (B, 2W)
-        rows = places // num  # which of the source's own rows
         picked = tokens.view(-1, W * num).gather(1, places)
-        self._settle(logs, best.tolist(), rows.tolist(), picked.tolist())
+        # In one piece, because a GPU is waited for each time; all three are exact as doubles.
+        found = torch.stack([best, (places // num).double(), picked.double()]).cpu().numpy()
+        self._settle(logs, found[0], found[1].astype(np.int64), found[2].astype(np.int64))
 
-    def _settle(
-        self,
-        logs: Tensor,
-        best: list[list[float]],
-        rows: list[list[int]],
-        picked: list[list[int]],
-    ) -> None:
-        """Note the targets that end here and keep the best that go on."""
+    def _settle(self, logs: Tensor, best: Floats, rows: Integers, picked: Integers) -> None:
+        """Note the targets that end here and keep the best that go on: totals, rows, tokens."""
         W = self.beam.width
-        parents: list[int] = []
-        tokens: list[int] = []
-        totals: list[list[float]] = []
-        alive: list[int] = []
+        is_there = best > -np.inf
+        is_end = picked == self.eos
+        for place, rank in zip(*np.nonzero(is_there[:, :W] & is_end[:, :W]), strict=True):
+            if self.length < self.limits[self.alive[place]]:
+                row = place * W + rows[place, rank]
+                self._finish(self.alive[place], int(row), float(best[place, rank]))
+        goes_on = is_there & ~is_end
+        stays = self._staying(logs, np.where(goes_on, best, -np.inf).max(1))
+        self.alive = [self.alive[place] for place in stays]
+        if not stays:
+            return
+        # Those that go on, in falling order; where they are fewer than rows, the rest stand empty.
+        order = np.argsort(~goes_on[stays], axis=1, kind="stable")[:, :W]
+        best, rows, picked, goes_on = (
+            np.take_along_axis(one[stays], order, 1) for one in (best, rows, picked, goes_on)
+        )
+        first = W * np.array(stays)[:, None]
+        parents = np.where(goes_on, first + rows, first).ravel()
+        chosen = torch.from_numpy(np.where(goes_on, picked, self.eos).reshape(-1, 1))
+        is_same = np.array_equal(parents, np.arange(len(self.prefixes)))
+        self.parents = torch.from_numpy(parents)
+        before = self.prefixes if is_same else self.prefixes[self.parents]
+        self.prefixes = torch.cat([before, chosen], dim=1)
+        self.totals = torch.from_numpy(np.where(goes_on, best, -np.inf))
+
+    def _staying(self, logs: Tensor, hopes: Floats) -> list[int]:
+        """Return the places of sources that are searched on; at the limit all of it ends."""
+        stays = []
         for place, source in enumerate(self.alive):
-            first = place * W
             if self.length >= self.limits[source]:
-                self._end_all(source, first, logs)
-                continue
-            goes_on: list[tuple[float, int, int]] = []
-            candidates = zip(best[place], rows[place], picked[place], strict=True)
-            for rank, (total, row, token) in enumerate(candidates):
-                if total == float("-inf"):
-                    break
-                if token == self.eos:
-                    if rank < W:
-                        self._finish(source, first + row, total)
-                elif len(goes_on) < W:
-                    goes_on.append((total, first + row, token))
-            if not goes_on or self._is_settled(source, goes_on[0][0]):
-                continue
-            spare = W - len(goes_on)  # fewer continuations than rows: the rest stand empty
-            goes_on += [(float("-inf"), first, self.eos)] * spare
-            alive.append(source)
-            totals.append([total for total, _, _ in goes_on])
-            parents += [row for _, row, _ in goes_on]
-            tokens += [token for _, _, token in goes_on]
-        self.alive = alive
-        if alive:
-            self.parents = torch.tensor(parents)
-            is_same = parents == list(range(len(self.prefixes)))
-            before = self.prefixes if is_same else self.prefixes[self.parents]
-            self.prefixes = torch.cat([before, torch.tensor(tokens)[:, None]], dim=1)
-            self.totals = torch.tensor(totals, dtype=torch.float64)
+                self._end_all(source, place * self.beam.width, logs)
+            elif hopes[place] > -np.inf and not self._is_settled(source, float(hopes[place])):
+                stays.append(place)
+        return stays
 
     def _end_all(self, source: int, first: int, logs: Tensor) -> None:
         """At the limit every target must end here."""
-        ends = logs[:, self.eos].tolist()
-        totals = self.totals.view(-1).tolist()
-        for row in range(first, first + self.beam.width):
-            if totals[row] != float("-inf"):
-                self._finish(source, row, totals[row] + ends[row])
+        rows = slice(first, first + self.beam.width)
+        totals, ends = self.totals.view(-1)[rows].tolist(), logs[rows, self.eos].tolist()
+        for row, (total, end) in enumerate(zip(totals, ends, strict=True), first):
+            if total != float("-inf"):
+                self._finish(source, row, total + end)
 
     def _finish(self, source: int, row: int, total: float) -> None:
         ids = tuple(self.prefixes[row, 1:].tolist())
@@ -177,6 +177,8 @@ class _Search:
     def _is_settled(self, source: int, best: float) -> bool:
         """Tell whether enough has ended, or nothing that goes on can still be among the best."""
         found = self.finished[source]
+        if not found:
+            return False
         num = self.beam.num_best
         if len(found) >= self.beam.width or len(found) < num:
             return len(found) >= self.beam.width
