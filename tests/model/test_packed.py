@@ -59,11 +59,11 @@ def model(request: pytest.FixtureRequest, some_shape: ModelConfig) -> Translator
     return _random(replace(some_shape, decoder_depth=2, **words[request.param]))
 
 
-def _logits(engine: Engine) -> torch.Tensor:
+def _logits(engine: Engine, rows: slice = slice(None)) -> torch.Tensor:
     """Return the logits (B, T, V) of the target, one token at a time."""
-    memory, cache = engine.remember(SOURCE, IS_TOKEN), engine.new_cache(2, 1)
+    memory, cache = engine.remember(SOURCE[rows], IS_TOKEN[rows]), engine.new_cache(2, 1)
     with engine.runtime.precision():
-        found = [engine.predict(TARGET[:, t], memory, cache) for t in range(TARGET.shape[1])]
+        found = [engine.predict(TARGET[rows, t], memory, cache) for t in range(TARGET.shape[1])]
     return torch.stack(found, 1).float()
 
 
@@ -89,9 +89,10 @@ def test_a_single_short_source_is_read_in_its_own_way(model: Translator) -> None
 def test_rows_go_on_from_other_rows_and_sources_leave(model: Translator, width: int) -> None:
     draw = torch.Generator().manual_seed(width)
     sources = torch.randint(3, 23, (4, 6), generator=draw)
+    is_token = torch.arange(6) < torch.tensor([[3], [6], [4], [2]])
     plain, fast = plain_engine(deepcopy(model), CPU), fast_engine(model, CPU)
     steps = [
-        translator_step(engine, engine.remember(sources, torch.ones_like(sources).bool()), width)
+        translator_step(engine, engine.remember(sources, is_token), width)
         for engine in (plain, fast)
     ]
     alive, parents = list(range(4)), torch.arange(4 * width)
@@ -99,7 +100,7 @@ def test_rows_go_on_from_other_rows_and_sources_leave(model: Translator, width: 
         prefixes = torch.randint(3, 23, (len(parents), length), generator=draw)
         expected, found = (step(prefixes, parents) for step in steps)
         assert_close(found, expected, rtol=0, atol=5e-5)
-        stays = [place for place in range(len(alive)) if length not in (3, 17) or place != 1]
+        stays = [place for place in range(len(alive)) if length not in (3, 9, 15) or place != 1]
         alive = [alive[place] for place in stays]
         slots = torch.randint(width, (len(stays), width), generator=draw)
         parents = (torch.tensor(stays)[:, None] * width + slots).flatten()
@@ -113,6 +114,8 @@ def test_half_precision_is_close(model: Translator) -> None:
     assert engine.runtime == CPU  # nothing is left to cast
     fault = (_logits(engine).log_softmax(-1) - plain).abs().mean()
     assert fault < 2 * (cast - plain).abs().mean() + 0.01
+    alone = _logits(engine, slice(0, 1)).log_softmax(-1) - plain[:1]
+    assert alone.abs().mean() < 2 * (cast - plain).abs().mean() + 0.05
 
 
 def test_packed_and_plain_find_the_same_translations() -> None:
