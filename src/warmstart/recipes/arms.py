@@ -17,12 +17,12 @@ from warmstart.model.tasks import Classifier
 from warmstart.recipes import baseline
 from warmstart.recipes.build import finetuning_rate
 from warmstart.recipes.classifier import Examples, build_classifier, epochs_of, fit_classifier
+from warmstart.recipes.descent import pretraining_of
 from warmstart.report.attention import AttentionMap
 from warmstart.report.runs import Arm, ArmKind, Cell, Trial
 from warmstart.scoring.metrics import accuracy, macro_f1
 from warmstart.scoring.score import classify
 from warmstart.scoring.weights import text_attention
-from warmstart.store.checkpoint import list_checkpoints
 from warmstart.store.source import Source
 from warmstart.train.trainer import State, Trainer
 
@@ -239,25 +239,6 @@ class BaselineArm:
             else None,
         )
         return Fitted(cell, values[best])
-
-
-def pretraining_of(source: Source) -> tuple[int, float]:
-    """Return the tokens a source's training saw and the seconds it took, up to these weights."""
-    run = source.run
-    scores = run.read_json(run.scores_file) if run.scores_file.exists() else {}
-    tokens, elapsed_s = scores.get("tokens_seen", 0), scores.get("elapsed_s", 0.0)
-    if source.path == run.path:
-        return tokens, elapsed_s
-    kept = run.read_json(source.path / "state.json")
-    step = kept["step"]
-    if tokens:  # a finished run has a checkpoint of its last step
-        last = run.read_json(list_checkpoints(run)[-1] / "state.json")["step"]
-        tokens = round(tokens * step / last)
-    else:
-        length = source.model.max_length
-        batch_tokens = source.config["settings"].get("batch_tokens", 0)  # a classifier has none
-        tokens = step * max(1, batch_tokens // length) * length if batch_tokens else 0
-    return tokens, kept["state"]["elapsed_s"]
 
 
 def _best(state: State) -> float:

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from warmstart import progress
 from warmstart.batches.loader import packed_in_order
 from warmstart.batches.token_file import TokenFile
 from warmstart.config.using import EvaluateConfig
 from warmstart.errors import WarmstartError
 from warmstart.model.tasks import LanguageModel
 from warmstart.predictor import Predictor, load
+from warmstart.recipes.descent import unrecorded_words
 from warmstart.recipes.labelled import as_the_tokenizer_reads, number_classes, read_class_file
 from warmstart.recipes.masked import score_text
 from warmstart.recipes.prepare import TextSource, source_of, write_tokens
@@ -54,6 +56,8 @@ def evaluate(config: EvaluateConfig) -> EvaluationResult:
         raise WarmstartError(f"--{'test' if config.test else 'target'} {file} {fault}")
     predictor = load(config.run, config.device, config.precision, config.threads)
     _check_files(config, predictor.source)
+    if predictor.source.has_unrecorded_texts:
+        progress.say(unrecorded_words(config.run))
     if predictor.source.kind == "translator":
         scores = translator_scores(config, predictor.source)
     elif predictor.source.kind == "classifier":

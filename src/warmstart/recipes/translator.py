@@ -19,6 +19,7 @@ from warmstart.model.tasks import Translator
 from warmstart.objectives.translate import Translate
 from warmstart.recipes.averaging import averaged, keep_snapshot, list_snapshots
 from warmstart.recipes.build import seed_weights, translation_rate
+from warmstart.recipes.descent import ancestry
 from warmstart.recipes.runs import (
     check_length,
     check_unchanged,
@@ -143,15 +144,12 @@ def _facts(train: Pairs, valid: Pairs, parent: Source | None) -> dict[str, Any]:
     for text in (*train.sources, *train.targets):
         seen.add(text)
     rows = {Path(file): len(pairs) for pairs in (train, valid) for file in pairs.files}
-    before = []
-    if parent:
-        before = [{"run": str(parent.path), "fingerprints": parent.texts_seen().to_text()}]
     return {
         "files": file_facts(rows),
         "rows": len(train),
         "skipped": train.skipped,
         "fingerprints": seen.to_text(),
-        "before": before,
+        "before": ancestry(parent),
     }
 
 
@@ -233,12 +231,7 @@ def _finish(
         [f"warmstart translate {run.path} sentences.txt"],
     )
     write_whole(run.path / "README.md", card.encode())
-    scores = {
-        "valid": {**chosen, "averaged": averaged},
-        "elapsed_s": state.elapsed_s,
-        "ledger": [],
-    }
-    write_json(run.scores_file, scores)
+    run.finish({"valid": {**chosen, "averaged": averaged}, "elapsed_s": state.elapsed_s})
     run.drop_snapshots()
 
 

@@ -53,6 +53,12 @@ class Source:
         return found[0]
 
     @property
+    def has_unrecorded_texts(self) -> bool:
+        """Tell whether it began with a model from elsewhere, whose texts are not known."""
+        facts = self.run.read_json(self.run.data_file)
+        return any(entry.get("unrecorded") for entry in (facts, *facts.get("before", [])))
+
+    @property
     def weights_file(self) -> Path:
         """Return the file the weights came from."""
         return self.path / "model.safetensors"
