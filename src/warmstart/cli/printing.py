@@ -52,11 +52,13 @@ def write_lines(lines: Iterable[str], out: str | None) -> None:
         for line in lines:
             typer.echo(line)
         return
-    from warmstart.files import write_whole
+    from warmstart.files import whole_file
 
     if Path(out).is_dir():
         raise WarmstartError(f"-o {out} is a folder; name a file")
-    write_whole(Path(out), "".join(f"{line}\n" for line in lines).encode())
+    with whole_file(Path(out)) as file:
+        for line in lines:
+            file.write(f"{line}\n".encode())
 
 
 def refuse_same(file: str | None, out: str | None) -> None:

@@ -119,11 +119,16 @@ class TransformerArm:
 
     def fit(self, splits: Splits, values: Sequence[float], seed: int) -> Fitted:
         """Try the learning rates, keep the best by validation, only then read the test."""
-        runs = [self._train(splits, rate, seed) for rate in values]
-        rates = [rate for _, _, rate in runs]
-        scores = [state.best_score or 0.0 for _, state, _ in runs]
-        best = scores.index(max(scores))
-        trainer, state, rate = runs[best]
+        tried: list[tuple[str, float]] = []
+        chosen: tuple[Trainer, State, float] | None = None  # the others need not be kept
+        for value in values:
+            trainer, state, rate = self._train(splits, value, seed)
+            tried.append((_rate_words(rate), _best(state)))
+            if chosen is None or (state.best_score or 0.0) > (chosen[1].best_score or 0.0):
+                chosen = trainer, state, rate
+            del trainer
+        assert chosen is not None
+        trainer, state, rate = chosen
         trainer.model.load_state_dict(trainer.best_weights)
         steps = [evaluation["step"] for evaluation in state.evaluations]
         cell = Cell(
@@ -131,7 +136,7 @@ class TransformerArm:
             labels=len(splits.train.texts),
             seed=seed,
             setting=_rate_words(rate),
-            trials=_trials([_rate_words(one) for one in rates], [_best(s) for _, s, _ in runs]),
+            trials=_trials(tried),
             epochs=epochs_of(state),
             best_epoch=1 + steps.index(state.best_step),
             elapsed_s=state.elapsed_s,
@@ -227,8 +232,10 @@ class BaselineArm:
             seed=seed,
             setting=_c_words(values[best]),
             trials=_trials(
-                [_c_words(value) for value in values],
-                [accuracy(valid.classes, found) for found in predicted],
+                [
+                    (_c_words(value), accuracy(valid.classes, found))
+                    for value, found in zip(values, predicted, strict=True)
+                ]
             ),
             epochs=(),
             best_epoch=0,
@@ -255,11 +262,8 @@ def _c_words(value: float) -> str:
     return f"C {value:g}"
 
 
-def _trials(settings: Sequence[str], scores: Sequence[float]) -> tuple[Trial, ...]:
+def _trials(tried: Sequence[tuple[str, float]]) -> tuple[Trial, ...]:
     """List what was tried; one setting alone was taken over, not tried."""
-    if len(settings) == 1:
+    if len(tried) == 1:
         return ()
-    return tuple(
-        Trial(setting=setting, valid_accuracy=score)
-        for setting, score in zip(settings, scores, strict=True)
-    )
+    return tuple(Trial(setting=setting, valid_accuracy=score) for setting, score in tried)
