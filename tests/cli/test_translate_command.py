@@ -260,6 +260,8 @@ def test_two_runs_against_each_other(toy: Toy, translator: Path, beginner: Path)
     other = succeed(f"evaluate {beginner} {TEST} --json {MACHINE}", **vars(toy)).json
     assert found["against"]["run"] == str(beginner)
     bleu, chrf = found["against"]["tests"]
+    entry = read(beginner / "scores.json")["ledger"][-2]["scores"]
+    assert entry == {"bleu": bleu["first"], "chrf": chrf["first"], "as_rival_of": str(translator)}
     assert (bleu["first"], bleu["second"]) == (other["bleu"], found["bleu"])
     assert (chrf["first"], chrf["second"]) == (other["chrf"], found["chrf"])
     assert bleu["p_value"] < 0.01

@@ -28,7 +28,7 @@ from warmstart.report.summary import Interval
 from warmstart.scoring.intervals import interval
 from warmstart.scoring.metrics import calibration, class_scores, language_scores
 from warmstart.scoring.score import score_rows
-from warmstart.store.source import IN_WORDS, Source
+from warmstart.store.source import IN_WORDS, Source, read_source
 from warmstart.text.files import sha256_of
 from warmstart.text.overlap import fingerprints_of
 
@@ -66,7 +66,11 @@ def evaluate(config: EvaluateConfig) -> EvaluationResult:
         scores = _masked_scores(config, predictor)
     else:
         scores = _language_scores(config, predictor)
-    times = _enter(file, predictor, scores)
+    times = _enter(file, predictor.source, scores)
+    if config.against:  # it was scored on the same file
+        tests = scores["against"]["tests"]
+        other = {test["metric"].lower(): test["first"] for test in tests}
+        _enter(file, read_source(config.against), {**other, "as_rival_of": config.run})
     return EvaluationResult(predictor.source.run.path, file, scores, times)
 
 
@@ -83,9 +87,9 @@ def _check_files(config: EvaluateConfig, source: Source) -> None:
         )
 
 
-def _enter(file: str, predictor: Predictor, scores: dict[str, Any]) -> int:
+def _enter(file: str, source: Source, scores: dict[str, Any]) -> int:
     """Enter scores in the run's ledger; return how often this file stands there."""
-    run, weights = predictor.source.run, predictor.source.path
+    run, weights = source.run, source.path
     digest = sha256_of(Path(file))
     entry = {
         "file": file,
