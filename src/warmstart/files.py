@@ -7,7 +7,7 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -34,6 +34,14 @@ def write_whole(path: Path, content: bytes) -> Path:
     """Write `content`, whole or not at all; makes the folder."""
     with whole_file(path) as file:
         file.write(content)
+    return path
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> Path:
+    """Write lines as they come, whole or not at all."""
+    with whole_file(path) as file:
+        for line in lines:
+            file.write(f"{line}\n".encode())
     return path
 
 

@@ -52,13 +52,12 @@ def write_lines(lines: Iterable[str], out: str | None) -> None:
         for line in lines:
             typer.echo(line)
         return
-    from warmstart.files import whole_file
+    from warmstart.files import write_lines as write
 
     if Path(out).is_dir():
         raise WarmstartError(f"-o {out} is a folder; name a file")
-    with whole_file(Path(out)) as file:
-        for line in lines:
-            file.write(f"{line}\n".encode())
+    write(Path(out), lines)
+    say(f"wrote {quoted(out)}")
 
 
 def refuse_same(file: str | None, out: str | None) -> None:

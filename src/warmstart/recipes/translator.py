@@ -11,7 +11,7 @@ from typing import Any
 from warmstart import progress
 from warmstart.batches.pairs import EncodedPairs, PairStream
 from warmstart.config.model import ModelConfig, change_words, model_from_json, preset_named
-from warmstart.config.translation import TrainTranslatorConfig
+from warmstart.config.translation import DEFAULT_PRESET, TrainTranslatorConfig
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.model.runtime import Runtime, choose_runtime
@@ -107,14 +107,15 @@ def _parent(path: str) -> Source:
 
 def _shape(config: TrainTranslatorConfig, tongues: Tongues, parent: Source | None) -> ModelConfig:
     """Return the shape asked for; a warm-started encoder keeps its own, but for a few words."""
-    preset = preset_named(config.preset)
+    preset = preset_named(config.preset or DEFAULT_PRESET)
     if parent:
         refuse_words(config, allowed=("dropout", "max_length"))
         check_length(parent.model, config.max_length, parent.path)
         base = replace(parent.model, attention="bidirectional", pooler=False)
     else:
         base = replace(preset, attention="bidirectional")
-    depth = config.decoder_depth or preset.decoder_depth or base.depth
+    given = 0 if parent else preset.decoder_depth
+    depth = config.decoder_depth or given or base.depth
     target_size = 0 if tongues.is_joint else tongues.target.vocab_size
     shared = tongues.is_joint if config.shared is None else config.shared
     return replace(
