@@ -84,7 +84,7 @@ class PackedDecoder:
 
     def __call__(self, tokens: Tensor, memory: Memory, cache: BeamCache) -> Tensor:
         """Return logits (N, V) for the token after these, the next (N,) of every row."""
-        x = self.embedding[tokens]  # (N, D)
+        x = F.embedding(tokens, self.embedding)  # (N, D)
         if self.config.scale_embedding:
             x = x * self.config.width**0.5
         if self.positions is not None:
