@@ -29,6 +29,7 @@ from warmstart.recipes import look as _look
 from warmstart.recipes import look_mask as _look_mask
 from warmstart.recipes import params as _params
 from warmstart.recipes import plan as _plan
+from warmstart.recipes import predict as _predict
 from warmstart.recipes import pretrain as _pretrain
 from warmstart.recipes import tokenizer as _tokenizer
 from warmstart.recipes import translate as _translate
@@ -56,6 +57,8 @@ pretrain = _verb(jobs.PretrainConfig, _pretrain.pretrain)
 finetune = _verb(jobs.FinetuneConfig, _finetune.finetune)
 compare = _verb(jobs.CompareConfig, _compare.compare)
 evaluate = _verb(using.EvaluateConfig, _evaluate.evaluate)
+predict = _verb(using.PredictConfig, _predict.predict)
+generate = _verb(using.GenerateConfig, _predict.generate)
 demo = _verb(jobs.DemoConfig, _demo.demo)
 embed = _verb(embedding.EmbedConfig, _embed.embed)
 make_tokenizer = _verb(jobs.TokenizerConfig, _tokenizer.make_tokenizer)
@@ -83,6 +86,7 @@ __all__ = [
     "evaluate",
     "export_model",
     "finetune",
+    "generate",
     "import_model",
     "load",
     "load_translator",
@@ -92,6 +96,7 @@ __all__ = [
     "look_positions",
     "make_tokenizer",
     "plan",
+    "predict",
     "pretrain",
     "report_data",
     "train_translator",

@@ -7,26 +7,41 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 
-def write_whole(path: Path, content: bytes) -> Path:
-    """Write `content` under a temporary name beside `path`, then rename it; makes the folder."""
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file under a temporary name that becomes `path` when the block ends well."""
     temporary = _temporary(path)
     with _blaming(path, temporary):
         make_folder(path.parent)
         try:
             with temporary.open("wb") as file:
-                file.write(content)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
         flush_folder(path.parent)
+
+
+def write_whole(path: Path, content: bytes) -> Path:
+    """Write `content`, whole or not at all; makes the folder."""
+    with whole_file(path) as file:
+        file.write(content)
+    return path
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> Path:
+    """Write lines as they come, whole or not at all."""
+    with whole_file(path) as file:
+        for line in lines:
+            file.write(f"{line}\n".encode())
     return path
 
 

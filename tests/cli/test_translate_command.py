@@ -260,6 +260,8 @@ def test_two_runs_against_each_other(toy: Toy, translator: Path, beginner: Path)
     other = succeed(f"evaluate {beginner} {TEST} --json {MACHINE}", **vars(toy)).json
     assert found["against"]["run"] == str(beginner)
     bleu, chrf = found["against"]["tests"]
+    entry = read(beginner / "scores.json")["ledger"][-2]["scores"]
+    assert entry == {"bleu": bleu["first"], "chrf": chrf["first"], "as_rival_of": str(translator)}
     assert (bleu["first"], bleu["second"]) == (other["bleu"], found["bleu"])
     assert (chrf["first"], chrf["second"]) == (other["chrf"], found["chrf"])
     assert bleu["p_value"] < 0.01
@@ -310,11 +312,14 @@ def test_only_translators_are_scored_on_pairs(
     assert "--against is for translators" in ran.said
 
 
-def test_the_verbs_in_python(toy: Toy, translator: Path) -> None:
+def test_the_verbs_in_python(toy: Toy, translator: Path, tmp_path: Path) -> None:
     lines = _lines(f"translate {translator} {toy.test_source}")
     machine = {"threads": 1, "precision": "fp32"}
     found = warmstart.translate(run=str(translator), file=str(toy.test_source), **machine)
     assert [one.translations[0].text for one in found] == lines
+    out = tmp_path / "found.txt"
+    warmstart.translate(run=str(translator), file=str(toy.test_source), out=str(out), **machine)
+    assert out.read_text().splitlines() == lines
     assert [one.source for one in found] == toy.test_source.read_text().splitlines()
     loaded = warmstart.load_translator(run=str(translator), beam=4, n_best=2, **machine)
     best = loaded.translate(["1 2", ""])
@@ -331,3 +336,10 @@ def test_the_verbs_in_python(toy: Toy, translator: Path) -> None:
 def test_a_list_is_translated_not_one_sentence(translator: Path) -> None:
     with pytest.raises(warmstart.WarmstartError, match="a list of sentences"):
         warmstart.load_translator(run=str(translator)).translate("1 2")
+
+
+@pytest.mark.parametrize("words", ["--length-penalty 1e300", "--beam 100000000", "--threads 99999"])
+def test_what_no_machine_can_do_is_refused(toy: Toy, translator: Path, words: str) -> None:
+    ran = run(f"translate {translator} {toy.test_source} {words}")
+    assert ran.code == 2
+    assert words.split()[0] in ran.said

@@ -69,7 +69,7 @@ def test_attention_refuses(base: Path, here: Path, command: str, fault: str) -> 
 def test_attention_of_a_folder_that_is_no_run(tmp_path: Path) -> None:
     ran = run("look attention {run} --text x -o {out}", run=tmp_path / "no", out=tmp_path / "a.png")
     assert ran.code == 2
-    assert "no such folder" in ran.said
+    assert "does not exist" in ran.said
     assert run(
         "look attention {run} --text x -o {out}", run=tmp_path, out=tmp_path / "a.png"
     ).said.startswith("warmstart:")

@@ -65,7 +65,6 @@ def test_the_table_of_devices_is_printed() -> None:
         ("plan lab --on h20", "did you mean 'h200'?"),
         ("plan --on h200", "MODEL is missing"),
         ("plan {empty}", "not a run folder"),
-        ("plan lab --objective translate", "lab has no decoder; presets that have: vaswani-base"),
         ("plan vaswani-base --objective causal", "vaswani-base is a translator"),
         ("plan lab --objective classify --optimizer muon", "--optimizer muon"),
         ("plan lab --steps 5 --tokens 5", "exclude each other"),
@@ -101,6 +100,23 @@ def test_faster_devices_take_less_time() -> None:
     order = ("laptop-cpu", "gtx-1050-ti", "t4", "rtx-3060", "rtx-4090", "a100-80", "h200")
     found = [times[name] for name in order]
     assert found == sorted(found, reverse=True)
+
+
+@pytest.mark.parametrize("words", ["--batch-tokens 1024", "--micro-tokens 512"])
+def test_the_classic_answer_does_not_depend_on_the_plan(words: str) -> None:
+    said, usual = (
+        figures(f"plan vaswani-base --on t4 {more}")["sentences"][-1].split("; ")[-1]
+        for more in (words, "")
+    )
+    assert said == usual
+    assert "on one H200" in said
+
+
+def test_formulas_give_the_figures() -> None:
+    found = figures("plan vaswani-base --on h200")["flops"]["per_token"]
+    assert found["vocabulary head"]["formula"] == "½ · 2DV"
+    assert found["vocabulary head"]["forward"] == 512 * 37_000
+    assert found["encoder projections"]["forward"] == 6 * 8 * 512**2 / 2
 
 
 def test_plan_is_a_verb_of_python() -> None:

@@ -96,8 +96,9 @@ def test_rows_go_on_from_other_rows_and_sources_leave(
     monkeypatch.setattr(cache, "STATIC_ROOM", 4)
     draw = torch.Generator().manual_seed(width)
     sources = torch.randint(3, 23, (5, 6), generator=draw)
+    is_token = torch.arange(6) < torch.tensor([[3], [6], [4], [2], [5]])
     engines = plain_engine(deepcopy(model), CPU), kind(model, CPU)
-    memories = [engine.remember(sources, torch.ones_like(sources).bool()) for engine in engines]
+    memories = [engine.remember(sources, is_token) for engine in engines]
     steps = [one.begin(memory, width) for one, memory in zip(engines, memories, strict=True)]
     num, parents = len(sources), torch.arange(len(sources) * width)
     for length in range(1, 20):
@@ -120,6 +121,8 @@ def test_half_precision_is_close(model: Translator) -> None:
     assert engine.runtime == CPU  # nothing is left to cast
     for found in (recorded, _logs(engine, *texts)):
         assert (found - plain).abs().mean() < 2 * (cast - plain).abs().mean() + 0.01
+    alone = _logs(engine, SOURCE[:1], IS_TOKEN[:1], TARGET[:1]) - plain[:1]
+    assert alone.abs().mean() < 2 * (cast - plain).abs().mean() + 0.05
 
 
 def test_packed_and_plain_find_the_same_translations() -> None:

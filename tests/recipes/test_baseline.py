@@ -1,46 +1,45 @@
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from warmstart.errors import WarmstartError
-from warmstart.recipes.baseline import fit_baseline, fit_baselines, settings
+from warmstart.recipes.baseline import Baseline, fit_baselines, settings
 
 GOOD = ["un livre magnifique", "magnifique et tendre", "une lecture tendre", "beau, magnifique"]
 BAD = ["un livre ennuyeux", "ennuyeux et long", "une lecture trop longue", "long, ennuyeux"]
 TEXTS, CLASSES = GOOD + BAD, [1] * len(GOOD) + [0] * len(BAD)
 
 
+def fit_baseline(texts: list[str], classes: list[int], c: float) -> Baseline:
+    """Fit one baseline."""
+    return fit_baselines(texts, classes, [c])[0]
+
+
 def test_it_learns_what_words_tell() -> None:
     found = fit_baseline(TEXTS, CLASSES, 10.0)
     assert found.predict(["vraiment magnifique", "vraiment ennuyeux"]) == [1, 0]
-    assert found.num_parameters == found.num_features + 1
 
 
 def test_characters_tell_what_unknown_words_mean() -> None:
     assert fit_baseline(TEXTS, CLASSES, 10.0).predict(["magnifiques", "ennuyeuse"]) == [1, 0]
 
 
+def _weights(found: Baseline) -> NDArray[np.float64]:
+    return np.append(found.model.coef_, found.model.intercept_)
+
+
 def test_nothing_in_it_is_random() -> None:
-    first, second = (fit_baseline(TEXTS, CLASSES, 10.0) for _ in range(2))
-    assert np.array_equal(first.probabilities(TEXTS, 2), second.probabilities(TEXTS, 2))
+    first, second = (_weights(fit_baseline(TEXTS, CLASSES, 10.0)) for _ in range(2))
+    assert np.array_equal(first, second)
 
 
 def test_values_fitted_together_equal_values_fitted_alone() -> None:
     for c, together in zip(settings(3), fit_baselines(TEXTS, CLASSES, settings(3)), strict=True):
-        alone = fit_baseline(TEXTS, CLASSES, c)
-        assert np.array_equal(alone.probabilities(TEXTS, 2), together.probabilities(TEXTS, 2))
+        assert np.array_equal(_weights(fit_baseline(TEXTS, CLASSES, c)), _weights(together))
 
 
-def test_pieces_are_read_as_the_text_they_come_from() -> None:
-    split = ["▁" + text.replace(" ", " ▁").replace("magni", "magni ") for text in TEXTS]
-    whole, pieces = fit_baseline(TEXTS, CLASSES, 10.0), fit_baseline(split, CLASSES, 10.0, True)
-    assert np.array_equal(whole.probabilities(TEXTS, 2), pieces.probabilities(split, 2))
-
-
-def test_probabilities_have_a_column_for_classes_it_never_met() -> None:
+def test_classes_it_never_met_are_never_said() -> None:
     found = fit_baseline(TEXTS, [2 * index for index in CLASSES], 1.0)
-    given = found.probabilities(["tendre"], 4)
-    assert given.sum() == pytest.approx(1)
-    assert given[0, [1, 3]].tolist() == [0, 0]
     assert set(found.predict(TEXTS)) == {0, 2}
 
 

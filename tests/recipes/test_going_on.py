@@ -221,3 +221,19 @@ def test_the_config_of_another_command_is_refused(base: Path, here: Path) -> Non
     assert ran.code == 2
     assert "config.json" in ran.said
     assert "pretrain" in ran.said
+
+
+def test_a_finished_comparison_is_not_judged_by_other_labels(
+    world: World, base: Path, here: Path
+) -> None:
+    valid = here / "valid.tsv"
+    shutil.copy(world.valid, valid)
+    command = COMPARE.format(train=world.train, valid=valid, base=base)
+    succeed(command)
+    before = (here / "run" / "results.json").read_bytes()
+    assert "nothing to do" in succeed(f"{command} --resume").err
+    valid.write_text(valid.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    ran = run(f"{command} --resume")
+    assert ran.code == 2
+    assert "changed since the run began" in ran.said
+    assert (here / "run" / "results.json").read_bytes() == before

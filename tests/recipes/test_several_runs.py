@@ -1,11 +1,13 @@
 """Several pretrained runs in one comparison: other objectives, shapes, tokenizers, checkpoints."""
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from product import MACHINE, SHAPE, TINY, World, read, run, succeed
-from warmstart.recipes.arms import pretraining_of
+from warmstart.recipes.descent import pretraining_of
 from warmstart.store.source import read_source
 
 OPTIONS = f"--epochs 1 --trials 1 --seeds 0 {MACHINE}"
@@ -136,3 +138,31 @@ def test_shorter_texts_than_the_learned_positions(world: World, here: Path) -> N
     succeed(f"finetune --from base {files} --max-length 8 --epochs 1 {MACHINE} -o run")
     assert read(here / "run/config.json")["model"]["max_length"] == 8
     assert len(succeed(f"predict run {world.test}").out.split()) == 24
+
+
+def test_a_second_stage_costs_what_the_first_did_too(world: World, saved: Path, here: Path) -> None:
+    succeed(
+        f"pretrain {world.texts} --from {saved} -o second --steps 3 --batch-tokens 64 {MACHINE}"
+    )
+    first, both = (pretraining_of(read_source(path)) for path in (saved, here / "second"))
+    own = read(here / "second" / "scores.json")
+    assert both == (first[0] + own["tokens_seen"], first[1] + own["elapsed_s"])
+
+
+def test_texts_of_an_imported_model_are_called_unknown(
+    world: World, base: Path, here: Path
+) -> None:
+    imported = here / "imported"
+    shutil.copytree(base, imported)
+    facts = read(imported / "data.json")
+    (imported / "data.json").write_text(json.dumps({**facts, "unrecorded": True}))
+    succeed(f"pretrain {world.texts} --from {imported} -o child --steps 2 {MACHINE}")
+    assert read_source(here / "child").has_unrecorded_texts
+    assert not read_source(base).has_unrecorded_texts
+    ran = succeed(f"evaluate child --test {world.texts} {MACHINE}")
+    assert "is not recorded" in ran.err
+    assert "is not recorded" in succeed(f"data {world.train} --against imported").err
+    files = f"--train {world.train} --valid {world.valid}"
+    succeed(f"compare --from child {files} {OPTIONS} -o compared")
+    notes = read(here / "compared" / "results.json")["notes"]
+    assert any("is not recorded" in note for note in notes)

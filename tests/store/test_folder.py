@@ -126,7 +126,9 @@ def test_a_fresh_folder_goes_when_the_job_fails_before_any_work(tmp_path: Path) 
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("work", ["checkpoints/step-1/state.json", "scores.json", "cells/a.json"])
+@pytest.mark.parametrize(
+    "work", ["checkpoints/step-1/state.json", "scores.json", "cells/a.json", "model.safetensors"]
+)
 def test_work_is_never_thrown_away(tmp_path: Path, work: str) -> None:
     def stop() -> None:
         with claimed(tmp_path / "run", resume=False) as run:
@@ -168,6 +170,14 @@ def test_the_ledger_grows(tmp_path: Path) -> None:
     run.add_scores({"test": "b"})
     scores = run.read_json(run.scores_file)
     assert scores == {"valid": {"accuracy": 0.5}, "ledger": [{"test": "a"}, {"test": "b"}]}
+
+
+def test_finishing_keeps_what_was_scored_before(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.add_scores({"test": "a"})
+    run.finish({"valid": {"accuracy": 0.5}})
+    assert run.read_json(run.scores_file)["ledger"] == [{"test": "a"}]
+    assert run.is_finished
 
 
 def test_a_run_is_finished_once_it_has_scores(tmp_path: Path) -> None:

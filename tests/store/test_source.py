@@ -56,11 +56,11 @@ def test_texts_seen_include_those_of_earlier_stages(run: RunFolder) -> None:
 
 
 def test_a_path_that_is_no_run_is_refused(run: RunFolder, tmp_path: Path) -> None:
-    with pytest.raises(WarmstartError, match="absent is not a run folder: no such folder"):
+    with pytest.raises(WarmstartError, match="absent does not exist"):
         read_source(tmp_path / "absent")
     with pytest.raises(WarmstartError, match=r"is not a run folder: no config\.json"):
         read_source(tmp_path)
-    with pytest.raises(WarmstartError, match="step-6 is not a run folder"):
+    with pytest.raises(WarmstartError, match="step-6 does not exist"):
         read_source(run.checkpoints / "step-6")
 
 

@@ -52,11 +52,12 @@ def write_lines(lines: Iterable[str], out: str | None) -> None:
         for line in lines:
             typer.echo(line)
         return
-    from warmstart.files import write_whole
+    from warmstart.files import write_lines as write
 
     if Path(out).is_dir():
         raise WarmstartError(f"-o {out} is a folder; name a file")
-    write_whole(Path(out), "".join(f"{line}\n" for line in lines).encode())
+    write(Path(out), lines)
+    say(f"wrote {quoted(out)}")
 
 
 def refuse_same(file: str | None, out: str | None) -> None:

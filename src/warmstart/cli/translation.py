@@ -45,9 +45,8 @@ def _lines(found: "Iterator[Translated]", config: TranslateConfig, as_json: bool
         if as_json:
             best = [asdict(translation) for translation in one.translations]
             yield json.dumps({"source": one.source, "translations": best}, ensure_ascii=False)
-            continue
-        for translation in one.translations:
-            yield f"{translation.score:.4f}\t" * config.scores + translation.text
+        else:
+            yield from one.lines(config.scores)
 
 
 COMMANDS = (

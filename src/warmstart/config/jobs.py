@@ -25,7 +25,9 @@ class Machine:
     precision: Literal["auto", "fp32", "bf16"] = option(
         "auto", help="auto, fp32 or bf16; auto takes bf16 where the machine computes in it"
     )
-    threads: int | None = option(None, help="CPU threads; default: all cores", least=1, fixed=False)
+    threads: int | None = option(
+        None, help="CPU threads; default: all cores", least=1, most=1024, fixed=False
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

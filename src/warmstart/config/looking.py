@@ -38,8 +38,10 @@ class LookAttentionConfig(Machine, Picture):
     source: str | None = option(None, help="sentence to translate", rival="text")
     target: str | None = option(None, help="its translation; default: the translator's own")
     words: bool = option(False, help="join pieces to words")
-    layer: int | None = option(None, help="one layer alone, from 1; for .png and .svg", least=1)
-    head: int | None = option(None, help="one head alone, from 1; for .png and .svg", least=1)
+    layer: int | None = option(
+        None, help="with --head: one head alone, in this layer, from 1; for .png and .svg", least=1
+    )
+    head: int | None = option(None, help="with --layer: which head of it, from 1", least=1)
     part: Literal["self", "encoder", "decoder", "cross"] | None = option(
         None, help="which part a .png or .svg shows; default: cross for a translator, else self"
     )

@@ -12,6 +12,8 @@ from warmstart.config.settings import Settings, option
 from warmstart.config.using import Search
 from warmstart.errors import WarmstartError
 
+DEFAULT_PRESET = "translator-small"
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainTranslatorConfig(Words, Checkpoints, Destination, Machine, Settings):
@@ -26,7 +28,9 @@ class TrainTranslatorConfig(Words, Checkpoints, Destination, Machine, Settings):
     columns: tuple[str, ...] = option(
         (), help="columns in file order, e.g. source,target or source=en,target=de", listed=True
     )
-    preset: str = option("translator-small", help="shape to start from; one with a decoder or not")
+    preset: str | None = option(
+        None, help=f"shape to start from; default: {DEFAULT_PRESET}", rival="from"
+    )
     decoder_depth: int | None = option(None, help="blocks of the decoder", least=1)
     shared: bool | None = option(None, help="source and target share one embedding")
     vocabulary: Literal["joint", "separate"] = option(

@@ -14,12 +14,15 @@ from warmstart.config.settings import Settings, option
 class Search:
     """How translations are searched for."""
 
-    beam: int = option(5, help="hypotheses kept side by side; 1 is greedy", least=1)
+    beam: int = option(5, help="hypotheses kept side by side; 1 is greedy", least=1, most=1000)
     length_penalty: float = option(
-        1.0, help="0 compares plain probabilities; more favours longer translations", least=0
+        1.0,
+        help="0 compares plain probabilities; more favours longer translations",
+        least=0,
+        most=10,
     )
     max_ratio: float = option(
-        2.0, help="longest translation, in tokens of its source (and ten more)", above=0
+        2.0, help="longest translation, in tokens of its source (and ten more)", above=0, most=1000
     )
     batch_tokens: int | None = option(
         None, help="tokens decoded together; default: 4096, on CUDA 16384", least=1

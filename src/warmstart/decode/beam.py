@@ -95,6 +95,7 @@ class _Search:
         self.limits, self.eos, self.beam = limits, eos, beam
         self.never = torch.tensor(sorted(set(forbidden) - {eos}), dtype=torch.long)
         self.alive = list(range(len(limits)))
+        self.nearest_limit, self.has_ended = min(limits), False
         self.finished: list[list[Hypothesis]] = [[] for _ in limits]
         num_rows = len(limits) * beam.width
         self.prefixes = torch.full((num_rows, 1), bos)
@@ -116,15 +117,34 @@ class _Search:
         # Ends never crowd out what goes on: of twice the width at most half can be ends.
         num = min(2 * W if W > 1 else 1, logs.shape[1])
         each, tokens = best_of(logs, num)  # (N, num)
-        sums = self.totals.to(logs.device).view(-1, 1) + each.double()
+        sums = self.totals.to(logs.device).reshape(-1, 1) + each.double()
         best, places = best_of(sums.view(-1, W * num), min(2 * W, W * num))  # (B, 2W)
         picked = tokens.view(-1, W * num).gather(1, places)
+        rows = places // num  # which of the source's own rows
+        if self._is_uneventful(best, picked):
+            first = torch.arange(0, len(self.prefixes), W)[:, None]
+            self._go_on(best[:, :W], first + rows[:, :W], picked[:, :W])
+            return
         # In one piece, because a GPU is waited for each time; all three are exact as doubles.
-        found = torch.stack([best, (places // num).double(), picked.double()]).cpu().numpy()
+        found = torch.stack([best, rows.double(), picked.double()]).cpu().numpy()
         self._settle(logs, found[0], found[1].astype(np.int64), found[2].astype(np.int64))
 
+    def _is_uneventful(self, best: Tensor, picked: Tensor) -> bool:
+        """Tell whether nothing ended yet or ends now: all sources go on with their best."""
+        if best.device.type != "cpu" or self.has_ended or self.length >= self.nearest_limit:
+            return False
+        is_full = bool(best[:, self.beam.width - 1].min() > float("-inf"))
+        return is_full and not bool((picked == self.eos).any())
+
+    def _go_on(self, totals: Tensor, parents: Tensor, tokens: Tensor) -> None:
+        """Continue these rows by these tokens, all (B, W)."""
+        self.totals, self.parents = totals, parents.reshape(-1)
+        is_same = torch.equal(self.parents, torch.arange(len(self.prefixes)))
+        before = self.prefixes if is_same else self.prefixes[self.parents]
+        self.prefixes = torch.cat([before, tokens.reshape(-1, 1)], dim=1)
+
     def _settle(self, logs: Tensor, best: Floats, rows: Integers, picked: Integers) -> None:
-        """Note the targets that end here and keep the best that go on: totals, rows, tokens."""
+        """Note the targets that end here and keep the best that go on."""
         W = self.beam.width
         is_there = best > -np.inf
         is_end = picked == self.eos
@@ -143,13 +163,10 @@ class _Search:
             np.take_along_axis(one[stays], order, 1) for one in (best, rows, picked, goes_on)
         )
         first = W * np.array(stays)[:, None]
-        parents = np.where(goes_on, first + rows, first).ravel()
-        chosen = torch.from_numpy(np.where(goes_on, picked, self.eos).reshape(-1, 1))
-        is_same = np.array_equal(parents, np.arange(len(self.prefixes)))
-        self.parents = torch.from_numpy(parents)
-        before = self.prefixes if is_same else self.prefixes[self.parents]
-        self.prefixes = torch.cat([before, chosen], dim=1)
-        self.totals = torch.from_numpy(np.where(goes_on, best, -np.inf))
+        parents = np.where(goes_on, first + rows, first)
+        chosen = np.where(goes_on, picked, self.eos)
+        totals = np.where(goes_on, best, -np.inf)
+        self._go_on(*map(torch.from_numpy, (totals, parents, chosen)))
 
     def _staying(self, logs: Tensor, hopes: Floats) -> list[int]:
         """Return the places of sources that are searched on; at the limit all of it ends."""
@@ -164,12 +181,13 @@ class _Search:
     def _end_all(self, source: int, first: int, logs: Tensor) -> None:
         """At the limit every target must end here."""
         rows = slice(first, first + self.beam.width)
-        totals, ends = self.totals.view(-1)[rows].tolist(), logs[rows, self.eos].tolist()
+        totals, ends = self.totals.reshape(-1)[rows].tolist(), logs[rows, self.eos].tolist()
         for row, (total, end) in enumerate(zip(totals, ends, strict=True), first):
             if total != float("-inf"):
                 self._finish(source, row, total + end)
 
     def _finish(self, source: int, row: int, total: float) -> None:
+        self.has_ended = True
         ids = tuple(self.prefixes[row, 1:].tolist())
         score = total / penalty(len(ids) + 1, self.beam.length_penalty)
         self.finished[source].append(Hypothesis(ids, total, score))

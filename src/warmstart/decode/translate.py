@@ -13,6 +13,7 @@ from warmstart.errors import WarmstartError
 from warmstart.text.tokenizer import Tokenizer
 
 EXTRA = 10  # tokens a translation may have beyond its share of the source
+LEAST = 16  # tokens that a shorter sentence counts as: it has probabilities to hold as well
 # Where an overlong text is cut: after sentences, else after words, else anywhere.
 CUTS = tuple(
     re.compile(pattern, re.DOTALL)
@@ -109,14 +110,14 @@ class Translating:
         return found
 
     def _batches(self, sources: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-        """Cut rows, the longest first, into batches within the budget of the widest beam."""
+        """Cut rows, the longest first, into batches within the budget."""
         batch: list[int] = []
         longest = 0
         for row in sorted(range(len(sources)), key=lambda row: -len(sources[row])):
-            longest = max(longest, len(sources[row]))
+            longest = max(longest, len(sources[row]), LEAST)
             if batch and (len(batch) + 1) * longest > self.batch_tokens:
                 yield batch
-                batch, longest = [], len(sources[row])
+                batch, longest = [], max(len(sources[row]), LEAST)
             batch.append(row)
         if batch:
             yield batch

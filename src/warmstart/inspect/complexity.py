@@ -58,11 +58,11 @@ class Convolution(nn.Module):
 
     def __init__(self, width: int, kernel: int) -> None:
         super().__init__()
-        self.layer = nn.Conv1d(width, width, kernel, padding="same")
+        self.layer = nn.Conv1d(width, width, kernel, padding=kernel // 2)
 
     def forward(self, x: Tensor) -> Tensor:
         """Mix each position of x (B, T, D) with its neighbours."""
-        return self.layer(x.transpose(1, 2)).transpose(1, 2)
+        return self.layer(x.transpose(1, 2)).transpose(1, 2)[:, : x.shape[1]]
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def _too_much(rival: Rival, length: int, is_slow: bool, device: torch.device) ->
 
 def _repeat(trials: Sequence[Trial], ends: float, runtime: Runtime) -> None:
     """Time everything in rounds, so that other work on the machine slows all of it alike."""
-    with progress.bar("rounds", MOST, "round") as bar:
+    with progress.bar("rounds", None, "round") as bar:
         for place in range(MOST):
             began = time.monotonic()
             for trial in trials:

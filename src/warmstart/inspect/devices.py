@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from warmstart.config.settings import choose
-from warmstart.inspect.flops import muon_parameters, optimizer_work, row_work
+from warmstart.inspect.flops import muon_parameters, step_flops
 from warmstart.inspect.job import Job, outline
 from warmstart.inspect.memory import Place, step_memory
 
@@ -63,7 +63,7 @@ DEVICES: dict[str, Device] = {
     "h200": _card("H200", 139, 67, 989, 4800),
 }
 
-# Attained shares, from figures of one H200 in docs/plan.md.
+# Attained shares: estimates, one for all devices.
 FP32_SHARE = 0.7  # of the rate without tensor cores
 BF16_SHARE = 0.45
 CPU_SHARE = 0.5
@@ -103,8 +103,7 @@ def _products(job: Job, device: Device, place: Place) -> float:
     is_tensor = place.is_half and device.bf16_tflops is not None
     peak = 1e12 * ((device.bf16_tflops or 0.0) if is_tensor else device.fp32_tflops)
     share = BF16_SHARE if is_tensor else FP32_SHARE if device.kind == "cuda" else CPU_SHARE
-    work = job.rows * sum(part.both for part in row_work(job)) + optimizer_work(job)
-    return work / (share * peak)
+    return step_flops(job) / (share * peak)
 
 
 def _moved(job: Job, place: Place, rows: int) -> int:

@@ -4,7 +4,7 @@ Counts what matrix products and attention do, two operations for each multiplica
 addition; all else is small beside them. Knows nothing about devices.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from torch import nn
@@ -35,7 +35,7 @@ class Work:
 def legend(job: Job) -> str:
     """Say what the letters of the formulas stand for."""
     shape = job.model
-    sides = " on each side" if job.sides == 2 else ""
+    sides = " on each side, half of all" if job.sides == 2 else ""
     masked = f", m = share masked {job.mask_share:g}" if job.objective == "masked" else ""
     return (
         f"D = width {shape.width:,}, F = feed-forward {shape.feed:,}, T = tokens a row "
@@ -49,7 +49,9 @@ def row_work(job: Job) -> list[Work]:
         return [*_body(job.model, job.length, ""), *_head(job)]
     encoder, decoder = encoder_shape(job.model), decoder_shape(job.model)
     parts = [*_body(encoder, job.length, "encoder "), *_body(decoder, job.length, "decoder ")]
-    return [*parts, *_cross(decoder, job.length), *_head(job)]
+    parts += [*_cross(decoder, job.length), *_head(job)]
+    # A token stands on one side, and half of the tokens on each.
+    return [replace(part, formula=f"½ · {part.formula}") for part in parts]
 
 
 def _body(shape: ModelConfig, length: int, name: str) -> list[Work]:

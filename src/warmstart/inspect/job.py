@@ -56,6 +56,11 @@ class Job:
         """Return the forward passes of an optimizer step."""
         return -(-self.rows // self.micro_rows)
 
+    @property
+    def is_compiled(self) -> bool:
+        """Tell whether its command compiles the body on a GPU unless told otherwise."""
+        return self.objective in ("causal", "masked")
+
     def predictions(self, rows: int) -> int:
         """Return how many positions of some rows go through the head."""
         if self.objective == "classify":

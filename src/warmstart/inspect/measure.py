@@ -19,10 +19,10 @@ import torch
 
 from warmstart.config.jobs import Machine
 from warmstart.errors import WarmstartError
-from warmstart.inspect.job import Job, Model, build_model, job_from_json
+from warmstart.inspect.job import Job, build_model, job_from_json
 from warmstart.inspect.workload import objective_of, random_batch
 from warmstart.model.runtime import Runtime, choose_runtime
-from warmstart.model.tasks import Translator
+from warmstart.model.tasks import LanguageModel
 from warmstart.train.optim import OptimizerSettings, build_optimizers
 from warmstart.train.trainer import train_step
 
@@ -87,8 +87,9 @@ class Bench:
         self.before = resident() if runtime.device.type == "cpu" else 0
         torch.manual_seed(0)
         self.model = build_model(job).to(runtime.device).train()
-        if runtime.device.type == "cuda":
-            compile_bodies(self.model)
+        if runtime.device.type == "cuda" and job.is_compiled:
+            assert isinstance(self.model, LanguageModel)
+            self.model.body.compile(dynamic=False)
         self.objective = objective_of(job)
         settings = OptimizerSettings(job.optimizer, RATE, weight_decay=0.1)
         self.optimizers = build_optimizers(self.model, settings)
@@ -107,13 +108,6 @@ class Bench:
         if self.runtime.device.type == "cuda":
             return torch.cuda.max_memory_allocated()
         return peak_resident()
-
-
-def compile_bodies(model: Model) -> None:
-    """Compile as training does."""
-    bodies = [model.encoder, model.decoder] if isinstance(model, Translator) else [model.body]
-    for body in bodies:
-        body.compile(dynamic=False)
 
 
 def take(bench: Bench, rows: int, seconds: float) -> Measured:

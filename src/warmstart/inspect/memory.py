@@ -38,11 +38,6 @@ class Place:
         """Return the bytes of a number that goes into a matrix product."""
         return 2 if self.is_half else FULL
 
-    @property
-    def is_compiled(self) -> bool:
-        """Tell whether bodies are compiled, which recomputes what is cheap."""
-        return self.device == "cuda"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
@@ -122,7 +117,7 @@ def layers_of(job: Job, place: Place, shape: ModelConfig) -> Layers:
     return Layers(
         shape=shape,
         device=place.device,
-        is_compiled=place.is_compiled,
+        is_compiled=place.device == "cuda" and job.is_compiled,
         compute=place.compute,
         mask="square" if has_documents else "none" if is_decoder else "row",
     )

@@ -4,7 +4,7 @@ Knows nothing about files; the time comes from a measurement or from the table o
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -117,11 +117,13 @@ def sentences(plan: Plan) -> list[str]:
 
 
 def _fit(plan: Plan) -> str:
-    peak, room = f"{plan.memory.peak / GIB:.2f} GiB", f"{plan.room / GIB:.1f} GiB"
+    usable = USABLE * plan.room / GIB
+    peak = f"{plan.memory.peak / GIB:.2f} GiB"
+    room = f"{usable:.1f} GiB that can be used of {plan.room / GIB:.1f}"
     tokens = f"{min(plan.job.rows, plan.job.micro_rows) * plan.job.row_tokens:,}"
     if plan.fits:
         return (
-            f"fits: {peak} at the peak of {room}, with {tokens} tokens in a forward pass; the "
+            f"fits: {peak} at the peak, of {room}, with {tokens} tokens in a forward pass; the "
             f"largest --micro-tokens that fits is {plan.largest_micro_tokens:,}"
         )
     if plan.largest_micro_tokens:
@@ -153,11 +155,13 @@ def _classic(plan: Plan) -> list[str]:
     steps, tokens, hours = PAPER[plan.name]
     here = ""
     if plan.step_s is not None:
-        seconds = plan.step_s * steps * tokens / plan.job.step_tokens
+        is_same = tokens - plan.job.row_tokens < plan.job.step_tokens <= tokens
+        seconds = plan.step_s * steps * (1.0 if is_same else tokens / plan.job.step_tokens)
         here = f"; on {plan.where}: {long_time(seconds)}"
     device = DEVICES["h200"]
-    place = place_on(device, "auto")
-    other = step_seconds(plan.job, device, place) * steps * tokens / plan.job.step_tokens
+    rows = tokens // plan.job.row_tokens
+    job = replace(plan.job, rows=rows, micro_rows=rows)  # whatever was planned here
+    other = step_seconds(job, device, place_on(device, "auto")) * steps
     there = "" if "one H200" in here else f"; on one H200: about {long_time(other)}"
     return [
         f"{plan.name} took 8 P100s {long_time(3600 * hours)} ({steps:,} steps of about {tokens:,} "

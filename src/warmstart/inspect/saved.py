@@ -81,8 +81,8 @@ def _noise(layers: Layers, size: int, width: int) -> int:
 
 def _kernel(layers: Layers, keys: int) -> Literal["fused", "plain", "math"]:
     """Return how attention is computed: in one kernel, by `attention_weights`, or by PyTorch."""
-    if layers.device == "cuda":
-        return "fused"
+    if layers.device == "cuda":  # its fused kernels want heads of a multiple of 8
+        return "math" if layers.shape.width // layers.shape.heads % 8 else "fused"
     if layers.compute < FULL and keys <= SHORT:
         return "plain"
     is_dropped = layers.shape.dropout and layers.shape.inner_dropout
@@ -96,6 +96,8 @@ def _attention(layers: Layers, rows: int, length: int, keys: int, mask: str) -> 
     square = rows * shape.heads * length * keys
     is_dropped = bool(shape.dropout and shape.inner_dropout)
     match _kernel(layers, keys):
+        case "math" if layers.device == "cuda":  # in full precision
+            return mixed // c * FULL + square * (FULL + is_dropped * MASK)
         case "math":
             return mixed + 3 * square * c
         case "plain":

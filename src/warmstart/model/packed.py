@@ -35,12 +35,13 @@ class PackedLinear(nn.Module):
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach().to(dtype))
         self.bias = None if bias is None else bias.detach().to(dtype)
         is_small = weight.numel() <= SMALL and activation == "none"
-        self.as_it_is = (weight.detach(), bias) if is_small else None
+        self.as_it_is = (weight.detach(), _detached(bias)) if is_small else None
 
     def product(self, x: Tensor) -> Tensor:
         """Return the product, and its activation, in the layer's own precision or a better one."""
         if self.as_it_is is not None and x.numel() == x.shape[-1]:
-            return F.linear(x, *self.as_it_is)
+            weight, bias = self.as_it_is
+            return F.linear(x.to(weight.dtype), weight, bias)
         return torch.ops.mkldnn._linear_pointwise.default(
             x.to(self.dtype), self.weight, self.bias, self.activation, [], ""
         )
@@ -106,7 +107,7 @@ class PackedDecoder:
 
     def __call__(self, tokens: Tensor, memory: Memory, cache: Kept) -> Tensor:
         """Return logits (N, V) for the token after these, the next (N,) of every row."""
-        x = self.embedding[tokens]  # (N, D)
+        x = F.embedding(tokens, self.embedding)  # (N, D)
         if self.config.scale_embedding:
             x = x * self.config.width**0.5
         if self.positions is not None:
@@ -174,9 +175,11 @@ class _PackedBlock:
         N, D = x.shape
         B, H, S, _ = source.keys.shape
         if self.absorbs and B == 1 and H * S <= 2 * D:
-            if self.short is None or self.short[0] is not source:
-                self.short = source, _ShortSource(self.by_head, source)
-            return self.short[1].look(x)
+            met, short = self.short or (None, None)
+            if met is not source or short is None:
+                short = _ShortSource(self.by_head, source)
+                self.short = source, short
+            return short.look(x)
         q = self.query.forward(x).view(B, N // B, self.heads, -1).transpose(1, 2)  # (B, H, W, K)
         seen = F.scaled_dot_product_attention(q, source.keys, source.values, source.mask)
         return self.cross_output.product(seen.transpose(1, 2).reshape(N, D))
@@ -213,6 +216,9 @@ class _ShortSource:
 
     def __init__(self, weights: _ByHead, source: LayerMemory) -> None:
         keys, values = source.keys[0], source.values[0]  # (H, S, K)
+        if source.mask is not None:  # padded when others were read with it
+            is_token = source.mask[0, 0, 0]
+            keys, values = keys[:, is_token], values[:, is_token]
         self.heads = len(keys)
         D = weights.query.shape[2]
         self.scores = torch.bmm(keys, weights.query).view(-1, D).T  # (D, H S)
@@ -225,6 +231,10 @@ class _ShortSource:
         scores = torch.addmm(self.offsets, x, self.scores)  # (N, H S)
         weights = scores.view(len(x), self.heads, -1).softmax(-1).view(len(x), -1)
         return torch.addmm(self.bias, weights, self.values)
+
+
+def _detached(bias: Tensor | None) -> Tensor | None:
+    return None if bias is None else bias.detach()
 
 
 def _bias(linear: nn.Linear) -> Tensor:

@@ -64,17 +64,20 @@ class _LinearCrossEntropy(torch.autograd.Function):
         loss = torch.zeros((), dtype=weight.dtype, device=hidden.device)
         num_right = torch.zeros((), dtype=torch.long, device=hidden.device)
         V, missing = len(weight), -len(weight) % ALIGNED[hidden.device.type]
-        inputs, weights = hidden.to(dtype), F.pad(weight.to(dtype), (0, 0, 0, missing))
+        inputs, weights = hidden.to(dtype), weight.to(dtype)
+        offsets = None if bias is None else bias.to(dtype)
+        if missing:
+            weights = F.pad(weights, (0, 0, 0, missing))
+            offsets = None if offsets is None else F.pad(offsets, (0, missing))
         grads = _Gradients(inputs, weights, weight, bias) if any(ctx.needs_input_grad) else None
         size = max(1, HELD[hidden.device.type] // V)
         held = inputs.new_empty(min(size, len(inputs)), V + missing)
         for start in range(0, len(inputs), size):
             rows = slice(start, start + size)
             logits = held[: len(targets[rows])]
-            if bias is None:
+            if offsets is None:
                 torch.mm(inputs[rows], weights.T, out=logits)
             else:
-                offsets = F.pad(bias.to(dtype), (0, missing))
                 torch.addmm(offsets, inputs[rows], weights.T, out=logits)
             chunk_loss, right = _soften(logits[:, :V], targets[rows], smoothing, weight.dtype)
             loss += chunk_loss
@@ -124,8 +127,6 @@ def _soften(
         soften_part(logits[start : start + size], targets[start : start + size], smoothing, exact)
         for start in range(0, len(logits), size)
     ]
-    if not parts:
-        return torch.zeros((), dtype=exact), torch.zeros((), dtype=torch.long)
     losses, rights = zip(*parts, strict=True)
     return torch.stack(losses).sum(), torch.stack(rights).sum()
 
@@ -150,7 +151,7 @@ def _soften_part(
 
 @cache
 def _compiled_kernel() -> Callable[[Tensor, Tensor, float, torch.dtype], tuple[Tensor, Tensor]]:
-    """Return `soften_at_once` as one kernel; only the number of rows changes between calls."""
+    """Return `soften_at_once` as one kernel for any number of rows."""
     compiled = torch.compile(soften_at_once)
 
     def kernel(

@@ -17,12 +17,12 @@ from warmstart.model.tasks import Classifier
 from warmstart.recipes import baseline
 from warmstart.recipes.build import finetuning_rate
 from warmstart.recipes.classifier import Examples, build_classifier, epochs_of, fit_classifier
+from warmstart.recipes.descent import pretraining_of
 from warmstart.report.attention import AttentionMap
 from warmstart.report.runs import Arm, ArmKind, Cell, Trial
 from warmstart.scoring.metrics import accuracy, macro_f1
 from warmstart.scoring.score import classify
 from warmstart.scoring.weights import text_attention
-from warmstart.store.checkpoint import list_checkpoints
 from warmstart.store.source import Source
 from warmstart.train.trainer import State, Trainer
 
@@ -119,11 +119,16 @@ class TransformerArm:
 
     def fit(self, splits: Splits, values: Sequence[float], seed: int) -> Fitted:
         """Try the learning rates, keep the best by validation, only then read the test."""
-        runs = [self._train(splits, rate, seed) for rate in values]
-        rates = [rate for _, _, rate in runs]
-        scores = [state.best_score or 0.0 for _, state, _ in runs]
-        best = scores.index(max(scores))
-        trainer, state, rate = runs[best]
+        tried: list[tuple[str, float]] = []
+        chosen: tuple[Trainer, State, float] | None = None  # the others need not be kept
+        for value in values:
+            trainer, state, rate = self._train(splits, value, seed)
+            tried.append((_rate_words(rate), _best(state)))
+            if chosen is None or (state.best_score or 0.0) > (chosen[1].best_score or 0.0):
+                chosen = trainer, state, rate
+            del trainer
+        assert chosen is not None
+        trainer, state, rate = chosen
         trainer.model.load_state_dict(trainer.best_weights)
         steps = [evaluation["step"] for evaluation in state.evaluations]
         cell = Cell(
@@ -131,7 +136,7 @@ class TransformerArm:
             labels=len(splits.train.texts),
             seed=seed,
             setting=_rate_words(rate),
-            trials=_trials([_rate_words(one) for one in rates], [_best(s) for _, s, _ in runs]),
+            trials=_trials(tried),
             epochs=epochs_of(state),
             best_epoch=1 + steps.index(state.best_step),
             elapsed_s=state.elapsed_s,
@@ -227,8 +232,10 @@ class BaselineArm:
             seed=seed,
             setting=_c_words(values[best]),
             trials=_trials(
-                [_c_words(value) for value in values],
-                [accuracy(valid.classes, found) for found in predicted],
+                [
+                    (_c_words(value), accuracy(valid.classes, found))
+                    for value, found in zip(values, predicted, strict=True)
+                ]
             ),
             epochs=(),
             best_epoch=0,
@@ -239,25 +246,6 @@ class BaselineArm:
             else None,
         )
         return Fitted(cell, values[best])
-
-
-def pretraining_of(source: Source) -> tuple[int, float]:
-    """Return the tokens a source's training saw and the seconds it took, up to these weights."""
-    run = source.run
-    scores = run.read_json(run.scores_file) if run.scores_file.exists() else {}
-    tokens, elapsed_s = scores.get("tokens_seen", 0), scores.get("elapsed_s", 0.0)
-    if source.path == run.path:
-        return tokens, elapsed_s
-    kept = run.read_json(source.path / "state.json")
-    step = kept["step"]
-    if tokens:  # a finished run has a checkpoint of its last step
-        last = run.read_json(list_checkpoints(run)[-1] / "state.json")["step"]
-        tokens = round(tokens * step / last)
-    else:
-        length = source.model.max_length
-        batch_tokens = source.config["settings"].get("batch_tokens", 0)  # a classifier has none
-        tokens = step * max(1, batch_tokens // length) * length if batch_tokens else 0
-    return tokens, kept["state"]["elapsed_s"]
 
 
 def _best(state: State) -> float:
@@ -274,11 +262,8 @@ def _c_words(value: float) -> str:
     return f"C {value:g}"
 
 
-def _trials(settings: Sequence[str], scores: Sequence[float]) -> tuple[Trial, ...]:
+def _trials(tried: Sequence[tuple[str, float]]) -> tuple[Trial, ...]:
     """List what was tried; one setting alone was taken over, not tried."""
-    if len(settings) == 1:
+    if len(tried) == 1:
         return ()
-    return tuple(
-        Trial(setting=setting, valid_accuracy=score)
-        for setting, score in zip(settings, scores, strict=True)
-    )
+    return tuple(Trial(setting=setting, valid_accuracy=score) for setting, score in tried)

@@ -59,7 +59,7 @@ def compare(config: CompareConfig) -> CompareResult:
         is_finished = (run.path / "results.json").exists()
         if is_finished:
             progress.say(f"{run.path} is finished already; nothing to do")
-        elif run.data_file.exists():
+        if run.data_file.exists():
             check_unchanged(run.read_json(run.data_file))
         plan = line_up(config)
         subsets = _subsets(config, len(plan.data["train"].texts), len(plan.names))

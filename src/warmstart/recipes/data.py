@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from warmstart import progress
 from warmstart.config.jobs import DataConfig
 from warmstart.errors import WarmstartError
+from warmstart.recipes.descent import unrecorded_words
 from warmstart.store.source import read_source
 from warmstart.text.corpus import Tally, expand, read_passages
 from warmstart.text.files import format_of
@@ -70,7 +71,10 @@ def report_data(config: DataConfig) -> DataReport:
             f"--labels was given {len(config.labels)} times for {len(files)} text files"
         )
     tokenizer = load_tokenizer(Path(config.tokenizer)) if config.tokenizer else None
-    seen = read_source(config.against).texts_seen() if config.against else None
+    run = read_source(config.against) if config.against else None
+    if run and run.has_unrecorded_texts:
+        progress.say(unrecorded_words(str(run.path)))
+    seen = run.texts_seen() if run else None
     reports, codes = [], {}
     for index, path in enumerate(files):
         labels = Path(config.labels[index]) if config.labels else None
@@ -78,7 +82,7 @@ def report_data(config: DataConfig) -> DataReport:
         reports.append(report)
     against = (
         [SeenReport(file=name, rows=int(seen.contain(rows).sum())) for name, rows in codes.items()]
-        if seen
+        if seen is not None
         else []
     )
     return DataReport(

@@ -68,7 +68,7 @@ def demo(config: DemoConfig) -> DemoResult:
     translator = demo_translator(config, files, folder)
     sections = comparison_sections(found.comparison, found.summary, found.contrast)
     sections[1:1] = [_data_section(files, data), _pretraining_section(base)]
-    sections.append(translator_section(translator, files))
+    sections.append(translator_section(config, translator, files))
     sections.append(reading_section(found.comparison))
     report = write_page("warmstart demo", sections, folder / "report.html")
     return DemoResult(folder, report, base, found, translator)

@@ -71,14 +71,19 @@ def demo_translator(config: DemoConfig, files: SampleFiles, folder: Path) -> Dem
     return DemoTranslator(result, scored.scores)
 
 
-def translator_section(found: DemoTranslator, files: SampleFiles) -> Section:
+def translator_section(config: DemoConfig, found: DemoTranslator, files: SampleFiles) -> Section:
     """Describe the translator: its scores, a few translations, where it looked."""
     sources = files.test_pairs.english.read_text(encoding="utf-8").splitlines()[:SHOWN]
     references = files.test_pairs.french.read_text(encoding="utf-8").splitlines()[:SHOWN]
     run = str(found.result.run)
-    translator = load_translator(TranslateConfig(run=run, beam=BEAM))
+    device, precision, threads = config.device, config.precision, config.threads
+    translator = load_translator(
+        TranslateConfig(run=run, beam=BEAM, device=device, precision=precision, threads=threads)
+    )
     translated = [best[0].text for best in translator.translate(sources)]
-    cross = load(run).attention(sources[0], target=translated[0])["cross"]
+    cross = load(run, device, precision, threads).attention(sources[0], target=translated[0])[
+        "cross"
+    ]
     bleu, spread = found.scores["bleu"], found.scores["intervals"]["bleu"]
     num_pairs = sum(1 for _ in files.train_pairs.english.open(encoding="utf-8"))
     rows = list(map(list, zip(sources, translated, references, strict=True)))

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from warmstart import progress
 from warmstart.batches.loader import packed_in_order
 from warmstart.batches.token_file import TokenFile
 from warmstart.config.using import EvaluateConfig
 from warmstart.errors import WarmstartError
 from warmstart.model.tasks import LanguageModel
 from warmstart.predictor import Predictor, load
+from warmstart.recipes.descent import unrecorded_words
 from warmstart.recipes.labelled import as_the_tokenizer_reads, number_classes, read_class_file
 from warmstart.recipes.masked import score_text
 from warmstart.recipes.prepare import TextSource, source_of, write_tokens
@@ -26,7 +28,7 @@ from warmstart.report.summary import Interval
 from warmstart.scoring.intervals import interval
 from warmstart.scoring.metrics import calibration, class_scores, language_scores
 from warmstart.scoring.score import score_rows
-from warmstart.store.source import IN_WORDS, Source
+from warmstart.store.source import IN_WORDS, Source, read_source
 from warmstart.text.files import sha256_of
 from warmstart.text.overlap import fingerprints_of
 
@@ -54,6 +56,8 @@ def evaluate(config: EvaluateConfig) -> EvaluationResult:
         raise WarmstartError(f"--{'test' if config.test else 'target'} {file} {fault}")
     predictor = load(config.run, config.device, config.precision, config.threads)
     _check_files(config, predictor.source)
+    if predictor.source.has_unrecorded_texts:
+        progress.say(unrecorded_words(config.run))
     if predictor.source.kind == "translator":
         scores = translator_scores(config, predictor.source)
     elif predictor.source.kind == "classifier":
@@ -62,7 +66,11 @@ def evaluate(config: EvaluateConfig) -> EvaluationResult:
         scores = _masked_scores(config, predictor)
     else:
         scores = _language_scores(config, predictor)
-    times = _enter(file, predictor, scores)
+    times = _enter(file, predictor.source, scores)
+    if config.against:  # it was scored on the same file
+        tests = scores["against"]["tests"]
+        other = {test["metric"].lower(): test["first"] for test in tests}
+        _enter(file, read_source(config.against), {**other, "as_rival_of": config.run})
     return EvaluationResult(predictor.source.run.path, file, scores, times)
 
 
@@ -79,9 +87,9 @@ def _check_files(config: EvaluateConfig, source: Source) -> None:
         )
 
 
-def _enter(file: str, predictor: Predictor, scores: dict[str, Any]) -> int:
+def _enter(file: str, source: Source, scores: dict[str, Any]) -> int:
     """Enter scores in the run's ledger; return how often this file stands there."""
-    run, weights = predictor.source.run, predictor.source.path
+    run, weights = source.run, source.path
     digest = sha256_of(Path(file))
     entry = {
         "file": file,

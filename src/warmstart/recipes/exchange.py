@@ -87,9 +87,10 @@ def _write_run(
         write_json(run.config_file, written)
     read.tokenizer.save(run.path)
     write_whole(run.weights_file, save(read.weights))
-    write_json(run.data_file, {"files": [], "fingerprints": Fingerprints().to_text()})
+    nothing = Fingerprints().to_text()
+    write_json(run.data_file, {"files": [], "fingerprints": nothing, "unrecorded": True})
     write_whole(run.path / "README.md", _card(config, read, out, parameters).encode())
-    write_json(run.scores_file, {"valid": {}, "ledger": []})
+    run.finish({"valid": {}})
 
 
 def _card(config: ImportConfig, read: Imported, out: Path, parameters: int) -> str:

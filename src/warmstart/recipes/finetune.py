@@ -27,6 +27,7 @@ from warmstart.recipes.classifier import (
     fit_classifier,
     read_base,
 )
+from warmstart.recipes.descent import ancestry
 from warmstart.recipes.labelled import (
     ClassData,
     as_the_tokenizer_reads,
@@ -170,13 +171,10 @@ def _facts(config: FinetuneConfig, data: list[ClassData], parent: Source | None)
     rows: dict[Path, int] = {}
     for split, labels in zip(data, (config.train_labels, config.valid_labels), strict=True):
         rows |= {Path(file): len(split.texts) for file in (split.file, labels) if file}
-    before = []
-    if parent:
-        before = [{"run": str(parent.path), "fingerprints": parent.texts_seen().to_text()}]
     return {
         "files": file_facts(rows),
         "fingerprints": seen.to_text(),
-        "before": before,
+        "before": ancestry(parent),
     }
 
 
@@ -202,12 +200,7 @@ def _finish(
         [f"warmstart predict {run.path} texts.txt"],
     )
     write_whole(run.path / "README.md", card.encode())
-    scores = {
-        "valid": {**valid, "epoch": chosen.epoch},
-        "elapsed_s": state.elapsed_s,
-        "ledger": [],
-    }
-    write_json(run.scores_file, scores)
+    run.finish({"valid": {**valid, "epoch": chosen.epoch}, "elapsed_s": state.elapsed_s})
 
 
 def _result(run: RunFolder) -> FinetuneResult:

@@ -14,6 +14,7 @@ from warmstart.files import distinct_names
 from warmstart.model.runtime import choose_runtime
 from warmstart.recipes.arms import BaselineArm, Contestant, Splits, Texts, TransformerArm
 from warmstart.recipes.classifier import Examples, examples_of, read_base
+from warmstart.recipes.descent import unrecorded_words
 from warmstart.recipes.labelled import (
     ClassData,
     as_the_tokenizer_reads,
@@ -63,7 +64,11 @@ def line_up(config: CompareConfig) -> Plan:
     sources = [read_base(path) for path in config.from_runs]
     run_names = _run_names(sources)
     seen = {n: source.texts_seen() for n, source in zip(run_names, sources, strict=True)}
-    notes: list[str] = []
+    notes = [
+        unrecorded_words(name)
+        for name, source in zip(run_names, sources, strict=True)
+        if source.has_unrecorded_texts
+    ]
     contestants = _transformers(
         config, read, names, dict(zip(run_names, sources, strict=True)), notes
     )

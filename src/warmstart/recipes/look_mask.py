@@ -6,6 +6,7 @@ Knows nothing about weights: a preset has masks too.
 from dataclasses import dataclass
 from pathlib import Path
 
+from warmstart import progress
 from warmstart.config.looking import LookMaskConfig
 from warmstart.errors import WarmstartError
 from warmstart.inspect import masks
@@ -41,10 +42,10 @@ def _pictures(config: LookMaskConfig) -> list[MaskPicture]:
     shape, source = shape_and_run(config.model)
     is_translator = shape.decoder_depth > 0
     _check_texts(config, is_translator)
-    reader = _Reader(source, config.pieces)
+    reader = _Reader(source, config.pieces, shape.max_length)
     if is_translator:
         below = [reader.read(text, True)[0] for text in config.source]
-        writer = _Reader(source, config.pieces, is_target=True)
+        writer = _Reader(source, config.pieces, shape.max_length, is_target=True)
         above = [writer.read(text, False)[0] for text in config.target]
         return [
             *masks.batch_masks(below, False, "encoder mask"),
@@ -75,12 +76,17 @@ def _check_texts(config: LookMaskConfig, is_translator: bool) -> None:
         raise WarmstartError(f"{config.model} is no translator: give --text")
     if not is_translator and not config.text:
         raise WarmstartError("--text is missing: the text to show masks of")
+    if any(not text.strip() for text in (*config.text, *config.source, *config.target)):
+        raise WarmstartError("a text without a word has no mask worth a look")
 
 
 class _Reader:
     """Texts -> labels and ids: a run's tokens, or for a preset the words."""
 
-    def __init__(self, source: Source | None, is_pieces: bool, is_target: bool = False) -> None:
+    def __init__(
+        self, source: Source | None, is_pieces: bool, max_length: int, is_target: bool = False
+    ) -> None:
+        self.max_length = max_length
         self.words: dict[str, int] = {"<s>": 0, "</s>": 1}
         self.is_pieces, self.marks, self.tokenizer = is_pieces, (0, 1), None
         if source is not None:
@@ -95,5 +101,9 @@ class _Reader:
         text = as_read(self.path, self.tokenizer, text, self.is_pieces)
         ids = self.tokenizer.encode([text])[0]
         bos, eos = self.marks
+        room = self.max_length - 1 - has_end
+        if len(ids) > room:
+            progress.say(f"the text has {len(ids):,} tokens; {room:,} are read")
+            ids = ids[:room]
         ids = [bos, *ids, *([eos] if has_end else [])]
         return [readable(piece) for piece in self.tokenizer.pieces(ids)], ids

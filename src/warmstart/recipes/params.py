@@ -19,6 +19,7 @@ from warmstart.model.count import Layer
 from warmstart.model.tasks import Classifier, LanguageModel, Translator
 from warmstart.store.checkpoint import weight_names
 from warmstart.store.folder import RunFolder
+from warmstart.store.source import run_folder
 
 Head = Literal["all", "lm", "classifier", "none"]
 
@@ -57,7 +58,7 @@ def _shape(config: ParamsConfig) -> tuple[ModelConfig, Head, int]:
     if config.model in PRESETS:
         shape = PRESETS[config.model]
     elif Path(config.model).is_dir():
-        folder = RunFolder(config.model)
+        folder = run_folder(config.model)
         run = folder.config()
         shape = model_from_json(run["model"], folder.config_file)
         if head == "all":

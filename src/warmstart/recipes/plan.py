@@ -18,7 +18,7 @@ from warmstart.inspect.measure import Measured, measure
 from warmstart.inspect.memory import Place, largest_rows
 from warmstart.inspect.plan import PAPER, USABLE, Plan, make_plan, place_of, room_of
 from warmstart.model.runtime import choose_runtime
-from warmstart.store.folder import RunFolder
+from warmstart.store.source import run_folder
 
 # Steps, tokens a step and optimizer where none are given: those of the command that does the job.
 DEFAULTS: dict[PlannedObjective, tuple[int, int, Literal["adamw", "muon"]]] = {
@@ -99,7 +99,7 @@ def _shape(config: PlanConfig, name: str) -> tuple[ModelConfig, PlannedObjective
     if name in PRESETS:
         shape = PRESETS[name]
     elif Path(name).is_dir():
-        folder = RunFolder(name)
+        folder = run_folder(name)
         run = folder.config()
         shape = model_from_json(run["model"], folder.config_file)
         kind = OBJECTIVE_OF.get(str(run.get("kind")))
@@ -123,15 +123,16 @@ def _for_objective(
             objective = "translate"
         else:
             objective = "masked" if shape.attention == "bidirectional" else "causal"
-    if objective == "translate" and not shape.decoder_depth:
-        with_decoder = ", ".join(key for key, one in PRESETS.items() if one.decoder_depth)
-        raise WarmstartError(
-            f"--objective translate: {name} has no decoder; presets that have: {with_decoder}"
-        )
+    if objective == "translate" and not shape.decoder_depth:  # as `train-translator` takes it
+        depth = shape.depth
+        shape = replace(shape, attention="bidirectional", pooler=False, segments=0)
+        shape = replace(shape, decoder_depth=depth, shared=True)
     if objective != "translate" and shape.decoder_depth:
         raise WarmstartError(f"--objective {objective}: {name} is a translator; take translate")
     if objective == "causal":
         shape = replace(shape, attention="causal")
-    if objective == "masked":
+    if objective == "masked" and name in PRESETS:  # as `pretrain` builds it
+        shape = replace(shape, attention="bidirectional", segments=2, pooler=True)
+    elif objective == "masked":
         shape = replace(shape, attention="bidirectional")
     return shape, objective, labels

@@ -3,6 +3,7 @@
 Knows nothing about training; streams, a line in and a line out.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import BinaryIO
 from warmstart.config.using import GenerateConfig, PredictConfig
 from warmstart.decode.sample import Sampling
 from warmstart.errors import WarmstartError
+from warmstart.files import write_lines
 from warmstart.predictor import Prediction, Predictor, load
 from warmstart.text.corpus import read_texts
 from warmstart.text.files import format_of
@@ -48,6 +50,14 @@ def predict_file(config: PredictConfig, standard_input: BinaryIO) -> Iterator[Pr
         yield from predictor.predict(readable(first), readable(second))
 
 
+def predict(config: PredictConfig) -> list[Prediction]:
+    """Label the lines of a file, or with no file those of standard input."""
+    found = list(predict_file(config, sys.stdin.buffer))
+    if config.out:
+        write_lines(Path(config.out), (one.label for one in found))
+    return found
+
+
 def _pair_columns(config: PredictConfig, predictor: Predictor) -> tuple[str, ...] | None:
     """Return the columns of pairs: named, or usual where the classifier reads pairs; else None."""
     if any(column.split("=")[0].strip() == "text2" for column in config.columns):
@@ -58,6 +68,14 @@ def _pair_columns(config: PredictConfig, predictor: Predictor) -> tuple[str, ...
     if reads_pairs is None and config.file and format_of(Path(config.file)) != "lines":
         reads_pairs = has_named_column(Path(config.file), "text2")
     return PAIR if reads_pairs else None
+
+
+def generate(config: GenerateConfig) -> list[str]:
+    """Write texts with a causal language model."""
+    texts = list(generate_texts(config))
+    if config.out:
+        write_lines(Path(config.out), texts)
+    return texts
 
 
 def generate_texts(config: GenerateConfig) -> Iterator[str]:

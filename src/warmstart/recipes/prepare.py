@@ -58,19 +58,12 @@ def sample_tokenizer(source: TextSource, kind: str, vocab_size: int, sample_mb: 
     """Train a tokenizer on the passages that a stable choice by content puts in the sample."""
     limit = sample_mb * 1_000_000
     size = source.num_bytes
-    share = 1.0 if size is None or size <= limit else limit / size
-
-    def sample() -> Iterator[str]:
-        taken = 0
-        for passage in source.passages():
-            text = "\n".join(passage.rows)
-            if share == 1.0 or fingerprint(text) % 10_000 < share * 10_000:
-                yield text
-                taken += len(text)
-            if taken > limit:
-                return
-
-    return train_tokenizer(sample(), kind, vocab_size)
+    if size is None:
+        size = sum(len(row.encode()) for passage in source.passages() for row in passage.rows)
+    share = min(1.0, limit / max(1, size))
+    texts = ("\n".join(passage.rows) for passage in source.passages())
+    sample = (text for text in texts if share == 1.0 or fingerprint(text) < share * 2**64)
+    return train_tokenizer(sample, kind, vocab_size)
 
 
 class _DocumentWriter:

@@ -22,6 +22,7 @@ from warmstart.files import write_json, write_whole
 from warmstart.model.runtime import Runtime, choose_runtime
 from warmstart.model.tasks import LanguageModel
 from warmstart.recipes.build import compile_body, pretraining_rate, seed_weights
+from warmstart.recipes.descent import ancestry
 from warmstart.recipes.masked import check_room
 from warmstart.recipes.prepare import (
     Prepared,
@@ -127,8 +128,7 @@ def _prepared(
     tokenizer.save(run.path)
     facts = prepare(source, valid, tokenizer, run.cache, _has_pairs(config))
     if parent:
-        seen = parent.texts_seen().to_text()
-        facts["before"] = [{"run": str(parent.path), "fingerprints": seen}]
+        facts["before"] = ancestry(parent)
     write_json(run.data_file, facts)
     data = read_prepared(run.cache, facts, _has_pairs(config))
     _check_known(data.train, tokenizer)
@@ -246,7 +246,6 @@ def _finish(
         "valid": {**valid, "step": state.best_step},
         "tokens_seen": task.tokens_in(state.step * config.rows_per_step(model.config.max_length)),
         "elapsed_s": state.elapsed_s,
-        "ledger": [],
     }
     parameters = sum(parameter.numel() for parameter in model.parameters())
     shape = {k: v for k, v in asdict(model.config).items() if not isinstance(v, bool)}
@@ -260,7 +259,7 @@ def _finish(
         [f"warmstart finetune --from {run.path} --train train.tsv --valid valid.tsv -o classifier"],
     )
     write_whole(run.path / "README.md", card.encode())
-    write_json(run.scores_file, scores)
+    run.finish(scores)
     run.drop_cache()
 
 

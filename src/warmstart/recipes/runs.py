@@ -71,7 +71,7 @@ def check_unchanged(facts: dict[str, Any]) -> None:
         if sha256_of(_present(entry)) != entry["sha256"]:
             raise WarmstartError(
                 f"{entry['path']} changed since the run began; start a new run for it, or go on "
-                "with what it holds now by --changed-data"
+                "all the same with --changed-data"
             )
 
 

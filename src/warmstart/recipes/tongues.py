@@ -9,7 +9,7 @@ from pathlib import Path
 from warmstart import progress
 from warmstart.batches.pairs import EncodedPairs, Texts
 from warmstart.config.model import preset_named
-from warmstart.config.translation import TrainTranslatorConfig
+from warmstart.config.translation import DEFAULT_PRESET, TrainTranslatorConfig
 from warmstart.errors import WarmstartError
 from warmstart.recipes.runs import refuse_rivals
 from warmstart.report.formats import counted
@@ -53,7 +53,7 @@ def choose_tongues(config: TrainTranslatorConfig, train: Pairs, parent: Source |
         refuse_rivals(config, "tokenizer", ("vocab_size",))
     if config.shared and (config.target_tokenizer or config.vocabulary == "separate"):
         raise WarmstartError("--shared needs one vocabulary for both languages, not one for each")
-    preset = preset_named(config.preset)
+    preset = preset_named(config.preset or DEFAULT_PRESET)
     size = config.vocab_size or preset.vocab_size
     given = load_tokenizer(Path(config.tokenizer)) if config.tokenizer else None
     source = parent.tokenizer if parent else given
@@ -87,9 +87,11 @@ def read_split(config: TrainTranslatorConfig, prefix: str) -> Pairs:
 def encode_pairs(pairs: Pairs, tongues: Tongues, max_length: int) -> EncodedPairs:
     """Encode pairs, leaving out and counting those with a side too long to read."""
     room = max_length - 2
-    with progress.bar("tokenizing", None, "pair"):
+    with progress.bar("tokenizing", 2 * len(pairs), "sentence") as bar:
         sources = tongues.source.encode(pairs.sources)
+        bar.advance(len(pairs))
         targets = tongues.target.encode(pairs.targets)
+        bar.advance(len(pairs))
     kept = [row for row in range(len(pairs)) if max(len(sources[row]), len(targets[row])) <= room]
     if len(kept) < len(pairs):
         left_out = counted(len(pairs) - len(kept), "pair")

@@ -16,6 +16,7 @@ from warmstart.decode.beam import Beam
 from warmstart.decode.steps import fast_engine
 from warmstart.decode.translate import Translating, Translation
 from warmstart.errors import WarmstartError
+from warmstart.files import write_lines
 from warmstart.model.runtime import Runtime, choose_runtime
 from warmstart.model.tasks import Translator
 from warmstart.predictor import build_model
@@ -33,6 +34,10 @@ class Translated:
 
     source: str
     translations: list[Translation]
+
+    def lines(self, has_scores: bool) -> list[str]:
+        """Return a line for each translation, perhaps behind its score."""
+        return [f"{one.score:.4f}\t" * has_scores + one.text for one in self.translations]
 
 
 def open_translator(
@@ -72,7 +77,10 @@ def translate_file(config: TranslateConfig, standard_input: BinaryIO) -> Iterato
 
 def translate(config: TranslateConfig) -> list[Translated]:
     """Translate the lines of a file, or with no file those of standard input."""
-    return list(translate_file(config, sys.stdin.buffer))
+    found = list(translate_file(config, sys.stdin.buffer))
+    if config.out:
+        write_lines(Path(config.out), (line for one in found for line in one.lines(config.scores)))
+    return found
 
 
 def load_translator(config: TranslateConfig) -> Translating:

@@ -14,7 +14,6 @@ from warmstart.decode.translate import Translating
 from warmstart.model.runtime import Runtime
 from warmstart.model.tasks import Translator
 from warmstart.recipes.tongues import Tongues
-from warmstart.report.formats import shorten
 from warmstart.scoring.score import score_pairs
 from warmstart.scoring.translation import corpus_bleu
 from warmstart.text.pairs import Pairs
@@ -67,5 +66,9 @@ class Judge:
         )
         found = [best[0].text for best in greedy.translate(sources)]
         for row in range(min(self.samples, len(found))):
-            progress.say(f"  {shorten(sources[row], ROOM)} -> {shorten(found[row], ROOM)}")
+            progress.say(f"  {_beginning(sources[row])} -> {_beginning(found[row])}")
         return corpus_bleu(found, references)
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= ROOM else f"{text[: ROOM - 1]}…"

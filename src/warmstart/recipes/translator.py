@@ -11,7 +11,7 @@ from typing import Any
 from warmstart import progress
 from warmstart.batches.pairs import EncodedPairs, PairStream
 from warmstart.config.model import ModelConfig, change_words, model_from_json, preset_named
-from warmstart.config.translation import TrainTranslatorConfig
+from warmstart.config.translation import DEFAULT_PRESET, TrainTranslatorConfig
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.model.runtime import Runtime, choose_runtime
@@ -19,6 +19,7 @@ from warmstart.model.tasks import Translator
 from warmstart.objectives.translate import Translate
 from warmstart.recipes.averaging import averaged, keep_snapshot, list_snapshots
 from warmstart.recipes.build import seed_weights, translation_rate
+from warmstart.recipes.descent import ancestry
 from warmstart.recipes.runs import (
     check_length,
     check_unchanged,
@@ -106,14 +107,15 @@ def _parent(path: str) -> Source:
 
 def _shape(config: TrainTranslatorConfig, tongues: Tongues, parent: Source | None) -> ModelConfig:
     """Return the shape asked for; a warm-started encoder keeps its own, but for a few words."""
-    preset = preset_named(config.preset)
+    preset = preset_named(config.preset or DEFAULT_PRESET)
     if parent:
         refuse_words(config, allowed=("dropout", "max_length"))
         check_length(parent.model, config.max_length, parent.path)
         base = replace(parent.model, attention="bidirectional", pooler=False)
     else:
         base = replace(preset, attention="bidirectional")
-    depth = config.decoder_depth or preset.decoder_depth or base.depth
+    given = 0 if parent else preset.decoder_depth
+    depth = config.decoder_depth or given or base.depth
     target_size = 0 if tongues.is_joint else tongues.target.vocab_size
     shared = tongues.is_joint if config.shared is None else config.shared
     return replace(
@@ -143,15 +145,12 @@ def _facts(train: Pairs, valid: Pairs, parent: Source | None) -> dict[str, Any]:
     for text in (*train.sources, *train.targets):
         seen.add(text)
     rows = {Path(file): len(pairs) for pairs in (train, valid) for file in pairs.files}
-    before = []
-    if parent:
-        before = [{"run": str(parent.path), "fingerprints": parent.texts_seen().to_text()}]
     return {
         "files": file_facts(rows),
         "rows": len(train),
         "skipped": train.skipped,
         "fingerprints": seen.to_text(),
-        "before": before,
+        "before": ancestry(parent),
     }
 
 
@@ -233,12 +232,7 @@ def _finish(
         [f"warmstart translate {run.path} sentences.txt"],
     )
     write_whole(run.path / "README.md", card.encode())
-    scores = {
-        "valid": {**chosen, "averaged": averaged},
-        "elapsed_s": state.elapsed_s,
-        "ledger": [],
-    }
-    write_json(run.scores_file, scores)
+    run.finish({"valid": {**chosen, "averaged": averaged}, "elapsed_s": state.elapsed_s})
     run.drop_snapshots()
 
 

@@ -4,7 +4,6 @@ No format here needs a pickle. Knows nothing about models.
 """
 
 import json
-import os
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.errors import WarmstartError
-from warmstart.files import flush_folder
+from warmstart.files import whole_file
 
 TEXT_FORMATS = (".npy", ".jsonl", ".parquet")
 TOKEN_FORMATS = (".npz", ".jsonl", ".parquet")
@@ -61,19 +60,9 @@ def check_name(path: Path, is_tokens: bool) -> None:
 def writing(path: Path, width: int, is_tokens: bool) -> Iterator[Add]:
     """Yield a function that takes vectors; the file appears when all are written."""
     check_name(path, is_tokens)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     writer = {".npy": _npy, ".npz": _npz, ".jsonl": _jsonl, ".parquet": _parquet}
-    try:
-        with temporary.open("wb") as stream:
-            with writer[path.suffix.lower()](stream, width, is_tokens) as add:
-                yield add
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    flush_folder(path.parent)
+    with whole_file(path) as file, writer[path.suffix.lower()](file, width, is_tokens) as add:
+        yield add
 
 
 _HEADER_BYTES = 128

@@ -5,6 +5,7 @@ Knows nothing about what a figure shows.
 
 import hashlib
 import re
+import warnings
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,8 @@ def _rename_ids(element: str, prefix: str) -> str:
 
 def _render(figure: Figure, kind: str, metadata: dict[str, Any]) -> bytes:
     buffer = BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": _SALT}):
+    with matplotlib.rc_context({"svg.hashsalt": _SALT}), warnings.catch_warnings():
+        # A letter that the font lacks becomes a box, which everybody can see.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(buffer, format=kind, dpi=_DPI, metadata=metadata, facecolor="white")
     return buffer.getvalue()

@@ -40,9 +40,8 @@ class RunFolder:
     @property
     def has_work(self) -> bool:
         """Tell whether anything was trained that must not be lost."""
-        return (
-            self.scores_file.exists() or any(self.path.glob("checkpoints/*")) or self.cells.is_dir()
-        )
+        is_begun = self.scores_file.exists() or self.weights_file.exists() or self.cells.is_dir()
+        return is_begun or any(self.path.glob("checkpoints/*"))
 
     def read_json(self, file: Path) -> dict[str, Any]:
         """Return a JSON file of this run."""
@@ -64,11 +63,18 @@ class RunFolder:
                 raise WarmstartError(f"{self.config_file} has no '{key}': not written by warmstart")
         return config
 
+    def finish(self, scores: dict[str, Any]) -> None:
+        """Write the run's own scores; test evaluations of before stay in the ledger."""
+        write_json(self.scores_file, {**scores, "ledger": self._scores().get("ledger", [])})
+
     def add_scores(self, entry: dict[str, Any]) -> None:
         """Enter a test evaluation in the ledger."""
-        scores = self.read_json(self.scores_file) if self.scores_file.exists() else {}
+        scores = self._scores()
         scores.setdefault("ledger", []).append(entry)
         write_json(self.scores_file, scores)
+
+    def _scores(self) -> dict[str, Any]:
+        return self.read_json(self.scores_file) if self.scores_file.exists() else {}
 
     def drop_cache(self) -> None:
         """Delete what only an unfinished run needs."""

@@ -53,6 +53,12 @@ class Source:
         return found[0]
 
     @property
+    def has_unrecorded_texts(self) -> bool:
+        """Tell whether it began with a model from elsewhere, whose texts are not known."""
+        facts = self.run.read_json(self.run.data_file)
+        return any(entry.get("unrecorded") for entry in (facts, *facts.get("before", [])))
+
+    @property
     def weights_file(self) -> Path:
         """Return the file the weights came from."""
         return self.path / "model.safetensors"
@@ -60,15 +66,16 @@ class Source:
     @property
     def run(self) -> RunFolder:
         """Return the folder, also when a checkpoint inside it was named."""
-        return RunFolder(_run_path(self.path))
+        return run_folder(self.path)
 
 
 def read_source(path: str | Path) -> Source:
     """Read a finished run, an unfinished one's best weights, or one of its checkpoints."""
     given = Path(path)
     if not given.is_dir():
-        raise WarmstartError(f"{given} is not a run folder: no such folder")
-    run = RunFolder(_run_path(given))
+        fault = "is a file, not a run folder" if given.exists() else "does not exist"
+        raise WarmstartError(f"{given} {fault}")
+    run = run_folder(given)
     config = run.config()
     kind = config.get("kind")
     if kind not in IN_WORDS:
@@ -95,6 +102,8 @@ def _best_weights(run: RunFolder) -> dict[str, Tensor]:
     return read_weights(run.weights_file)
 
 
-def _run_path(path: Path) -> Path:
-    is_checkpoint = path.parent.name == "checkpoints" and path.name.startswith("step-")
-    return path.parent.parent if is_checkpoint else path
+def run_folder(path: str | Path) -> RunFolder:
+    """Return the folder of a run, also when a checkpoint inside it is named."""
+    given = Path(path)
+    is_checkpoint = given.parent.name == "checkpoints" and given.name.startswith("step-")
+    return RunFolder(given.parent.parent if is_checkpoint else given)

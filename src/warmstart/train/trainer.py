@@ -210,6 +210,8 @@ class Trainer:
 
     def _unsound(self, what: str) -> str:
         kept = list_checkpoints(self.run) if self.run else []
+        if not kept and self.run and self.run.weights_file.exists():
+            kept = [self.run.weights_file]
         where = f"; the last good weights are in {kept[-1]}" if kept else ""
         return (
             f"{what} at step {self.state.step}: try a lower --learning-rate, a longer --warmup or "
