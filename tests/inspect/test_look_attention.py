@@ -213,6 +213,8 @@ def test_pieces_of_every_tokenizer_find_their_words(tokenizer: Tokenizer) -> Non
         def pieces(self, ids: list[int]) -> list[str]:
             return ["[CLS]", "mer", "##veille", "!", "[SEP]"]
 
+        labels = pieces
+
     found = tokens_of(Fake(), [0, 7, 8, 9, 1])  # type: ignore[arg-type]
     assert found.joined().pieces == ("[CLS]", "merveille", "!", "[SEP]")
     ids = [tokenizer.bos, *tokenizer.encode(["un ennui\nun"])[0], tokenizer.eos]

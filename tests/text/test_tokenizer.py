@@ -12,6 +12,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from warmstart.errors import WarmstartError
 from warmstart.progress import shown_by
+from warmstart.report.attention import join_word
 from warmstart.text.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "cls-books-fr"
@@ -291,3 +292,14 @@ def test_real_vocabulary_of_pieces() -> None:
     text = "Un petit livre très utile."
     pieces = " ".join(spm.pieces(spm.encode([text])[0]))
     assert t.decode(t.encode([pieces])[0]) == text == spm.decode(spm.encode([text])[0])
+
+
+def test_bytes_that_are_no_character_have_a_label() -> None:
+    tokenizer = train_tokenizer(["le livre est bon, le film est long"] * 20, "bpe", 270)
+    ids = tokenizer.encode(["le été 日"])[0]
+    labels = tokenizer.labels(ids)
+    assert not any("\ufffd" in label for label in labels)
+    assert "<C3>" in labels or "▁<C3>" in labels
+    assert join_word(labels[-4:]).endswith("日")
+    whole = tokenizer.encode(["le livre"])[0]
+    assert tokenizer.labels(whole) == tokenizer.pieces(whole)

@@ -22,6 +22,7 @@ from warmstart.model.tasks import Translator
 Function = Callable[[Tensor], Tensor]
 Kept = BeamCache | StaticCache
 SMALL = 1 << 16  # numbers in a matrix that a single row passes faster as it is
+FEW = 5  # rows that a kernel with less to set up is faster for, though slower for many
 
 
 class PackedLinear(nn.Module):
@@ -36,12 +37,15 @@ class PackedLinear(nn.Module):
         self.bias = None if bias is None else bias.detach().to(dtype)
         is_small = weight.numel() <= SMALL and activation == "none"
         self.as_it_is = (weight.detach(), _detached(bias)) if is_small else None
+        self.few = _packed_for_few(weight, bias, activation) if dtype == torch.bfloat16 else None
 
     def product(self, x: Tensor) -> Tensor:
         """Return the product, and its activation, in the layer's own precision or a better one."""
         if self.as_it_is is not None and x.numel() == x.shape[-1]:
             weight, bias = self.as_it_is
             return F.linear(x.to(weight.dtype), weight, bias)
+        if self.few is not None and x.numel() <= FEW * x.shape[-1]:
+            return self.few(x.to(torch.float32))
         return torch.ops.mkldnn._linear_pointwise.default(
             x.to(self.dtype), self.weight, self.bias, self.activation, [], ""
         )
@@ -231,6 +235,17 @@ class _ShortSource:
         scores = torch.addmm(self.offsets, x, self.scores)  # (N, H S)
         weights = scores.view(len(x), self.heads, -1).softmax(-1).view(len(x), -1)
         return torch.addmm(self.bias, weights, self.values)
+
+
+def _packed_for_few(weight: Tensor, bias: Tensor | None, activation: str) -> Function | None:
+    """Return the product with weights in float16, where there are kernels for it."""
+    names = {"none": "linear_dynamic_fp16", "relu": "linear_relu_dynamic_fp16"}
+    if torch.backends.quantized.engine not in ("fbgemm", "x86"):
+        return None
+    kernel = getattr(torch.ops.quantized, names[activation]).default
+    floats = None if bias is None else bias.detach().float()
+    packed = torch.ops.quantized.linear_prepack_fp16(weight.detach().float(), floats)
+    return lambda x: kernel(x, packed)
 
 
 def _detached(bias: Tensor | None) -> Tensor | None:

@@ -106,4 +106,4 @@ class _Reader:
             progress.say(f"the text has {len(ids):,} tokens; {room:,} are read")
             ids = ids[:room]
         ids = [bos, *ids, *([eos] if has_end else [])]
-        return [readable(piece) for piece in self.tokenizer.pieces(ids)], ids
+        return [readable(piece) for piece in self.tokenizer.labels(ids)], ids

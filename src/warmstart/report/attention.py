@@ -3,6 +3,7 @@
 Never imports torch; knows nothing about models or tokenizers.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,6 +21,10 @@ TITLES: dict[Part, str] = {
     "decoder": "Decoder: the target looks back",
     "cross": "Cross-attention: the target looks at the source",
 }
+
+
+BYTES = re.compile(r"(?:<(?:0x)?[0-9A-F]{2}>)+")  # bytes of characters in pieces
+HEX = re.compile(r"<(?:0x)?|>")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +106,10 @@ class AttentionMap:
 def join_word(pieces: Sequence[str]) -> str:
     """Return the word that pieces make up, without its space."""
     whole = "".join(piece.removeprefix("##") if i else piece for i, piece in enumerate(pieces))
+    if len(pieces) > 1:
+        whole = BYTES.sub(
+            lambda run: bytes.fromhex(HEX.sub("", run[0])).decode("utf-8", "replace"), whole
+        )
     return readable(whole)
 
 

@@ -38,7 +38,7 @@ def tokens_of(tokenizer: Tokenizer, ids: Sequence[int]) -> Tokens:
             else not piece.startswith(BLANKS)
         )
         words.append(0 if place == 0 else words[-1] + (not (follows and is_inside)))
-    return Tokens(pieces=tuple(pieces), words=tuple(words))
+    return Tokens(pieces=tuple(tokenizer.labels(ids)), words=tuple(words))
 
 
 @torch.inference_mode()

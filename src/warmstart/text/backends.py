@@ -31,6 +31,19 @@ class Specials:
     mask: int | None
 
 
+HALF = "\ufffd"  # how a piece that is part of a character decodes
+
+
+def _byte_letters() -> dict[str, int]:
+    """Return the letters by which byte-level vocabularies spell bytes: themselves if they show."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [byte for byte in range(256) if byte not in shown]
+    return {chr(b): b for b in shown} | {chr(256 + n): b for n, b in enumerate(hidden)}
+
+
+BYTES = _byte_letters()
+
+
 class Backend(Protocol):
     """What a tokenizer needs of a library."""
 
@@ -50,6 +63,9 @@ class Backend(Protocol):
 
     def piece(self, index: int) -> str:
         """Return one piece, with a space written as U+2581."""
+
+    def label(self, index: int) -> str:
+        """Return the same to be shown: bytes that make up no character as <E3>."""
 
     def with_mask(self) -> "Backend":
         """Return the same vocabulary with a mask token at its end."""
@@ -95,6 +111,17 @@ class LibraryBackend:
         if self._is_byte_level and index not in self._added:
             token = decoders.ByteLevel().decode([token])
         return token.replace(" ", "▁")
+
+    def label(self, index: int) -> str:
+        """Return one piece to be shown: bytes that make up no character as <E3>."""
+        piece = self.piece(index)
+        if HALF not in piece or not self._is_byte_level:
+            return piece
+        written = bytes(BYTES[char] for char in self._library.id_to_token(index) or "")
+        shown = written.decode("utf-8", "surrogateescape").replace(" ", "▁")
+        return "".join(
+            f"<{ord(c) - 0xDC00:02X}>" if "\udc80" <= c <= "\udcff" else c for c in shown
+        )
 
     def with_mask(self) -> "LibraryBackend":
         """Return the same vocabulary with a mask token at its end."""
@@ -201,6 +228,10 @@ class SentencePieceBackend:
             return str(self._model.id_to_piece(index))
         # A model may have more rows than its vocabulary has entries.
         return f"<{index}>" if index >= self.vocab_size else self._added[index - self.own_size]
+
+    def label(self, index: int) -> str:
+        """Return one piece to be shown; bytes are written <0xE3> already."""
+        return self.piece(index)
 
 
 def _is_whole_model(content: bytes) -> bool:

@@ -7,12 +7,12 @@ special tokens.
 import unicodedata
 from collections.abc import Iterator, Sequence
 
+from warmstart.text.backends import HALF
 from warmstart.text.pieces import SPACE_MARK
 from warmstart.text.tokenizer import Tokenizer
 
 Span = tuple[int, int]
 
-_HALF = "\ufffd"  # how a piece that is part of a character shows
 _LONGEST = 8  # pieces that one character, or a few in a row, may be split into
 _WINDOW = 64  # letters to look ahead for a piece behind one that could not be placed
 
@@ -50,10 +50,10 @@ def _groups(tokenizer: Tokenizer, ids: Sequence[int]) -> Iterator[tuple[int, str
     while start < len(ids):
         piece = tokenizer.pieces(ids[start : start + 1])[0]
         size = 1
-        if _HALF in piece:
+        if HALF in piece:
             for size in range(2, min(_LONGEST, len(ids) - start) + 1):
                 piece = tokenizer.decode(ids[start : start + size])
-                if _HALF not in piece:
+                if HALF not in piece:
                     break
         yield size, piece.removeprefix("##") if tokenizer.kind == "wordpiece" else piece
         start += size

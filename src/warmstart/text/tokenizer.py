@@ -52,6 +52,10 @@ class Tokenizer:
         """Return every id as a readable piece, special ones too; U+2581 stands for a space."""
         return [self._backend.piece(index) for index in ids]
 
+    def labels(self, ids: Sequence[int]) -> list[str]:
+        """Return the same to be shown: bytes that make up no character as <E3>."""
+        return [self._backend.label(index) for index in ids]
+
     def with_mask(self) -> "Tokenizer":
         """Return this tokenizer, with a mask token at the end of its vocabulary if it has none."""
         if self.mask is not None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.text.backends import HALF
 from warmstart.text.tokenizer import Tokenizer
 
 SPACE = "▁"  # how a piece writes a space
 INSIDE = "##"  # how WordPiece writes that a piece goes on with a word
-HALF = "\ufffd"  # how a piece that is part of a character shows
 
 
 @dataclass(frozen=True)
