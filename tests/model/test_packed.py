@@ -1,11 +1,13 @@
 """A packed translator says what the plain one says."""
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torch.testing import assert_close
 
 from warmstart.config.model import ModelConfig
@@ -14,9 +16,10 @@ from warmstart.decode.steps import (
     Engine,
     fast_engine,
     plain_engine,
+    recorded_engine,
     translate_ids,
-    translator_step,
 )
+from warmstart.model import cache
 from warmstart.model.packed import can_pack
 from warmstart.model.runtime import Runtime
 from warmstart.model.tasks import Translator
@@ -31,6 +34,7 @@ SHAPE = ModelConfig(
     dropout=0.0,
     decoder_depth=2,
 )
+Kind = Callable[[Translator, Runtime], Engine]
 CPU = Runtime(torch.device("cpu"))
 HALF = Runtime(torch.device("cpu"), torch.bfloat16)
 SOURCE = torch.tensor([[1, 5, 6, 7, 2], [1, 8, 2, 0, 0]])
@@ -59,68 +63,72 @@ def model(request: pytest.FixtureRequest, some_shape: ModelConfig) -> Translator
     return _random(replace(some_shape, decoder_depth=2, **words[request.param]))
 
 
-def _logits(engine: Engine, rows: slice = slice(None)) -> torch.Tensor:
-    """Return the logits (B, T, V) of the target, one token at a time."""
-    memory, cache = engine.remember(SOURCE[rows], IS_TOKEN[rows]), engine.new_cache(2, 1)
+def _logs(engine: Engine, source: Tensor, is_token: Tensor, target: Tensor) -> Tensor:
+    """Return log-probabilities (B, T, V) of the target, one token at a time."""
+    rows = torch.arange(len(target))
     with engine.runtime.precision():
-        found = [engine.predict(TARGET[rows, t], memory, cache) for t in range(TARGET.shape[1])]
+        step = engine.begin(engine.remember(source, is_token), 1)
+        found = [step(target[:, : t + 1], rows) for t in range(target.shape[1])]
     return torch.stack(found, 1).float()
 
 
+@pytest.mark.parametrize("kind", [plain_engine, fast_engine, recorded_engine])
 @torch.inference_mode()
-def test_packing_changes_nothing_but_rounding(model: Translator) -> None:
-    plain = model(SOURCE, IS_TOKEN, TARGET)
-    assert_close(_logits(plain_engine(model, CPU)), plain, rtol=0, atol=1e-5)
-    assert_close(_logits(fast_engine(model, CPU)), plain, rtol=0, atol=2e-5)
+def test_no_engine_changes_more_than_rounding(model: Translator, kind: Kind) -> None:
+    plain = model(SOURCE, IS_TOKEN, TARGET).log_softmax(-1)
+    assert_close(_logs(kind(model, CPU), SOURCE, IS_TOKEN, TARGET), plain, rtol=0, atol=3e-5)
 
 
 @torch.inference_mode()
 def test_a_single_short_source_is_read_in_its_own_way(model: Translator) -> None:
-    plain = model(SOURCE[:1], None, TARGET[:1])
-    engine = fast_engine(model, CPU)
-    memory = engine.remember(SOURCE[:1], torch.ones(1, SOURCE.shape[1]).bool())
-    cache = engine.new_cache(2, 1)
-    found = [engine.predict(TARGET[:1, t], memory, cache) for t in range(TARGET.shape[1])]
-    assert_close(torch.stack(found, 1), plain, rtol=0, atol=2e-5)
+    plain = model(SOURCE[:1], None, TARGET[:1]).log_softmax(-1)
+    is_token = torch.ones_like(SOURCE[:1]).bool()
+    found = _logs(fast_engine(model, CPU), SOURCE[:1], is_token, TARGET[:1])
+    assert_close(found, plain, rtol=0, atol=3e-5)
 
 
-@torch.inference_mode()
+@pytest.mark.parametrize("kind", [fast_engine, recorded_engine])
 @pytest.mark.parametrize("width", [1, 2, 3])
-def test_rows_go_on_from_other_rows_and_sources_leave(model: Translator, width: int) -> None:
+@torch.inference_mode()
+def test_rows_go_on_from_other_rows_and_sources_leave(
+    monkeypatch: pytest.MonkeyPatch, model: Translator, width: int, kind: Kind
+) -> None:
+    monkeypatch.setattr(cache, "STATIC_ROOM", 4)
     draw = torch.Generator().manual_seed(width)
-    sources = torch.randint(3, 23, (4, 6), generator=draw)
-    is_token = torch.arange(6) < torch.tensor([[3], [6], [4], [2]])
-    plain, fast = plain_engine(deepcopy(model), CPU), fast_engine(model, CPU)
-    steps = [
-        translator_step(engine, engine.remember(sources, is_token), width)
-        for engine in (plain, fast)
-    ]
-    alive, parents = list(range(4)), torch.arange(4 * width)
+    sources = torch.randint(3, 23, (5, 6), generator=draw)
+    is_token = torch.arange(6) < torch.tensor([[3], [6], [4], [2], [5]])
+    engines = plain_engine(deepcopy(model), CPU), kind(model, CPU)
+    memories = [engine.remember(sources, is_token) for engine in engines]
+    steps = [one.begin(memory, width) for one, memory in zip(engines, memories, strict=True)]
+    num, parents = len(sources), torch.arange(len(sources) * width)
     for length in range(1, 20):
         prefixes = torch.randint(3, 23, (len(parents), length), generator=draw)
         expected, found = (step(prefixes, parents) for step in steps)
         assert_close(found, expected, rtol=0, atol=5e-5)
-        stays = [place for place in range(len(alive)) if length not in (3, 9, 15) or place != 1]
-        alive = [alive[place] for place in stays]
-        slots = torch.randint(width, (len(stays), width), generator=draw)
+        stays = [place for place in range(num) if length not in (3, 7, 15) or place != 1]
+        num = len(stays)
+        slots = torch.randint(width, (num, width), generator=draw)
         parents = (torch.tensor(stays)[:, None] * width + slots).flatten()
 
 
 @torch.inference_mode()
 def test_half_precision_is_close(model: Translator) -> None:
-    plain = model(SOURCE, IS_TOKEN, TARGET).log_softmax(-1)
-    cast = _logits(plain_engine(deepcopy(model), HALF)).log_softmax(-1)
+    texts = SOURCE, IS_TOKEN, TARGET
+    plain = model(*texts).log_softmax(-1)
+    cast = _logs(plain_engine(deepcopy(model), HALF), *texts)
+    recorded = _logs(recorded_engine(deepcopy(model), HALF), *texts)
     engine = fast_engine(model, HALF)
     assert engine.runtime == CPU  # nothing is left to cast
-    fault = (_logits(engine).log_softmax(-1) - plain).abs().mean()
-    assert fault < 2 * (cast - plain).abs().mean() + 0.01
-    alone = _logits(engine, slice(0, 1)).log_softmax(-1) - plain[:1]
+    for found in (recorded, _logs(engine, *texts)):
+        assert (found - plain).abs().mean() < 2 * (cast - plain).abs().mean() + 0.01
+    alone = _logs(engine, SOURCE[:1], IS_TOKEN[:1], TARGET[:1]) - plain[:1]
     assert alone.abs().mean() < 2 * (cast - plain).abs().mean() + 0.05
 
 
 def test_packed_and_plain_find_the_same_translations() -> None:
     model = _random(SHAPE)
-    engines = [plain_engine(deepcopy(model), CPU), fast_engine(model, CPU)]
+    kinds = plain_engine, recorded_engine, fast_engine
+    engines = [kind(deepcopy(model), CPU) for kind in kinds]
     draw = torch.Generator().manual_seed(1)
     sources = [torch.randint(3, 23, (n,), generator=draw).tolist() for n in (3, 9, 5, 1, 12)]
     for width in (1, 4):
@@ -128,7 +136,8 @@ def test_packed_and_plain_find_the_same_translations() -> None:
             translate_ids(engine, sources, [12] * 5, (0, 1, 2), Beam(width=width), [0, 1])
             for engine in engines
         ]
-        assert [one[0].ids for one in found[0]] == [one[0].ids for one in found[1]]
+        best = [[one[0].ids for one in each] for each in found]
+        assert best[0] == best[1] == best[2]
 
 
 def test_a_device_without_the_kernels_is_not_packed() -> None:

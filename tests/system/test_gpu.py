@@ -15,7 +15,7 @@ from warmstart.batches.loader import PackedStream
 from warmstart.batches.pairs import EncodedPairs, Texts, pad_pairs
 from warmstart.config.model import PRESETS
 from warmstart.decode.beam import Beam
-from warmstart.decode.steps import plain_engine, translate_ids
+from warmstart.decode.steps import plain_engine, recorded_engine, translate_ids
 from warmstart.model.runtime import Runtime
 from warmstart.model.tasks import LanguageModel, Translator
 from warmstart.objectives.causal import Causal
@@ -69,18 +69,13 @@ def test_translations_agree_with_the_cpu(width: int) -> None:
     model, pairs = _translator()
     sources = [pairs.sources[row].tolist() for row in range(len(pairs))]
     limits = [20] * len(sources)
+    settings = (sources, limits, (1, 0, 2), Beam(width=width), [0, 1])
     found = [
-        translate_ids(
-            plain_engine(model.to(device), Runtime(device)),
-            sources,
-            limits,
-            (1, 0, 2),
-            Beam(width=width),
-            [0, 1],
-        )
-        for device in (CPU, GPU)
+        translate_ids(kind(model.to(device), Runtime(device)), *settings)
+        for kind, device in ((plain_engine, CPU), (plain_engine, GPU), (recorded_engine, GPU))
     ]
-    assert [[h.ids for h in one] for one in found[0]] == [[h.ids for h in one] for one in found[1]]
+    ids = [[[one.ids for one in best] for best in each] for each in found]
+    assert ids[0] == ids[1] == ids[2]
 
 
 def test_a_resumed_run_sees_the_same_data_and_loss(tmp_path: Path) -> None:

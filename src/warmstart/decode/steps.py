@@ -12,13 +12,18 @@ from torch import Tensor
 
 from warmstart.batches.pairs import padded
 from warmstart.decode.beam import Beam, Hypothesis, beam_search
+from warmstart.decode.recorded import RecordedStep
 from warmstart.decode.sample import Step
 from warmstart.model.cache import BeamCache, Cache, Memory
-from warmstart.model.packed import PackedDecoder, can_pack, pack_linears
+from warmstart.model.packed import (
+    CastLinear,
+    PackedDecoder,
+    PackedLinear,
+    can_pack,
+    pack_linears,
+)
 from warmstart.model.runtime import Runtime
 from warmstart.model.tasks import Translator
-
-Next = Callable[[Tensor, Memory, Any], Tensor]  # (N,) tokens -> (N, V) logits of what follows
 
 
 @dataclass(frozen=True)
@@ -26,9 +31,8 @@ class Engine:
     """A translator ready for use: it reads sources, and predicts one token at a time."""
 
     model: Translator
-    predict: Next
-    new_cache: Callable[[int, int], Cache | BeamCache]  # for a depth and a width
     runtime: Runtime
+    begin: Callable[[Memory, int], Step]  # steps over these sources, in so many rows each
 
     def remember(self, ids: Tensor, is_token: Tensor) -> Memory:
         """Read sources (B, S) once."""
@@ -44,40 +48,71 @@ def plain_engine(model: Translator, runtime: Runtime) -> Engine:
         hidden = model.hidden(tokens[:, None].to(runtime.device), memory, cache)[:, 0]
         return model.head(hidden, model.embedding)
 
-    return Engine(model, predict, lambda depth, _: Cache(depth), runtime)
+    def begin(memory: Memory, width: int) -> Step:
+        return CachedStep(predict, memory, Cache(model.config.decoder_depth), width)
+
+    return Engine(model, runtime, begin)
+
+
+def recorded_engine(model: Translator, runtime: Runtime) -> Engine:
+    """Return a model with the weights it has now, for a GPU."""
+    dtype = runtime.dtype or model.embedding.dtype
+    decoder = PackedDecoder(model, dtype, CastLinear)
+    return Engine(model, runtime, lambda memory, width: RecordedStep(decoder, memory, width))
 
 
 def fast_engine(model: Translator, runtime: Runtime) -> Engine:
     """Return a model in the form that decodes fastest on this device; it must not change later."""
+    if runtime.device.type == "cuda":
+        return recorded_engine(model, runtime)
     if not can_pack(runtime):
         return plain_engine(model, runtime)
     dtype = runtime.dtype or torch.float32
-    decoder = PackedDecoder(model, dtype)
+    decoder = PackedDecoder(model, dtype, PackedLinear)
     pack_linears(model, dtype)
-    return Engine(model, decoder, BeamCache, Runtime(runtime.device))
+
+    def begin(memory: Memory, width: int) -> Step:
+        return CachedStep(decoder, memory, BeamCache(model.config.decoder_depth, width), width)
+
+    return Engine(model, Runtime(runtime.device), begin)
 
 
-def translator_step(engine: Engine, memory: Memory, width: int) -> Step:
-    """Return a step function that computes each position once and reads the source once."""
-    cache = engine.new_cache(engine.model.config.decoder_depth, width)
-    device, dtype = engine.runtime.device, engine.model.embedding.dtype
-    num_rows = 0
-
-    def step(prefixes: Tensor, parents: Tensor) -> Tensor:
-        nonlocal memory, num_rows
-        is_same = len(parents) == num_rows and (num_rows == 1 or _is_in_order(parents))
-        if cache.length and not is_same:
-            cache.select(parents.to(device))
-            if len(parents) < num_rows:  # a source has left
-                memory = memory.select((parents[::width] // width).to(device))
-        num_rows = len(parents)
-        return engine.predict(prefixes[:, -1], memory, cache).to(dtype).log_softmax(-1)
-
-    return step
+def training_engine(model: Translator, runtime: Runtime) -> Engine:
+    """Return a model in the fastest form that leaves it free to change later."""
+    is_cuda = runtime.device.type == "cuda"
+    return recorded_engine(model, runtime) if is_cuda else plain_engine(model, runtime)
 
 
-def _is_in_order(parents: Tensor) -> bool:
-    return torch.equal(parents, torch.arange(len(parents)))
+class CachedStep:
+    """A step function that computes each position once and reads the source once."""
+
+    def __init__(
+        self,
+        predict: Callable[[Tensor, Memory, Any], Tensor],  # (N,) tokens -> (N, V) logits
+        memory: Memory,
+        cache: Cache | BeamCache,
+        width: int,
+    ) -> None:
+        self.predict, self.memory, self.cache, self.width = predict, memory, cache, width
+        self.num_rows = 0
+
+    def __call__(self, prefixes: Tensor, parents: Tensor) -> Tensor:
+        """Return log-probabilities (N, V) of the next token of every row."""
+        if self.cache.length and not self._is_same(parents):
+            device = self.memory.layers[0].keys.device
+            self.cache.select(parents.to(device))
+            if len(parents) < self.num_rows:  # a source has left
+                sources = parents[:: self.width] // self.width
+                self.memory = self.memory.select(sources.to(device))
+        self.num_rows = len(parents)
+        logits = self.predict(prefixes[:, -1], self.memory, self.cache)
+        dtype = torch.promote_types(logits.dtype, torch.float32)
+        return logits.to(dtype).log_softmax(-1)
+
+    def _is_same(self, parents: Tensor) -> bool:
+        if len(parents) != self.num_rows:
+            return False
+        return self.num_rows == 1 or torch.equal(parents, torch.arange(len(parents)))
 
 
 @torch.inference_mode()
@@ -93,5 +128,5 @@ def translate_ids(
     pad, bos, eos = marks
     with engine.runtime.precision():  # around all steps, so that weights are cast once
         memory = engine.remember(*padded(sources, pad))
-        step = translator_step(engine, memory, beam.width)
+        step = engine.begin(memory, beam.width)
         return beam_search(step, limits, bos, eos, beam, forbidden)

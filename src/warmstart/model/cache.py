@@ -4,12 +4,14 @@ Knows nothing about what is decoded.
 """
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 ROOM = 16  # positions that are made room for at a time
+STATIC_ROOM = 64  # positions that buffers have room for at first
 
 
 class LayerCache:
@@ -97,6 +99,11 @@ class BeamCache:
         self._kept: Tensor | None = None  # (depth, B, 2, H, room * W, K)
         self._ancestors: Tensor | None = None  # (B, W, length) each row's, position by position
 
+    @property
+    def place(self) -> int:
+        """Return the position that is being written."""
+        return self.length
+
     def append(self, index: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
         """Append one position of a block (B, 2, H, W, K); return all keys, and all values."""
         W = self.width
@@ -141,3 +148,60 @@ class BeamCache:
             is_foreign = self._ancestors[..., None] != slots  # (B, W, T, W)
             mask = keys_values.new_zeros(is_foreign.shape).masked_fill_(is_foreign, float("-inf"))
             self.mask = mask.view(B, 1, W, needed)
+
+
+class StaticCache:
+    """The same in buffers that keep their shape and place, so that a step can be recorded.
+
+    Every row looks at the whole room; the mask hides what is not its ancestor and what is not yet
+    written.
+    """
+
+    def __init__(self, depth: int, width: int, memory: Memory) -> None:
+        room = STATIC_ROOM
+        like = memory.layers[0].keys
+        B, H, _, K = like.shape
+        self.width, self.room = width, room
+        self.place = torch.zeros(1, dtype=torch.long, device=like.device)  # being written
+        self.mask: Tensor | None = None  # (B, 1, W, room * W) what is added to scores
+        # Zeros and not just anything: a mask does not hide what is no number.
+        self._kept = like.new_zeros(depth, B, 2, H, room * width, K)
+        self._ancestors = torch.zeros(B, width, room, dtype=torch.long, device=like.device)
+
+    def __len__(self) -> int:
+        """Return the number of sources."""
+        return self._kept.shape[1]
+
+    def begin(self) -> None:
+        """Let every row look at itself and at its ancestors."""
+        slots = torch.arange(self.width, device=self.place.device)
+        B, W, room = self._ancestors.shape
+        self._ancestors.index_copy_(2, self.place, slots.view(1, W, 1).expand(B, W, 1))
+        is_written = torch.arange(room, device=slots.device) <= self.place
+        is_seen = (self._ancestors[..., None] == slots) & is_written[:, None]  # (B, W, room, W)
+        mask = self._kept.new_zeros(is_seen.shape).masked_fill_(~is_seen, float("-inf"))
+        self.mask = mask.view(B, 1, W, room * W)
+        self._slots = self.place * W + slots
+
+    def append(self, index: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
+        """Write one position of a block (B, 2, H, W, K); return all keys, and all values."""
+        kept = self._kept[index]
+        kept.index_copy_(3, self._slots, keys_values)
+        keys, values = kept.unbind(1)
+        return keys, values  # (B, H, room * W, K)
+
+    def descend(self, sources: Tensor, slots: Tensor) -> None:
+        """Let the rows of these sources go on from these rows (B', W) of the same source."""
+        index = slots[:, :, None].expand(-1, -1, self.room)
+        self._ancestors[sources] = self._ancestors[sources].gather(1, index)
+
+    def moved(self, sources: Tensor, room: int) -> "StaticCache":
+        """Return these sources in buffers of their own, with so much room."""
+        other = copy(self)
+        depth, _, two, H, size, K = self._kept.shape
+        other.room, other.place = room, self.place.clone()
+        other._kept = self._kept.new_zeros(depth, len(sources), two, H, room * self.width, K)
+        other._kept[..., :size, :] = self._kept[:, sources]
+        other._ancestors = self._ancestors.new_zeros(len(sources), self.width, room)
+        other._ancestors[..., : self.room] = self._ancestors[sources]
+        return other

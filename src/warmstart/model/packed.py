@@ -1,9 +1,9 @@
-"""A translator laid out for one-token steps on a CPU: for use, not for training.
+"""A translator laid out for one-token steps: for use, not for training.
 
-Two costs decide there, and neither is arithmetic. A plain matrix product lays the weights out anew
-at every call, which costs more than the product when a step has few rows; so weights are packed
-once. And a module call costs as much as a small product; so a step is a plain list of operations.
-Knows nothing about how the next token is chosen.
+Two costs decide there, and neither is arithmetic. On a CPU a plain matrix product lays the weights
+out anew at every call, which costs more than the product when a step has few rows; so weights are
+packed once. And a module call costs as much as a small product; so a step is a plain list of
+operations, which on a GPU can be recorded. Knows nothing about how the next token is chosen.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from warmstart.model.attention import CrossAttention, rotate
-from warmstart.model.cache import BeamCache, LayerMemory, Memory
+from warmstart.model.cache import BeamCache, LayerMemory, Memory, StaticCache
 from warmstart.model.layers import ACTIVATIONS, Block
 from warmstart.model.positions import rotations
 from warmstart.model.runtime import Runtime
 from warmstart.model.tasks import Translator
 
 Function = Callable[[Tensor], Tensor]
+Kept = BeamCache | StaticCache
 SMALL = 1 << 16  # numbers in a matrix that a single row passes faster as it is
 FEW = 5  # rows that a kernel with less to set up is faster for, though slower for many
 
@@ -54,6 +55,25 @@ class PackedLinear(nn.Module):
         return self.product(x).to(x.dtype)
 
 
+class CastLinear(nn.Module):
+    """A linear layer with its weights as they are now, in the precision of the products."""
+
+    def __init__(
+        self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype, activation: str = "none"
+    ) -> None:
+        super().__init__()
+        self.dtype, self.is_relu = dtype, activation == "relu"
+        self.weight = weight.detach().to(dtype)
+        self.bias = None if bias is None else bias.detach().to(dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the product, and its activation, in the layer's own precision."""
+        found = F.linear(x.to(self.dtype), self.weight, self.bias)
+        return found.relu_() if self.is_relu else found
+
+    product = forward
+
+
 def can_pack(runtime: Runtime) -> bool:
     """Tell whether this device has kernels for packed weights."""
     is_there = hasattr(torch.ops.mkldnn, "_linear_pointwise")
@@ -69,35 +89,38 @@ def pack_linears(module: nn.Module, dtype: torch.dtype) -> None:
             pack_linears(child, dtype)
 
 
+Kind = type[PackedLinear] | type[CastLinear]
+
+
 class PackedDecoder:
     """The decoder and head of a translator as a function: tokens in, logits out."""
 
-    def __init__(self, model: Translator, dtype: torch.dtype) -> None:
+    def __init__(self, model: Translator, dtype: torch.dtype, kind: Kind) -> None:
         body = model.decoder
         self.config = body.config
         self.embedding = model.embedding.detach()
-        self.blocks = [_PackedBlock(block, dtype) for block in body.blocks]
+        self.blocks = [_PackedBlock(block, dtype, kind) for block in body.blocks]
         self.norm_embed = _norm(body.norm_embed) if self.config.embedding_norm else None
         self.norm_final = _norm(body.norm_final) if self.config.placement == "pre" else None
-        self.head = PackedLinear(*model.head.weights(self.embedding), dtype)
+        self.head = kind(*model.head.weights(self.embedding), dtype)
         self.positions: Tensor | None = None  # (L, D)
         if self.config.positions == "sinusoidal":
             self.positions = body.sinusoids
         elif self.config.positions == "learned":
             self.positions = body.embed_positions.weight.detach()
 
-    def __call__(self, tokens: Tensor, memory: Memory, cache: BeamCache) -> Tensor:
+    def __call__(self, tokens: Tensor, memory: Memory, cache: Kept) -> Tensor:
         """Return logits (N, V) for the token after these, the next (N,) of every row."""
         x = F.embedding(tokens, self.embedding)  # (N, D)
         if self.config.scale_embedding:
             x = x * self.config.width**0.5
         if self.positions is not None:
-            x = x + self.positions[cache.length]
+            x = x + self.positions[cache.place]
         if self.norm_embed is not None:
             x = self.norm_embed(x)
         turn = None
         if self.config.positions == "rope":
-            here = torch.tensor([[cache.length]])
+            here = torch.as_tensor(cache.place, device=x.device).view(1, 1)
             width = self.config.width // self.config.heads
             turn = rotations(here, width, self.config.rope_base)
         for index, block in enumerate(self.blocks):
@@ -108,28 +131,29 @@ class PackedDecoder:
 class _PackedBlock:
     """One block of a decoder as plain operations on (N, D)."""
 
-    def __init__(self, block: nn.Module, dtype: torch.dtype) -> None:
+    def __init__(self, block: nn.Module, dtype: torch.dtype, kind: Kind) -> None:
         assert isinstance(block, Block)
         self.is_pre, self.heads = block.is_pre, block.attend.heads
         self.norms = [_norm(n) for n in (block.norm_attend, block.norm_cross, block.norm_feed)]
-        self.project = PackedLinear(block.attend.project.weight, block.attend.project.bias, dtype)
-        self.output = PackedLinear(block.attend.output.weight, block.attend.output.bias, dtype)
+        self.project = kind(block.attend.project.weight, block.attend.project.bias, dtype)
+        self.output = kind(block.attend.output.weight, block.attend.output.bias, dtype)
         cross = block.cross
         assert isinstance(cross, CrossAttention)
         self.by_head = _ByHead(cross)
-        self.query = PackedLinear(cross.query.weight, cross.query.bias, dtype)
-        self.cross_output = PackedLinear(cross.output.weight, cross.output.bias, dtype)
+        self.query = kind(cross.query.weight, cross.query.bias, dtype)
+        self.cross_output = kind(cross.output.weight, cross.output.bias, dtype)
+        self.absorbs = kind is PackedLinear
         self.short: tuple[LayerMemory, _ShortSource] | None = None  # the source met last
         feed = block.feed
         is_relu = feed.activate is ACTIVATIONS["relu"]
         fused = "relu" if is_relu else "none"
-        self.inner = PackedLinear(feed.inner.weight, feed.inner.bias, dtype, fused)
-        self.outer = PackedLinear(feed.outer.weight, feed.outer.bias, dtype)
+        self.inner = kind(feed.inner.weight, feed.inner.bias, dtype, fused)
+        self.outer = kind(feed.outer.weight, feed.outer.bias, dtype)
         self.activate = None if is_relu else feed.activate
         self.is_gated = feed.is_gated
 
     def __call__(
-        self, x: Tensor, turn: Tensor | None, source: LayerMemory, cache: BeamCache, index: int
+        self, x: Tensor, turn: Tensor | None, source: LayerMemory, cache: Kept, index: int
     ) -> Tensor:
         norm_attend, norm_cross, norm_feed = self.norms
         if self.is_pre:
@@ -140,7 +164,7 @@ class _PackedBlock:
         x = norm_cross(x + self._cross(x, source))
         return norm_feed(x + self._feed(x))
 
-    def _attend(self, x: Tensor, turn: Tensor | None, cache: BeamCache, index: int) -> Tensor:
+    def _attend(self, x: Tensor, turn: Tensor | None, cache: Kept, index: int) -> Tensor:
         N, D = x.shape
         W, H = cache.width, self.heads
         mixed = self.project.forward(x).view(N // W, W, 3, H, -1).permute(2, 0, 3, 1, 4)
@@ -154,7 +178,7 @@ class _PackedBlock:
     def _cross(self, x: Tensor, source: LayerMemory) -> Tensor:
         N, D = x.shape
         B, H, S, _ = source.keys.shape
-        if B == 1 and H * S <= 2 * D:
+        if self.absorbs and B == 1 and H * S <= 2 * D:
             met, short = self.short or (None, None)
             if met is not source or short is None:
                 short = _ShortSource(self.by_head, source)

@@ -9,7 +9,7 @@ from typing import Literal
 from warmstart import progress
 from warmstart.batches.pairs import EncodedPairs, budgeted_pairs, pad_pairs
 from warmstart.decode.beam import Beam
-from warmstart.decode.steps import plain_engine
+from warmstart.decode.steps import training_engine
 from warmstart.decode.translate import Translating
 from warmstart.model.runtime import Runtime
 from warmstart.model.tasks import Translator
@@ -58,7 +58,7 @@ class Judge:
         sources = [self.texts.sources[row] for row in chosen]
         references = [self.texts.targets[row] for row in chosen]
         greedy = Translating(
-            plain_engine(model, runtime),
+            training_engine(model, runtime),
             self.tongues.source,
             self.tongues.target,
             Beam(width=1),
