@@ -83,7 +83,7 @@ def test_a_layer_that_grows_no_faster_never_crosses() -> None:
 @pytest.mark.parametrize(
     ("layer", "power"),
     [
-        (WrittenOut(8), 2),
+        (WrittenOut(8, 1, 0.0, True), 2),
         (MultiHeadAttention(8, 1, 0.0, True), 1),
         (Recurrence(8, "gru"), 1),
         (Recurrence(8, "lstm"), 1),
@@ -98,13 +98,13 @@ def test_memory_grows_as_it_must(layer: torch.nn.Module, power: int) -> None:
 
 def test_written_out_attention_keeps_every_weight() -> None:
     n, width = 256, 8
-    kept = _kept_bytes(WrittenOut(width), torch.randn(1, n, width))
+    kept = _kept_bytes(WrittenOut(width, 1, 0.0, True), torch.randn(1, n, width))
     assert kept >= 4 * n * n
     assert kept < 4 * n * n + 4 * n * width * 12
 
 
 def test_written_out_attention_equals_the_models() -> None:
-    ours, fused = WrittenOut(16), MultiHeadAttention(16, 1, 0.0, True)
+    ours, fused = (kind(16, 2, 0.0, True) for kind in (WrittenOut, MultiHeadAttention))
     ours.load_state_dict(fused.state_dict())
     x = torch.randn(2, 9, 16)
     torch.testing.assert_close(ours(x), fused(x))
@@ -129,6 +129,18 @@ def test_every_layer_is_measured(cpu: Runtime, monkeypatch: pytest.MonkeyPatch) 
     assert draw_growth(grown, "toy").axes
     titles = [section.title for section in growth_sections(grown, crossings, "toy", ["a note"])]
     assert titles == ["Growth with length", "Where they cross", "Times in milliseconds"]
+
+
+def test_memory_is_counted_in_the_precision_that_is_timed(
+    cpu: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warmstart.inspect.complexity.MOST", 3)
+    half = Runtime(cpu.device, torch.bfloat16)
+    kept = []
+    for runtime in (cpu, half):
+        grown, _ = measure_growth((512,), 16, 3, "gru", 30.0, runtime)
+        kept.append([growth.points[0].memory_bytes for growth in grown])
+    assert all(low < full for full, low in zip(*kept, strict=True))
 
 
 def test_no_time_leaves_long_lengths_out(cpu: Runtime) -> None:

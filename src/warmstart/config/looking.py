@@ -84,7 +84,7 @@ class LookComplexityConfig(Machine, Settings):
 
     lengths: tuple[int, ...] = option(
         (),
-        help="lengths in tokens; default: 128 to 8192, on CUDA 1024 to 65536",
+        help="lengths in tokens; default: 128 to 8192, on CUDA 1024 to 262144",
         listed=True,
         least=2,
     )

@@ -18,26 +18,23 @@ from warmstart.model.runtime import Runtime
 from warmstart.report.complexity import Crossing, Growth, Measured, crossings_of, exponent_of
 
 # Long enough and wide enough that the work counts and not the start of it.
-LENGTHS = {"cpu": tuple(2**n for n in range(7, 14)), "cuda": tuple(2**n for n in range(10, 17))}
+LENGTHS = {"cpu": tuple(2**n for n in range(7, 14)), "cuda": tuple(2**n for n in range(10, 19))}
 WIDTHS = {"cpu": 64, "cuda": 512}
+HEAD = 64  # width of a head of attention, where the layer's width is a multiple of it
 FEWEST, MOST = 3, 25  # rounds of measurements
 SHORTEST_S = 0.02  # a shorter pass is repeated until its time can be trusted
 ARRAYS = 6  # arrays of n × n numbers alive at once in written-out attention and its backward pass
 SHARE = 0.5  # of the free memory that one measurement may take
 
 
-class WrittenOut(nn.Module):
+class WrittenOut(MultiHeadAttention):
     """Self-attention as the formula is written: every weight stands in memory."""
 
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.project = nn.Linear(width, 3 * width)
-        self.output = nn.Linear(width, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Attend within x (B, T, D), in one head."""
-        q, k, v = self.project(x).chunk(3, -1)
-        return self.output(attention_weights(q, k, None) @ v)
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        """Attend within x (B, T, D)."""
+        q, k, v = self._split(self.project(x)).unbind(0)
+        mixed = attention_weights(q, k, None) @ v
+        return self.output(mixed.transpose(1, 2).reshape(x.shape))
 
 
 class Recurrence(nn.Module):
@@ -74,23 +71,31 @@ class Rival:
     power: int  # of the length in it
     build: Callable[[], nn.Module]
     operations: Callable[[int], int]  # multiply-adds of one forward pass
-    is_square: bool = False  # keeps a number for every pair of positions
+    squares: int = 0  # numbers kept for every pair of positions
 
 
 def rivals(width: int, kernel: int, recurrence: str) -> list[Rival]:
     """Return the layers to compare."""
     d, gates = width, {"gru": 3, "lstm": 4}[recurrence]
+    heads = 1 if width % HEAD else width // HEAD
 
     def attention(n: int) -> int:
         return 4 * n * d * d + 2 * n * n * d
 
     return [
-        Rival("self-attention", "n²d", 2, lambda: WrittenOut(d), attention, is_square=True),
+        Rival(
+            "self-attention",
+            "n²d",
+            2,
+            lambda: WrittenOut(d, heads, 0.0, True),
+            attention,
+            squares=heads,
+        ),
         Rival(
             "fused attention",
             "n²d",
             2,
-            lambda: MultiHeadAttention(d, 1, 0.0, True),
+            lambda: MultiHeadAttention(d, heads, 0.0, True),
             attention,
         ),
         Rival(
@@ -165,7 +170,8 @@ def _trials(
                 x = torch.randn(1, length, width, device=runtime.device)
                 if place == 0:
                     _once(layer, x, runtime)  # the first of all pays for setting up
-                memory = _peak_bytes(layer, x) if x.is_cuda else _kept_bytes(layer, x)
+                with runtime.precision():
+                    memory = _peak_bytes(layer, x) if x.is_cuda else _kept_bytes(layer, x)
                 last = _once(layer, x, runtime, shortest=0.0)
                 spent += last
                 trials.append(Trial(rival, layer, x, memory, last, []))
@@ -174,7 +180,7 @@ def _trials(
 
 def _too_much(rival: Rival, length: int, is_slow: bool, device: torch.device) -> str | None:
     room = free_bytes(device)
-    if rival.is_square and room and ARRAYS * 4 * length**2 > SHARE * room:
+    if room and ARRAYS * 4 * rival.squares * length**2 > SHARE * room:
         return "it needs more memory"
     return "no time left for it: give more --seconds" if is_slow else None
 
@@ -284,9 +290,10 @@ TIMING = (
 )
 
 
-def device_in_words(device: torch.device) -> str:
-    """Name the device that was measured."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
+def device_in_words(runtime: Runtime) -> str:
+    """Name the device that was measured, and its precision."""
+    precision = "fp32" if runtime.dtype is None else "bf16"
+    if runtime.device.type == "cuda":
+        return f"{torch.cuda.get_device_name(runtime.device)}, {precision}"
     threads = torch.get_num_threads()
-    return f"the CPU with {threads} thread{'' if threads == 1 else 's'}"
+    return f"the CPU with {threads} thread{'' if threads == 1 else 's'}, {precision}"

@@ -137,10 +137,13 @@ def take_whole(bench: Bench, seconds: float) -> Measured:
 
 
 def _timed(bench: Bench, sizes: list[tuple[int, int]], seconds: float) -> list[list[float]]:
-    """Return the seconds of steps of each size, in turn; the first of each goes uncounted."""
-    began = time.monotonic()
+    """Return the seconds of steps of each size, in turn; the first of each goes uncounted.
+
+    So does its time: where it compiles there would be none left.
+    """
     for rows, micros in sizes:
         bench.step(rows, micros)
+    began = time.monotonic()
     times: list[list[float]] = [[] for _ in sizes]
     while len(times[0]) < LEAST or (time.monotonic() - began < seconds and len(times[0]) < MOST):
         for (rows, micros), taken in zip(sizes, times, strict=True):

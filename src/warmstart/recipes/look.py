@@ -19,7 +19,7 @@ from warmstart.config.settings import suggestion
 from warmstart.errors import WarmstartError
 from warmstart.inspect import complexity, positions
 from warmstart.model.body import Body
-from warmstart.model.runtime import choose_runtime
+from warmstart.model.runtime import Runtime, choose_runtime
 from warmstart.model.tasks import LanguageModel, Translator
 from warmstart.predictor import Predictor, load
 from warmstart.report.attention import AttentionMap
@@ -213,15 +213,16 @@ def _documents(predictor: Predictor, config: LookPositionsConfig) -> list[list[i
 
 def look_complexity(config: LookComplexityConfig) -> ComplexityResult:
     """Measure how self-attention, recurrence and convolution grow with length on this machine."""
-    precision = "fp32" if config.precision == "auto" else config.precision
-    runtime = choose_runtime(config.device, precision, config.threads)
+    runtime = choose_runtime(config.device, config.precision, config.threads)
+    if runtime.device.type == "cpu" and config.precision == "auto":
+        runtime = Runtime(runtime.device)  # a CPU computes short rows in bf16 in another way
     lengths = config.lengths or complexity.LENGTHS[runtime.device.type]
     width = config.width or complexity.WIDTHS[runtime.device.type]
     grown, crossings = complexity.measure_growth(
         lengths, width, config.kernel, config.recurrence, config.seconds, runtime
     )
     memory = complexity.memory_in_words(runtime.device)
-    device = complexity.device_in_words(runtime.device)
+    device = complexity.device_in_words(runtime)
     out = None
     if config.out is not None:
         title = f"One layer of width {width} on {device}"

@@ -172,14 +172,22 @@ def growth_rows(grown: Sequence[Growth]) -> list[tuple[str, ...]]:
             _power(growth.time_exponent),
             _power(growth.memory_exponent),
             f"{growth.points[-1].length:,}" if growth.points else "–",
-            _rounded(1e3 * growth.points[-1].time_s, "ms") if growth.points else "–",
-            _rounded(growth.points[-1].memory_bytes / 2**20, "MiB") if growth.points else "–",
+            _time(growth.points[-1].time_s) if growth.points else "–",
+            _memory(growth.points[-1].memory_bytes) if growth.points else "–",
         )
         for growth in grown
     ]
 
 
 HEADERS = ("layer", "theory", "time n^", "memory n^", "longest", "time", "memory")
+
+
+def _time(seconds: float) -> str:
+    return _rounded(seconds, "s") if seconds >= 1 else _rounded(1e3 * seconds, "ms")
+
+
+def _memory(size: int) -> str:
+    return _rounded(size / 2**30, "GiB") if size >= 2**30 else _rounded(size / 2**20, "MiB")
 
 
 def _rounded(value: float, unit: str) -> str:
