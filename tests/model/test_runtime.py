@@ -12,6 +12,11 @@ def test_precision_words() -> None:
     assert choose_runtime("cpu", "auto", 1).dtype == expected
 
 
+def test_an_allocator_without_settings_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warmstart.model.runtime.ctypes.CDLL", lambda name: object())
+    assert choose_runtime("cpu", "fp32", 1).device.type == "cpu"
+
+
 def test_threads_are_set() -> None:
     choose_runtime("cpu", "fp32", 2)
     assert torch.get_num_threads() == 2

@@ -72,6 +72,7 @@ def fast_engine(model: Translator, runtime: Runtime) -> Engine:
     pack_linears(model, dtype)
 
     def begin(memory: Memory, width: int) -> Step:
+        memory = memory.contiguous() if width > 1 else memory
         return CachedStep(decoder, memory, BeamCache(model.config.decoder_depth, width), width)
 
     return Engine(model, Runtime(runtime.device), begin)

@@ -5,7 +5,7 @@ Knows nothing about what is decoded.
 
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -49,6 +49,13 @@ class Memory:
 
     def __iter__(self) -> Iterator[LayerMemory]:
         return iter(self.layers)
+
+    def contiguous(self) -> "Memory":
+        """Return the same with the keys of a head side by side, and its values."""
+        layers = self.layers
+        return Memory(
+            [replace(x, keys=x.keys.contiguous(), values=x.values.contiguous()) for x in layers]
+        )
 
     def select(self, rows: Tensor) -> "Memory":
         """Return the memory of these sources, in this order."""
@@ -96,7 +103,7 @@ class BeamCache:
         self.depth, self.width = depth, width
         self.length = 0  # positions kept
         self.mask: Tensor | None = None  # (B, 1, W, length * W) what is added to scores
-        self._kept: Tensor | None = None  # (depth, B, 2, H, room * W, K)
+        self._kept: Tensor | None = None  # (depth, 2, B, H, room * W, K)
         self._ancestors: Tensor | None = None  # (B, W, length) each row's, position by position
 
     @property
@@ -105,7 +112,7 @@ class BeamCache:
         return self.length
 
     def append(self, index: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
-        """Append one position of a block (B, 2, H, W, K); return all keys, and all values."""
+        """Append one position of a block (2, B, H, W, K); return all keys, and all values."""
         W = self.width
         if index == 0:
             self._begin(keys_values)
@@ -114,7 +121,7 @@ class BeamCache:
         kept.narrow(3, self.length * W, W).copy_(keys_values)
         if index == self.depth - 1:
             self.length = stop
-        keys, values = kept.narrow(3, 0, stop * W).unbind(1)
+        keys, values = kept.narrow(3, 0, stop * W).unbind(0)
         return keys, values  # (B, H, length * W, K)
 
     def select(self, rows: Tensor) -> None:
@@ -122,8 +129,8 @@ class BeamCache:
         W = self.width
         assert self._kept is not None
         sources = rows[::W] // W
-        if len(sources) < self._kept.shape[1]:
-            self._kept = self._kept.index_select(1, sources)
+        if len(sources) < self._kept.shape[2]:
+            self._kept = self._kept.index_select(2, sources)
             if self._ancestors is not None:
                 self._ancestors = self._ancestors[sources]
         if self._ancestors is not None:
@@ -132,11 +139,11 @@ class BeamCache:
 
     def _begin(self, keys_values: Tensor) -> None:
         """Make room for a position, and let every row look at itself."""
-        B, _, H, W, K = keys_values.shape
+        _, B, H, W, K = keys_values.shape
         needed = (self.length + 1) * W
         if self._kept is None or self._kept.shape[4] < needed:
             room = -(-(self.length + 1) // ROOM) * ROOM
-            wider = keys_values.new_empty(self.depth, B, 2, H, room * W, K)
+            wider = keys_values.new_empty(self.depth, 2, B, H, room * W, K)
             if self._kept is not None:
                 wider[..., : self.length * W, :] = self._kept[..., : self.length * W, :]
             self._kept = wider
@@ -165,12 +172,12 @@ class StaticCache:
         self.place = torch.zeros(1, dtype=torch.long, device=like.device)  # being written
         self.mask: Tensor | None = None  # (B, 1, W, room * W) what is added to scores
         # Zeros and not just anything: a mask does not hide what is no number.
-        self._kept = like.new_zeros(depth, B, 2, H, room * width, K)
+        self._kept = like.new_zeros(depth, 2, B, H, room * width, K)
         self._ancestors = torch.zeros(B, width, room, dtype=torch.long, device=like.device)
 
     def __len__(self) -> int:
         """Return the number of sources."""
-        return self._kept.shape[1]
+        return self._kept.shape[2]
 
     def begin(self) -> None:
         """Let every row look at itself and at its ancestors."""
@@ -184,10 +191,10 @@ class StaticCache:
         self._slots = self.place * W + slots
 
     def append(self, index: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
-        """Write one position of a block (B, 2, H, W, K); return all keys, and all values."""
+        """Write one position of a block (2, B, H, W, K); return all keys, and all values."""
         kept = self._kept[index]
         kept.index_copy_(3, self._slots, keys_values)
-        keys, values = kept.unbind(1)
+        keys, values = kept.unbind(0)
         return keys, values  # (B, H, room * W, K)
 
     def descend(self, sources: Tensor, slots: Tensor) -> None:
@@ -198,10 +205,10 @@ class StaticCache:
     def moved(self, sources: Tensor, room: int) -> "StaticCache":
         """Return these sources in buffers of their own, with so much room."""
         other = copy(self)
-        depth, _, two, H, size, K = self._kept.shape
+        depth, two, _, H, size, K = self._kept.shape
         other.room, other.place = room, self.place.clone()
-        other._kept = self._kept.new_zeros(depth, len(sources), two, H, room * self.width, K)
-        other._kept[..., :size, :] = self._kept[:, sources]
+        other._kept = self._kept.new_zeros(depth, two, len(sources), H, room * self.width, K)
+        other._kept[..., :size, :] = self._kept[:, :, sources]
         other._ancestors = self._ancestors.new_zeros(len(sources), self.width, room)
         other._ancestors[..., : self.room] = self._ancestors[sources]
         return other

@@ -170,9 +170,8 @@ class _PackedBlock:
         mixed = self.project.forward(x).view(N // W, W, 3, H, -1).permute(2, 0, 3, 1, 4)
         if turn is not None:
             mixed = torch.cat([rotate(mixed[:2], turn), mixed[2:]])
-        q, keys_values = mixed[0], mixed[1:].transpose(0, 1)  # (B, H, W, K), (B, 2, H, W, K)
-        keys, values = cache.append(index, keys_values)
-        seen = F.scaled_dot_product_attention(q, keys, values, cache.mask)
+        keys, values = cache.append(index, mixed[1:])
+        seen = _seen(mixed[0], keys, values, cache.mask)
         return self.output.product(seen.transpose(1, 2).reshape(N, D))
 
     def _cross(self, x: Tensor, source: LayerMemory) -> Tensor:
@@ -185,7 +184,7 @@ class _PackedBlock:
                 self.short = source, short
             return short.look(x)
         q = self.query.forward(x).view(B, N // B, self.heads, -1).transpose(1, 2)  # (B, H, W, K)
-        seen = F.scaled_dot_product_attention(q, source.keys, source.values, source.mask)
+        seen = _seen(q, source.keys, source.values, source.mask)
         return self.cross_output.product(seen.transpose(1, 2).reshape(N, D))
 
     def _feed(self, x: Tensor) -> Tensor:
@@ -197,6 +196,24 @@ class _PackedBlock:
         elif self.activate is not None:
             inner = self.activate(inner)
         return self.outer.product(inner)
+
+
+def _seen(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+    """Mix values by attention weights, for few queries (B, H, W, K) of many sources.
+
+    On a CPU a fused kernel sets up more for every source than it then computes, unless each has a
+    single query.
+    """
+    B, H, W, K = q.shape
+    if q.device.type != "cpu" or 1 in (B, W):
+        return F.scaled_dot_product_attention(q, keys, values, mask)
+    scores = torch.bmm(q.reshape(B * H, W, K), keys.flatten(0, 1).transpose(1, 2))
+    scores = scores.mul_(K**-0.5).view(B, H, W, -1)
+    if mask is not None and mask.dtype == torch.bool:
+        scores.masked_fill_(~mask, -torch.inf)
+    elif mask is not None:
+        scores.add_(mask)
+    return torch.bmm(scores.softmax(-1).flatten(0, 1), values.flatten(0, 1)).view(B, H, W, K)
 
 
 class _ByHead:

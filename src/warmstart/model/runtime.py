@@ -3,6 +3,7 @@
 Knows nothing about models.
 """
 
+import ctypes
 import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -10,6 +11,14 @@ from dataclasses import dataclass
 import torch
 
 from warmstart.errors import WarmstartError
+
+# What the allocator of glibc calls its settings, and what they become. Freed memory stays with the
+# process up to the first; a block is mapped by itself, and given back by itself, from the last on.
+MALLOC = {
+    "TRIM_THRESHOLD": (-1, 2**31 - 1),
+    "TOP_PAD": (-2, 64 << 20),
+    "MMAP_THRESHOLD": (-3, 32 << 20),
+}
 
 
 @dataclass(frozen=True)
@@ -42,5 +51,17 @@ def choose_runtime(
     wants_cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
     chosen = torch.device("cuda" if wants_cuda else "cpu")
     torch.set_num_threads(threads or os.cpu_count() or 1)
+    if chosen.type == "cpu":
+        _keep_freed_memory()
     is_bf16 = precision == "bf16" or (precision == "auto" and computes_in_bf16(chosen))
     return Runtime(chosen, torch.bfloat16 if is_bf16 else None)
+
+
+def _keep_freed_memory() -> None:
+    """Have the allocator keep what is freed: every step takes as much again, and pages are dear."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return  # another allocator, with ways of its own
+    for name, value in MALLOC.values():
+        mallopt(name, value)
