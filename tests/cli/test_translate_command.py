@@ -33,6 +33,7 @@ def test_a_line_in_is_a_line_out_in_order(toy: Toy, translator: Path) -> None:
 
 def test_a_file_and_standard_input_give_the_same(toy: Toy, translator: Path, here: Path) -> None:
     piped = _lines(f"translate {translator}", toy.test_source.read_bytes())
+    assert _lines(f"translate {translator} -", toy.test_source.read_bytes()) == piped
     assert _lines(f"translate {translator} {toy.test_source}") == piped
     succeed(f"translate {translator} {toy.test_source} -o out.txt {MACHINE}")
     assert (here / "out.txt").read_text().splitlines() == piped
@@ -157,7 +158,7 @@ def test_half_precision_translates_nearly_alike(toy: Toy, translator: Path) -> N
         ("--length-penalty -1", "--length-penalty"),
         ("--max-ratio 0", "--max-ratio"),
         ("--overlong cut", "--overlong"),
-        ("absent.txt", "absent.txt does not exist"),
+        ("absent.txt", "absent.txt: no such file"),
         (".", ". is a folder"),
     ],
 )

@@ -47,6 +47,7 @@ def test_a_file_and_standard_input_give_the_same(world: World, warm: Path, here:
     succeed(f"predict {warm} {world.texts} -o labels.txt")
     piped = succeed(f"predict {warm}", world.texts.read_bytes())
     assert (here / "labels.txt").read_text() == piped.out
+    assert succeed(f"predict {warm} -", world.texts.read_bytes()).out == piped.out
     assert [p.name for p in here.iterdir()] == ["labels.txt"]
 
 

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -165,15 +166,23 @@ def test_config_says_what_it_lacks(tmp_path: Path) -> None:
 
 
 def test_the_ledger_grows(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path)
+    run = _begun(tmp_path)
     write_json(run.scores_file, {"valid": {"accuracy": 0.5}, "ledger": [{"test": "a"}]})
     run.add_scores({"test": "b"})
     scores = run.read_json(run.scores_file)
     assert scores == {"valid": {"accuracy": 0.5}, "ledger": [{"test": "a"}, {"test": "b"}]}
 
 
+def test_evaluations_at_the_same_moment_all_enter_the_ledger(tmp_path: Path) -> None:
+    run = _begun(tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: run.add_scores({"test": number}), range(64)))
+    entries = run.read_json(run.scores_file)["ledger"]
+    assert sorted(entry["test"] for entry in entries) == list(range(64))
+
+
 def test_finishing_keeps_what_was_scored_before(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path)
+    run = _begun(tmp_path)
     run.add_scores({"test": "a"})
     run.finish({"valid": {"accuracy": 0.5}})
     assert run.read_json(run.scores_file)["ledger"] == [{"test": "a"}]

@@ -16,7 +16,7 @@ class EmbedConfig(Machine, Settings):
 
     run: str = option(help="run folder of any model", positional=True)
     file: str | None = option(
-        None, help="texts, a line each; default: standard input", positional=True
+        None, help="texts, a line each; default, or -: standard input", positional=True
     )
     pooling: Pooling = option("mean", help="text vector: cls (first), last or mean position")
     layer: int | None = option(

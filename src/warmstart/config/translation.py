@@ -100,7 +100,7 @@ class TranslateConfig(Search, Machine, Settings):
 
     run: str = option(help="run folder of a translator", positional=True)
     file: str | None = option(
-        None, help="sentences, a line each; default: standard input", positional=True
+        None, help="sentences, a line each; default, or -: standard input", positional=True
     )
     columns: tuple[str, ...] = option(("text",), help="column that holds the text", listed=True)
     out: str | None = option(None, help="file to write; default: standard output", short="-o")

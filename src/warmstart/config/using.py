@@ -56,7 +56,7 @@ class PredictConfig(Machine, Settings):
 
     run: str = option(help="run folder of a classifier", positional=True)
     file: str | None = option(
-        None, help="texts, a line each; default: standard input", positional=True
+        None, help="texts, a line each; default, or -: standard input", positional=True
     )
     columns: tuple[str, ...] = option(("text",), help="column that holds the text", listed=True)
     out: str | None = option(None, help="file to write; default: standard output", short="-o")

@@ -21,6 +21,7 @@ from warmstart.recipes.context import compare_word, write_word_report
 from warmstart.recipes.vector_files import TextVectors, check_name, writing
 from warmstart.report.context import WordReport
 from warmstart.text.corpus import read_texts
+from warmstart.text.files import file_or_stream
 from warmstart.text.pieces import join_pieces
 
 CHUNK = 1024  # texts sorted by length and read together
@@ -111,18 +112,13 @@ def open_texts(
     config: EmbedConfig, standard_input: BinaryIO | None
 ) -> tuple[Predictor, Iterator[str]]:
     """Return the model and the texts as its tokenizer reads them."""
-    if config.file is None and standard_input is None:
-        raise WarmstartError("FILE is missing: texts, a line each")
-    if config.file is not None and not Path(config.file).is_file():
-        raise WarmstartError(f"{config.file}: no such file")
+    source = file_or_stream(config.file, standard_input)
     predictor = load(config.run, config.device, config.precision, config.threads)
     if predictor.tokenizer.kind == "pieces" and not config.pieces:
         raise WarmstartError(
             f"{config.run} reads a vocabulary of pieces, which cannot split text; "
             "add --pieces if the text is split already"
         )
-    source = Path(config.file) if config.file is not None else standard_input
-    assert source is not None
     texts = read_texts(source, config.columns)
     is_joined = config.pieces and predictor.tokenizer.kind != "pieces"
     return predictor, (map(join_pieces, texts) if is_joined else texts)

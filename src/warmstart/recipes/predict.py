@@ -15,7 +15,7 @@ from warmstart.errors import WarmstartError
 from warmstart.files import write_lines
 from warmstart.predictor import Prediction, Predictor, load
 from warmstart.text.corpus import read_texts
-from warmstart.text.files import format_of
+from warmstart.text.files import file_or_stream, format_of
 from warmstart.text.labelled import PAIR, has_named_column, read_text_pairs
 from warmstart.text.pieces import join_pieces
 
@@ -30,15 +30,13 @@ def predict_file(config: PredictConfig, standard_input: BinaryIO) -> Iterator[Pr
             f"{config.run} reads a vocabulary of pieces, which cannot split text; "
             "add --pieces if the text is split already"
         )
-    if config.file is not None and not Path(config.file).is_file():
-        raise WarmstartError(f"{config.file}: no such file")
-    source = standard_input if config.file is None else Path(config.file)
+    source = file_or_stream(config.file, standard_input)
     is_joined = config.pieces and predictor.tokenizer.kind != "pieces"
 
     def readable(texts: Sequence[str]) -> list[str]:
         return [join_pieces(text) for text in texts] if is_joined else list(texts)
 
-    columns = _pair_columns(config, predictor)
+    columns = _pair_columns(config, predictor, source)
     if columns is None:
         texts = read_texts(source, config.columns)
         while chunk := list(islice(texts, CHUNK)):
@@ -58,15 +56,17 @@ def predict(config: PredictConfig) -> list[Prediction]:
     return found
 
 
-def _pair_columns(config: PredictConfig, predictor: Predictor) -> tuple[str, ...] | None:
+def _pair_columns(
+    config: PredictConfig, predictor: Predictor, source: Path | BinaryIO
+) -> tuple[str, ...] | None:
     """Return the columns of pairs: named, or usual where the classifier reads pairs; else None."""
     if any(column.split("=")[0].strip() == "text2" for column in config.columns):
         return config.columns
     if config.columns != PredictConfig.columns:
         return None
     reads_pairs = predictor.reads_pairs
-    if reads_pairs is None and config.file and format_of(Path(config.file)) != "lines":
-        reads_pairs = has_named_column(Path(config.file), "text2")
+    if reads_pairs is None and isinstance(source, Path) and format_of(source) != "lines":
+        reads_pairs = has_named_column(source, "text2")
     return PAIR if reads_pairs else None
 
 

@@ -23,6 +23,7 @@ from warmstart.predictor import build_model
 from warmstart.recipes.tongues import read_tongues
 from warmstart.store.source import IN_WORDS, read_source
 from warmstart.text.corpus import read_texts
+from warmstart.text.files import file_or_stream
 
 BATCH_TOKENS = {"cpu": 4096, "cuda": 16_384}  # decoded together: a GPU needs many to be busy
 WINDOW = 2048  # sentences read together, so that those of similar length meet
@@ -67,11 +68,9 @@ def open_translator(
 
 def translate_file(config: TranslateConfig, standard_input: BinaryIO) -> Iterator[Translated]:
     """Translate the lines of a file or of standard input."""
-    file = Path(config.file) if config.file else None
-    if file and not file.is_file():
-        raise WarmstartError(f"{file} {'is a folder' if file.is_dir() else 'does not exist'}")
-    is_typed = file is None and standard_input.isatty()
-    lines = read_texts(file or standard_input, config.columns)
+    source = file_or_stream(config.file, standard_input)
+    is_typed = source is standard_input and standard_input.isatty()
+    lines = read_texts(source, config.columns)
     return _translated(load_translator(config), lines, 1 if is_typed else WINDOW)
 
 

@@ -65,13 +65,22 @@ class RunFolder:
 
     def finish(self, scores: dict[str, Any]) -> None:
         """Write the run's own scores; test evaluations of before stay in the ledger."""
-        write_json(self.scores_file, {**scores, "ledger": self._scores().get("ledger", [])})
+        with self._alone():
+            write_json(self.scores_file, {**scores, "ledger": self._scores().get("ledger", [])})
 
     def add_scores(self, entry: dict[str, Any]) -> None:
         """Enter a test evaluation in the ledger."""
-        scores = self._scores()
-        scores.setdefault("ledger", []).append(entry)
-        write_json(self.scores_file, scores)
+        with self._alone():
+            scores = self._scores()
+            scores.setdefault("ledger", []).append(entry)
+            write_json(self.scores_file, scores)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Wait until no other process changes the scores: each reads what the one before wrote."""
+        with self.config_file.open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def _scores(self) -> dict[str, Any]:
         return self.read_json(self.scores_file) if self.scores_file.exists() else {}

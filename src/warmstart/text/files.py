@@ -72,6 +72,20 @@ def _files_under(folder: Path) -> list[Path]:
     return files
 
 
+def file_or_stream(name: str | None, stream: BinaryIO | None) -> Path | BinaryIO:
+    """Return the file of this name, a pipe too; without a name, or by the name `-`, the stream."""
+    if name is None or name == "-":
+        if stream is None:
+            raise WarmstartError("FILE is missing: texts, a line each")
+        return stream
+    path = Path(name)
+    if path.is_dir():
+        raise WarmstartError(f"{name} is a folder; give one file")
+    if not path.exists():
+        raise WarmstartError(f"{name}: no such file")
+    return path
+
+
 def base_suffix(path: Path) -> str:
     """Return a file's extension in lower case, looking through a compression."""
     plain = path.with_suffix("") if path.suffix.lower() in _COMPRESSIONS else path
