@@ -18,11 +18,11 @@ from warmstart.config.embedding import EmbedConfig
 from warmstart.errors import WarmstartError
 from warmstart.predictor import Predictor, load
 from warmstart.recipes.context import compare_word, write_word_report
+from warmstart.recipes.reading import reader
 from warmstart.recipes.vector_files import TextVectors, check_name, writing
 from warmstart.report.context import WordReport
 from warmstart.text.corpus import read_texts
 from warmstart.text.files import file_or_stream
-from warmstart.text.pieces import join_pieces
 
 CHUNK = 1024  # texts sorted by length and read together
 
@@ -114,14 +114,8 @@ def open_texts(
     """Return the model and the texts as its tokenizer reads them."""
     source = file_or_stream(config.file, standard_input)
     predictor = load(config.run, config.device, config.precision, config.threads)
-    if predictor.tokenizer.kind == "pieces" and not config.pieces:
-        raise WarmstartError(
-            f"{config.run} reads a vocabulary of pieces, which cannot split text; "
-            "add --pieces if the text is split already"
-        )
-    texts = read_texts(source, config.columns)
-    is_joined = config.pieces and predictor.tokenizer.kind != "pieces"
-    return predictor, (map(join_pieces, texts) if is_joined else texts)
+    readable = reader(config.run, predictor.tokenizer, config.pieces)
+    return predictor, map(readable, read_texts(source, config.columns))
 
 
 def _compare_word(config: EmbedConfig, standard_input: BinaryIO | None) -> EmbedResult:

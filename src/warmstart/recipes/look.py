@@ -22,6 +22,7 @@ from warmstart.model.body import Body
 from warmstart.model.runtime import Runtime, choose_runtime
 from warmstart.model.tasks import LanguageModel, Translator
 from warmstart.predictor import Predictor, load
+from warmstart.recipes.reading import reader
 from warmstart.report.attention import AttentionMap
 from warmstart.report.attention_figure import draw_head, draw_heads
 from warmstart.report.attention_page import AttentionPage, write_attention_page
@@ -34,7 +35,6 @@ from warmstart.report.positions import PositionView, draw_positions, position_se
 from warmstart.scoring.weights import target_tokenizer_of
 from warmstart.store.source import IN_WORDS, Source, read_source
 from warmstart.text.corpus import read_passages
-from warmstart.text.pieces import join_pieces
 from warmstart.text.tokenizer import Tokenizer
 
 
@@ -77,7 +77,7 @@ def look_attention(config: LookAttentionConfig) -> AttentionResult:
 
     def read(given: str | None, tokenizer: Tokenizer) -> str | None:
         path = predictor.source.path
-        return None if given is None else as_read(path, tokenizer, given, config.pieces)
+        return None if given is None else reader(str(path), tokenizer, config.pieces)(given)
 
     target = read(config.target, target_tokenizer_of(predictor.source))
     own = predictor.tokenizer
@@ -88,16 +88,6 @@ def look_attention(config: LookAttentionConfig) -> AttentionResult:
     else:
         save_image(_still(config, maps), out)
     return AttentionResult(out, maps)
-
-
-def as_read(run: Path, tokenizer: Tokenizer, text: str, is_pieces: bool) -> str:
-    """Return a text as a run's tokenizer reads it."""
-    if tokenizer.kind == "pieces" and not is_pieces:
-        raise WarmstartError(
-            f"{run} reads a vocabulary of pieces, which cannot split text; "
-            "add --pieces if the text is split already"
-        )
-    return join_pieces(text) if is_pieces and tokenizer.kind != "pieces" else text
 
 
 def _page(

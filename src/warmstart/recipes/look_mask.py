@@ -10,7 +10,8 @@ from warmstart import progress
 from warmstart.config.looking import LookMaskConfig
 from warmstart.errors import WarmstartError
 from warmstart.inspect import masks
-from warmstart.recipes.look import as_read, shape_and_run, write_drawing
+from warmstart.recipes.look import shape_and_run, write_drawing
+from warmstart.recipes.reading import reader
 from warmstart.report.attention import readable
 from warmstart.report.markup import Section, figure
 from warmstart.report.masks import MaskPicture, describe_masks, draw_masks
@@ -98,7 +99,7 @@ class _Reader:
         if self.tokenizer is None:
             labels = ["<s>", *text.split(), *(["</s>"] if has_end else [])]
             return labels, [self.words.setdefault(word, len(self.words)) for word in labels]
-        text = as_read(self.path, self.tokenizer, text, self.is_pieces)
+        text = reader(str(self.path), self.tokenizer, self.is_pieces)(text)
         ids = self.tokenizer.encode([text])[0]
         bos, eos = self.marks
         room = self.max_length - 1 - has_end

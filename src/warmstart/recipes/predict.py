@@ -4,20 +4,19 @@ Knows nothing about training; streams, a line in and a line out.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 from warmstart.config.using import GenerateConfig, PredictConfig
 from warmstart.decode.sample import Sampling
-from warmstart.errors import WarmstartError
 from warmstart.files import write_lines
 from warmstart.predictor import Prediction, Predictor, load
+from warmstart.recipes.reading import reader
 from warmstart.text.corpus import read_texts
 from warmstart.text.files import file_or_stream, format_of
 from warmstart.text.labelled import PAIR, has_named_column, read_text_pairs
-from warmstart.text.pieces import join_pieces
 
 CHUNK = 1024  # texts sorted by length and labelled together
 
@@ -25,27 +24,18 @@ CHUNK = 1024  # texts sorted by length and labelled together
 def predict_file(config: PredictConfig, standard_input: BinaryIO) -> Iterator[Prediction]:
     """Yield a prediction for every text, in order."""
     predictor = load(config.run, config.device, config.precision, config.threads)
-    if predictor.tokenizer.kind == "pieces" and not config.pieces:
-        raise WarmstartError(
-            f"{config.run} reads a vocabulary of pieces, which cannot split text; "
-            "add --pieces if the text is split already"
-        )
+    readable = reader(config.run, predictor.tokenizer, config.pieces)
     source = file_or_stream(config.file, standard_input)
-    is_joined = config.pieces and predictor.tokenizer.kind != "pieces"
-
-    def readable(texts: Sequence[str]) -> list[str]:
-        return [join_pieces(text) for text in texts] if is_joined else list(texts)
-
     columns = _pair_columns(config, predictor, source)
     if columns is None:
         texts = read_texts(source, config.columns)
         while chunk := list(islice(texts, CHUNK)):
-            yield from predictor.predict(readable(chunk))
+            yield from predictor.predict(list(map(readable, chunk)))
         return
     pairs = read_text_pairs(source, columns)
     while some := list(islice(pairs, CHUNK)):
         first, second = zip(*some, strict=True)
-        yield from predictor.predict(readable(first), readable(second))
+        yield from predictor.predict(list(map(readable, first)), list(map(readable, second)))
 
 
 def predict(config: PredictConfig) -> list[Prediction]:

@@ -3,7 +3,6 @@
 Knows nothing about files; never keeps a logit longer than it takes to read it.
 """
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from warmstart.model.tasks import LanguageModel
 from warmstart.objectives.loss import HELD
 from warmstart.objectives.masked import read
 from warmstart.report.summary import Interval
+from warmstart.scoring.metrics import perplexity_of
 
 Floats = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ class MaskedRows:
             "loss": loss,
             "mlm_loss": loss,
             "mlm_accuracy": float(self.right.sum()) / num,
-            "pseudo_perplexity": _exp(loss),
+            "pseudo_perplexity": perplexity_of(loss),
         }
         if len(self.pair_losses):
             pair_loss = float(self.pair_losses.mean())
@@ -110,7 +110,3 @@ def _token_scores(model: LanguageModel, hidden: Tensor, targets: Tensor) -> tupl
 def _interval(mean: float, values: list[float]) -> Interval:
     low, high = np.quantile(values, [0.025, 0.975])
     return Interval(mean=mean, low=float(low), high=float(high))
-
-
-def _exp(loss: float) -> float:
-    return math.exp(loss) if loss < 700 else math.inf  # beyond 700 exp overflows

@@ -119,6 +119,11 @@ def calibration(truth: Classes, probabilities: ArrayLike, num_bins: int = 10) ->
     return Calibration(expected_error=error, brier=brier, bins=tuple(bins))
 
 
+def perplexity_of(loss: float) -> float:
+    """Return the perplexity of a loss in nats a token."""
+    return math.exp(loss) if loss < 700 else math.inf  # beyond 700 exp overflows
+
+
 def language_scores(nll_sum: float, num_tokens: int, num_bytes: int) -> LanguageScores:
     """Return perplexity and bits per byte from a summed negative log-likelihood in nats."""
     if num_tokens < 1 or num_bytes < 1:
@@ -126,7 +131,7 @@ def language_scores(nll_sum: float, num_tokens: int, num_bytes: int) -> Language
     loss = nll_sum / num_tokens
     return LanguageScores(
         loss=loss,
-        perplexity=math.exp(loss) if loss < 700 else math.inf,  # beyond 700 exp overflows
+        perplexity=perplexity_of(loss),
         bits_per_byte=nll_sum / math.log(2) / num_bytes,
     )
 
