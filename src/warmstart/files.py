@@ -15,7 +15,15 @@ from typing import Any, BinaryIO
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file under a temporary name that becomes `path` when the block ends well."""
+    """Yield a file under a temporary name that becomes `path` when the block ends well.
+
+    A device or a pipe is written to, and of a link what it points at.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with path.open("wb") as file:
+            yield file
+        return
+    path = path.resolve() if path.is_symlink() else path
     temporary = _temporary(path)
     with _blaming(path, temporary):
         make_folder(path.parent)

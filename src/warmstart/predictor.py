@@ -191,13 +191,11 @@ class Predictor:
                 f"--prompt has {len(prefix):,} tokens, this model reads {longest:,}"
             )
         generator = torch.Generator().manual_seed(derive_seed(seed, "generate"))
-        t = self.tokenizer
-        never = [i for i in (t.bos, t.pad, t.unk, t.mask) if i is not None and i != t.eos]
-        never += range(t.vocab_size, self.source.model.vocab_size)  # entries that stand for nothing
+        eos, never = self.tokenizer.eos, self.tokenizer.never_written(self.source.model.vocab_size)
         limit = min(max_tokens, room)
         assert isinstance(self.model, LanguageModel)
         step = cached_step(self.model, self.runtime)
-        added = sample(step, prefix, t.eos, limit, sampling or Sampling(), generator, never)
+        added = sample(step, prefix, eos, limit, sampling or Sampling(), generator, never)
         if len(added) == room < max_tokens:
             progress.say(f"stopped: this model reads no more than {longest:,} tokens")
         return self.tokenizer.decode([*prefix, *added])

@@ -31,6 +31,14 @@ def test_a_mistake_is_one_line_on_standard_error(here: Path) -> None:
     assert list(here.iterdir()) == []
 
 
+def test_an_argument_that_is_no_text_is_one_line(world: World, here: Path) -> None:
+    succeed(f"pretrain {world.texts} -o run {TINY}")
+    command = [sys.executable, "-m", "warmstart", "generate", "run", "--prompt", b"bad \xff"]
+    ran = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    assert ran.returncode == 2
+    assert ran.stderr == "warmstart: an argument holds bytes that are no UTF-8 text\n"
+
+
 def test_results_go_to_standard_output_and_progress_to_standard_error(
     world: World, here: Path
 ) -> None:

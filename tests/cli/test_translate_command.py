@@ -55,7 +55,7 @@ def test_empty_lines_stay_empty_lines(translator: Path) -> None:
     assert [bool(line) for line in found] == [False, True, False, False, True, False]
     assert _lines(f"translate {translator}") == []
     assert _lines(f"translate {translator} --json", b"\n") == [
-        '{"source": "", "translations": [{"text": "", "score": 0.0}]}'
+        '{"source": "", "translations": [{"text": "", "score": 0.0, "parts": 1}]}'
     ]
 
 
@@ -112,6 +112,8 @@ def test_an_overlong_line_is_split_or_refused(translator: Path, here: Path) -> N
     split = _lines(f"translate {translator}", b"1 2\n" + long + b"\n3 4\n")
     assert len(split) == 3
     assert len(split[1].split()) > 20
+    said = succeed(f"translate {translator} {MACHINE}", b"1 2\n" + long + b"\n").said
+    assert "1 sentence longer than the model reads: translated in parts" in said
     assert split[0] == _lines(f"translate {translator}", b"1 2\n")[0]
     ran = run(f"translate {translator} --overlong refuse -o out.txt", b"1 2\n" + long + b"\n")
     assert ran.code == 2
@@ -262,9 +264,9 @@ def test_two_runs_against_each_other(toy: Toy, translator: Path, beginner: Path)
     assert found["against"]["run"] == str(beginner)
     bleu, chrf = found["against"]["tests"]
     entry = read(beginner / "scores.json")["ledger"][-2]["scores"]
-    assert entry == {"bleu": bleu["first"], "chrf": chrf["first"], "as_rival_of": str(translator)}
-    assert (bleu["first"], bleu["second"]) == (other["bleu"], found["bleu"])
-    assert (chrf["first"], chrf["second"]) == (other["chrf"], found["chrf"])
+    assert entry == {"bleu": bleu["rival"], "chrf": chrf["rival"], "as_rival_of": str(translator)}
+    assert (bleu["rival"], bleu["score"]) == (other["bleu"], found["bleu"])
+    assert (chrf["rival"], chrf["score"]) == (other["chrf"], found["chrf"])
     assert bleu["p_value"] < 0.01
     shown = succeed(command, **vars(toy)).out
     assert "paired bootstrap p = " in shown

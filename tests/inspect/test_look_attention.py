@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from warmstart import progress
+from warmstart.decode.translate import most_tokens
 from warmstart.errors import WarmstartError
 from warmstart.model.body import Body
 from warmstart.model.layers import Block
@@ -121,8 +122,9 @@ def test_a_translator_without_a_target_looks_at_its_own(tokenizer: Tokenizer) ->
     ids = [tokenizer.bos, *tokenizer.encode(["Ce livre"])[0], tokenizer.eos]
     expected = [tokenizer.bos]
     with torch.inference_mode():
-        while len(expected) < source.model.max_length - 1:
+        while len(expected) <= most_tokens(len(ids), source.model.max_length):
             logits = model(torch.tensor([ids]), None, torch.tensor([expected]))[0, -1]
+            logits[tokenizer.never_written(len(logits))] = -torch.inf
             if int(logits.argmax()) == tokenizer.eos:
                 break
             expected.append(int(logits.argmax()))

@@ -10,12 +10,12 @@ import torch
 
 from product import MACHINE, TINY, World, run, succeed, weights_of
 from warmstart.errors import StoppedError, WarmstartError
-from warmstart.files import write_whole
+from warmstart.files import write_json, write_whole
 from warmstart.recipes.faults import explained, going_on, is_out_of_memory
-from warmstart.store.folder import RunFolder
+from warmstart.store.folder import RunFolder, claimed
 
 
-def _raise(fault: Exception, run_folder: RunFolder) -> None:
+def _raise(fault: BaseException, run_folder: RunFolder) -> None:
     with explained("pretrain", run_folder):
         raise fault
 
@@ -28,6 +28,23 @@ def test_a_stop_gives_the_whole_command(tmp_path: Path) -> None:
         _raise(StoppedError("stopped"), folder)
     words = shlex.split(str(told.value))
     assert words[-3:] == ["-o", str(folder.path), "--resume"]
+
+
+def _interrupt(path: Path, prepared: bool) -> None:
+    with claimed(path, resume=False) as folder:
+        write_json(folder.config_file, {})
+        if prepared:
+            write_json(folder.data_file, {})
+        _raise(KeyboardInterrupt(), folder)
+
+
+def test_ctrl_c_before_the_first_step_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(StoppedError, match=r"^stopped before there was anything to keep$"):
+        _interrupt(tmp_path / "run", prepared=False)
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(StoppedError, match=r"^stopped; go on with: warmstart pretrain --config"):
+        _interrupt(tmp_path / "run", prepared=True)
+    assert (tmp_path / "run" / "data.json").exists()
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])

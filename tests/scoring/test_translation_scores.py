@@ -66,17 +66,17 @@ def test_sentences_with_nothing_in_common_are_counted() -> None:
 def test_two_systems_are_compared_sentence_by_sentence() -> None:
     bleu, chrf = paired_test(WORSE, GOOD, REFERENCES)
     assert [bleu.metric, chrf.metric] == ["BLEU", "chrF"]
-    assert bleu.first == BLEU().corpus_score(WORSE, [REFERENCES]).score
-    assert bleu.second == BLEU().corpus_score(GOOD, [REFERENCES]).score
-    assert chrf.first == CHRF().corpus_score(WORSE, [REFERENCES]).score
-    assert chrf.second == CHRF().corpus_score(GOOD, [REFERENCES]).score
+    assert bleu.rival == BLEU().corpus_score(WORSE, [REFERENCES]).score
+    assert bleu.score == BLEU().corpus_score(GOOD, [REFERENCES]).score
+    assert chrf.rival == CHRF().corpus_score(WORSE, [REFERENCES]).score
+    assert chrf.score == CHRF().corpus_score(GOOD, [REFERENCES]).score
     assert bleu.p_value < 0.01
     assert "bs:1000" in bleu.signature
 
 
 def test_the_order_of_two_systems_does_not_matter_to_the_test() -> None:
     there, back = paired_test(WORSE, GOOD, REFERENCES)[0], paired_test(GOOD, WORSE, REFERENCES)[0]
-    assert (there.first, there.second) == (back.second, back.first)
+    assert (there.rival, there.score) == (back.score, back.rival)
     assert there.p_value == pytest.approx(back.p_value, abs=0.01)
 
 

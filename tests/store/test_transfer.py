@@ -67,10 +67,21 @@ def test_a_wrong_shape_is_refused_by_name(
 ) -> None:
     model = LanguageModel(replace(tiny, positions="learned"))
     before = _copy(model)
-    longer = LanguageModel(replace(tiny, positions="learned", max_length=40))
-    with pytest.raises(WarmstartError, match=r"body\.embed_positions\.weight .*\(40, 16\).*32"):
-        transfer(_copy(longer), model)
+    shorter = LanguageModel(replace(tiny, positions="learned", max_length=24))
+    with pytest.raises(WarmstartError, match=r"body\.embed_positions\.weight .*\(24, 16\).*32"):
+        transfer(_copy(shorter), model)
     assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
+
+
+@pytest.mark.parametrize("transfer", [transfer_body, transfer_all])
+def test_learned_positions_that_are_never_reached_are_left_out(
+    tiny: ModelConfig, transfer: Callable[[dict[str, Tensor], nn.Module], Transfer]
+) -> None:
+    model = LanguageModel(replace(tiny, positions="learned"))
+    longer = _copy(LanguageModel(replace(tiny, positions="learned", max_length=40)))
+    transfer(longer, model)
+    name = "body.embed_positions.weight"
+    assert torch.equal(model.state_dict()[name], longer[name][:32])
 
 
 @pytest.mark.parametrize("name", ["body.embed.weight", "body.blocks.1.norm_feed.bias"])

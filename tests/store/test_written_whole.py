@@ -31,6 +31,25 @@ def test_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:
     assert _names(tmp_path) == ["file", "folder"]
 
 
+def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    write_whole(path, b"content")
+    assert os.read(reader, 100) == b"content"
+    os.close(reader)
+    assert path.is_fifo()
+
+
+def test_what_a_link_points_at_is_written(tmp_path: Path) -> None:
+    path, link = write_whole(tmp_path / "far" / "file", b"old"), tmp_path / "link"
+    link.symlink_to(path)
+    write_whole(link, b"new")
+    assert link.is_symlink()
+    assert path.read_bytes() == b"new"
+    assert _names(tmp_path / "far") == ["file"]
+
+
 def test_a_reader_keeps_the_version_it_opened(tmp_path: Path) -> None:
     path = write_whole(tmp_path / "file", b"old")
     with path.open("rb") as opened:

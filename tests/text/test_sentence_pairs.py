@@ -182,6 +182,14 @@ def test_what_is_not_one_side_or_not_a_table_is_refused(tmp_path: Path) -> None:
     assert str(missing) in _said(lambda: read_aligned(missing, tmp_path / "plain.txt"))
 
 
+def test_a_table_of_labelled_texts_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "test.tsv"
+    path.write_text("label\ttext\npos\tfine\n")
+    assert "its columns are label and text, not source and target" in _said(
+        lambda: read_pair_table(path)
+    )
+
+
 def test_a_side_that_is_no_string_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "pairs.jsonl"
     path.write_text('{"source": "a", "target": 3}\n')

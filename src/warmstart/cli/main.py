@@ -66,6 +66,10 @@ def main() -> None:
         if not is_out_of_memory(error):
             raise
         _leave(console, "out of memory: give it less to hold at a time, or a smaller model", 2)
+    except (TypeError, UnicodeEncodeError):  # a tokenizer takes text alone
+        if all(map(_is_text, sys.argv)):
+            raise
+        _leave(console, "an argument holds bytes that are no UTF-8 text", 2)
     except KeyboardInterrupt:
         _leave(console, "stopped", 130)
     except BrokenPipeError:
@@ -74,6 +78,10 @@ def main() -> None:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _leave(console, f"{where}{error.strerror or error}", 2)
+
+
+def _is_text(argument: str) -> bool:
+    return argument.isascii() or argument == argument.encode(errors="ignore").decode()
 
 
 def _leave(console: Console, sentence: str, code: int) -> None:

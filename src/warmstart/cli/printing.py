@@ -150,7 +150,7 @@ def print_scores(scores: dict[str, Any]) -> None:
         say(signature)
     for test in scores.get("against", {}).get("tests", []):
         say(
-            f"{test['metric']}: {test['second']:.2f} against {test['first']:.2f} of "
+            f"{test['metric']}: {test['score']:.2f} against {test['rival']:.2f} of "
             f"{scores['against']['run']}, paired bootstrap p = {test['p_value']:.3f}"
         )
     if "confusion" in scores:

@@ -26,8 +26,8 @@ class PlanConfig(Words, Machine, Settings):
     batch_tokens: int | None = option(
         None, help="tokens per optimizer step; default: by objective", least=2
     )
-    micro_tokens: int = option(
-        16_384, help="tokens per forward pass; less needs less memory", least=2
+    micro_tokens: int | None = option(
+        None, help="tokens per forward pass; default: by objective", least=2
     )
     steps: int | None = option(
         None, help="optimizer steps; default: by objective", least=1, rival="tokens"

@@ -56,7 +56,7 @@ class RecordedStep:
         self.memory = self.memory.select(places)
         self.places = torch.arange(len(places), device=places.device)
         self.tokens = self.tokens.new_zeros(len(places) * self.width)
-        self._graph = None
+        self._graph = self._found = None
 
     def _compute(self) -> Tensor:
         """Take one step over the buffers."""

@@ -21,12 +21,18 @@ CUTS = tuple(
 )
 
 
+def most_tokens(source: int, max_length: int, max_ratio: float = 2.0) -> int:
+    """Return how long the translation of so many tokens may become."""
+    return min(max_length - 1, int(max_ratio * source) + EXTRA)
+
+
 @dataclass(frozen=True)
 class Translation:
     """One translation and how likely it is: its log-probability over its length penalty."""
 
     text: str
     score: float
+    parts: int = 1  # that the sentence was translated in, being longer than the model reads
 
 
 @dataclass(frozen=True)
@@ -95,16 +101,13 @@ class Translating:
 
     def _translated(self, sources: list[list[int]]) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[] for _ in sources]
-        pad, bos, eos = self.source.pad, self.target.bos, self.target.eos
-        specials = (bos, self.target.pad, self.target.unk, self.target.mask)
-        never = [mark for mark in specials if mark is not None and mark != eos]
-        # A vocabulary may have rows to spare, which no text stands for.
-        never += range(self.target.vocab_size, len(self.engine.model.embedding))
-        longest = self.engine.model.config.max_length - 1
+        marks = (self.source.pad, self.target.bos, self.target.eos)
+        never = self.target.never_written(len(self.engine.model.embedding))
+        max_length = self.engine.model.config.max_length
         for rows in self._batches(sources):
             batch = [sources[row] for row in rows]
-            limits = [min(longest, int(self.max_ratio * len(ids)) + EXTRA) for ids in batch]
-            best = translate_ids(self.engine, batch, limits, (pad, bos, eos), self.beam, never)
+            limits = [most_tokens(len(ids), max_length, self.max_ratio) for ids in batch]
+            best = translate_ids(self.engine, batch, limits, marks, self.beam, never)
             for row, hypotheses in zip(rows, best, strict=True):
                 found[row] = hypotheses
         return found
@@ -132,6 +135,7 @@ class Translating:
             Translation(
                 " ".join(line for one in chosen for line in self._lines(one)),
                 sum(one.score for one in chosen) / len(chosen),
+                len(chosen),
             )
             for chosen in ranked
         ]

@@ -3,10 +3,10 @@
 Forward and backward on one row of random numbers. Knows nothing about pictures.
 """
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 import torch
@@ -271,10 +271,10 @@ def free_bytes(device: torch.device) -> int | None:
     """Return the memory that is free on a device; None where nobody tells."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
+    facts = Path("/proc/meminfo")
+    lines = facts.read_text().splitlines() if facts.exists() else []
+    found = (line.split() for line in lines if line.startswith("MemAvailable:"))
+    return next((1024 * int(words[1]) for words in found), None)
 
 
 def memory_in_words(device: torch.device) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from warmstart.config.model import PRESETS
+from warmstart.config.translation import TrainTranslatorConfig
 from warmstart.inspect.devices import DEVICES, Device, place_on, step_seconds
 from warmstart.inspect.flops import Work, optimizer_work, row_work
 from warmstart.inspect.job import Job, outline
@@ -159,8 +160,10 @@ def _classic(plan: Plan) -> list[str]:
         seconds = plan.step_s * steps * (1.0 if is_same else tokens / plan.job.step_tokens)
         here = f"; on {plan.where}: {long_time(seconds)}"
     device = DEVICES["h200"]
-    rows = tokens // plan.job.row_tokens
-    job = replace(plan.job, rows=rows, micro_rows=rows)  # whatever was planned here
+    rows, micro_rows = (
+        n // plan.job.row_tokens for n in (tokens, TrainTranslatorConfig.micro_tokens)
+    )
+    job = replace(plan.job, rows=rows, micro_rows=micro_rows)  # whatever was planned here
     other = step_seconds(job, device, place_on(device, "auto")) * steps
     there = "" if "one H200" in here else f"; on one H200: about {long_time(other)}"
     return [

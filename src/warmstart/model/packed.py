@@ -139,10 +139,10 @@ class _PackedBlock:
         self.output = kind(block.attend.output.weight, block.attend.output.bias, dtype)
         cross = block.cross
         assert isinstance(cross, CrossAttention)
-        self.by_head = _ByHead(cross)
+        # Query and output weights are multiplied into a short source where that pays: on a CPU.
+        self.by_head = _ByHead(cross) if kind is PackedLinear else None
         self.query = kind(cross.query.weight, cross.query.bias, dtype)
         self.cross_output = kind(cross.output.weight, cross.output.bias, dtype)
-        self.absorbs = kind is PackedLinear
         self.short: tuple[LayerMemory, _ShortSource] | None = None  # the source met last
         feed = block.feed
         is_relu = feed.activate is ACTIVATIONS["relu"]
@@ -177,7 +177,7 @@ class _PackedBlock:
     def _cross(self, x: Tensor, source: LayerMemory) -> Tensor:
         N, D = x.shape
         B, H, S, _ = source.keys.shape
-        if self.absorbs and B == 1 and H * S <= 2 * D:
+        if self.by_head is not None and B == 1 and H * S <= 2 * D:
             met, short = self.short or (None, None)
             if met is not source or short is None:
                 short = _ShortSource(self.by_head, source)

@@ -50,15 +50,24 @@ def choose_runtime(
         raise WarmstartError("--device cuda: this machine has no CUDA device; take auto or cpu")
     wants_cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
     chosen = torch.device("cuda" if wants_cuda else "cpu")
-    torch.set_num_threads(threads or os.cpu_count() or 1)
+    torch.set_num_threads(threads or _num_cores())
     if chosen.type == "cpu":
         _keep_freed_memory()
     is_bf16 = precision == "bf16" or (precision == "auto" and computes_in_bf16(chosen))
     return Runtime(chosen, torch.bfloat16 if is_bf16 else None)
 
 
+def _num_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def _keep_freed_memory() -> None:
     """Have the allocator keep what is freed: every step takes as much again, and pages are dear."""
+    if any(name.startswith("MALLOC_") for name in os.environ):
+        return  # the user has set it
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):

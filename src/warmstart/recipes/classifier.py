@@ -74,15 +74,9 @@ def build_classifier(
     """Return a classifier: warm with pretrained weights, cold without, or with a frozen base."""
     seed_weights(seed, "classifier")
     model = Classifier(shape, num_classes, tuning.pooling, tuning.classifier_dropout)
-    fate = transfer_body(_fitting(weights, shape), model) if weights is not None else None
+    fate = transfer_body(weights, model) if weights is not None else None
     model.body.requires_grad_(not frozen)
     return model, fate
-
-
-def _fitting(weights: dict[str, Tensor], shape: ModelConfig) -> dict[str, Tensor]:
-    """Leave out the learned positions that shorter texts never reach."""
-    name = "body.embed_positions.weight"
-    return {**weights, name: weights[name][: shape.max_length]} if name in weights else weights
 
 
 def fit_classifier(

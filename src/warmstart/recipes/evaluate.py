@@ -50,7 +50,8 @@ def evaluate(config: EvaluateConfig) -> EvaluationResult:
     """Score a run on held-back data and enter the result in its ledger."""
     file = config.test or config.target
     if file is None:
-        raise WarmstartError("--test is missing (for a translator: --source and --target)")
+        fault = "--target" if config.source else "--test"
+        raise WarmstartError(f"{fault} is missing (a translator takes --source and --target)")
     if not Path(file).is_file():
         fault = "is a folder; give one file" if Path(file).is_dir() else "does not exist"
         raise WarmstartError(f"--{'test' if config.test else 'target'} {file} {fault}")
@@ -69,7 +70,7 @@ def evaluate(config: EvaluateConfig) -> EvaluationResult:
     times = _enter(file, predictor.source, scores)
     if config.against:  # it was scored on the same file
         tests = scores["against"]["tests"]
-        other = {test["metric"].lower(): test["first"] for test in tests}
+        other = {test["metric"].lower(): test["rival"] for test in tests}
         _enter(file, read_source(config.against), {**other, "as_rival_of": config.run})
     return EvaluationResult(predictor.source.run.path, file, scores, times)
 

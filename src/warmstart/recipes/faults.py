@@ -31,6 +31,10 @@ def explained(command: str, run: RunFolder) -> Iterator[None]:
     """Say how to go on after a job was stopped or could not go on."""
     try:
         yield
+    except KeyboardInterrupt:
+        if not run.has_work and not run.data_file.exists():
+            raise StoppedError("stopped before there was anything to keep") from None
+        raise StoppedError(f"stopped; go on with: {going_on(command, run)}") from None
     except StoppedError as stop:
         raise StoppedError(f"{stop}, as in: {going_on(command, run)}") from None
     except OSError as fault:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 from warmstart import progress
+from warmstart.config.jobs import PretrainConfig, Tuning
 from warmstart.config.model import PRESETS, ModelConfig, change_words, model_from_json
 from warmstart.config.planning import PlanConfig, PlannedObjective
 from warmstart.config.settings import suggestion
+from warmstart.config.translation import TrainTranslatorConfig
 from warmstart.errors import WarmstartError
 from warmstart.inspect.devices import DEVICES, Device, device_named, place_on
 from warmstart.inspect.job import Job
@@ -26,6 +28,12 @@ DEFAULTS: dict[PlannedObjective, tuple[int, int, Literal["adamw", "muon"]]] = {
     "masked": (1000, 8192, "muon"),
     "classify": (800, 4096, "adamw"),
     "translate": (20_000, 4096, "muon"),
+}
+MICRO_TOKENS: dict[PlannedObjective, int] = {
+    "causal": PretrainConfig.micro_tokens,
+    "masked": PretrainConfig.micro_tokens,
+    "classify": Tuning.micro_tokens,
+    "translate": TrainTranslatorConfig.micro_tokens,
 }
 SENTENCE = 64  # tokens on each side of a pair, where no length is given
 OBJECTIVE_OF: dict[str, PlannedObjective] = {
@@ -86,7 +94,9 @@ def planned_job(config: PlanConfig, name: str) -> Job:
         objective=objective,
         length=length,
         rows=rows,
-        micro_rows=min(rows, max(1, config.micro_tokens // row_tokens)),
+        micro_rows=min(
+            rows, max(1, (config.micro_tokens or MICRO_TOKENS[objective]) // row_tokens)
+        ),
         steps=config.steps or steps,
         optimizer=config.optimizer or optimizer,
         labels=labels,

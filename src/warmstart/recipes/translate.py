@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
+from warmstart import progress
 from warmstart.config.translation import TranslateConfig
 from warmstart.config.using import Search
 from warmstart.decode.beam import Beam
@@ -21,11 +22,13 @@ from warmstart.model.runtime import Runtime, choose_runtime
 from warmstart.model.tasks import Translator
 from warmstart.predictor import build_model
 from warmstart.recipes.tongues import read_tongues
+from warmstart.report.formats import counted
 from warmstart.store.source import IN_WORDS, read_source
 from warmstart.text.corpus import read_texts
 from warmstart.text.files import file_or_stream
 
 BATCH_TOKENS = {"cpu": 4096, "cuda": 16_384}  # decoded together: a GPU needs many to be busy
+USUAL = 5  # the beam they hold for; a wider one has more rows of each
 WINDOW = 2048  # sentences read together, so that those of similar length meet
 
 
@@ -61,7 +64,7 @@ def open_translator(
         tongues.target,
         Beam(width=search.beam, length_penalty=search.length_penalty, num_best=num_best),
         search.max_ratio,
-        search.batch_tokens or BATCH_TOKENS[runtime.device.type],
+        search.batch_tokens or BATCH_TOKENS[runtime.device.type] * USUAL // max(USUAL, search.beam),
         splits_overlong,
     )
 
@@ -93,8 +96,16 @@ def load_translator(config: TranslateConfig) -> Translating:
 def _translated(
     translating: Translating, lines: Iterator[str], window: int
 ) -> Iterator[Translated]:
-    first = 1
+    first, overlong = 1, 0
     while texts := list(islice(lines, window)):
         for text, found in zip(texts, translating.translate(texts, first), strict=True):
+            overlong += found[0].parts > 1
             yield Translated(text, found)
         first += len(texts)
+    say_overlong(overlong)
+
+
+def say_overlong(num: int) -> None:
+    """Tell of sentences that were longer than the model reads."""
+    if num:
+        progress.say(f"{counted(num, 'sentence')} longer than the model reads: translated in parts")

@@ -11,7 +11,7 @@ from typing import Any
 from warmstart.config.using import EvaluateConfig
 from warmstart.errors import WarmstartError
 from warmstart.model.runtime import choose_runtime
-from warmstart.recipes.translate import open_translator
+from warmstart.recipes.translate import open_translator, say_overlong
 from warmstart.scoring.translation import paired_test, translation_scores
 from warmstart.store.source import Source
 from warmstart.text.overlap import fingerprints_of
@@ -62,4 +62,6 @@ def translator_scores(config: EvaluateConfig, source: Source) -> dict[str, Any]:
 def _translations(config: EvaluateConfig, run: str, sources: Sequence[str]) -> list[str]:
     runtime = choose_runtime(config.device, config.precision, config.threads)
     translating = open_translator(run, runtime, config)
-    return [best[0].text for best in translating.translate(sources)]
+    found = [best[0] for best in translating.translate(sources)]
+    say_overlong(sum(one.parts > 1 for one in found))
+    return [one.text for one in found]

@@ -38,8 +38,8 @@ class Paired:
     """Two systems on the same sentences."""
 
     metric: str
-    first: float
-    second: float
+    rival: float
+    score: float
     p_value: float  # chance of so large a difference between equal systems
     signature: str
 
@@ -85,15 +85,15 @@ def _measured(metric: Any, found: Sequence[str], references: Sequence[str]) -> M
 
 
 def paired_test(
-    first: Sequence[str], second: Sequence[str], references: Sequence[str]
+    rival: Sequence[str], found: Sequence[str], references: Sequence[str]
 ) -> list[Paired]:
     """Compare two systems by paired bootstrap resampling of the sentences."""
-    named: Any = [("first", list(first)), ("second", list(second))]
+    named: Any = [("rival", list(rival)), ("found", list(found))]
     metrics = dict(zip(("BLEU", "chrF"), _metrics(), strict=True))
     test = PairedTest(named, metrics, [list(references)], test_type="bs", n_samples=RESAMPLES)
-    found: Any = test()
-    signatures, scores = found
-    is_same = list(first) == list(second)  # which the library does not notice
+    results: Any = test()
+    signatures, scores = results
+    is_same = list(rival) == list(found)  # which the library does not notice
     return [
         Paired(
             name,

@@ -14,9 +14,12 @@ from warmstart import progress
 from warmstart.batches.truncate import truncate, truncate_pair
 from warmstart.config.jobs import Truncate
 from warmstart.config.model import ModelConfig
+from warmstart.decode.beam import Beam
+from warmstart.decode.steps import plain_engine, translate_ids
+from warmstart.decode.translate import most_tokens
 from warmstart.errors import WarmstartError
 from warmstart.model.body import Body, Layout
-from warmstart.model.cache import Memory
+from warmstart.model.runtime import Runtime
 from warmstart.model.tasks import Translator
 from warmstart.report.attention import AttentionMap, Part, Tokens
 from warmstart.store.source import Source
@@ -78,8 +81,7 @@ def pair_attention(
     cross: list[Tensor] = []
     read = torch.tensor([source], device=device)  # (1, S)
     if target is None:
-        limit = model.config.max_length - 1
-        target = _likeliest(model, model.remember(read, None), target_tokenizer, limit)
+        target = _likeliest(model, tokenizer, target_tokenizer, source)
     memory = model.remember(read, None, encoder, cross)
     model.hidden(torch.tensor([target], device=device), memory, keep=decoder)
     below, above = tokens_of(tokenizer, source), tokens_of(target_tokenizer, target)
@@ -94,17 +96,16 @@ def pair_attention(
     }
 
 
-def _likeliest(model: Translator, memory: Memory, tokenizer: Tokenizer, limit: int) -> list[int]:
-    """Return the translation that takes the likeliest token each time, behind its first mark."""
-    device = model.embedding.device
-    ids = [tokenizer.bos]
-    while len(ids) < limit:
-        hidden = model.hidden(torch.tensor([ids], device=device), memory)[:, -1]
-        best = int(model.head(hidden, model.embedding).argmax())
-        if best == tokenizer.eos:
-            break
-        ids.append(best)
-    return ids
+def _likeliest(
+    model: Translator, tokenizer: Tokenizer, target_tokenizer: Tokenizer, source: Sequence[int]
+) -> list[int]:
+    """Return the greedy translation, as `translate` writes it, behind its first mark."""
+    engine = plain_engine(model, Runtime(model.embedding.device))
+    limit = most_tokens(len(source), model.config.max_length)
+    marks = (tokenizer.pad, target_tokenizer.bos, target_tokenizer.eos)
+    never = target_tokenizer.never_written(len(model.embedding))
+    found = translate_ids(engine, [list(source)], [limit], marks, Beam(width=1), never)
+    return [target_tokenizer.bos, *found[0][0].ids]
 
 
 def look(

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from warmstart.errors import WarmstartError
+from warmstart.errors import StoppedError, WarmstartError
 from warmstart.files import is_leftover, make_folder, remove_leftovers, write_json
 
 
@@ -112,8 +112,9 @@ def claimed(path: str | Path, resume: bool) -> Iterator[RunFolder]:
     try:
         remove_leftovers(run.path)
         yield run
-    except WarmstartError:
-        if not is_used and not run.has_work:
+    except WarmstartError as fault:
+        is_prepared = isinstance(fault, StoppedError) and run.data_file.exists()
+        if not is_used and not run.has_work and not is_prepared:
             _clear(run.path, made)
         raise
     finally:

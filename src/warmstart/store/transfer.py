@@ -38,9 +38,18 @@ def transfer_all(weights: Mapping[str, Tensor], model: nn.Module) -> Transfer:
     return _load(weights, model, "")
 
 
+def _reached(name: str, tensor: Tensor, own: Tensor) -> Tensor:
+    """Leave out the learned positions that shorter texts never reach."""
+    return tensor[: len(own)] if name.endswith("embed_positions.weight") else tensor
+
+
 def _load(weights: Mapping[str, Tensor], model: nn.Module, prefix: str) -> Transfer:
     own = model.state_dict()
-    chosen = {name: w for name, w in weights.items() if name in own and name.startswith(prefix)}
+    chosen = {
+        name: _reached(name, tensor, own[name])
+        for name, tensor in weights.items()
+        if name in own and name.startswith(prefix)
+    }
     for name, tensor in chosen.items():
         if tensor.shape != own[name].shape:
             raise WarmstartError(

@@ -14,6 +14,7 @@ from warmstart.text.files import format_of, read_lines
 from warmstart.text.tables import as_text, place, read_rows
 
 SIDES = ("source", "target")
+LABELLED = {"label", "text", "text2"}  # what a table of labelled texts calls its columns
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,13 @@ def read_pair_table(path: Path, columns: Sequence[str] = ()) -> Pairs:
         )
     wanted = parse_columns(columns or SIDES, SIDES)
     rows = _objects(path, wanted) if _has_objects(path, wanted) else _rows(path, wanted)
-    return _pairs((str(path),), rows)
+    found = _pairs((str(path),), rows)
+    if {found.sources[0].lower(), found.targets[0].lower()} <= LABELLED:
+        raise WarmstartError(
+            f"{path}: its columns are {found.sources[0]} and {found.targets[0]}, not source and "
+            "target; name them with --columns source=NAME,target=NAME"
+        )
+    return found
 
 
 Row = tuple[tuple[str, str], str, str]  # where each side stands, source, target

@@ -76,6 +76,11 @@ class Tokenizer:
         """Return what special tokens are called, by role, where that was told."""
         return self._backend.names
 
+    def never_written(self, num_rows: int) -> list[int]:
+        """Return what no text has: marks but the end, and the rows a model has to spare."""
+        marks = [mark for mark in (self.bos, self.pad, self.unk, self.mask) if mark is not None]
+        return [mark for mark in marks if mark != self.eos] + list(range(self.vocab_size, num_rows))
+
     @property
     def definition(self) -> tuple[str, bytes]:
         """Return the file that defines this tokenizer: its name and its content."""
