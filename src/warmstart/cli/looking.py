@@ -17,11 +17,12 @@ def attention(config: looking.LookAttentionConfig) -> None:
     from warmstart.recipes.look import look_attention
 
     result = look_attention(config)
-    for found in result.maps.values():
+    unit = "words" if config.words else "tokens"
+    for found in (one.joined() if config.words else one for one in result.maps.values()):
         layers, heads = found.weights.shape[:2]
         entropy = found.entropy()
         say(
-            f"{found.part}: {layers} × {heads} heads over {len(found.keys)} tokens, entropy "
+            f"{found.part}: {layers} × {heads} heads over {len(found.keys)} {unit}, entropy "
             f"{entropy.min():.2f} to {entropy.max():.2f} bits"
         )
     say_next(_written(config.out), f"look positions {quoted(config.run)} -o positions.html")
