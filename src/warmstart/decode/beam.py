@@ -113,7 +113,8 @@ class _Search:
         """Take in the log-probabilities (N, V) of the next token of every row."""
         W = self.beam.width
         if len(self.never):
-            logs.index_fill_(1, self.never.to(logs.device), float("-inf"))
+            self.never = self.never.to(logs.device)
+            logs.index_fill_(1, self.never, float("-inf"))
         # Ends never crowd out what goes on: of twice the width at most half can be ends.
         num = min(2 * W if W > 1 else 1, logs.shape[1])
         each, tokens = best_of(logs, num)  # (N, num)
