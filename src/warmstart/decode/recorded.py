@@ -1,7 +1,7 @@
 """One-token steps over buffers that stay in place: recorded once on a GPU, then replayed.
 
-Starting its few hundred kernels one by one takes a GPU longer than running them. Knows nothing
-about how the next token is chosen.
+A GPU is told of the few hundred kernels of a step in one go, and no shape is ever new to its
+libraries. Knows nothing about how the next token is chosen.
 """
 
 import torch
