@@ -83,7 +83,7 @@ def test_a_layer_that_grows_no_faster_never_crosses() -> None:
 @pytest.mark.parametrize(
     ("layer", "power"),
     [
-        (WrittenOut(8, 1, 0.0, True), 2),
+        (WrittenOut(8, 1), 2),
         (MultiHeadAttention(8, 1, 0.0, True), 1),
         (Recurrence(8, "gru"), 1),
         (Recurrence(8, "lstm"), 1),
@@ -98,13 +98,13 @@ def test_memory_grows_as_it_must(layer: torch.nn.Module, power: int) -> None:
 
 def test_written_out_attention_keeps_every_weight() -> None:
     n, width = 256, 8
-    kept = _kept_bytes(WrittenOut(width, 1, 0.0, True), torch.randn(1, n, width))
+    kept = _kept_bytes(WrittenOut(width, 1), torch.randn(1, n, width))
     assert kept >= 4 * n * n
     assert kept < 4 * n * n + 4 * n * width * 12
 
 
 def test_written_out_attention_equals_the_models() -> None:
-    ours, fused = (kind(16, 2, 0.0, True) for kind in (WrittenOut, MultiHeadAttention))
+    ours, fused = WrittenOut(16, 2), MultiHeadAttention(16, 2, 0.0, True)
     ours.load_state_dict(fused.state_dict())
     x = torch.randn(2, 9, 16)
     torch.testing.assert_close(ours(x), fused(x))

@@ -110,6 +110,8 @@ def test_the_classic_answer_does_not_depend_on_the_plan(words: str) -> None:
     )
     assert said == usual
     assert "on one H200" in said
+    there = figures("plan vaswani-base --on h200")["sentences"][-1].split("; ")[-1]
+    assert there == said.replace("about ", "")
 
 
 def test_formulas_give_the_figures() -> None:

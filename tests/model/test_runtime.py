@@ -1,3 +1,5 @@
+import os
+
 import pytest
 import torch
 
@@ -15,6 +17,18 @@ def test_precision_words() -> None:
 def test_an_allocator_without_settings_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warmstart.model.runtime.ctypes.CDLL", lambda name: object())
     assert choose_runtime("cpu", "fp32", 1).device.type == "cpu"
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be chosen here")
+def test_threads_are_as_many_as_the_cores_that_may_be_used() -> None:
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        choose_runtime("cpu", "fp32")
+        assert torch.get_num_threads() == 1
+    finally:
+        os.sched_setaffinity(0, allowed)
+        choose_runtime("cpu", "fp32", 1)
 
 
 def test_threads_are_set() -> None:

@@ -7,6 +7,7 @@ libraries. Knows nothing about how the next token is chosen.
 import torch
 from torch import Tensor
 
+from warmstart.decode.sample import log_probs
 from warmstart.model.cache import Memory, StaticCache
 from warmstart.model.packed import PackedDecoder
 
@@ -64,8 +65,7 @@ class RecordedStep:
             self.cache.begin()
             logits = self.decoder(self.tokens, self.memory, self.cache)
             self.cache.place.add_(1)
-            dtype = torch.promote_types(logits.dtype, torch.float32)
-            return logits.to(dtype).log_softmax(-1)
+            return log_probs(logits)
 
     def _replay(self) -> Tensor:
         if self._graph is None:

@@ -12,6 +12,11 @@ from torch import Tensor
 Step = Callable[[Tensor, Tensor], Tensor]  # (N, T) prefixes, (N,) parents -> (N, V) log-probs
 
 
+def log_probs(logits: Tensor) -> Tensor:
+    """Return log-probabilities (N, V) in float32 or better."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
     """How the next token is drawn."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from warmstart.batches.pairs import padded
 from warmstart.decode.beam import Beam, Hypothesis, beam_search
 from warmstart.decode.recorded import RecordedStep
-from warmstart.decode.sample import Step
+from warmstart.decode.sample import Step, log_probs
 from warmstart.model.cache import BeamCache, Cache, Memory
 from warmstart.model.packed import (
     CastLinear,
@@ -106,9 +106,7 @@ class CachedStep:
                 sources = parents[:: self.width] // self.width
                 self.memory = self.memory.select(sources.to(device))
         self.num_rows = len(parents)
-        logits = self.predict(prefixes[:, -1], self.memory, self.cache)
-        dtype = torch.promote_types(logits.dtype, torch.float32)
-        return logits.to(dtype).log_softmax(-1)
+        return log_probs(self.predict(prefixes[:, -1], self.memory, self.cache))
 
     def _is_same(self, parents: Tensor) -> bool:
         if len(parents) != self.num_rows:

@@ -12,13 +12,10 @@ import torch
 
 from warmstart.errors import WarmstartError
 
-# What the allocator of glibc calls its settings, and what they become. Freed memory stays with the
-# process up to the first; a block is mapped by itself, and given back by itself, from the last on.
-MALLOC = {
-    "TRIM_THRESHOLD": (-1, 2**31 - 1),
-    "TOP_PAD": (-2, 64 << 20),
-    "MMAP_THRESHOLD": (-3, 32 << 20),
-}
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # as glibc numbers its settings
+# Freed memory stays with the process up to the first; a block is mapped by itself, and given back
+# by itself, from the last on.
+MALLOC = {M_TRIM_THRESHOLD: 2**31 - 1, M_TOP_PAD: 64 << 20, M_MMAP_THRESHOLD: 32 << 20}
 
 
 @dataclass(frozen=True)
@@ -72,5 +69,5 @@ def _keep_freed_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
         return  # another allocator, with ways of its own
-    for name, value in MALLOC.values():
+    for name, value in MALLOC.items():
         mallopt(name, value)
