@@ -11,14 +11,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from warmstart.config.jobs import FinetuneConfig, PretrainConfig
-from warmstart.config.settings import field_types
-from warmstart.config.translation import TrainTranslatorConfig
 from warmstart.recipes.chaos import Job, torment
 from warmstart.recipes.pretrain import pretrain
 from warmstart.recipes.sittings import Sittings
-from warmstart.recipes.verify import SMALL, in_words
+from warmstart.recipes.verify_resume import SMALL, in_words
 from warmstart.samples.files import SampleFiles, SampleSizes, write_samples
+from warmstart.settings.base import field_types
+from warmstart.settings.training import FinetuneConfig, PretrainConfig
+from warmstart.settings.translation import TrainTranslatorConfig
 
 SIZES = SampleSizes(
     unlabelled=200, train=48, valid=24, test=24, train_pairs=96, valid_pairs=8, test_pairs=8

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import torch
 
-from warmstart.config.model import PRESETS
-from warmstart.model.tasks import LanguageModel
-from warmstart.store.checkpoint import load_latest, save_checkpoint
-from warmstart.store.folder import RunFolder
-from warmstart.train.optim import OptimizerSettings, build_optimizers
+from warmstart.model.models import LanguageModel
+from warmstart.runs.checkpoint import load_latest, save_checkpoint
+from warmstart.runs.folder import RunFolder
+from warmstart.settings.model import PRESETS
+from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 
 
 def main() -> None:

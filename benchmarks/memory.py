@@ -9,10 +9,10 @@ import os
 import tempfile
 from pathlib import Path
 
-from warmstart.config.jobs import PretrainConfig
 from warmstart.recipes.pretrain import pretrain
 from warmstart.samples.files import SampleSizes, write_samples
-from warmstart.train.trainer import Trainer
+from warmstart.settings.training import PretrainConfig
+from warmstart.training.trainer import Trainer
 
 
 def main() -> None:

@@ -9,11 +9,11 @@ import argparse
 
 import torch
 
-from warmstart.config.planning import PlanConfig
-from warmstart.inspect.devices import DEVICES, place_on, step_seconds
-from warmstart.inspect.measure import measure_whole
-from warmstart.inspect.memory import step_memory
+from warmstart.insight.devices import DEVICES, place_on, step_seconds
+from warmstart.insight.measure import measure_whole
+from warmstart.insight.memory import step_memory
 from warmstart.recipes.plan import plan
+from warmstart.settings.planning import PlanConfig
 
 # Tokens of an optimizer step and of a forward pass.
 SIZES = {

@@ -19,14 +19,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from warmstart.batches.packing import pack
-from warmstart.config.model import PRESETS
+from warmstart.batching.packing import pack
+from warmstart.model.models import LanguageModel
 from warmstart.model.positions import sinusoids
-from warmstart.model.runtime import choose_runtime
-from warmstart.model.tasks import LanguageModel
 from warmstart.objectives.causal import Causal
-from warmstart.train.optim import OptimizerSettings, build_optimizers
-from warmstart.train.trainer import train_step
+from warmstart.runtime import choose_runtime
+from warmstart.settings.model import PRESETS
+from warmstart.training.optimizers import OptimizerSettings, build_optimizers
+from warmstart.training.trainer import train_step
 
 LAB = PRESETS["lab"]
 BOS, EOS = 0, 2
@@ -88,7 +88,7 @@ def warmstart_step(rows: Tensor, device: torch.device):
     model = LanguageModel(LAB).to(device).train()
     optimizers = build_optimizers(model, OptimizerSettings("adamw", 1e-3, 0.1))
     if device.type == "cuda":
-        model.body.compile(dynamic=False)
+        model.backbone.compile(dynamic=False)
 
     def step() -> None:
         train_step(model, Causal(), [pack(rows, BOS, EOS)], optimizers, 1.0, runtime)

@@ -13,11 +13,11 @@ from dataclasses import replace
 
 import torch
 
-from warmstart.config.model import PRESETS
-from warmstart.decode.beam import Beam
-from warmstart.decode.steps import fast_engine, translate_ids
-from warmstart.model.runtime import choose_runtime
-from warmstart.model.tasks import Translator
+from warmstart.decoding.beam import Beam
+from warmstart.decoding.engines import fast_engine, translate_ids
+from warmstart.model.models import Translator
+from warmstart.runtime import choose_runtime
+from warmstart.settings.model import PRESETS
 
 BOS, PAD, EOS = 0, 1, 2
 LENGTH = 20  # tokens of every translation
@@ -37,7 +37,7 @@ def draw_sources(num: int, vocab_size: int) -> list[list[int]]:
 def ours(precision: str, threads: int) -> Translate:
     """Return warmstart's translator."""
     torch.manual_seed(0)
-    model = Translator(replace(PRESETS["translator-small"], placement="post")).eval()
+    model = Translator(replace(PRESETS["translator-small"], norm_position="post")).eval()
     with torch.no_grad():
         model.embedding[EOS] = 0.0  # never among the likeliest: every translation has full length
     engine = fast_engine(model, choose_runtime("cpu", precision, threads))
@@ -64,8 +64,8 @@ def theirs() -> Translate:
         decoder_layers=shape.decoder_depth,
         encoder_attention_heads=shape.heads,
         decoder_attention_heads=shape.heads,
-        encoder_ffn_dim=shape.feed,
-        decoder_ffn_dim=shape.feed,
+        encoder_ffn_dim=shape.ffn_width,
+        decoder_ffn_dim=shape.ffn_width,
         max_position_embeddings=shape.max_length,
         activation_function="relu",
         scale_embedding=True,

@@ -10,17 +10,19 @@ import torch
 from hypothesis import settings
 from torch import nn
 
-from warmstart.config.model import ModelConfig
-from warmstart.model.runtime import Runtime
+from warmstart.runtime import Runtime
+from warmstart.settings.model import ModelConfig
 
 torch.set_num_threads(1)
 settings.register_profile("steady", deadline=None)  # the first example pays for warming up
 settings.load_profile("steady")
 
-TINY = ModelConfig(vocab_size=23, width=16, depth=2, heads=2, feed=24, max_length=32, dropout=0.0)
+TINY = ModelConfig(
+    vocab_size=23, width=16, depth=2, heads=2, ffn_width=24, max_length=32, dropout=0.0
+)
 CHOICES: dict[str, tuple[Any, ...]] = {
     "norm": ("layer", "rms"),
-    "placement": ("post", "pre"),
+    "norm_position": ("post", "pre"),
     "positions": ("sinusoidal", "learned", "rope"),
     "activation": ("relu", "gelu", "swiglu", "relu2"),
     "tied": (False, True),
@@ -61,7 +63,7 @@ def any_shape(request: pytest.FixtureRequest) -> ModelConfig:
     return request.param
 
 
-@pytest.fixture(params=_shapes("norm", "placement", "positions"))
+@pytest.fixture(params=_shapes("norm", "norm_position", "positions"))
 def some_shape(request: pytest.FixtureRequest) -> ModelConfig:
     """Return every combination of the words that shape the path through a block."""
     return request.param

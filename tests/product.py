@@ -21,7 +21,7 @@ import pytest
 from warmstart.samples.files import SampleSizes, write_samples
 
 SHAPE = (
-    "--preset tiny --width 16 --heads 2 --depth 1 --feed 32 --vocab-size 300 --max-length 16 "
+    "--preset tiny --width 16 --heads 2 --depth 1 --ffn-width 32 --vocab-size 300 --max-length 16 "
     "--positions sinusoidal"
 )
 MACHINE = "--threads 1 --precision fp32"

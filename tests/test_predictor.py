@@ -18,7 +18,7 @@ TINY = {
     "width": 16,
     "heads": 2,
     "depth": 1,
-    "feed": 32,
+    "ffn_width": 32,
     "vocab_size": 300,
     "max_length": 16,
     "positions": "sinusoidal",

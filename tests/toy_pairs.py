@@ -13,7 +13,7 @@ from product import MACHINE, succeed
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 SHAPE = (
-    "--preset translator-small --width 32 --heads 2 --depth 1 --decoder-depth 1 --feed 64 "
+    "--preset translator-small --width 32 --heads 2 --depth 1 --decoder-depth 1 --ffn-width 64 "
     "--max-length 20 --dropout 0"
 )
 FILES = (

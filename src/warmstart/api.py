@@ -7,16 +7,6 @@ import inspect
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from warmstart.config import (
-    embedding,
-    exchange,
-    jobs,
-    looking,
-    planning,
-    resuming,
-    translation,
-    using,
-)
 from warmstart.predictor import Prediction, Predictor, load
 from warmstart.recipes import compare as _compare
 from warmstart.recipes import data as _data
@@ -32,9 +22,11 @@ from warmstart.recipes import plan as _plan
 from warmstart.recipes import predict as _predict
 from warmstart.recipes import pretrain as _pretrain
 from warmstart.recipes import tokenizer as _tokenizer
+from warmstart.recipes import train_translator as _translator
 from warmstart.recipes import translate as _translate
-from warmstart.recipes import translator as _translator
-from warmstart.recipes import verify as _verify
+from warmstart.recipes import verify_resume as _verify
+from warmstart.settings import embedding, exchange, looking, planning, resuming, translation, using
+from warmstart.settings import training as jobs
 
 P = ParamSpec("P")
 C = TypeVar("C")

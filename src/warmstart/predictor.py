@@ -15,24 +15,24 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from warmstart import progress
-from warmstart.batches.encode import EncodedTexts, encode_texts
-from warmstart.config.jobs import Pooling, Truncate
-from warmstart.decode.sample import Sampling, Step, sample
+from warmstart.batching.encode import EncodedTexts, encode_texts
+from warmstart.decoding.sample import Sampling, Step, sample
 from warmstart.errors import WarmstartError
+from warmstart.evaluation.score import classify
+from warmstart.inference.attention_maps import look
+from warmstart.inference.vectors import backbone_of, text_vectors, token_vectors
 from warmstart.model.cache import Cache
-from warmstart.model.runtime import Runtime, choose_runtime
-from warmstart.model.tasks import Base, Classifier, LanguageModel, Translator
-from warmstart.report.attention import AttentionMap
-from warmstart.scoring.score import classify
-from warmstart.scoring.vectors import body_of, text_vectors, token_vectors
-from warmstart.scoring.weights import look
+from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
+from warmstart.results.attention import AttentionMap
+from warmstart.runs.saved import IN_WORDS, Kind, Source, read_source
+from warmstart.runs.transfer import transfer_all
+from warmstart.runtime import Runtime, choose_runtime
 from warmstart.seeds import derive_seed
-from warmstart.store.source import IN_WORDS, Kind, Source, read_source
-from warmstart.store.transfer import transfer_all
+from warmstart.settings.training import Pooling, Truncate
 
 MICRO_TOKENS = 8192  # padded tokens read together where no one says
 
-Model = Base | Classifier | LanguageModel | Translator
+Model = BackboneOnly | Classifier | LanguageModel | Translator
 
 
 @dataclass(frozen=True)
@@ -139,10 +139,10 @@ class Predictor:
         micro_tokens: int = MICRO_TOKENS,
     ) -> NDArray[np.float32]:
         """Return one vector for every encoded text: (texts, D)."""
-        body, pad = body_of(self.model), self.tokenizer.pad
+        backbone, pad = backbone_of(self.model), self.tokenizer.pad
         chosen = self._layer(layer)
         found = text_vectors(
-            body, encoded.ids, pooling, micro_tokens, pad, self.runtime, chosen, encoded.starts
+            backbone, encoded.ids, pooling, micro_tokens, pad, self.runtime, chosen, encoded.starts
         )
         return _as_array(found, normalize)
 
@@ -155,12 +155,12 @@ class Predictor:
     ) -> list[NDArray[np.float32]]:
         """Return for every encoded text a vector of each token in context: (T, D)."""
         layers, pad = [self._layer(layer)], self.tokenizer.pad
-        body = body_of(self.model)
-        found = token_vectors(body, encoded.ids, layers, micro_tokens, pad, self.runtime)
+        backbone = backbone_of(self.model)
+        found = token_vectors(backbone, encoded.ids, layers, micro_tokens, pad, self.runtime)
         return [_as_array(vectors[0], normalize) for vectors in found]
 
     def _layer(self, layer: int | None) -> int:
-        depth = body_of(self.model).config.depth
+        depth = backbone_of(self.model).config.depth
         if layer is not None and not 0 <= layer <= depth:
             raise WarmstartError(
                 f"--layer {layer} is not there: {self.source.path} has 0 (embeddings) to {depth}"
@@ -191,7 +191,7 @@ class Predictor:
                 f"--prompt has {len(prefix):,} tokens, this model reads {longest:,}"
             )
         generator = torch.Generator().manual_seed(derive_seed(seed, "generate"))
-        eos, never = self.tokenizer.eos, self.tokenizer.never_written(self.source.model.vocab_size)
+        eos, never = self.tokenizer.eos, self.tokenizer.suppressed_ids(self.source.model.vocab_size)
         limit = min(max_tokens, room)
         assert isinstance(self.model, LanguageModel)
         step = cached_step(self.model, self.runtime)
@@ -223,8 +223,8 @@ def cached_step(model: LanguageModel, runtime: Runtime) -> Step:
             cache.select(parents.to(runtime.device))
         new = prefixes[:, cache.length :].to(runtime.device)
         with runtime.precision():
-            hidden = model.body(new, cache=cache)[:, -1:]
-            logits = model.head(hidden, model.body.embed.weight)[:, 0]
+            hidden = model.backbone(new, cache=cache)[:, -1:]
+            logits = model.head(hidden, model.backbone.embed.weight)[:, 0]
         return logits.float().log_softmax(-1).cpu()
 
     return step
@@ -267,5 +267,5 @@ def _empty_model(source: Source) -> Model:
         case "translator":
             return Translator(source.model)
         case "base":
-            return Base(source.model)
+            return BackboneOnly(source.model)
     return LanguageModel(source.model, "next_sentence.weight" in source.weights)

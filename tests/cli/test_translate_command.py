@@ -264,9 +264,9 @@ def test_two_runs_against_each_other(toy: Toy, translator: Path, beginner: Path)
     assert found["against"]["run"] == str(beginner)
     bleu, chrf = found["against"]["tests"]
     entry = read(beginner / "scores.json")["ledger"][-2]["scores"]
-    assert entry == {"bleu": bleu["rival"], "chrf": chrf["rival"], "as_rival_of": str(translator)}
-    assert (bleu["rival"], bleu["score"]) == (other["bleu"], found["bleu"])
-    assert (chrf["rival"], chrf["score"]) == (other["chrf"], found["chrf"])
+    assert entry == {"bleu": bleu["other"], "chrf": chrf["other"], "compared_with": str(translator)}
+    assert (bleu["other"], bleu["score"]) == (other["bleu"], found["bleu"])
+    assert (chrf["other"], chrf["score"]) == (other["chrf"], found["chrf"])
     assert bleu["p_value"] < 0.01
     shown = succeed(command, **vars(toy)).out
     assert "paired bootstrap p = " in shown

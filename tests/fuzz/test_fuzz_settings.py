@@ -11,10 +11,10 @@ from broken import damaged, fuzzed, scraps
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.config import jobs
-from warmstart.config.model import PRESETS, model_from_json
-from warmstart.config.settings import Settings, key_of, read_settings_file
 from warmstart.errors import WarmstartError
+from warmstart.settings import training as jobs
+from warmstart.settings.base import Settings, key_of, read_settings_file
+from warmstart.settings.model import PRESETS, model_from_json
 
 Place = Callable[[str, bytes], Path]
 JOBS: tuple[type[Settings], ...] = (

@@ -13,18 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save
 
-from warmstart.config.model import ModelConfig
+from warmstart.data.overlap import Fingerprints
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
-from warmstart.model.tasks import LanguageModel
-from warmstart.recipes.runs import check_unchanged
-from warmstart.store.checkpoint import load_checkpoint, load_latest, read_weights, save_checkpoint
-from warmstart.store.folder import RunFolder
-from warmstart.store.source import read_source
-from warmstart.text.overlap import Fingerprints
-from warmstart.text.tokenizer import load_tokenizer, train_tokenizer
-from warmstart.train.optim import OptimizerSettings, build_optimizers
-from warmstart.train.record import Record, read_metrics
+from warmstart.model.models import LanguageModel
+from warmstart.runs.checkpoint import load_checkpoint, load_latest, read_weights, save_checkpoint
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.lifecycle import check_unchanged
+from warmstart.runs.saved import read_source
+from warmstart.settings.model import ModelConfig
+from warmstart.tokenization.tokenizer import load_tokenizer, train_tokenizer
+from warmstart.training.optimizers import OptimizerSettings, build_optimizers
+from warmstart.training.record import Record, read_metrics
 
 Place = Callable[[str, bytes], Path]
 WEIGHTS = save({"a": torch.zeros(3), "b": torch.ones(2, 2, dtype=torch.bfloat16)})
@@ -38,7 +38,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     folder = RunFolder(tmp_path_factory.mktemp("whole") / "run")
     tokenizer = train_tokenizer(["a b c d e f"] * 9, "bpe", 270)
     shape = ModelConfig(
-        vocab_size=tokenizer.vocab_size, width=8, depth=1, heads=2, feed=8, max_length=8
+        vocab_size=tokenizer.vocab_size, width=8, depth=1, heads=2, ffn_width=8, max_length=8
     )
     torch.manual_seed(0)
     model = LanguageModel(shape)

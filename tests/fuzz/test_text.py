@@ -15,12 +15,12 @@ from broken import damaged, fuzzed, scraps
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warmstart.data.columns import parse_columns
+from warmstart.data.corpus import read_passages, read_texts
+from warmstart.data.labelled import read_labelled
+from warmstart.data.pairs import read_aligned, read_pair_table
 from warmstart.errors import WarmstartError
-from warmstart.text.columns import parse_columns
-from warmstart.text.corpus import read_passages, read_texts
-from warmstart.text.files import expand, read_lines
-from warmstart.text.labelled import read_labelled
-from warmstart.text.pairs import read_aligned, read_pair_table
+from warmstart.textfiles import expand, read_lines
 
 Place = Callable[[str, bytes], Path]
 ROWS = b'text,label\n"a, ""b""",1\nc,2\n'

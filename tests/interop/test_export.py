@@ -11,17 +11,17 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from warmstart.config.exchange import ExportConfig, ImportConfig
-from warmstart.config.model import PRESETS, ModelConfig
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.interop import checking, writing
-from warmstart.model.tasks import Base, Classifier, LanguageModel, Translator
+from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
 from warmstart.recipes.exchange import export_model, import_model
-from warmstart.store.source import read_source
-from warmstart.text.tokenizer import Tokenizer, train_tokenizer
+from warmstart.runs.saved import read_source
+from warmstart.settings.exchange import ExportConfig, ImportConfig
+from warmstart.settings.model import PRESETS, ModelConfig
+from warmstart.tokenization.tokenizer import Tokenizer, train_tokenizer
 
-SMALL: dict[str, Any] = {"width": 16, "depth": 2, "heads": 2, "feed": 24, "max_length": 48}
+SMALL: dict[str, Any] = {"width": 16, "depth": 2, "heads": 2, "ffn_width": 24, "max_length": 48}
 TEXTS = ["the book is good and the story is long", "été 漢字 🎉", "bad"] * 20
 
 
@@ -75,7 +75,7 @@ def build(model: ModelConfig, kind: str, pooling: Any) -> nn.Module:
     if kind == "classifier":
         return Classifier(model, 3, pooling)
     if kind == "base":
-        return Base(model)
+        return BackboneOnly(model)
     return LanguageModel(model, has_next_sentence=model.segments > 1)
 
 
@@ -114,9 +114,9 @@ def test_a_run_that_fits(
 
 REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("lab", "causal", {}, r"positions=sinusoidal \(learned fits\)"),
-    ("lab", "causal", {}, r"placement=post \(pre fits\)"),
+    ("lab", "causal", {}, r"norm_position=post \(pre fits\)"),
     ("tiny", "causal", {"biases": True}, r"output_bias=True \(output_bias=False fits\)"),
-    ("tiny", "masked", {"attention": "bidirectional"}, r"placement=pre \(post fits\)"),
+    ("tiny", "masked", {"attention": "bidirectional"}, r"norm_position=pre \(post fits\)"),
     ("bert-base", "masked", {"transform": False}, r"transform=False \(True fits\)"),
     ("bert-base", "masked", {"pooler": False}, r"pooler=False"),
     ("bert-base", "classifier mean", {}, r"pooling=mean \(cls fits\)"),
@@ -211,7 +211,16 @@ def test_every_word_of_a_shape_is_accounted_for() -> None:
     """A new word must be written, fitted or known to change nothing in what is exported."""
     fitted = {word for form in writing.FORMS for word in form.fits}
     fitted |= {word for form in writing.FORMS for kind in form.fits_kind.values() for word in kind}
-    written = {"vocab_size", "width", "depth", "heads", "feed", "max_length", "tied", "dropout"}
+    written = {
+        "vocab_size",
+        "width",
+        "depth",
+        "heads",
+        "ffn_width",
+        "max_length",
+        "tied",
+        "dropout",
+    }
     written |= {
         "inner_dropout",
         "norm_eps",

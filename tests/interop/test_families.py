@@ -10,12 +10,12 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from saving import TEXTS, Saver
-from warmstart.config.exchange import ExportConfig, ImportConfig
-from warmstart.model.body import Layout
-from warmstart.model.tasks import Base, Classifier, LanguageModel
+from warmstart.model.backbone import Layout
+from warmstart.model.models import BackboneOnly, Classifier, LanguageModel
 from warmstart.predictor import build_model
 from warmstart.recipes.exchange import export_model, import_model
-from warmstart.store.source import read_source
+from warmstart.runs.saved import read_source
+from warmstart.settings.exchange import ExportConfig, ImportConfig
 
 transformers = pytest.importorskip("transformers")
 
@@ -76,16 +76,16 @@ def ours(run: Path, ids: Tensor, is_token: Tensor) -> dict[str, Tensor]:
     model: nn.Module = build_model(source).eval()
     segments = segments_of(ids) if source.model.segments == 2 else None
     layout = Layout(is_token=is_token, segments=segments)
-    assert isinstance(model, Base | Classifier | LanguageModel)
+    assert isinstance(model, BackboneOnly | Classifier | LanguageModel)
     with torch.inference_mode():
-        hidden = model.body(ids, layout)
-        if isinstance(model, Base):
+        hidden = model.backbone(ids, layout)
+        if isinstance(model, BackboneOnly):
             return {"last_hidden_state": hidden}
         if isinstance(model, Classifier):
             return {"logits": model(ids, layout)}
         logits = model(ids, layout)
         if hasattr(model, "next_sentence"):
-            pair = model.next_sentence(model.body.pool_first(hidden))
+            pair = model.next_sentence(model.backbone.pool_first(hidden))
             return {"prediction_logits": logits, "seq_relationship_logits": pair}
         return {"logits": logits}
 

@@ -14,11 +14,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from saving import Saver, write_json
-from warmstart.config.exchange import ImportConfig
 from warmstart.errors import WarmstartError
 from warmstart.interop.reading import read_folder
 from warmstart.recipes.exchange import import_model
-from warmstart.store.source import read_source
+from warmstart.runs.saved import read_source
+from warmstart.settings.exchange import ImportConfig
 
 pytest.importorskip("transformers")
 

@@ -7,13 +7,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from warmstart.config.exchange import ExportConfig, ImportConfig
-from warmstart.model.body import Layout
+from warmstart.model.backbone import Layout
 from warmstart.model.heads import pool
-from warmstart.model.tasks import Base
+from warmstart.model.models import BackboneOnly
 from warmstart.predictor import build_model
 from warmstart.recipes.exchange import export_model, import_model
-from warmstart.store.source import read_source
+from warmstart.runs.saved import read_source
+from warmstart.settings.exchange import ExportConfig, ImportConfig
 
 SENTENCES = (
     "A fine book.",
@@ -61,14 +61,14 @@ def test_hidden_states_and_sentence_vectors(package: Path, tmp_path: Path) -> No
     ):
         assert [bos, *ids, eos] == row[real].tolist()
     model = build_model(source).eval()
-    assert isinstance(model, Base)
+    assert isinstance(model, BackboneOnly)
     with torch.inference_mode():
         theirs = transformers.BertModel.from_pretrained(package).eval()(**given).last_hidden_state
-        ours = model.body(given["input_ids"], Layout(is_token=is_token))
+        ours = model.backbone(given["input_ids"], Layout(is_token=is_token))
         torch.testing.assert_close(ours[is_token], theirs[is_token], atol=1e-5, rtol=0)
         summed = (theirs * is_token[..., None]).sum(1) / is_token.sum(1)[:, None]
         wanted = F.normalize(summed)  # the package's modules: mean pooling, unit length
-        found = F.normalize(pool(model.body, ours, is_token, "mean"))
+        found = F.normalize(pool(model.backbone, ours, is_token, "mean"))
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
 
 

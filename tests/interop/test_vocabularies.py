@@ -21,7 +21,7 @@ from warmstart.interop.folder import Folder
 from warmstart.interop.keys import Keys
 from warmstart.interop.sentencepieces import to_json
 from warmstart.interop.vocabulary import read_tokenizer
-from warmstart.text.tokenizer import Tokenizer, load_tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer, load_tokenizer
 
 MARKS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from warmstart.config.model import ModelConfig
 from warmstart.model.cache import Cache
-from warmstart.model.tasks import LanguageModel
+from warmstart.model.models import LanguageModel
+from warmstart.settings.model import ModelConfig
 
 EXACT = {"rtol": 0.0, "atol": 1e-10}
 

@@ -5,28 +5,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from warmstart.config.model import PRESETS, ModelConfig
 from warmstart.model.count import (
     Layer,
-    count_body,
+    count_backbone,
     count_classification_head,
     count_language_head,
     count_next_sentence,
     count_pretraining_heads,
     legend,
 )
-from warmstart.model.tasks import Classifier, LanguageModel
+from warmstart.model.models import Classifier, LanguageModel
+from warmstart.settings.model import PRESETS, ModelConfig
 
 shapes = st.builds(
     lambda half, **words: ModelConfig(heads=2, width=4 * half, **words),
     half=st.integers(1, 5),
     vocab_size=st.integers(1, 40),
     depth=st.integers(1, 3),
-    feed=st.integers(1, 20),
+    ffn_width=st.integers(1, 20),
     max_length=st.integers(1, 20),
     attention=st.sampled_from(["causal", "bidirectional"]),
     norm=st.sampled_from(["layer", "rms"]),
-    placement=st.sampled_from(["post", "pre"]),
+    norm_position=st.sampled_from(["post", "pre"]),
     positions=st.sampled_from(["sinusoidal", "learned", "rope"]),
     activation=st.sampled_from(["relu", "gelu", "swiglu", "relu2"]),
     tied=st.booleans(),
@@ -53,17 +53,17 @@ def test_closed_form_equals_the_built_model(shape: ModelConfig, num_labels: int)
         model = LanguageModel(shape)
         pretrained = LanguageModel(shape, has_next_sentence=shape.segments > 1)
         classifier = Classifier(shape, num_labels, "mean")
-    body, head = count_body(shape), count_language_head(shape)
-    assert _total(body) == _built(model.body)
-    assert _total(body, head) == _built(model)
-    assert _total(body, count_pretraining_heads(shape)) == _built(pretrained)
+    backbone, head = count_backbone(shape), count_language_head(shape)
+    assert _total(backbone) == _built(model.backbone)
+    assert _total(backbone, head) == _built(model)
+    assert _total(backbone, count_pretraining_heads(shape)) == _built(pretrained)
     assert _total(count_classification_head(shape, num_labels)) == _built(classifier.head)
-    assert all(_worked_out(layer, shape, num_labels) == layer.count for layer in body + head)
+    assert all(_worked_out(layer, shape, num_labels) == layer.count for layer in backbone + head)
 
 
 def _worked_out(layer: Layer, shape: ModelConfig, num_labels: int) -> int:
     """Work a formula out with the letters of the legend."""
-    letters = {"V": shape.vocab_size, "D": shape.width, "F": shape.feed, "L": shape.max_length}
+    letters = {"V": shape.vocab_size, "D": shape.width, "F": shape.ffn_width, "L": shape.max_length}
     letters["C"] = num_labels
     total = 0
     for term in layer.formula.split(" (")[0].split(" + "):
@@ -81,20 +81,20 @@ def _worked_out(layer: Layer, shape: ModelConfig, num_labels: int) -> int:
 @given(shapes)
 def test_layers_are_named_as_in_the_model(shape: ModelConfig) -> None:
     with torch.device("meta"):
-        body = LanguageModel(shape).body
-    counted = {layer.name: layer.count for layer in count_body(shape) if layer.count}
+        backbone = LanguageModel(shape).backbone
+    counted = {layer.name: layer.count for layer in count_backbone(shape) if layer.count}
     for name, count in counted.items():
-        assert _built(body.get_submodule(name)) == count
+        assert _built(backbone.get_submodule(name)) == count
 
 
 def test_lab_has_the_numbers_of_the_course() -> None:
     lab = PRESETS["lab"]
     with torch.device("meta"):
         model, classifier = LanguageModel(lab), Classifier(lab, 2, "last")
-    assert _total(count_body(lab), count_pretraining_heads(lab)) == _built(model) == 21_018_401
-    assert _total(count_body(lab), count_classification_head(lab, 2)) == 10_968_602
+    assert _total(count_backbone(lab), count_pretraining_heads(lab)) == _built(model) == 21_018_401
+    assert _total(count_backbone(lab), count_classification_head(lab, 2)) == 10_968_602
     assert _built(classifier) == 10_968_602
-    classifier.body.requires_grad_(False)
+    classifier.backbone.requires_grad_(False)
     assert _built(classifier, trainable=True) == 402
 
 
@@ -103,15 +103,17 @@ def test_bert_base_has_the_numbers_of_the_paper() -> None:
     with torch.device("meta"):
         model = LanguageModel(bert, has_next_sentence=True)
         classifier = Classifier(bert, 2, "cls")
-    assert _total(count_body(bert)) == _built(model.body) == 109_482_240
-    assert _total(count_body(bert), count_pretraining_heads(bert)) == _built(model) == 110_106_428
-    classifier.body.requires_grad_(False)  # the pooler is frozen with the base
+    assert _total(count_backbone(bert)) == _built(model.backbone) == 109_482_240
+    assert (
+        _total(count_backbone(bert), count_pretraining_heads(bert)) == _built(model) == 110_106_428
+    )
+    classifier.backbone.requires_grad_(False)  # the pooler is frozen with the base
     assert _built(classifier, trainable=True) == 768 * 2 + 2
 
 
 def test_small_presets_stay_small() -> None:
     sizes = {
-        name: _total(count_body(shape), count_pretraining_heads(shape))
+        name: _total(count_backbone(shape), count_pretraining_heads(shape))
         for name, shape in PRESETS.items()
     }
     assert sizes["modern-small"] <= 32_000_000

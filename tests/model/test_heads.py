@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.testing import assert_close
 
-from warmstart.batches.loader import pad_texts
-from warmstart.config.model import ModelConfig
-from warmstart.model.body import Layout
+from warmstart.batching.loader import pad_texts
+from warmstart.model.backbone import Layout
 from warmstart.model.heads import pool
-from warmstart.model.tasks import Classifier, LanguageModel
+from warmstart.model.models import Classifier, LanguageModel
+from warmstart.settings.model import ModelConfig
 
 EXACT = {"rtol": 0.0, "atol": 1e-10}
 Pooled = pytest.mark.parametrize("pooling", ["cls", "last", "mean"])
@@ -38,15 +38,15 @@ def test_labels_do_not_depend_on_padding_or_company(
 
 
 def test_pooling_by_hand(tiny: ModelConfig) -> None:
-    body = Classifier(tiny, 2, "mean").body
+    backbone = Classifier(tiny, 2, "mean").backbone
     hidden = torch.randn(2, 4, 16)
     is_token = torch.tensor([[True, True, True, False], [True, False, False, False]])
-    assert torch.equal(pool(body, hidden, is_token, "cls"), hidden[:, 0])
-    assert torch.equal(pool(body, hidden, is_token, "last"), hidden[[0, 1], [2, 0]])
+    assert torch.equal(pool(backbone, hidden, is_token, "cls"), hidden[:, 0])
+    assert torch.equal(pool(backbone, hidden, is_token, "last"), hidden[[0, 1], [2, 0]])
     expected = torch.stack([hidden[0, :3].mean(0), hidden[1, 0]])
-    assert_close(pool(body, hidden, is_token, "mean"), expected)
-    assert_close(pool(body, hidden, None, "mean"), hidden.mean(1))
-    assert torch.equal(pool(body, hidden, None, "last"), hidden[:, -1])
+    assert_close(pool(backbone, hidden, is_token, "mean"), expected)
+    assert_close(pool(backbone, hidden, None, "mean"), hidden.mean(1))
+    assert torch.equal(pool(backbone, hidden, None, "last"), hidden[:, -1])
 
 
 @Pooled
@@ -70,11 +70,11 @@ def test_language_head_is_linear_over_the_vocabulary(
     shape = replace(tiny, tied=tied, transform=transform, activation="gelu")
     model: LanguageModel = randomised(LanguageModel(shape)).eval()
     ids = torch.tensor([[1, 2, 3]])
-    hidden = model.body(ids)
+    hidden = model.backbone(ids)
     if transform:
         dense, norm = model.head.transform.dense, model.head.transform.norm
         hidden = norm(F.gelu(dense(hidden)))
-    weight = model.body.embed.weight if tied else model.head.output.weight
+    weight = model.backbone.embed.weight if tied else model.head.output.weight
     assert_close(model(ids), hidden @ weight.T + model.head.output.bias, **EXACT)
 
 
@@ -82,7 +82,7 @@ def test_a_tied_tensor_is_stored_and_counted_once(tiny: ModelConfig) -> None:
     model = LanguageModel(replace(tiny, tied=True, biases=False))
     assert not any(name.startswith("head.") for name in model.state_dict())
     model(torch.tensor([[1, 2]])).logsumexp(-1).sum().backward()
-    grad = model.body.embed.weight.grad
+    grad = model.backbone.embed.weight.grad
     assert grad is not None
     assert (grad.abs().sum(1) > 0).all()  # rows that were only predicted learn too
 

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from warmstart.config.model import Activation, Norm, Placement
 from warmstart.model.layers import Block, FeedForward, build_norm
+from warmstart.settings.model import Activation, Norm, NormPosition
 
 B, T, D = 3, 6, 16
 EXACT = {"rtol": 0.0, "atol": 1e-10}
@@ -19,31 +19,31 @@ NAMES = {
     "attend.output.bias": "self_attn.out_proj.bias",
     "norm_attend.weight": "norm1.weight",
     "norm_attend.bias": "norm1.bias",
-    "feed.inner.weight": "linear1.weight",
-    "feed.inner.bias": "linear1.bias",
-    "feed.outer.weight": "linear2.weight",
-    "feed.outer.bias": "linear2.bias",
-    "norm_feed.weight": "norm2.weight",
-    "norm_feed.bias": "norm2.bias",
+    "ffn.inner.weight": "linear1.weight",
+    "ffn.inner.bias": "linear1.bias",
+    "ffn.outer.weight": "linear2.weight",
+    "ffn.outer.bias": "linear2.bias",
+    "norm_ffn.weight": "norm2.weight",
+    "norm_ffn.bias": "norm2.bias",
 }
 
 
 @pytest.mark.parametrize("is_causal", [False, True], ids=["bidirectional", "causal"])
 @pytest.mark.parametrize("is_padded", [False, True], ids=["full", "padded"])
 @pytest.mark.parametrize("biases", [True, False], ids=["biases", "unbiased"])
-@pytest.mark.parametrize("placement", ["post", "pre"])
+@pytest.mark.parametrize("norm_position", ["post", "pre"])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 def test_block_equals_torch(
     randomised: Callable[[Any], Any],
     activation: Activation,
-    placement: Placement,
+    norm_position: NormPosition,
     biases: bool,
     is_padded: bool,
     is_causal: bool,
 ) -> None:
-    ours: Block = randomised(Block(D, 4, 24, activation, "layer", placement, 0.0, biases))
+    ours: Block = randomised(Block(D, 4, 24, activation, "layer", norm_position, 0.0, biases))
     theirs = nn.TransformerEncoderLayer(
-        D, 4, 24, 0.0, activation, batch_first=True, norm_first=placement == "pre", bias=biases
+        D, 4, 24, 0.0, activation, batch_first=True, norm_first=norm_position == "pre", bias=biases
     ).double()
     theirs.load_state_dict({NAMES[name]: value for name, value in ours.state_dict().items()})
     x = torch.randn(B, T, D, dtype=torch.float64, requires_grad=True)

@@ -10,26 +10,26 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from warmstart.config.model import ModelConfig
-from warmstart.decode.beam import Beam, best_of
-from warmstart.decode.steps import (
+from warmstart.decoding.beam import Beam, best_of
+from warmstart.decoding.engines import (
     Engine,
     fast_engine,
     plain_engine,
     recorded_engine,
     translate_ids,
 )
+from warmstart.decoding.packed import can_pack
 from warmstart.model import cache
-from warmstart.model.packed import can_pack
-from warmstart.model.runtime import Runtime
-from warmstart.model.tasks import Translator
+from warmstart.model.models import Translator
+from warmstart.runtime import Runtime
+from warmstart.settings.model import ModelConfig
 
 SHAPE = ModelConfig(
     vocab_size=23,
     width=16,
     depth=2,
     heads=2,
-    feed=24,
+    ffn_width=24,
     max_length=32,
     dropout=0.0,
     decoder_depth=2,

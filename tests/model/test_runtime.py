@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from warmstart.errors import WarmstartError
-from warmstart.model.runtime import Runtime, choose_runtime, computes_in_bf16
+from warmstart.runtime import Runtime, choose_runtime, computes_in_bf16
 
 
 def test_precision_words() -> None:
@@ -15,7 +15,7 @@ def test_precision_words() -> None:
 
 
 def test_an_allocator_without_settings_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warmstart.model.runtime.ctypes.CDLL", lambda name: object())
+    monkeypatch.setattr("warmstart.runtime.ctypes.CDLL", lambda name: object())
     assert choose_runtime("cpu", "fp32", 1).device.type == "cpu"
 
 

@@ -3,9 +3,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from warmstart.config.model import ModelConfig
-from warmstart.model.body import Layout
-from warmstart.model.tasks import Classifier, LanguageModel
+from warmstart.model.backbone import Layout
+from warmstart.model.models import Classifier, LanguageModel
+from warmstart.settings.model import ModelConfig
 
 
 def test_starting_weights_follow_the_random_state(some_shape: ModelConfig) -> None:

@@ -13,17 +13,17 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from product import succeed
-from warmstart.config.model import PRESETS, ModelConfig
 from warmstart.model.cache import Cache
 from warmstart.model.count import count_translator
-from warmstart.model.tasks import Translator
+from warmstart.model.models import Translator
+from warmstart.settings.model import PRESETS, ModelConfig
 
 SHAPE = ModelConfig(
     vocab_size=23,
     width=16,
     depth=2,
     heads=2,
-    feed=24,
+    ffn_width=24,
     max_length=32,
     dropout=0.0,
     decoder_depth=3,
@@ -44,11 +44,11 @@ def _layer(ours: nn.Module) -> dict[str, Tensor]:
     """Return a block's weights under the names torch has for them."""
     own = ours.state_dict()
     names = {"attend": "self_attn", "cross": "multihead_attn"}
-    norms = ["attend", "cross", "feed"] if "cross.query.weight" in own else ["attend", "feed"]
+    norms = ["attend", "cross", "ffn"] if "cross.query.weight" in own else ["attend", "ffn"]
     found = {}
     for kind in ("weight", "bias"):
-        found[f"linear1.{kind}"] = own[f"feed.inner.{kind}"]
-        found[f"linear2.{kind}"] = own[f"feed.outer.{kind}"]
+        found[f"linear1.{kind}"] = own[f"ffn.inner.{kind}"]
+        found[f"linear2.{kind}"] = own[f"ffn.outer.{kind}"]
         for number, norm in enumerate(norms, 1):
             found[f"norm{number}.{kind}"] = own[f"norm_{norm}.{kind}"]
         for name in norms[:-1]:
@@ -68,16 +68,16 @@ def _theirs(model: Translator) -> nn.Transformer:
         config.heads,
         config.depth,
         config.decoder_depth,
-        config.feed,
+        config.ffn_width,
         dropout=0.0,
         batch_first=True,
-        norm_first=config.placement == "pre",
+        norm_first=config.norm_position == "pre",
         dtype=torch.float64,
     )
     for ours, other in ((model.encoder, theirs.encoder), (model.decoder, theirs.decoder)):
         for block, layer in zip(ours.blocks, other.layers, strict=True):
             layer.load_state_dict(_layer(block))
-        if config.placement == "pre":
+        if config.norm_position == "pre":
             other.norm.load_state_dict(ours.norm_final.state_dict())
         else:  # norms stand at the end of each block already
             other.norm = None
@@ -85,10 +85,12 @@ def _theirs(model: Translator) -> nn.Transformer:
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
-@pytest.mark.parametrize("placement", ["post", "pre"])
+@pytest.mark.parametrize("norm_position", ["post", "pre"])
 @pytest.mark.parametrize("is_padded", [False, True], ids=["full", "padded"])
-def test_equals_torch(randomised: Callable[[Any], Any], placement: str, is_padded: bool) -> None:
-    model = randomised(Translator(replace(SHAPE, placement=placement)))
+def test_equals_torch(
+    randomised: Callable[[Any], Any], norm_position: str, is_padded: bool
+) -> None:
+    model = randomised(Translator(replace(SHAPE, norm_position=norm_position)))
     theirs = _theirs(model)
     is_token = IS_TOKEN if is_padded else None
     hidden = model.hidden(TARGET, model.remember(SOURCE, is_token))
@@ -118,7 +120,7 @@ def test_equals_torch(randomised: Callable[[Any], Any], placement: str, is_padde
     both = torch.cat([block.cross.query.weight.grad, block.cross.project.weight.grad])
     assert_close(both, layer.multihead_attn.in_proj_weight.grad, **EXACT)
     first, last = model.encoder.blocks[0], theirs.encoder.layers[0]
-    assert_close(first.feed.inner.weight.grad, last.linear1.weight.grad, **EXACT)
+    assert_close(first.ffn.inner.weight.grad, last.linear1.weight.grad, **EXACT)
 
 
 shapes = st.builds(
@@ -127,10 +129,10 @@ shapes = st.builds(
     vocab_size=st.integers(1, 30),
     depth=st.integers(1, 3),
     decoder_depth=st.integers(1, 3),
-    feed=st.integers(1, 20),
+    ffn_width=st.integers(1, 20),
     max_length=st.integers(1, 12),
     norm=st.sampled_from(["layer", "rms"]),
-    placement=st.sampled_from(["post", "pre"]),
+    norm_position=st.sampled_from(["post", "pre"]),
     positions=st.sampled_from(["sinusoidal", "learned", "rope"]),
     activation=st.sampled_from(["relu", "gelu", "swiglu", "relu2"]),
     tied=st.booleans(),

@@ -13,17 +13,18 @@ from torch import Tensor, nn
 from torch.optim import SGD
 from torch.testing import assert_close
 
-from warmstart.batches.batch import IGNORE, LabelledBatch, PackedBatch
-from warmstart.batches.loader import LabelledStream, packed_in_order, pad_texts
-from warmstart.batches.packing import pack
-from warmstart.config.model import ModelConfig
-from warmstart.model.body import Layout
-from warmstart.model.runtime import Runtime
-from warmstart.model.tasks import Classifier, LanguageModel
+from warmstart.batching.batch import LabelledBatch, PackedBatch
+from warmstart.batching.loader import LabelledStream, packed_in_order, pad_texts
+from warmstart.batching.packing import pack
+from warmstart.evaluation.score import classify, score_tokens
+from warmstart.kernels.loss import IGNORE
+from warmstart.model.backbone import Layout
+from warmstart.model.models import Classifier, LanguageModel
 from warmstart.objectives.causal import Causal
 from warmstart.objectives.classify import Classify, class_weights
-from warmstart.scoring.score import classify, score_tokens
-from warmstart.train.trainer import Objective, train_step
+from warmstart.runtime import Runtime
+from warmstart.settings.model import ModelConfig
+from warmstart.training.trainer import Objective, train_step
 
 EXACT = {"rtol": 0.0, "atol": 1e-10}
 ROUNDED = {"rtol": 1e-4, "atol": 1e-6}

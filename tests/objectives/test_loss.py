@@ -7,9 +7,8 @@ from torch import Tensor
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from warmstart.batches.batch import IGNORE
-from warmstart.objectives import loss as module
-from warmstart.objectives.loss import linear_cross_entropy
+from warmstart.kernels import loss as module
+from warmstart.kernels.loss import IGNORE, linear_cross_entropy
 
 N, D, V = 11, 6, 9
 EXACT = {"rtol": 0.0, "atol": 1e-10}

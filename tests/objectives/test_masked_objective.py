@@ -13,15 +13,16 @@ from torch import Tensor
 from torch.optim import SGD
 from torch.testing import assert_close
 
-from warmstart.batches.batch import IGNORE, MaskedBatch
-from warmstart.batches.corrupt import Corruption, Rows
-from warmstart.config.model import ModelConfig
-from warmstart.model.body import Layout
-from warmstart.model.runtime import Runtime
-from warmstart.model.tasks import LanguageModel
+from warmstart.batching.batch import MaskedBatch
+from warmstart.batching.masking import Corruption, Rows
+from warmstart.evaluation.masked import score_masked
+from warmstart.kernels.loss import IGNORE
+from warmstart.model.backbone import Layout
+from warmstart.model.models import LanguageModel
 from warmstart.objectives.masked import Masked
-from warmstart.scoring.masked import score_masked
-from warmstart.train.trainer import train_step
+from warmstart.runtime import Runtime
+from warmstart.settings.model import ModelConfig
+from warmstart.training.trainer import train_step
 
 EXACT = {"rtol": 0.0, "atol": 1e-10}
 BOS, PAD, EOS, MASK = 0, 1, 2, 4
@@ -93,7 +94,7 @@ def _by_hand(model: LanguageModel) -> dict[str, Tensor]:
             if target != IGNORE:
                 mlm = mlm - logits[place].log_softmax(-1)[target]
                 count += 1
-        first = torch.tanh(model.body.pooler(model.body(ids, layout)[:, 0]))
+        first = torch.tanh(model.backbone.pooler(model.backbone(ids, layout)[:, 0]))
         nsp = nsp - model.next_sentence(first).log_softmax(-1)[0, batch.classes[row]]
     return {"mlm": mlm / count, "nsp": nsp / len(SIZES)}
 

@@ -11,19 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from warmstart.batches.loader import pad_texts
-from warmstart.config.model import ModelConfig
-from warmstart.model.runtime import Runtime
-from warmstart.model.tasks import Classifier
+from warmstart.batching.loader import pad_texts
+from warmstart.evaluation.score import classify
+from warmstart.model.models import Classifier
 from warmstart.objectives.classify import Classify, text_layout
-from warmstart.scoring.score import classify
+from warmstart.runtime import Runtime
+from warmstart.settings.model import ModelConfig
 
 SHAPE = ModelConfig(
     vocab_size=23,
     width=16,
     depth=2,
     heads=2,
-    feed=24,
+    ffn_width=24,
     max_length=32,
     dropout=0.0,
     attention="bidirectional",

@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from warmstart.batches.batch import IGNORE
-from warmstart.batches.pairs import EncodedPairs, PairStream, Texts, pad_pairs
-from warmstart.config.model import ModelConfig
-from warmstart.model.runtime import Runtime
-from warmstart.model.tasks import Translator
-from warmstart.objectives import loss as module
-from warmstart.objectives.loss import linear_cross_entropy
+from warmstart.batching.pair_batches import EncodedPairs, PairStream, Texts, pad_pairs
+from warmstart.evaluation.score import score_pairs
+from warmstart.kernels import loss as module
+from warmstart.kernels.loss import IGNORE, linear_cross_entropy
+from warmstart.model.models import Translator
 from warmstart.objectives.translate import Translate
-from warmstart.scoring.score import score_pairs
+from warmstart.runtime import Runtime
+from warmstart.settings.model import ModelConfig
 
 N, D, V = 11, 6, 9
 EXACT = {"rtol": 0.0, "atol": 1e-10}
@@ -29,7 +28,7 @@ SHAPE = ModelConfig(
     width=16,
     depth=2,
     heads=2,
-    feed=24,
+    ffn_width=24,
     max_length=32,
     dropout=0.0,
     decoder_depth=2,

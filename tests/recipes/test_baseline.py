@@ -3,7 +3,7 @@ import pytest
 from numpy.typing import NDArray
 
 from warmstart.errors import WarmstartError
-from warmstart.recipes.baseline import Baseline, fit_baselines, settings
+from warmstart.tasks.tfidf import Baseline, fit_baselines, settings
 
 GOOD = ["un livre magnifique", "magnifique et tendre", "une lecture tendre", "beau, magnifique"]
 BAD = ["un livre ennuyeux", "ennuyeux et long", "une lecture trop longue", "long, ennuyeux"]

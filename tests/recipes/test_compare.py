@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from product import MACHINE, TINY, World, read, read_labelled_rows, succeed, write_labelled
 from warmstart.errors import DivergedError
-from warmstart.recipes.arms import TransformerArm
+from warmstart.experiments.arms import TransformerArm
 from warmstart.recipes.compare import nested_rows
 
 OPTIONS = f"--epochs 2 --trials 2 {MACHINE}"

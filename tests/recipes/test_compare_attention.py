@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from product import MACHINE, TINY, World, read, read_labelled_rows, run, succeed
-from warmstart.config.jobs import CompareConfig
+from warmstart.experiments.plan import MOST_WATCHED, choose_text
 from warmstart.recipes.compare import CompareResult, compare
-from warmstart.recipes.lineup import MOST_WATCHED, choose_text
-from warmstart.report.attention import AttentionMap, Tokens
 from warmstart.report.attention_section import (
     FOLDED,
     SHOWN,
@@ -21,6 +19,8 @@ from warmstart.report.attention_section import (
     find_disagreements,
     map_from_json,
 )
+from warmstart.results.attention import AttentionMap, Tokens
+from warmstart.settings.training import CompareConfig
 
 FILES = "--train {train} --valid {valid} --test {test}"
 OPTIONS = f"--labels 12,all --epochs 1 --trials 1 --seeds 1,0 {MACHINE}"

@@ -11,8 +11,8 @@ import torch
 from product import MACHINE, TINY, World, run, succeed, weights_of
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.files import write_json, write_whole
-from warmstart.recipes.faults import explained, going_on, is_out_of_memory
-from warmstart.store.folder import RunFolder, claimed
+from warmstart.runs.faults import explained, going_on, is_out_of_memory
+from warmstart.runs.folder import RunFolder, claimed
 
 
 def _raise(fault: BaseException, run_folder: RunFolder) -> None:

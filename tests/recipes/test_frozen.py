@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 import torch
 from torch.testing import assert_close
 
-from warmstart.batches.loader import LabelledStream
-from warmstart.config.jobs import Tuning
-from warmstart.config.model import ModelConfig
-from warmstart.model.runtime import Runtime
-from warmstart.model.tasks import Classifier
+from warmstart.batching.loader import LabelledStream
+from warmstart.model.models import Classifier
 from warmstart.objectives.classify import Classify
-from warmstart.recipes.classifier import Examples, build_classifier, fit_classifier
+from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
-from warmstart.train.optim import OptimizerSettings, build_optimizers, set_rates
-from warmstart.train.schedule import warmup_cosine
-from warmstart.train.trainer import train_step
+from warmstart.settings.model import ModelConfig
+from warmstart.settings.training import Tuning
+from warmstart.tasks.classify import Examples, build_classifier, fit_classifier
+from warmstart.training.optimizers import OptimizerSettings, build_optimizers, set_rates
+from warmstart.training.schedules import warmup_cosine
+from warmstart.training.trainer import train_step
 
 SEED, RATE = 3, 0.01
 TRAIN = Examples([[1, *range(3, 4 + n), 2] for n in range(1, 12)], [n % 2 for n in range(11)])
@@ -33,7 +33,7 @@ TUNING = Settings(epochs=3, batch_size=4, micro_tokens=24, balance="none")
 
 def _model(shape: ModelConfig) -> Classifier:
     donor = Classifier(shape, 2, "mean")
-    weights = {n: w for n, w in donor.state_dict().items() if n.startswith("body.")}
+    weights = {n: w for n, w in donor.state_dict().items() if n.startswith("backbone.")}
     return build_classifier(shape, 2, TUNING, SEED, weights, frozen=True)[0].double()
 
 
@@ -45,7 +45,7 @@ def _recomputed(model: Classifier, cpu: Runtime) -> Classifier:
     schedule = warmup_cosine(steps, TUNING.warmup)
     for step in range(steps):
         model.train()
-        model.body.eval()
+        model.backbone.eval()
         torch.manual_seed(derive_seed(SEED, "step", step))
         set_rates(optimizers, step, schedule(step))
         group = stream.group(step)
@@ -67,9 +67,9 @@ def test_the_base_has_no_dropout_and_does_not_move(tiny: ModelConfig, cpu: Runti
     for dropout in (0.0, 0.6):
         torch.manual_seed(1)
         model = _model(replace(tiny, dropout=dropout))
-        before = deepcopy(model.body.state_dict())
+        before = deepcopy(model.backbone.state_dict())
         _, state = fit_classifier(model, TRAIN, VALID, TUNING, RATE, SEED, 0, cpu, "frozen")
-        assert_close(model.body.state_dict(), before, rtol=0, atol=0)
+        assert_close(model.backbone.state_dict(), before, rtol=0, atol=0)
         losses.append([entry["train_loss"] for entry in state.evaluations])
     assert losses[0] == losses[1]
 
@@ -79,5 +79,5 @@ def test_positions_that_shorter_texts_never_reach_are_left_out(tiny: ModelConfig
     weights = Classifier(learned, 2, "mean").state_dict()
     shorter = replace(learned, max_length=8)
     model, _ = build_classifier(shorter, 2, TUNING, SEED, weights, frozen=False)
-    found = model.body.embed_positions.weight
-    assert torch.equal(found, weights["body.embed_positions.weight"][:8])
+    found = model.backbone.embed_positions.weight
+    assert torch.equal(found, weights["backbone.embed_positions.weight"][:8])

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from product import MACHINE, QUICK, SHAPE, TINY, World, read, run, succeed, weights_of
-from warmstart.config.model import PRESETS
-from warmstart.train.trainer import Trainer
+from warmstart.settings.model import PRESETS
+from warmstart.training.trainer import Trainer
 
 FINE = f"finetune --train {{train}} --valid {{valid}} --from {{base}} -o run {QUICK}"
 COMPARE = (
@@ -192,7 +192,7 @@ def test_a_settings_file_gives_settings_and_flags_override(
     world: World, base: Path, here: Path
 ) -> None:
     (here / "job.toml").write_text(
-        'preset = "tiny"\nwidth = 16\nheads = 2\ndepth = 1\nfeed = 32\nvocab-size = 300\n'
+        'preset = "tiny"\nwidth = 16\nheads = 2\ndepth = 1\nffn-width = 32\nvocab-size = 300\n'
         'max_length = 16\npositions = "sinusoidal"\nbatch_tokens = 64\nsteps = 99\n'
         f'files = ["{world.texts}"]\n'
         'precision = "fp32"\nthreads = 1\n'

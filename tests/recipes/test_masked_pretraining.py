@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file
 
 from product import MACHINE, QUICK, TINY, World, read, run, succeed, weights_of
-from warmstart.config.model import PRESETS
-from warmstart.model.tasks import LanguageModel
-from warmstart.train.trainer import Trainer
+from warmstart.model.models import LanguageModel
+from warmstart.settings.model import PRESETS
+from warmstart.training.trainer import Trainer
 
 MASKED = f"--objective masked {TINY}".replace("--max-length 16", "--max-length 24")
 FIGURES = {"loss", "mlm_loss", "mlm_accuracy", "pseudo_perplexity"}
@@ -30,7 +30,7 @@ def paired(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def single(world: World, paired: Path) -> Path:
     folder = paired.parent / "single"
-    succeed(f"pretrain {world.texts} -o {folder} {MASKED} --no-nsp --whole-words --mask-share 0.3")
+    succeed(f"pretrain {world.texts} -o {folder} {MASKED} --no-nsp --whole-words --mask-rate 0.3")
     return folder
 
 
@@ -107,21 +107,21 @@ def _stop_at(step: int, command: str) -> None:
 def test_a_resumed_run_has_the_weights_of_one_that_was_not_stopped(
     step: int, name: str, world: World, paired: Path, single: Path, here: Path
 ) -> None:
-    more = "" if name == "paired" else "--no-nsp --whole-words --mask-share 0.3"
+    more = "" if name == "paired" else "--no-nsp --whole-words --mask-rate 0.3"
     command = f"pretrain {world.texts} -o run {MASKED} {more}"
     _stop_at(step, command)
     assert f"going on from step {step} of 6" in succeed(f"{command} --resume").err
     assert weights_of(here / "run") == weights_of(paired if name == "paired" else single)
 
 
-@pytest.mark.parametrize("flag", ["--no-nsp", "--whole-words", "--mask-share 0.2"])
+@pytest.mark.parametrize("flag", ["--no-nsp", "--whole-words", "--mask-rate 0.2"])
 def test_a_changed_setting_is_refused_by_name(flag: str, world: World, paired: Path) -> None:
     ran = run(f"pretrain {world.texts} -o {paired} {MASKED} --resume {flag}")
     assert ran.code == 2
     assert (flag.split()[0].replace("--no-", "--")) in ran.said
 
 
-@pytest.mark.parametrize("flag", ["--no-nsp", "--whole-words", "--mask-share 0.2"])
+@pytest.mark.parametrize("flag", ["--no-nsp", "--whole-words", "--mask-rate 0.2"])
 def test_a_flag_without_effect_is_refused(flag: str, world: World, here: Path) -> None:
     ran = run(f"pretrain {world.texts} -o run {TINY} {flag}")
     assert ran.code == 2
@@ -194,7 +194,7 @@ def test_a_second_stage_without_pairs_leaves_their_head_alone(
     before, after = (load_file(f / "model.safetensors") for f in (paired, here / "run"))
     assert set(before) == set(after)
     for name, tensor in before.items():
-        is_left = name.startswith(("next_sentence.", "body.pooler."))
+        is_left = name.startswith(("next_sentence.", "backbone.pooler."))
         assert torch.equal(tensor, after[name]) == is_left, name
 
 
@@ -271,9 +271,11 @@ def test_fine_tuning_on_the_first_position_uses_the_pooler(
     succeed(f"{command} --pooling cls --frozen -o frozen")
     pretrained = load_file(paired / "model.safetensors")
     first, frozen = (load_file(here / n / "model.safetensors") for n in ("first", "frozen"))
-    for name in ("body.pooler.weight", "body.embed_segments.weight"):
+    for name in ("backbone.pooler.weight", "backbone.embed_segments.weight"):
         assert torch.equal(frozen[name], pretrained[name])  # loaded
-    assert not torch.equal(first["body.pooler.weight"], pretrained["body.pooler.weight"])  # used
+    assert not torch.equal(
+        first["backbone.pooler.weight"], pretrained["backbone.pooler.weight"]
+    )  # used
 
 
 @pytest.mark.slow
@@ -294,7 +296,7 @@ def test_hidden_words_and_next_sentences_are_learned(here: Path) -> None:
         (here / f"{name}.txt").write_text("".join(f"{document()}\n" for _ in range(num)))
     succeed(
         "pretrain texts.txt --valid valid.txt -o run --objective masked --preset tiny --width 64 "
-        "--depth 2 --heads 4 --feed 128 --vocab-size 330 --max-length 32 --steps 220 "
+        "--depth 2 --heads 4 --ffn-width 128 --vocab-size 330 --max-length 32 --steps 220 "
         f"--batch-tokens 1536 --learning-rate 0.01 {MACHINE}"
     )
     valid = read(here / "run/scores.json")["valid"]

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warmstart.batches.sentence_file import SentenceFile
-from warmstart.batches.token_file import TokenFile
+from warmstart.data.sentence_file import SentenceFile
+from warmstart.data.sentences import SentenceFinder
+from warmstart.data.token_file import TokenFile
 from warmstart.recipes.prepare import prepare, read_prepared, source_of, write_tokens
-from warmstart.text.sentences import SentenceFinder
-from warmstart.text.tokenizer import Tokenizer, train_tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer, train_tokenizer
 
 BOOKS = [
     ["The first book begins. It goes on!", "A second paragraph without a stop", "The end."],

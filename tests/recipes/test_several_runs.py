@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from product import MACHINE, SHAPE, TINY, World, read, run, succeed
-from warmstart.recipes.descent import pretraining_of
-from warmstart.store.source import read_source
+from warmstart.runs.lineage import pretraining_of
+from warmstart.runs.saved import read_source
 
 OPTIONS = f"--epochs 1 --trials 1 --seeds 0 {MACHINE}"
 

@@ -13,16 +13,17 @@ import toy_pairs
 from product import MACHINE, Ran, read, run, succeed, weights_of
 from toy_pairs import FILES, SHAPE, SHORT, Toy, in_words
 from warmstart.predictor import load
-from warmstart.recipes import translator as module
-from warmstart.store.checkpoint import read_weights
-from warmstart.train.trainer import Trainer
+from warmstart.recipes import train_translator as module
+from warmstart.runs.checkpoint import read_weights
+from warmstart.training.trainer import Trainer
 
 toy, translator, beginner = toy_pairs.toy, toy_pairs.translator, toy_pairs.beginner
 
 TRAIN = f"train-translator {FILES} -o run"
 MASKED = (
     "pretrain {texts} -o {out} --objective masked --no-nsp --preset tiny --width 32 --heads 2 "
-    f"--depth 1 --feed 64 --max-length 20 --vocab-size 320 --batch-tokens 256 --steps 3 {MACHINE}"
+    "--depth 1 --ffn-width 64 --max-length 20 --vocab-size 320 --batch-tokens 256 --steps 3 "
+    f"{MACHINE}"
 )
 
 
@@ -308,7 +309,7 @@ def test_a_masked_run_becomes_the_encoder(toy: Toy, masked: Path, here: Path) ->
         patched.setattr(module, "_warm_start", noting)
         ran = succeed(f"{TRAIN} {options}", **vars(toy))
     weights = read_weights(masked / "model.safetensors")
-    base = {k.removeprefix("body."): v for k, v in weights.items() if k.startswith("body.")}
+    base = {k.removeprefix("backbone."): v for k, v in weights.items() if k.startswith("backbone.")}
     encoder = {k.removeprefix("encoder."): v for k, v in seen.items() if k.startswith("encoder.")}
     assert set(encoder) == set(base)
     assert all(torch.equal(encoder[name], base[name]) for name in base)

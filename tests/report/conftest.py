@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from warmstart.report.runs import (
+from warmstart.experiments.verdicts import summarise
+from warmstart.results.comparison import (
     Arm,
     ArmKind,
     Cell,
@@ -17,8 +18,7 @@ from warmstart.report.runs import (
     Split,
     Trial,
 )
-from warmstart.report.summary import Summary
-from warmstart.scoring.verdicts import summarise
+from warmstart.results.summary import Summary
 
 ARMS = (("warm", "warm"), ("frozen", "frozen"), ("cold", "cold"), ("tf-idf", "baseline"))
 # accuracy with 50 and with 1,600 labels, and epochs until most of it is learnt

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from product import QUICK, World, base, succeed, world
-from warmstart.report.attention import AttentionMap, Part, Tokens
 from warmstart.report.attention_page import AttentionPage, write_attention_page
+from warmstart.results.attention import AttentionMap, Part, Tokens
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -8,7 +8,7 @@ import pytest
 
 from product import read, run, succeed
 from warmstart.recipes.chaos import traces
-from warmstart.store.folder import RunFolder
+from warmstart.runs.folder import RunFolder
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from product import MACHINE, SHAPE, Ran, World, run, succeed, weights_of
-from warmstart.train.trainer import Trainer
+from warmstart.training.trainer import Trainer
 
 JOB = f"{SHAPE} --batch-tokens 64 --steps 24 --save-every 4 --eval-every 10 {MACHINE}"
 PAGE = 4096

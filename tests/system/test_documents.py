@@ -16,11 +16,11 @@ import typer
 
 import warmstart
 from warmstart.cli.main import app
-from warmstart.config.jobs import PretrainConfig
-from warmstart.config.model import PRESETS
-from warmstart.config.settings import Settings, read_settings_file
-from warmstart.config.translation import TrainTranslatorConfig
 from warmstart.model import count
+from warmstart.settings.base import Settings, read_settings_file
+from warmstart.settings.model import PRESETS
+from warmstart.settings.training import PretrainConfig
+from warmstart.settings.translation import TrainTranslatorConfig
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
@@ -166,7 +166,7 @@ def test_parameter_figures_are_the_real_ones() -> None:
             ]
             assert found[name] == [f"{n:,}" for n in sides], name
             continue
-        base = sum(layer.count for layer in count.count_body(shape))
+        base = sum(layer.count for layer in count.count_backbone(shape))
         heads = sum(layer.count for layer in count.count_pretraining_heads(shape))
         label = sum(layer.count for layer in count.count_classification_head(shape, LABELS))
         assert found[name] == [f"{n:,}" for n in (base, base + heads, base + label, label)], name
@@ -175,6 +175,6 @@ def test_parameter_figures_are_the_real_ones() -> None:
 def test_preset_shapes_are_the_real_ones() -> None:
     found = {row[0].strip("`"): row[1:9] for row in rows(ROOT / "docs/model.md", "Presets")}
     for name, shape in PRESETS.items():
-        sizes = (shape.depth, shape.width, shape.heads, shape.feed, shape.vocab_size)
-        words = [f"{shape.norm}, {shape.placement}", shape.positions, shape.activation]
+        sizes = (shape.depth, shape.width, shape.heads, shape.ffn_width, shape.vocab_size)
+        words = [f"{shape.norm}, {shape.norm_position}", shape.positions, shape.activation]
         assert found[name] == [*(f"{size:,}" for size in sizes), *words], name

@@ -10,16 +10,16 @@ import torch
 from torch.testing import assert_close
 
 import warmstart
-from warmstart.batches.batch import move
-from warmstart.batches.loader import PackedStream
-from warmstart.batches.pairs import EncodedPairs, Texts, pad_pairs
-from warmstart.config.model import PRESETS
-from warmstart.decode.beam import Beam
-from warmstart.decode.steps import plain_engine, recorded_engine, translate_ids
-from warmstart.model.runtime import Runtime
-from warmstart.model.tasks import LanguageModel, Translator
+from warmstart.batching.batch import move
+from warmstart.batching.loader import PackedStream
+from warmstart.batching.pair_batches import EncodedPairs, Texts, pad_pairs
+from warmstart.decoding.beam import Beam
+from warmstart.decoding.engines import plain_engine, recorded_engine, translate_ids
+from warmstart.model.models import LanguageModel, Translator
 from warmstart.objectives.causal import Causal
 from warmstart.objectives.translate import Translate
+from warmstart.runtime import Runtime
+from warmstart.settings.model import PRESETS
 
 pytestmark = [
     pytest.mark.gpu,
@@ -51,7 +51,7 @@ def test_the_loss_and_its_gradients_agree_with_the_cpu() -> None:
 
 def _translator() -> tuple[Translator, EncodedPairs]:
     torch.manual_seed(1)
-    model = Translator(replace(PRESETS["translator-small"], vocab_size=60, width=64, feed=96))
+    model = Translator(replace(PRESETS["translator-small"], vocab_size=60, width=64, ffn_width=96))
     rows = [[0, *range(5, 5 + n), 2] for n in (3, 9, 17, 30, 5, 12, 1)]
     return model.double().eval(), EncodedPairs(Texts(rows), Texts(rows[::-1]))
 

@@ -8,8 +8,8 @@ import pytest
 from product import MACHINE, read, succeed, write_labelled
 
 SHAPE = (
-    "--preset modern-small --width 64 --heads 4 --depth 2 --feed 128 --vocab-size 300 "
-    "--norm rms --placement pre --positions rope --activation swiglu --dropout 0"
+    "--preset modern-small --width 64 --heads 4 --depth 2 --ffn-width 128 --vocab-size 300 "
+    "--norm rms --norm-position pre --positions rope --activation swiglu --dropout 0"
 )
 
 

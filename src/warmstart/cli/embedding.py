@@ -8,8 +8,8 @@ from rich.markup import escape
 
 from warmstart.cli.options import Command
 from warmstart.cli.printing import new_table, print_json, say, write_lines
-from warmstart.config.embedding import EmbedConfig
 from warmstart.report.formats import counted
+from warmstart.settings.embedding import EmbedConfig
 
 if TYPE_CHECKING:
     from warmstart.report.context import WordReport

@@ -5,7 +5,7 @@ Recipes are imported inside, so that help appears at once.
 
 from warmstart.cli.options import Command
 from warmstart.cli.printing import quoted, say, say_next
-from warmstart.config.exchange import ExportConfig, ImportConfig
+from warmstart.settings.exchange import ExportConfig, ImportConfig
 
 
 def import_model(config: ImportConfig) -> None:

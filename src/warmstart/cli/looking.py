@@ -9,7 +9,7 @@ from rich.console import Console
 
 from warmstart.cli.options import Command
 from warmstart.cli.printing import new_table, print_json, quoted, say, say_next
-from warmstart.config import looking
+from warmstart.settings import looking
 
 
 def attention(config: looking.LookAttentionConfig) -> None:

@@ -61,7 +61,7 @@ def main() -> None:
     except WarmstartError as error:
         _leave(console, str(error), 130 if isinstance(error, StoppedError) else 2)
     except (MemoryError, RuntimeError) as error:
-        from warmstart.recipes.faults import is_out_of_memory
+        from warmstart.runs.faults import is_out_of_memory
 
         if not is_out_of_memory(error):
             raise

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 import typer
 from rich.markup import escape
 
-from warmstart.config.settings import (
+from warmstart.errors import WarmstartError
+from warmstart.settings.base import (
     Settings,
     bare_type,
     field_types,
@@ -23,7 +24,6 @@ from warmstart.config.settings import (
     option_of,
     read_settings_file,
 )
-from warmstart.errors import WarmstartError
 
 CONFIG = typer.Option("--config", help="TOML file, or a run's config.json, with these settings")
 JSON = typer.Option("--json", help="print JSON")

@@ -10,11 +10,11 @@ from rich.console import Console
 
 from warmstart.cli.options import Command
 from warmstart.cli.printing import new_table, print_json, say
-from warmstart.config.planning import PlanConfig
+from warmstart.settings.planning import PlanConfig
 
 if TYPE_CHECKING:
-    from warmstart.inspect.devices import Device
-    from warmstart.inspect.plan import Plan
+    from warmstart.insight.devices import Device
+    from warmstart.insight.plan import Plan
 
 GIB = 1 << 30
 
@@ -47,8 +47,8 @@ def _print_devices(devices: "dict[str, Device]", as_json: bool) -> None:
 
 
 def _print_plan(found: "Plan") -> None:
-    from warmstart.inspect.flops import legend
-    from warmstart.inspect.plan import sentences
+    from warmstart.insight.flops import legend
+    from warmstart.insight.plan import sentences
 
     table = new_table("part", "formula", "forward", "forward + backward")
     table.title = "FLOPs per token"
@@ -97,7 +97,7 @@ def _flops(*numbers: float) -> tuple[str, ...]:
 
 
 def _as_json(found: "Plan") -> dict[str, Any]:
-    from warmstart.inspect.plan import sentences
+    from warmstart.insight.plan import sentences
 
     job = found.job
     return {

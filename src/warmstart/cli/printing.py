@@ -21,8 +21,8 @@ from warmstart.report.formats import counted, percent
 if TYPE_CHECKING:
     from warmstart.recipes.data import DataReport
     from warmstart.recipes.params import ParameterCount
-    from warmstart.report.runs import Comparison
-    from warmstart.report.summary import ArmScore, Summary
+    from warmstart.results.comparison import Comparison
+    from warmstart.results.summary import ArmScore, Summary
 
 
 def say(line: str) -> None:
@@ -150,7 +150,7 @@ def print_scores(scores: dict[str, Any]) -> None:
         say(signature)
     for test in scores.get("against", {}).get("tests", []):
         say(
-            f"{test['metric']}: {test['score']:.2f} against {test['rival']:.2f} of "
+            f"{test['metric']}: {test['score']:.2f} against {test['other']:.2f} of "
             f"{scores['against']['run']}, paired bootstrap p = {test['p_value']:.3f}"
         )
     if "confusion" in scores:

@@ -7,13 +7,13 @@ from rich.console import Console
 
 from warmstart.cli.options import Command
 from warmstart.cli.printing import new_table, print_json, say
-from warmstart.config.resuming import VerifyResumeConfig
 from warmstart.errors import WarmstartError
+from warmstart.settings.resuming import VerifyResumeConfig
 
 
 def verify_resume(config: VerifyResumeConfig, as_json: bool) -> None:
     """Kill a short run at random moments, resume it, and prove that nothing was lost."""
-    from warmstart.recipes.verify import verify_resume as run
+    from warmstart.recipes.verify_resume import verify_resume as run
 
     result = run(config)
     total = len(result.kills)

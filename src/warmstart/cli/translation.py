@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from warmstart.cli.options import Command
 from warmstart.cli.printing import quoted, refuse_same, say, say_next, write_lines
-from warmstart.config.translation import TrainTranslatorConfig, TranslateConfig
 from warmstart.report.formats import duration
+from warmstart.settings.translation import TrainTranslatorConfig, TranslateConfig
 
 if TYPE_CHECKING:
     from warmstart.recipes.translate import Translated
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def train_translator(config: TrainTranslatorConfig) -> None:
     """Train an encoder-decoder on sentence pairs."""
-    from warmstart.recipes.translator import train_translator as run
+    from warmstart.recipes.train_translator import train_translator as run
 
     result = run(config)
     how = f"mean of the last {result.averaged} validations' weights" * (result.averaged > 1)

@@ -23,8 +23,9 @@ from warmstart.cli.printing import (
     say_next,
     write_lines,
 )
-from warmstart.config import jobs, using
 from warmstart.report.formats import counted, duration
+from warmstart.settings import training as jobs
+from warmstart.settings import using
 
 
 def demo(config: jobs.DemoConfig) -> None:

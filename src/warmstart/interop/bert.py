@@ -8,7 +8,6 @@ from typing import Any
 
 from torch import Tensor
 
-from warmstart.config.model import ModelConfig
 from warmstart.interop.family import (
     ACTIVATIONS,
     WRITTEN,
@@ -20,31 +19,32 @@ from warmstart.interop.family import (
 )
 from warmstart.interop.keys import Keys
 from warmstart.interop.tensors import Match, Tensors, layer
-from warmstart.store.source import Kind
+from warmstart.runs.saved import Kind
+from warmstart.settings.model import ModelConfig
 
 POSITIONS = "embeddings.position_embeddings.weight"
 
 
-def _body(depth: int) -> Iterator[Match]:
-    yield Match("body.embed.weight", ("embeddings.word_embeddings.weight",))
-    yield Match("body.embed_positions.weight", (POSITIONS,))
-    yield Match("body.embed_segments.weight", ("embeddings.token_type_embeddings.weight",))
-    yield from layer("body.norm_embed", "embeddings.LayerNorm")
+def _backbone(depth: int) -> Iterator[Match]:
+    yield Match("backbone.embed.weight", ("embeddings.word_embeddings.weight",))
+    yield Match("backbone.embed_positions.weight", (POSITIONS,))
+    yield Match("backbone.embed_segments.weight", ("embeddings.token_type_embeddings.weight",))
+    yield from layer("backbone.norm_embed", "embeddings.LayerNorm")
     for index in range(depth):
-        ours, theirs = f"body.blocks.{index}", f"encoder.layer.{index}"
+        ours, theirs = f"backbone.blocks.{index}", f"encoder.layer.{index}"
         seen = f"{theirs}.attention"
         parts = (f"{seen}.self.{part}" for part in ("query", "key", "value"))
         yield from layer(f"{ours}.attend.project", *parts)
         yield from layer(f"{ours}.attend.output", f"{seen}.output.dense")
         yield from layer(f"{ours}.norm_attend", f"{seen}.output.LayerNorm")
-        yield from layer(f"{ours}.feed.inner", f"{theirs}.intermediate.dense")
-        yield from layer(f"{ours}.feed.outer", f"{theirs}.output.dense")
-        yield from layer(f"{ours}.norm_feed", f"{theirs}.output.LayerNorm")
+        yield from layer(f"{ours}.ffn.inner", f"{theirs}.intermediate.dense")
+        yield from layer(f"{ours}.ffn.outer", f"{theirs}.output.dense")
+        yield from layer(f"{ours}.norm_ffn", f"{theirs}.output.LayerNorm")
 
 
 def _bert(depth: int, task: Task) -> Iterator[Match]:
-    yield from _body(depth)
-    yield from layer("body.pooler", "pooler.dense")
+    yield from _backbone(depth)
+    yield from layer("backbone.pooler", "pooler.dense")
     if task == "language":
         yield from layer("head.transform.dense", "cls.predictions.transform.dense")
         yield from layer("head.transform.norm", "cls.predictions.transform.LayerNorm")
@@ -56,8 +56,10 @@ def _bert(depth: int, task: Task) -> Iterator[Match]:
 
 
 def _roberta(depth: int, task: Task) -> Iterator[Match]:
-    yield from _body(depth)
-    yield from layer("body.pooler", "classifier.dense" if task == "classifier" else "pooler.dense")
+    yield from _backbone(depth)
+    yield from layer(
+        "backbone.pooler", "classifier.dense" if task == "classifier" else "pooler.dense"
+    )
     if task == "language":
         yield from layer("head.transform.dense", "lm_head.dense")
         yield from layer("head.transform.norm", "lm_head.layer_norm")
@@ -78,7 +80,7 @@ def _shape(keys: Keys, tensors: Tensors, task: Task) -> ModelConfig:
         width=keys.size("hidden_size"),
         depth=keys.size("num_hidden_layers"),
         heads=keys.size("num_attention_heads"),
-        feed=keys.size("intermediate_size"),
+        ffn_width=keys.size("intermediate_size"),
         max_length=keys.size("max_position_embeddings"),
         attention="bidirectional",
         positions="learned",
@@ -133,7 +135,7 @@ BERT = Family(
     pooling="cls",
     head=("cls.predictions.bias", "cls.predictions.transform.dense.weight"),
     copies=(
-        ("cls.predictions.decoder.weight", "body.embed.weight"),
+        ("cls.predictions.decoder.weight", "backbone.embed.weight"),
         ("cls.predictions.decoder.bias", "head.output.bias"),
     ),
     output_biases=("cls.predictions.decoder.bias", "cls.predictions.bias"),
@@ -162,7 +164,7 @@ ROBERTA = Family(
     pooling="cls",
     head=("lm_head.bias", "lm_head.dense.weight"),
     copies=(
-        ("lm_head.decoder.weight", "body.embed.weight"),
+        ("lm_head.decoder.weight", "backbone.embed.weight"),
         ("lm_head.decoder.bias", "head.output.bias"),
     ),
     output_biases=("lm_head.decoder.bias", "lm_head.bias"),
@@ -182,7 +184,7 @@ def _widened(model: ModelConfig) -> ModelConfig:
 
 def _fold(weights: dict[str, Tensor], kind: Kind) -> str | None:
     """Return what is in the way: only a pooler that the next-sentence head lacks."""
-    if "next_sentence.weight" in weights and "body.pooler.weight" not in weights:
+    if "next_sentence.weight" in weights and "backbone.pooler.weight" not in weights:
         return "pooler=False under a next-sentence head (pooler=True fits)"
     return None
 
@@ -194,7 +196,7 @@ def _config(model: ModelConfig) -> dict[str, Any]:
         "hidden_size": model.width,
         "num_hidden_layers": model.depth,
         "num_attention_heads": model.heads,
-        "intermediate_size": model.feed,
+        "intermediate_size": model.ffn_width,
         "hidden_act": WRITTEN[model.activation],
         "hidden_dropout_prob": model.dropout,
         "attention_probs_dropout_prob": model.dropout if model.inner_dropout else 0.0,
@@ -212,7 +214,7 @@ FORM = Form(
     fits={
         "attention": ("bidirectional",),
         "norm": ("layer",),
-        "placement": ("post",),
+        "norm_position": ("post",),
         "positions": ("learned",),
         "activation": ("gelu", "gelu_tanh", "relu", "relu2"),
         "embedding_norm": (True,),

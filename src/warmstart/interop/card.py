@@ -5,7 +5,7 @@ Knows nothing about how the folder is written.
 
 from typing import Any
 
-from warmstart.store.source import Source
+from warmstart.runs.saved import Source
 
 TASKS = {
     "causal": ("text-generation", "AutoModelForCausalLM"),

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from warmstart.errors import WarmstartError
 from warmstart.interop.spelling import PROBES
-from warmstart.model.body import Layout
-from warmstart.model.tasks import Base, Classifier, LanguageModel
-from warmstart.store.source import Source
+from warmstart.model.backbone import Layout
+from warmstart.model.models import BackboneOnly, Classifier, LanguageModel
+from warmstart.runs.saved import Source
 
 LARGEST_DIFFERENCE = 1e-4
 
@@ -85,16 +85,16 @@ def _padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
 
 def _outputs(model: nn.Module, ids: Tensor, layout: Layout) -> dict[str, Tensor]:
     """Return our outputs under the names that transformers gives them."""
-    assert isinstance(model, Base | Classifier | LanguageModel)
+    assert isinstance(model, BackboneOnly | Classifier | LanguageModel)
     ids = ids.clamp(max=model.config.vocab_size - 1)  # padding may have an id of its own
-    hidden = model.body(ids, layout)
+    hidden = model.backbone(ids, layout)
     if isinstance(model, Classifier):
-        return {"logits": model.head(model.body, hidden, layout)}
-    if isinstance(model, Base):
+        return {"logits": model.head(model.backbone, hidden, layout)}
+    if isinstance(model, BackboneOnly):
         return {"last_hidden_state": hidden}
-    logits = model.head(hidden, model.body.embed.weight)
+    logits = model.head(hidden, model.backbone.embed.weight)
     if hasattr(model, "next_sentence"):
-        pair = model.next_sentence(model.body.pool_first(hidden))
+        pair = model.next_sentence(model.backbone.pool_first(hidden))
         return {"prediction_logits": logits, "seq_relationship_logits": pair}
     return {"logits": logits}
 

@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from warmstart.config.jobs import Pooling
-from warmstart.config.model import Activation, ModelConfig
 from warmstart.errors import WarmstartError
 from warmstart.interop.keys import Keys
 from warmstart.interop.tensors import Match, Tensors
-from warmstart.store.source import Kind
+from warmstart.runs.saved import Kind
+from warmstart.settings.model import Activation, ModelConfig
+from warmstart.settings.training import Pooling
 
 Task = Literal["base", "language", "classifier", "pairs"]  # pairs: next sentence or not
 Copies = tuple[tuple[str, str], ...]  # a tensor in the file, and ours that it repeats when tied

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from warmstart.errors import WarmstartError
-from warmstart.text.files import read_bytes
+from warmstart.textfiles import read_bytes
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from warmstart.config.model import ModelConfig
 from warmstart.interop.family import (
     ACTIVATIONS,
     WRITTEN,
@@ -21,24 +20,25 @@ from warmstart.interop.family import (
 )
 from warmstart.interop.keys import Keys
 from warmstart.interop.tensors import Match, Tensors, layer
-from warmstart.store.source import Kind
+from warmstart.runs.saved import Kind
+from warmstart.settings.model import ModelConfig
 
 
 def _matches(depth: int, task: Task) -> Iterator[Match]:
-    yield Match("body.embed.weight", ("wte.weight",))
-    yield Match("body.embed_positions.weight", ("wpe.weight",))
+    yield Match("backbone.embed.weight", ("wte.weight",))
+    yield Match("backbone.embed_positions.weight", ("wpe.weight",))
     for index in range(depth):
-        ours, theirs = f"body.blocks.{index}", f"h.{index}"
+        ours, theirs = f"backbone.blocks.{index}", f"h.{index}"
         yield from layer(f"{ours}.norm_attend", f"{theirs}.ln_1")
-        yield from layer(f"{ours}.norm_feed", f"{theirs}.ln_2")
+        yield from layer(f"{ours}.norm_ffn", f"{theirs}.ln_2")
         for part, name in (
             ("attend.project", "attn.c_attn"),
             ("attend.output", "attn.c_proj"),
-            ("feed.inner", "mlp.c_fc"),
-            ("feed.outer", "mlp.c_proj"),
+            ("ffn.inner", "mlp.c_fc"),
+            ("ffn.outer", "mlp.c_proj"),
         ):
             yield from layer(f"{ours}.{part}", f"{theirs}.{name}", is_transposed=True)
-    yield from layer("body.norm_final", "ln_f")
+    yield from layer("backbone.norm_final", "ln_f")
     yield Match("head.output.weight", ("lm_head.weight" if task == "language" else "score.weight",))
 
 
@@ -53,9 +53,9 @@ def _shape(keys: Keys, tensors: Tensors, task: Task) -> ModelConfig:
         width=width,
         depth=keys.size("n_layer"),
         heads=keys.size("n_head"),
-        feed=keys.size("n_inner", 4 * width),
+        ffn_width=keys.size("n_inner", 4 * width),
         max_length=keys.size("n_positions"),
-        placement="pre",
+        norm_position="pre",
         positions="learned",
         activation=keys.choose("activation_function", "gelu_new", ACTIVATIONS),
         tied=keys.flag("tie_word_embeddings", True),
@@ -82,7 +82,7 @@ GPT2 = Family(
     language="causal",
     pooling="last",
     head=("lm_head.weight",),
-    copies=(("lm_head.weight", "body.embed.weight"),),
+    copies=(("lm_head.weight", "backbone.embed.weight"),),
     output_biases=(),
     buffers=r"h\.\d+\.attn\.(bias|masked_bias)",
     depth_key="n_layer",
@@ -114,8 +114,8 @@ def _fold(weights: dict[str, Tensor], kind: Kind) -> str | None:
     shift = torch.linalg.pinv(matrix) @ bias.double()  # (D,)
     if (matrix @ shift - bias).abs().max() > 1e-6:
         return "a classification head whose bias its weights cannot express"
-    norm = weights["body.norm_final.bias"]
-    weights["body.norm_final.bias"] = (norm.double() + shift).to(norm.dtype)
+    norm = weights["backbone.norm_final.bias"]
+    weights["backbone.norm_final.bias"] = (norm.double() + shift).to(norm.dtype)
     return None
 
 
@@ -127,7 +127,7 @@ def _config(model: ModelConfig) -> dict[str, Any]:
         "n_embd": model.width,
         "n_layer": model.depth,
         "n_head": model.heads,
-        "n_inner": model.feed,
+        "n_inner": model.ffn_width,
         "n_positions": model.max_length,
         "activation_function": WRITTEN[model.activation],
         "resid_pdrop": model.dropout,
@@ -144,7 +144,7 @@ FORM = Form(
     fits={
         "attention": ("causal",),
         "norm": ("layer",),
-        "placement": ("pre",),
+        "norm_position": ("pre",),
         "positions": ("learned",),
         "activation": ("gelu_tanh", "gelu", "relu", "relu2"),
         "embedding_norm": (False,),

@@ -8,26 +8,26 @@ from typing import Any
 
 from torch import Tensor
 
-from warmstart.config.model import ModelConfig
 from warmstart.interop.family import Family, Form, Task, build_shape, read_dropout
 from warmstart.interop.gpt2 import drop_zero_bias
 from warmstart.interop.keys import Keys
 from warmstart.interop.tensors import Match, Tensors, layer
-from warmstart.store.source import Kind
+from warmstart.runs.saved import Kind
+from warmstart.settings.model import ModelConfig
 
 
 def _matches(depth: int, task: Task) -> Iterator[Match]:
-    yield Match("body.embed.weight", ("embed_tokens.weight",))
+    yield Match("backbone.embed.weight", ("embed_tokens.weight",))
     for index in range(depth):
-        ours, theirs = f"body.blocks.{index}", f"layers.{index}"
+        ours, theirs = f"backbone.blocks.{index}", f"layers.{index}"
         parts = (f"{theirs}.self_attn.{part}_proj" for part in "qkv")
         yield from layer(f"{ours}.attend.project", *parts)
         yield from layer(f"{ours}.attend.output", f"{theirs}.self_attn.o_proj")
         yield from layer(f"{ours}.norm_attend", f"{theirs}.input_layernorm")
-        yield from layer(f"{ours}.feed.inner", f"{theirs}.mlp.gate_proj", f"{theirs}.mlp.up_proj")
-        yield from layer(f"{ours}.feed.outer", f"{theirs}.mlp.down_proj")
-        yield from layer(f"{ours}.norm_feed", f"{theirs}.post_attention_layernorm")
-    yield from layer("body.norm_final", "norm")
+        yield from layer(f"{ours}.ffn.inner", f"{theirs}.mlp.gate_proj", f"{theirs}.mlp.up_proj")
+        yield from layer(f"{ours}.ffn.outer", f"{theirs}.mlp.down_proj")
+        yield from layer(f"{ours}.norm_ffn", f"{theirs}.post_attention_layernorm")
+    yield from layer("backbone.norm_final", "norm")
     yield Match("head.output.weight", ("lm_head.weight" if task == "language" else "score.weight",))
 
 
@@ -46,10 +46,10 @@ def _shape(keys: Keys, tensors: Tensors, task: Task) -> ModelConfig:
         width=width,
         depth=keys.size("num_hidden_layers"),
         heads=heads,
-        feed=keys.size("intermediate_size"),
+        ffn_width=keys.size("intermediate_size"),
         max_length=keys.size("max_position_embeddings", 2048),
         norm="rms",
-        placement="pre",
+        norm_position="pre",
         positions="rope",
         activation=keys.choose("hidden_act", "silu", {"silu": "swiglu", "swish": "swiglu"}),
         tied=keys.flag("tie_word_embeddings", False),
@@ -79,7 +79,7 @@ def _rope_base(keys: Keys) -> float:
 
 
 def _absent(keys: Keys, names: Iterable[str]) -> list[str]:
-    parts = {".attend.": "attention_bias", ".feed.": "mlp_bias"}
+    parts = {".attend.": "attention_bias", ".ffn.": "mlp_bias"}
     lacking = [part for part, key in parts.items() if not keys.flag(key, False)]
     return [
         name
@@ -101,7 +101,7 @@ LLAMA = Family(
     language="causal",
     pooling="last",
     head=("lm_head.weight",),
-    copies=(("lm_head.weight", "body.embed.weight"),),
+    copies=(("lm_head.weight", "backbone.embed.weight"),),
     output_biases=(),
     buffers=r"(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq",
     depth_key="num_hidden_layers",
@@ -133,7 +133,7 @@ def _config(model: ModelConfig) -> dict[str, Any]:
         "num_attention_heads": model.heads,
         "num_key_value_heads": model.heads,
         "head_dim": model.width // model.heads,
-        "intermediate_size": model.feed,
+        "intermediate_size": model.ffn_width,
         "hidden_act": "silu",
         "max_position_embeddings": model.max_length,
         "rms_norm_eps": model.norm_eps,
@@ -151,7 +151,7 @@ FORM = Form(
     fits={
         "attention": ("causal",),
         "norm": ("rms",),
-        "placement": ("pre",),
+        "norm_position": ("pre",),
         "positions": ("rope",),
         "activation": ("swiglu",),
         "embedding_norm": (False,),

@@ -10,8 +10,6 @@ from typing import Any
 import torch
 from torch import Size, Tensor, nn
 
-from warmstart.config.jobs import Pooling
-from warmstart.config.model import ModelConfig
 from warmstart.errors import WarmstartError
 from warmstart.interop.bert import BERT, ROBERTA
 from warmstart.interop.family import Family, Task
@@ -21,9 +19,11 @@ from warmstart.interop.keys import Keys
 from warmstart.interop.llama import LLAMA
 from warmstart.interop.tensors import Tensors, read_in
 from warmstart.interop.vocabulary import read_tokenizer
-from warmstart.model.tasks import Base, Classifier, LanguageModel
-from warmstart.store.source import Kind
-from warmstart.text.tokenizer import Tokenizer
+from warmstart.model.models import BackboneOnly, Classifier, LanguageModel
+from warmstart.runs.saved import Kind
+from warmstart.settings.model import ModelConfig
+from warmstart.settings.training import Pooling
+from warmstart.tokenization.tokenizer import Tokenizer
 
 FAMILIES = (BERT, ROBERTA, GPT2, LLAMA)
 NEXT_SENTENCE = ("IsNext", "NotNext")  # in the order of BERT's two outputs
@@ -143,7 +143,7 @@ def _empty(
     with torch.device("meta"):  # shapes without memory
         if kind == "classifier":
             return Classifier(shape, num_classes, pooling)
-        return Base(shape) if kind == "base" else LanguageModel(shape, has_next)
+        return BackboneOnly(shape) if kind == "base" else LanguageModel(shape, has_next)
 
 
 def _shapes(model: nn.Module) -> dict[str, Size]:
@@ -155,5 +155,5 @@ def _drop_copies(
 ) -> None:
     """Take away what a file holds twice because output and input weights, or biases, are one."""
     for theirs, ours in family.copies:
-        if ours in weights and (shape.tied or ours != "body.embed.weight"):
+        if ours in weights and (shape.tied or ours != "backbone.embed.weight"):
             tensors.drop_copy(theirs, weights[ours], "tie_word_embeddings makes them one")

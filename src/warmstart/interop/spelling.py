@@ -12,9 +12,9 @@ from tokenizers import processors
 
 from warmstart.errors import WarmstartError
 from warmstart.interop.sentencepieces import to_json
-from warmstart.store.source import Source
-from warmstart.text.backends import LibraryBackend
-from warmstart.text.tokenizer import Tokenizer
+from warmstart.runs.saved import Source
+from warmstart.tokenization.backends import LibraryBackend
+from warmstart.tokenization.tokenizer import Tokenizer
 
 PAD = "<pad>"
 PROBES = (

@@ -14,9 +14,9 @@ from warmstart.errors import WarmstartError
 from warmstart.interop.folder import Folder
 from warmstart.interop.keys import Keys
 from warmstart.interop.sentencepieces import parse_model, to_fairseq_json
-from warmstart.text.backends import Backend, LibraryBackend, SentencePieceBackend
-from warmstart.text.specials import FILE_NAME, USUAL, find_usual, parse_names
-from warmstart.text.tokenizer import Tokenizer
+from warmstart.tokenization.backends import Backend, LibraryBackend, SentencePieceBackend
+from warmstart.tokenization.specials import FILE_NAME, USUAL, find_usual, parse_names
+from warmstart.tokenization.tokenizer import Tokenizer
 
 SETTINGS = "tokenizer_config.json"
 

@@ -13,7 +13,6 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from warmstart.config.model import ModelConfig
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.interop import bert, gpt2, llama
@@ -21,9 +20,10 @@ from warmstart.interop.card import exported_card
 from warmstart.interop.family import Form, Task
 from warmstart.interop.spelling import Spelling, spell
 from warmstart.interop.tensors import write_out
-from warmstart.model.tasks import Base, Classifier, LanguageModel
-from warmstart.store.source import IN_WORDS, Source
-from warmstart.text.specials import FILE_NAME
+from warmstart.model.models import BackboneOnly, Classifier, LanguageModel
+from warmstart.runs.saved import IN_WORDS, Source
+from warmstart.settings.model import ModelConfig
+from warmstart.tokenization.specials import FILE_NAME
 
 FORMS = (bert.FORM, gpt2.FORM, llama.FORM)
 
@@ -114,7 +114,7 @@ def _widened(source: Source, model: nn.Module, shape: ModelConfig) -> dict[str, 
         elif isinstance(model, LanguageModel):
             wide = LanguageModel(shape, "next_sentence.weight" in own)
         else:
-            wide = Base(shape)
+            wide = BackboneOnly(shape)
     added = {name: tensor for name, tensor in wide.state_dict().items() if name not in own}
     return own | {name: torch.zeros(tensor.shape) for name, tensor in added.items()}
 
@@ -123,19 +123,19 @@ def _unscaled(shape: ModelConfig, weights: dict[str, Tensor], source: Source) ->
     """Multiply the embedding by what the model would; output weights part from it then."""
     if not shape.scale_embedding:
         return shape
-    embedding = weights["body.embed.weight"]
+    embedding = weights["backbone.embed.weight"]
     if shape.tied and source.kind in ("causal", "masked"):
         weights["head.output.weight"] = embedding
         shape = replace(shape, tied=False)
-    weights["body.embed.weight"] = embedding * math.sqrt(shape.width)
+    weights["backbone.embed.weight"] = embedding * math.sqrt(shape.width)
     return replace(shape, scale_embedding=False)
 
 
 def _grown(fitted: _Model, num: int) -> _Model:
     """Return the model with rows of zeros for new tokens."""
-    embedding = fitted.weights["body.embed.weight"]
+    embedding = fitted.weights["backbone.embed.weight"]
     rows = embedding.new_zeros(num, embedding.shape[1])
-    weights = {**fitted.weights, "body.embed.weight": torch.cat([embedding, rows])}
+    weights = {**fitted.weights, "backbone.embed.weight": torch.cat([embedding, rows])}
     shape = replace(fitted.shape, vocab_size=fitted.shape.vocab_size + num)
     return _Model(fitted.form, shape, weights)
 
@@ -151,7 +151,7 @@ def _tensors(fitted: _Model, source: Source) -> tuple[dict[str, Tensor], str]:
     prefix = "" if kind == "base" else family.prefix
     matches = [
         replace(match, theirs=tuple(f"{prefix}{name}" for name in match.theirs))
-        if match.ours.startswith("body.")
+        if match.ours.startswith("backbone.")
         else match
         for match in family.matches(fitted.shape.depth, task)
     ]

@@ -5,7 +5,7 @@ Derived from the config alone; builds no model, so that a test can set the two a
 
 from dataclasses import dataclass, replace
 
-from warmstart.config.model import ModelConfig, decoder_shape, encoder_shape
+from warmstart.settings.model import ModelConfig, decoder_shape, encoder_shape
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,11 @@ def legend(config: ModelConfig) -> str:
     """Say what the letters of the formulas stand for."""
     return (
         f"V = vocabulary {config.vocab_size:,}, D = width {config.width:,}, "
-        f"F = feed-forward {config.feed:,}, L = positions {config.max_length:,}, C = labels"
+        f"F = feed-forward {config.ffn_width:,}, L = positions {config.max_length:,}, C = labels"
     )
 
 
-def count_body(config: ModelConfig) -> list[Layer]:
+def count_backbone(config: ModelConfig) -> list[Layer]:
     """List the base: embeddings, blocks, final norm, pooler."""
     layers = [Layer("embed", "V·D", config.vocab_size * config.width)]
     return layers + _above_embedding(config, has_memory=False)
@@ -33,7 +33,7 @@ def count_body(config: ModelConfig) -> list[Layer]:
 
 def count_translator(config: ModelConfig) -> list[Layer]:
     """List encoder, decoder and head of a translator; tied weights are counted once."""
-    encoder = count_body(encoder_shape(config))
+    encoder = count_backbone(encoder_shape(config))
     below = decoder_shape(config)
     decoder = _above_embedding(below, has_memory=True)
     if not config.shared:
@@ -59,7 +59,7 @@ def _above_embedding(config: ModelConfig, has_memory: bool) -> list[Layer]:
         layers.append(_norm("norm_embed", config))
     for index in range(config.depth):
         layers += _block(f"blocks.{index}", config, has_memory)
-    if config.placement == "pre":
+    if config.norm_position == "pre":
         layers.append(_norm("norm_final", config))
     if config.pooler:
         layers.append(_linear("pooler", "D", "D", config))
@@ -111,15 +111,15 @@ def _block(name: str, config: ModelConfig, has_memory: bool) -> list[Layer]:
         _linear(f"{name}.attend.output", "D", "D", config),
         _norm(f"{name}.norm_attend", config),
         *(cross if has_memory else []),
-        _linear(f"{name}.feed.inner", "D", inner, config),
-        _linear(f"{name}.feed.outer", "F", "D", config),
-        _norm(f"{name}.norm_feed", config),
+        _linear(f"{name}.ffn.inner", "D", inner, config),
+        _linear(f"{name}.ffn.outer", "F", "D", config),
+        _norm(f"{name}.norm_ffn", config),
     ]
 
 
 def _linear(name: str, inputs: str, outputs: str, config: ModelConfig) -> Layer:
-    sizes = {"D": config.width, "F": config.feed, "V": config.vocab_size}
-    sizes |= {"2D": 2 * config.width, "3D": 3 * config.width, "2F": 2 * config.feed}
+    sizes = {"D": config.width, "F": config.ffn_width, "V": config.vocab_size}
+    sizes |= {"2D": 2 * config.width, "3D": 3 * config.width, "2F": 2 * config.ffn_width}
     weights, bias = sizes[inputs] * sizes[outputs], sizes[outputs]
     if not config.biases:
         return Layer(name, f"{inputs}·{outputs}", weights)

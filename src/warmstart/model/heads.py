@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from warmstart.config.jobs import Pooling
-from warmstart.config.model import Activation, Norm
-from warmstart.model.body import Body, Layout
+from warmstart.model.backbone import Backbone, Layout
 from warmstart.model.layers import ACTIVATIONS, build_norm
+from warmstart.settings.model import Activation, Norm
+from warmstart.settings.training import Pooling
 
 
 class Transform(nn.Module):
@@ -61,19 +61,19 @@ class ClassificationHead(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(width, num_labels)
 
-    def forward(self, body: Body, hidden: Tensor, layout: Layout) -> Tensor:
+    def forward(self, backbone: Backbone, hidden: Tensor, layout: Layout) -> Tensor:
         """Return logits (B, C)."""
-        text = self.dropout(pool(body, hidden, layout.is_token, self.pooling))  # (B, D)
+        text = self.dropout(pool(backbone, hidden, layout.is_token, self.pooling))  # (B, D)
         # In half precision many probabilities would come out equal; so few logits cost nothing.
         with torch.autocast(text.device.type, enabled=False):
             return self.output(text.to(self.output.weight.dtype))
 
 
-def pool(body: Body, hidden: Tensor, is_token: Tensor | None, pooling: Pooling) -> Tensor:
+def pool(backbone: Backbone, hidden: Tensor, is_token: Tensor | None, pooling: Pooling) -> Tensor:
     """Return one vector for each row: (B, D)."""
     B, T, _ = hidden.shape
     if pooling == "cls":
-        return body.pool_first(hidden)
+        return backbone.pool_first(hidden)
     if is_token is None:
         is_token = hidden.new_ones((B, T), dtype=torch.bool)
     lengths = is_token.sum(1)  # (B,)

@@ -9,9 +9,9 @@ from functools import partial
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from warmstart.config.model import Activation, Norm, Placement
 from warmstart.model.attention import CrossAttention, MultiHeadAttention
 from warmstart.model.cache import LayerCache, LayerMemory
+from warmstart.settings.model import Activation, Norm, NormPosition
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -33,13 +33,13 @@ class FeedForward(nn.Module):
     """Width to inner width and back; `swiglu` multiplies by a gate of its own."""
 
     def __init__(
-        self, width: int, feed: int, activation: Activation, dropout: float, biases: bool
+        self, width: int, ffn_width: int, activation: Activation, dropout: float, biases: bool
     ) -> None:
         super().__init__()
         self.activate = ACTIVATIONS[activation]
         self.is_gated = activation == "swiglu"
-        self.inner = nn.Linear(width, 2 * feed if self.is_gated else feed, bias=biases)
-        self.outer = nn.Linear(feed, width, bias=biases)
+        self.inner = nn.Linear(width, 2 * ffn_width if self.is_gated else ffn_width, bias=biases)
+        self.outer = nn.Linear(ffn_width, width, bias=biases)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -60,10 +60,10 @@ class Block(nn.Module):
         self,
         width: int,
         heads: int,
-        feed: int,
+        ffn_width: int,
         activation: Activation,
         norm: Norm,
-        placement: Placement,
+        norm_position: NormPosition,
         dropout: float,
         biases: bool,
         eps: float = 1e-5,
@@ -72,14 +72,14 @@ class Block(nn.Module):
     ) -> None:
         super().__init__()
         inner = dropout if inner_dropout is None else inner_dropout
-        self.is_pre = placement == "pre"
+        self.is_pre = norm_position == "pre"
         self.attend = MultiHeadAttention(width, heads, inner, biases)
         self.norm_attend = build_norm(norm, width, biases, eps)
         if has_memory:
             self.cross = CrossAttention(width, heads, inner, biases)
             self.norm_cross = build_norm(norm, width, biases, eps)
-        self.feed = FeedForward(width, feed, activation, inner, biases)
-        self.norm_feed = build_norm(norm, width, biases, eps)
+        self.ffn = FeedForward(width, ffn_width, activation, inner, biases)
+        self.norm_ffn = build_norm(norm, width, biases, eps)
         self.dropout = nn.Dropout(dropout)
 
     def forward(
@@ -98,9 +98,9 @@ class Block(nn.Module):
             x = x + self.dropout(seen)
             if memory is not None:
                 x = x + self.dropout(self.cross(self.norm_cross(x), memory))
-            return x + self.dropout(self.feed(self.norm_feed(x)))
+            return x + self.dropout(self.ffn(self.norm_ffn(x)))
         seen = self.attend(x, mask, is_causal, turn, cache, keep)
         x = self.norm_attend(x + self.dropout(seen))
         if memory is not None:
             x = self.norm_cross(x + self.dropout(self.cross(x, memory)))
-        return self.norm_feed(x + self.dropout(self.feed(x)))
+        return self.norm_ffn(x + self.dropout(self.ffn(x)))

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from warmstart.batches.batch import IGNORE, PackedBatch
-from warmstart.model.body import Layout
-from warmstart.model.tasks import LanguageModel
-from warmstart.objectives.loss import linear_cross_entropy
+from warmstart.batching.batch import PackedBatch
+from warmstart.kernels.loss import IGNORE, linear_cross_entropy
+from warmstart.model.backbone import Layout
+from warmstart.model.models import LanguageModel
 
 
 class Causal:
@@ -27,6 +27,6 @@ class Causal:
     def scored(self, model: LanguageModel, batch: PackedBatch) -> tuple[Tensor, Tensor]:
         """Return the summed loss and how many tokens were predicted right."""
         layout = Layout(documents=batch.documents, positions=batch.positions)
-        hidden = model.head.transform(model.body(batch.ids, layout))
-        weight, bias = model.head.weights(model.body.embed.weight)
+        hidden = model.head.transform(model.backbone(batch.ids, layout))
+        weight, bias = model.head.weights(model.backbone.embed.weight)
         return linear_cross_entropy(hidden.flatten(0, 1), weight, bias, batch.targets.flatten())

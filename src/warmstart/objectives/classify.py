@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from warmstart.batches.batch import Batch, LabelledBatch
-from warmstart.config.model import ModelConfig
-from warmstart.model.body import Layout
-from warmstart.model.tasks import Classifier
+from warmstart.batching.batch import Batch, LabelledBatch
+from warmstart.model.backbone import Layout
+from warmstart.model.models import Classifier
+from warmstart.settings.model import ModelConfig
 
 
 def class_weights(classes: Sequence[int], num_classes: int) -> list[float]:

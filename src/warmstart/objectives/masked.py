@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from warmstart.batches.batch import IGNORE, MaskedBatch
-from warmstart.model.body import Layout
-from warmstart.model.tasks import LanguageModel
-from warmstart.objectives.loss import linear_cross_entropy
+from warmstart.batching.batch import MaskedBatch
+from warmstart.kernels.loss import IGNORE, linear_cross_entropy
+from warmstart.model.backbone import Layout
+from warmstart.model.models import LanguageModel
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Masked:
     def __call__(self, model: LanguageModel, batch: MaskedBatch) -> dict[str, Tensor]:
         """Return the summed losses."""
         found = read(model, batch)
-        weight, bias = model.head.weights(model.body.embed.weight)
+        weight, bias = model.head.weights(model.backbone.embed.weight)
         hidden, targets = found.hidden.flatten(0, 1), batch.targets.flatten()
         sums = {"mlm": linear_cross_entropy(hidden, weight, bias, targets)[0]}
         if found.pairs is not None and batch.classes is not None:
@@ -47,12 +47,12 @@ class Masked:
 def read(model: LanguageModel, batch: MaskedBatch) -> Outcome:
     """Run a model over a batch; only hidden places go on towards the vocabulary."""
     layout = Layout(batch.is_token, batch.documents, batch.positions, _segments(model, batch))
-    body = model.body(batch.ids, layout)  # (B, T, D)
-    places = batch.places[..., None].expand(-1, -1, body.shape[-1])
-    hidden = model.head.transform(body.gather(1, places))  # (B, P, D)
+    backbone = model.backbone(batch.ids, layout)  # (B, T, D)
+    places = batch.places[..., None].expand(-1, -1, backbone.shape[-1])
+    hidden = model.head.transform(backbone.gather(1, places))  # (B, P, D)
     if batch.classes is None:
         return Outcome(hidden, None)
-    first = model.body.pool_first(body)  # (B, D)
+    first = model.backbone.pool_first(backbone)  # (B, D)
     with torch.autocast(first.device.type, enabled=False):
         return Outcome(hidden, model.next_sentence(first.to(model.next_sentence.weight.dtype)))
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from warmstart.batches.batch import IGNORE
-from warmstart.batches.pairs import PairBatch
-from warmstart.model.tasks import Translator
-from warmstart.objectives.loss import linear_cross_entropy
+from warmstart.batching.pair_batches import PairBatch
+from warmstart.kernels.loss import IGNORE, linear_cross_entropy
+from warmstart.model.models import Translator
 
 
 class Translate:

@@ -18,10 +18,10 @@ from typing import Any
 from warmstart.errors import WarmstartError
 from warmstart.files import is_leftover
 from warmstart.recipes.sittings import Sitting, Sittings
-from warmstart.store.checkpoint import TENSORS, list_checkpoints
-from warmstart.store.folder import RunFolder
-from warmstart.text.files import sha256_of
-from warmstart.train.record import read_metrics
+from warmstart.runs.checkpoint import TENSORS, list_checkpoints
+from warmstart.runs.folder import RunFolder
+from warmstart.textfiles import sha256_of
+from warmstart.training.record import read_metrics
 
 _POLL_S = 0.0003
 _PATIENCE_S = 120.0  # for a sitting to get anywhere

@@ -13,25 +13,25 @@ from typing import Any
 import numpy as np
 
 from warmstart import progress
-from warmstart.batches.loader import shuffled
-from warmstart.config.jobs import CompareConfig
+from warmstart.batching.loader import shuffled
+from warmstart.data.overlap import find_shared, fingerprints_of
 from warmstart.errors import StoppedError, WarmstartError
+from warmstart.experiments.arms import Contestant, Fitted, Splits
+from warmstart.experiments.plan import Plan, line_up
+from warmstart.experiments.verdicts import summarise
 from warmstart.files import write_json
-from warmstart.recipes.arms import Contestant, Fitted, Splits
-from warmstart.recipes.labelled import count_classes
-from warmstart.recipes.lineup import Plan, line_up
-from warmstart.recipes.runs import check_unchanged, file_facts, opened, write_config
 from warmstart.report.attention_section import map_from_json, map_to_json
 from warmstart.report.contrast import Contrast, contrast, rivals
 from warmstart.report.images import save_figure
 from warmstart.report.page import write_comparison_page
 from warmstart.report.plots import draw_differences, draw_epochs, draw_labels
-from warmstart.report.runs import Cell, Comparison, Overlap, Split, cell_from_json, to_json
-from warmstart.report.summary import Summary, summary_to_json
-from warmstart.scoring.verdicts import summarise
-from warmstart.store.folder import RunFolder
-from warmstart.text.overlap import find_shared, fingerprints_of
-from warmstart.train.interrupt import listening
+from warmstart.results.comparison import Cell, Comparison, Overlap, Split, cell_from_json, to_json
+from warmstart.results.summary import Summary, summary_to_json
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.lifecycle import check_unchanged, file_facts, opened, write_config
+from warmstart.settings.training import CompareConfig
+from warmstart.tasks.labelled import count_classes
+from warmstart.training.interrupt import listening
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart import progress
-from warmstart.config.jobs import DataConfig
+from warmstart.data.corpus import Tally, expand, read_passages
+from warmstart.data.labelled import join_pair, read_labelled
+from warmstart.data.overlap import Shared, count_repeats, find_shared, fingerprint
 from warmstart.errors import WarmstartError
-from warmstart.recipes.descent import unrecorded_words
-from warmstart.store.source import read_source
-from warmstart.text.corpus import Tally, expand, read_passages
-from warmstart.text.files import format_of
-from warmstart.text.labelled import join_pair, read_labelled
-from warmstart.text.overlap import Shared, count_repeats, find_shared, fingerprint
-from warmstart.text.pieces import join_pieces
-from warmstart.text.tokenizer import Tokenizer, load_tokenizer
+from warmstart.runs.lineage import unrecorded_words
+from warmstart.runs.saved import read_source
+from warmstart.settings.training import DataConfig
+from warmstart.textfiles import format_of
+from warmstart.tokenization.pieces import join_pieces
+from warmstart.tokenization.tokenizer import Tokenizer, load_tokenizer
 
 CHUNK = 1000  # texts encoded together
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warmstart import progress
-from warmstart.config.jobs import CompareConfig, DataConfig, DemoConfig, PretrainConfig
 from warmstart.errors import WarmstartError
 from warmstart.recipes.compare import CompareResult, compare
 from warmstart.recipes.data import DataReport, report_data
@@ -28,7 +27,8 @@ from warmstart.report.page import (
 )
 from warmstart.report.plots import draw_training
 from warmstart.samples.files import SampleFiles, SampleSizes, write_samples
-from warmstart.train.record import read_metrics
+from warmstart.settings.training import CompareConfig, DataConfig, DemoConfig, PretrainConfig
+from warmstart.training.record import read_metrics
 
 STEPS = 1_000
 BATCH_TOKENS = 4_096

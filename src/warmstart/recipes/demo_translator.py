@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warmstart.config.jobs import DemoConfig
-from warmstart.config.translation import TrainTranslatorConfig, TranslateConfig
-from warmstart.config.using import EvaluateConfig
 from warmstart.predictor import load
 from warmstart.recipes.evaluate import evaluate
+from warmstart.recipes.train_translator import TranslatorResult, train_translator
 from warmstart.recipes.translate import load_translator
-from warmstart.recipes.translator import TranslatorResult, train_translator
 from warmstart.report.attention_figure import draw_head
 from warmstart.report.page import Section, figure, table
 from warmstart.samples.files import SampleFiles
+from warmstart.settings.training import DemoConfig
+from warmstart.settings.translation import TrainTranslatorConfig, TranslateConfig
+from warmstart.settings.using import EvaluateConfig
 
 STEPS = 250
 BATCH_TOKENS = 4_096

@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart import progress
-from warmstart.batches.encode import truncation_words
-from warmstart.config.embedding import EmbedConfig
+from warmstart.batching.encode import truncation_words
+from warmstart.data.corpus import read_texts
+from warmstart.data.vector_files import TextVectors, check_name, writing
 from warmstart.errors import WarmstartError
+from warmstart.insight.word_context import compare_word, write_word_report
 from warmstart.predictor import Predictor, load
-from warmstart.recipes.context import compare_word, write_word_report
 from warmstart.recipes.reading import reader
-from warmstart.recipes.vector_files import TextVectors, check_name, writing
 from warmstart.report.context import WordReport
-from warmstart.text.corpus import read_texts
-from warmstart.text.files import file_or_stream
+from warmstart.settings.embedding import EmbedConfig
+from warmstart.textfiles import file_or_stream
 
 CHUNK = 1024  # texts sorted by length and read together
 

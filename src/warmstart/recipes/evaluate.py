@@ -13,24 +13,24 @@ from typing import Any
 import numpy as np
 
 from warmstart import progress
-from warmstart.batches.loader import packed_in_order
-from warmstart.batches.token_file import TokenFile
-from warmstart.config.using import EvaluateConfig
+from warmstart.batching.loader import packed_in_order
+from warmstart.data.overlap import fingerprints_of
+from warmstart.data.token_file import TokenFile
 from warmstart.errors import WarmstartError
-from warmstart.model.tasks import LanguageModel
+from warmstart.evaluation.intervals import interval
+from warmstart.evaluation.metrics import calibration, class_scores, language_scores
+from warmstart.evaluation.score import score_rows
+from warmstart.model.models import LanguageModel
 from warmstart.predictor import Predictor, load
-from warmstart.recipes.descent import unrecorded_words
-from warmstart.recipes.labelled import as_the_tokenizer_reads, number_classes, read_class_file
 from warmstart.recipes.masked import score_text
 from warmstart.recipes.prepare import TextSource, source_of, write_tokens
 from warmstart.recipes.translation_scores import translator_scores
-from warmstart.report.summary import Interval
-from warmstart.scoring.intervals import interval
-from warmstart.scoring.metrics import calibration, class_scores, language_scores
-from warmstart.scoring.score import score_rows
-from warmstart.store.source import IN_WORDS, Source, read_source
-from warmstart.text.files import sha256_of
-from warmstart.text.overlap import fingerprints_of
+from warmstart.results.summary import Interval
+from warmstart.runs.lineage import unrecorded_words
+from warmstart.runs.saved import IN_WORDS, Source, read_source
+from warmstart.settings.using import EvaluateConfig
+from warmstart.tasks.labelled import as_the_tokenizer_reads, number_classes, read_class_file
+from warmstart.textfiles import sha256_of
 
 RESAMPLES = 2000
 BATCH_TOKENS = 16_384  # read together by a language model
@@ -70,8 +70,8 @@ def evaluate(config: EvaluateConfig) -> EvaluationResult:
     times = _enter(file, predictor.source, scores)
     if config.against:  # it was scored on the same file
         tests = scores["against"]["tests"]
-        other = {test["metric"].lower(): test["rival"] for test in tests}
-        _enter(file, read_source(config.against), {**other, "as_rival_of": config.run})
+        other = {test["metric"].lower(): test["other"] for test in tests}
+        _enter(file, read_source(config.against), {**other, "compared_with": config.run})
     return EvaluationResult(predictor.source.run.path, file, scores, times)
 
 

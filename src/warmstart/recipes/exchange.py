@@ -10,19 +10,19 @@ from typing import Any
 from safetensors.torch import save
 
 from warmstart import progress
-from warmstart.config.exchange import ExportConfig, ImportConfig
-from warmstart.config.jobs import Tuning
+from warmstart.data.overlap import Fingerprints
 from warmstart.errors import WarmstartError
 from warmstart.files import whole_folder, write_json, write_whole
 from warmstart.interop.checking import LARGEST_DIFFERENCE, Check, check_folder
 from warmstart.interop.reading import Imported, read_folder
 from warmstart.interop.writing import write_folder
 from warmstart.predictor import build_model
-from warmstart.recipes.runs import write_config
 from warmstart.report.card import model_card
-from warmstart.store.folder import RunFolder
-from warmstart.store.source import IN_WORDS, read_source
-from warmstart.text.overlap import Fingerprints
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.lifecycle import write_config
+from warmstart.runs.saved import IN_WORDS, read_source
+from warmstart.settings.exchange import ExportConfig, ImportConfig
+from warmstart.settings.training import Tuning
 
 TASKS = {
     "causal": "text-generation",

@@ -8,18 +8,32 @@ from pathlib import Path
 from typing import Any
 
 from warmstart import progress
-from warmstart.config.jobs import FinetuneConfig
-from warmstart.config.model import (
+from warmstart.data.labelled import LabelledTexts
+from warmstart.data.overlap import Fingerprints
+from warmstart.errors import WarmstartError
+from warmstart.files import write_json, write_whole
+from warmstart.report.card import model_card
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.lifecycle import (
+    check_length,
+    check_unchanged,
+    file_facts,
+    opened,
+    refuse_overrides,
+    refuse_together,
+    write_config,
+)
+from warmstart.runs.lineage import ancestry
+from warmstart.runs.saved import Source
+from warmstart.runtime import choose_runtime
+from warmstart.settings.model import (
     ModelConfig,
-    change_words,
+    apply_overrides,
     model_from_json,
     preset_named,
 )
-from warmstart.errors import WarmstartError
-from warmstart.files import write_json, write_whole
-from warmstart.model.runtime import choose_runtime
-from warmstart.recipes.build import finetuning_rate
-from warmstart.recipes.classifier import (
+from warmstart.settings.training import FinetuneConfig
+from warmstart.tasks.classify import (
     Examples,
     build_classifier,
     epochs_of,
@@ -27,8 +41,7 @@ from warmstart.recipes.classifier import (
     fit_classifier,
     read_base,
 )
-from warmstart.recipes.descent import ancestry
-from warmstart.recipes.labelled import (
+from warmstart.tasks.labelled import (
     ClassData,
     as_the_tokenizer_reads,
     check_same_form,
@@ -38,22 +51,9 @@ from warmstart.recipes.labelled import (
     number_classes,
     read_class_file,
 )
-from warmstart.recipes.runs import (
-    check_length,
-    check_unchanged,
-    file_facts,
-    opened,
-    refuse_rivals,
-    refuse_words,
-    write_config,
-)
-from warmstart.report.card import model_card
-from warmstart.store.folder import RunFolder
-from warmstart.store.source import Source
-from warmstart.text.labelled import LabelledTexts
-from warmstart.text.overlap import Fingerprints
-from warmstart.text.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
-from warmstart.train.trainer import State
+from warmstart.tokenization.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+from warmstart.training.defaults import finetuning_rate
+from warmstart.training.trainer import State
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
 def _cold_tokenizer(config: FinetuneConfig, train: LabelledTexts, run: RunFolder) -> Tokenizer:
     if run.data_file.exists():
         return load_tokenizer(run.path)
-    refuse_rivals(config, "tokenizer", ("vocab_size",))
+    refuse_together(config, "tokenizer", ("vocab_size",))
     if config.tokenizer:
         return load_tokenizer(Path(config.tokenizer))
     size = config.vocab_size or preset_named(config.preset).vocab_size
@@ -135,12 +135,12 @@ def _cold_tokenizer(config: FinetuneConfig, train: LabelledTexts, run: RunFolder
 
 def _shape(config: FinetuneConfig, tokenizer: Tokenizer, parent: Source | None) -> ModelConfig:
     if parent:
-        refuse_words(config, allowed=("dropout", "max_length"))
-        refuse_rivals(config, "from", ("tokenizer", "vocab_size"))
+        refuse_overrides(config, allowed=("dropout", "max_length"))
+        refuse_together(config, "from", ("tokenizer", "vocab_size"))
         check_length(parent.model, config.max_length, parent.path)
-        return change_words(parent.model, config)
+        return apply_overrides(parent.model, config)
     return replace(
-        change_words(preset_named(config.preset), config), vocab_size=tokenizer.vocab_size
+        apply_overrides(preset_named(config.preset), config), vocab_size=tokenizer.vocab_size
     )
 
 

@@ -9,21 +9,14 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from warmstart.config.looking import (
-    LookAttentionConfig,
-    LookComplexityConfig,
-    LookPositionsConfig,
-)
-from warmstart.config.model import PRESETS, ModelConfig
-from warmstart.config.settings import suggestion
+from warmstart.data.corpus import read_passages
 from warmstart.errors import WarmstartError
-from warmstart.inspect import complexity, positions
-from warmstart.model.body import Body
-from warmstart.model.runtime import Runtime, choose_runtime
-from warmstart.model.tasks import LanguageModel, Translator
+from warmstart.inference.attention_maps import target_tokenizer_of
+from warmstart.insight import complexity, positions
+from warmstart.model.backbone import Backbone
+from warmstart.model.models import LanguageModel, Translator
 from warmstart.predictor import Predictor, load
 from warmstart.recipes.reading import reader
-from warmstart.report.attention import AttentionMap
 from warmstart.report.attention_figure import draw_head, draw_heads
 from warmstart.report.attention_page import AttentionPage, write_attention_page
 from warmstart.report.complexity import Crossing, Growth, draw_growth, growth_sections
@@ -32,10 +25,17 @@ from warmstart.report.images import save_image
 from warmstart.report.markup import Section
 from warmstart.report.page import write_page
 from warmstart.report.positions import PositionView, draw_positions, position_sections
-from warmstart.scoring.weights import target_tokenizer_of
-from warmstart.store.source import IN_WORDS, Source, read_source
-from warmstart.text.corpus import read_passages
-from warmstart.text.tokenizer import Tokenizer
+from warmstart.results.attention import AttentionMap
+from warmstart.runs.saved import IN_WORDS, Source, read_source
+from warmstart.runtime import Runtime, choose_runtime
+from warmstart.settings.base import suggestion
+from warmstart.settings.looking import (
+    LookAttentionConfig,
+    LookComplexityConfig,
+    LookPositionsConfig,
+)
+from warmstart.settings.model import PRESETS, ModelConfig
+from warmstart.tokenization.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def look_positions(config: LookPositionsConfig) -> PositionResult:
         predictor = load(config.model, config.device, config.precision, config.threads)
     name = shorten(config.model, 40)
     length = config.length or shape.max_length
-    view = positions.view_positions(shape, _body(predictor), name, length)
+    view = positions.view_positions(shape, _backbone(predictor), name, length)
     if predictor is not None and config.test is not None:
         view = with_curve(view, predictor, config)
     title = f"Positions of {config.model}"
@@ -157,11 +157,11 @@ def look_positions(config: LookPositionsConfig) -> PositionResult:
     return PositionResult(out, view)
 
 
-def _body(predictor: Predictor | None) -> Body | None:
+def _backbone(predictor: Predictor | None) -> Backbone | None:
     if predictor is None:
         return None
     model = predictor.model
-    return model.encoder if isinstance(model, Translator) else model.body
+    return model.encoder if isinstance(model, Translator) else model.backbone
 
 
 def with_curve(

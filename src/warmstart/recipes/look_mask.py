@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warmstart import progress
-from warmstart.config.looking import LookMaskConfig
 from warmstart.errors import WarmstartError
-from warmstart.inspect import masks
+from warmstart.inference.attention_maps import target_tokenizer_of
+from warmstart.insight import masks
 from warmstart.recipes.look import shape_and_run, write_drawing
 from warmstart.recipes.reading import reader
-from warmstart.report.attention import readable
 from warmstart.report.markup import Section, figure
 from warmstart.report.masks import MaskPicture, describe_masks, draw_masks
-from warmstart.scoring.weights import target_tokenizer_of
-from warmstart.store.source import Source
+from warmstart.results.attention import readable
+from warmstart.runs.saved import Source
+from warmstart.settings.looking import LookMaskConfig
 
 
 @dataclass(frozen=True)

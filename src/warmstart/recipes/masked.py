@@ -10,21 +10,21 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from warmstart import progress
-from warmstart.batches.batch import MaskedBatch
-from warmstart.batches.corrupt import Corruption
-from warmstart.batches.masked import masked_in_order, pairs_in_order
-from warmstart.batches.neighbours import SentencePairs
-from warmstart.batches.sentence_file import SentenceFile
-from warmstart.batches.token_file import TokenFile
-from warmstart.config.masking import Masking
+from warmstart.batching.batch import MaskedBatch
+from warmstart.batching.masked_rows import masked_in_order, pairs_in_order
+from warmstart.batching.masking import Corruption
+from warmstart.batching.next_sentence import SentencePairs
+from warmstart.data.sentence_file import SentenceFile
+from warmstart.data.sentences import SentenceFinder
+from warmstart.data.token_file import TokenFile
 from warmstart.errors import WarmstartError
-from warmstart.model.tasks import LanguageModel
+from warmstart.evaluation.masked import score_masked
+from warmstart.model.models import LanguageModel
 from warmstart.predictor import Predictor
 from warmstart.recipes.prepare import TextSource, write_tokens
-from warmstart.scoring.masked import score_masked
-from warmstart.text.sentences import SentenceFinder
-from warmstart.text.tokenizer import Tokenizer
-from warmstart.text.words import word_table
+from warmstart.settings.masking import Masking
+from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.tokenization.words import word_table
 
 SHORTEST_PAIR = 5  # two tokens between three special ones
 JUDGE_SEED = 0  # validation and evaluation always hide the same tokens and draw the same pairs
@@ -111,6 +111,6 @@ def score_text(source: TextSource, predictor: Predictor, batch_tokens: int) -> d
 def _corruption_of(predictor: Predictor) -> Corruption:
     """Hide tokens as the run's own pretraining did; one that was imported, as BERT's."""
     given, plain = predictor.source.config.get("settings", {}), Masking()
-    share = given.get("mask_share", plain.mask_share)
+    share = given.get("mask_rate", plain.mask_rate)
     whole_words = given.get("whole_words", plain.whole_words)
     return build_corruption(predictor.tokenizer, share, whole_words, JUDGE_SEED)

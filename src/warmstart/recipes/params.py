@@ -10,16 +10,16 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from warmstart.config.jobs import ParamsConfig
-from warmstart.config.model import PRESETS, ModelConfig, change_words, model_from_json
-from warmstart.config.settings import suggestion
 from warmstart.errors import WarmstartError
 from warmstart.model import count
 from warmstart.model.count import Layer
-from warmstart.model.tasks import Classifier, LanguageModel, Translator
-from warmstart.store.checkpoint import weight_names
-from warmstart.store.folder import RunFolder
-from warmstart.store.source import run_folder
+from warmstart.model.models import Classifier, LanguageModel, Translator
+from warmstart.runs.checkpoint import weight_names
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.saved import run_folder
+from warmstart.settings.base import suggestion
+from warmstart.settings.model import PRESETS, ModelConfig, apply_overrides, model_from_json
+from warmstart.settings.training import ParamsConfig
 
 Head = Literal["all", "lm", "classifier", "none"]
 
@@ -43,13 +43,15 @@ def count_parameters(config: ParamsConfig) -> ParameterCount:
             f"--{'frozen' if config.frozen else 'head'} is for a base and its head; "
             f"{config.model} is a translator, which is counted whole"
         )
-    body = count.count_translator(shape) if shape.decoder_depth else count.count_body(shape)
+    backbone = count.count_translator(shape) if shape.decoder_depth else count.count_backbone(shape)
     top = [] if shape.decoder_depth else _head_layers(shape, head, labels)
-    total = sum(layer.count for layer in body + top)
+    total = sum(layer.count for layer in backbone + top)
     built = sum(p.numel() for p in _built(shape, head, labels).parameters())
     assert total == built, f"closed form {total} and built model {built} disagree"
     trainable = sum(layer.count for layer in top) if config.frozen else total
-    return ParameterCount(config.model, count.legend(shape), tuple(body + top), total, trainable)
+    return ParameterCount(
+        config.model, count.legend(shape), tuple(backbone + top), total, trainable
+    )
 
 
 def _shape(config: ParamsConfig) -> tuple[ModelConfig, Head, int]:
@@ -71,7 +73,7 @@ def _shape(config: ParamsConfig) -> tuple[ModelConfig, Head, int]:
         )
     words = ("vocab_size", "attention", "segments", "pooler", "transform")
     given: dict[str, Any] = {word: getattr(config, word) for word in words}
-    shape = change_words(shape, config)
+    shape = apply_overrides(shape, config)
     return replace(shape, **{k: v for k, v in given.items() if v is not None}), head, labels
 
 
@@ -102,4 +104,4 @@ def _built(shape: ModelConfig, head: Head, labels: int) -> nn.Module:
             return Classifier(shape, labels, "mean")
         has_next_sentence = head == "all" and shape.segments > 1
         model = LanguageModel(shape, has_next_sentence)
-        return model.body if head == "none" else model
+        return model.backbone if head == "none" else model

@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Literal
 
 from warmstart import progress
-from warmstart.config.jobs import PretrainConfig, Tuning
-from warmstart.config.model import PRESETS, ModelConfig, change_words, model_from_json
-from warmstart.config.planning import PlanConfig, PlannedObjective
-from warmstart.config.settings import suggestion
-from warmstart.config.translation import TrainTranslatorConfig
 from warmstart.errors import WarmstartError
-from warmstart.inspect.devices import DEVICES, Device, device_named, place_on
-from warmstart.inspect.job import Job
-from warmstart.inspect.measure import Measured, measure
-from warmstart.inspect.memory import Place, largest_rows
-from warmstart.inspect.plan import PAPER, USABLE, Plan, make_plan, place_of, room_of
-from warmstart.model.runtime import choose_runtime
-from warmstart.store.source import run_folder
+from warmstart.insight.devices import DEVICES, Device, device_named, place_on
+from warmstart.insight.job import Job
+from warmstart.insight.measure import Measured, measure
+from warmstart.insight.memory import Place, largest_rows
+from warmstart.insight.plan import PAPER, USABLE, Plan, make_plan, place_of, room_of
+from warmstart.runs.saved import run_folder
+from warmstart.runtime import choose_runtime
+from warmstart.settings.base import suggestion
+from warmstart.settings.model import PRESETS, ModelConfig, apply_overrides, model_from_json
+from warmstart.settings.planning import PlanConfig, PlannedObjective
+from warmstart.settings.training import PretrainConfig, Tuning
+from warmstart.settings.translation import TrainTranslatorConfig
 
 # Steps, tokens a step and optimizer where none are given: those of the command that does the job.
 DEFAULTS: dict[PlannedObjective, tuple[int, int, Literal["adamw", "muon"]]] = {
@@ -100,7 +100,7 @@ def planned_job(config: PlanConfig, name: str) -> Job:
         steps=config.steps or steps,
         optimizer=config.optimizer or optimizer,
         labels=labels,
-        mask_share=config.mask_share,
+        mask_rate=config.mask_rate,
     )
 
 
@@ -118,7 +118,7 @@ def _shape(config: PlanConfig, name: str) -> tuple[ModelConfig, PlannedObjective
         raise WarmstartError(
             f"{name!r} is neither a preset nor a run folder{suggestion(name, PRESETS)}"
         )
-    shape = change_words(shape, config)
+    shape = apply_overrides(shape, config)
     if config.vocab_size:
         shape = replace(shape, vocab_size=config.vocab_size, target_vocab_size=0)
     return _for_objective(shape, config.objective or kind, name, labels)

@@ -9,14 +9,14 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from warmstart.config.using import GenerateConfig, PredictConfig
-from warmstart.decode.sample import Sampling
+from warmstart.data.corpus import read_texts
+from warmstart.data.labelled import PAIR, has_named_column, read_text_pairs
+from warmstart.decoding.sample import Sampling
 from warmstart.files import write_lines
 from warmstart.predictor import Prediction, Predictor, load
 from warmstart.recipes.reading import reader
-from warmstart.text.corpus import read_texts
-from warmstart.text.files import file_or_stream, format_of
-from warmstart.text.labelled import PAIR, has_named_column, read_text_pairs
+from warmstart.settings.using import GenerateConfig, PredictConfig
+from warmstart.textfiles import file_or_stream, format_of
 
 CHUNK = 1024  # texts sorted by length and labelled together
 

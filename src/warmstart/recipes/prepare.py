@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from warmstart import progress
-from warmstart.batches.sentence_file import SentenceFile, SentenceWriter
-from warmstart.batches.token_file import TokenFile, TokenWriter
+from warmstart.data.corpus import Passage, Tally, expand, read_passages
+from warmstart.data.encoding import EncodedPassage, encode_passages
+from warmstart.data.overlap import Fingerprints, fingerprint
+from warmstart.data.sentence_file import SentenceFile, SentenceWriter
+from warmstart.data.sentences import SentenceFinder
+from warmstart.data.token_file import TokenFile, TokenWriter
 from warmstart.errors import WarmstartError
 from warmstart.files import whole_folder
-from warmstart.recipes.encoding import EncodedPassage, encode_passages
-from warmstart.recipes.runs import file_facts
-from warmstart.text.corpus import Passage, Tally, expand, read_passages
-from warmstart.text.overlap import Fingerprints, fingerprint
-from warmstart.text.pieces import join_pieces
-from warmstart.text.sentences import SentenceFinder
-from warmstart.text.tokenizer import Tokenizer, train_tokenizer
+from warmstart.runs.lifecycle import file_facts
+from warmstart.tokenization.pieces import join_pieces
+from warmstart.tokenization.tokenizer import Tokenizer, train_tokenizer
 
 HELD_OUT = (0.01, 0.1, 0.5)  # share kept for validation; the next when a corpus is too small
 

@@ -8,21 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from warmstart import progress
-from warmstart.batches.token_file import TokenFile
-from warmstart.config.jobs import PretrainConfig
-from warmstart.config.model import (
-    Attention,
-    ModelConfig,
-    change_words,
-    model_from_json,
-    preset_named,
-)
+from warmstart.data.token_file import TokenFile
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
-from warmstart.model.runtime import Runtime, choose_runtime
-from warmstart.model.tasks import LanguageModel
-from warmstart.recipes.build import compile_body, pretraining_rate, seed_weights
-from warmstart.recipes.descent import ancestry
+from warmstart.model.models import LanguageModel
 from warmstart.recipes.masked import check_room
 from warmstart.recipes.prepare import (
     Prepared,
@@ -31,23 +20,34 @@ from warmstart.recipes.prepare import (
     sample_tokenizer,
     source_of,
 )
-from warmstart.recipes.runs import (
+from warmstart.recipes.tasks import Task, build_task
+from warmstart.report.card import model_card
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.lifecycle import (
     check_length,
     check_unchanged,
     opened,
-    refuse_rivals,
-    refuse_words,
+    refuse_overrides,
+    refuse_together,
     write_config,
 )
-from warmstart.recipes.tasks import Task, build_task
-from warmstart.report.card import model_card
-from warmstart.store.folder import RunFolder
-from warmstart.store.source import IN_WORDS, Source, read_source
-from warmstart.store.transfer import transfer_all
-from warmstart.text.tokenizer import Tokenizer, load_tokenizer
-from warmstart.train.optim import OptimizerSettings, build_optimizers
-from warmstart.train.schedule import warmup_cosine
-from warmstart.train.trainer import LoopSettings, State, Trainer
+from warmstart.runs.lineage import ancestry
+from warmstart.runs.saved import IN_WORDS, Source, read_source
+from warmstart.runs.transfer import transfer_all
+from warmstart.runtime import Runtime, choose_runtime
+from warmstart.settings.model import (
+    Attention,
+    ModelConfig,
+    apply_overrides,
+    model_from_json,
+    preset_named,
+)
+from warmstart.settings.training import PretrainConfig
+from warmstart.tokenization.tokenizer import Tokenizer, load_tokenizer
+from warmstart.training.defaults import compile_backbone, pretraining_rate, seed_weights
+from warmstart.training.optimizers import OptimizerSettings, build_optimizers
+from warmstart.training.schedules import warmup_cosine
+from warmstart.training.trainer import LoopSettings, State, Trainer
 
 ATTENTION: dict[str, Attention] = {"causal": "causal", "masked": "bidirectional"}
 HUB_TASKS = {"causal": "text-generation", "masked": "fill-mask"}  # as model hubs call them
@@ -88,7 +88,7 @@ def pretrain(config: PretrainConfig) -> PretrainResult:
             )
         tokenizer, shape, data = _prepared(config, run, parent)
         model = _model(config, shape, parent).to(runtime.device)
-        compile_body(model.body, config.compile, runtime)
+        compile_backbone(model.backbone, config.compile, runtime)
         task = build_task(config, model, tokenizer, data, runtime)
         trainer = _trainer(config, model, task, runtime, run)
         state = trainer.train("pretraining")
@@ -105,7 +105,7 @@ def _prepared(
         check_unchanged(facts)
         shape = model_from_json(run.config()["model"])
         return load_tokenizer(run.path), shape, read_prepared(run.cache, facts, _has_pairs(config))
-    refuse_rivals(config, "tokenizer", ("vocab_size",))
+    refuse_together(config, "tokenizer", ("vocab_size",))
     source = source_of(config.files, config.document, config.columns)
     valid = source_of(config.valid, config.document, config.columns) if config.valid else None
     wanted = (
@@ -116,7 +116,7 @@ def _prepared(
     elif config.tokenizer:
         tokenizer = load_tokenizer(Path(config.tokenizer))
     else:
-        change_words(preset_named(config.preset), config)  # refuse a wrong shape before the work
+        apply_overrides(preset_named(config.preset), config)  # refuse a wrong shape before the work
         progress.say(f"training a {config.kind} tokenizer")
         tokenizer = sample_tokenizer(source, config.kind, wanted, SAMPLE_MB)
     if config.objective == "masked":
@@ -174,15 +174,15 @@ def _shape(config: PretrainConfig, tokenizer: Tokenizer, parent: Source | None) 
     if not parent:
         has_pairs = _has_pairs(config)
         return replace(
-            change_words(preset_named(config.preset), config),
+            apply_overrides(preset_named(config.preset), config),
             vocab_size=tokenizer.vocab_size,
             attention=attention,
             segments=2 if has_pairs else 0,
             pooler=has_pairs,
             decoder_depth=0,
         )
-    refuse_words(config, allowed=("dropout", "max_length"))
-    refuse_rivals(config, "from", ("tokenizer", "vocab_size"))
+    refuse_overrides(config, allowed=("dropout", "max_length"))
+    refuse_together(config, "from", ("tokenizer", "vocab_size"))
     check_length(parent.model, config.max_length, parent.path)
     if _has_pairs(config) and parent.model.segments < 2:
         raise WarmstartError(
@@ -191,7 +191,7 @@ def _shape(config: PretrainConfig, tokenizer: Tokenizer, parent: Source | None) 
         )
     if parent.model.attention != attention:
         progress.say(f"attention was {parent.model.attention} and is {attention} from here on")
-    return replace(change_words(parent.model, config), attention=attention)
+    return replace(apply_overrides(parent.model, config), attention=attention)
 
 
 def _model(config: PretrainConfig, shape: ModelConfig, parent: Source | None) -> LanguageModel:
@@ -204,7 +204,7 @@ def _model(config: PretrainConfig, shape: ModelConfig, parent: Source | None) ->
         progress.say(f"from {parent.path}: {transfer_all(parent.weights, model)}")
     if not _has_pairs(config):
         for name, parameter in model.named_parameters():
-            if name.startswith(("body.pooler.", "next_sentence.")):
+            if name.startswith(("backbone.pooler.", "next_sentence.")):
                 parameter.requires_grad_(False)
     return model
 

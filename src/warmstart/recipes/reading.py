@@ -6,8 +6,8 @@ Knows nothing about files.
 from collections.abc import Callable
 
 from warmstart.errors import WarmstartError
-from warmstart.text.pieces import join_pieces
-from warmstart.text.tokenizer import Tokenizer
+from warmstart.tokenization.pieces import join_pieces
+from warmstart.tokenization.tokenizer import Tokenizer
 
 
 def reader(run: str, tokenizer: Tokenizer, is_split: bool) -> Callable[[str], str]:

@@ -18,14 +18,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from warmstart import progress
-from warmstart.config.jobs import CompareConfig, FinetuneConfig, PretrainConfig
-from warmstart.config.settings import Settings
-from warmstart.config.translation import TrainTranslatorConfig
 from warmstart.errors import WarmstartError
 from warmstart.recipes.compare import compare
 from warmstart.recipes.finetune import finetune
 from warmstart.recipes.pretrain import pretrain
-from warmstart.recipes.translator import train_translator
+from warmstart.recipes.train_translator import train_translator
+from warmstart.settings.base import Settings
+from warmstart.settings.training import CompareConfig, FinetuneConfig, PretrainConfig
+from warmstart.settings.translation import TrainTranslatorConfig
 
 JOBS: dict[str, tuple[type[Settings], Callable[[Any], object]]] = {
     "pretrain": (PretrainConfig, pretrain),

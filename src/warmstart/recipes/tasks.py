@@ -6,12 +6,13 @@ Knows nothing about run folders or optimizers.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from warmstart.batches.loader import PackedStream, packed_in_order
-from warmstart.batches.masked import MaskedStream, RunningRows
-from warmstart.batches.token_file import TokenFile
-from warmstart.config.jobs import PretrainConfig
-from warmstart.model.runtime import Runtime
-from warmstart.model.tasks import LanguageModel
+from warmstart.batching.loader import PackedStream, packed_in_order
+from warmstart.batching.masked_rows import MaskedStream, RunningRows
+from warmstart.data.token_file import TokenFile
+from warmstart.evaluation.masked import score_masked
+from warmstart.evaluation.metrics import language_scores
+from warmstart.evaluation.score import score_tokens
+from warmstart.model.models import LanguageModel
 from warmstart.objectives.causal import Causal
 from warmstart.objectives.masked import Masked
 from warmstart.recipes.masked import (
@@ -21,11 +22,10 @@ from warmstart.recipes.masked import (
     judging_batches,
 )
 from warmstart.recipes.prepare import Prepared
-from warmstart.scoring.masked import score_masked
-from warmstart.scoring.metrics import language_scores
-from warmstart.scoring.score import score_tokens
-from warmstart.text.tokenizer import Tokenizer
-from warmstart.train.trainer import Evaluation, Objective, Stream
+from warmstart.runtime import Runtime
+from warmstart.settings.training import PretrainConfig
+from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.training.trainer import Evaluation, Objective, Stream
 
 EVAL_TOKENS = 200_000  # more validation text than this is sampled in evenly spaced rows
 SAMPLED_ROWS = 65_536  # rows from which the share of padding is known
@@ -83,7 +83,7 @@ def _masked_task(
     packed: PackedStream,
 ) -> Task:
     length, rows, batch_rows = packed.length, packed.rows_per_step, packed.rows_per_batch
-    hide = build_corruption(tokenizer, config.mask_share, config.whole_words, config.seed)
+    hide = build_corruption(tokenizer, config.mask_rate, config.whole_words, config.seed)
     judge = judging_batches(
         data.valid,
         data.valid_index,

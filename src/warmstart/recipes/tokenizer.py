@@ -6,10 +6,10 @@ Knows nothing about models.
 from dataclasses import dataclass
 from pathlib import Path
 
-from warmstart.config.jobs import TokenizerConfig
 from warmstart.errors import WarmstartError
 from warmstart.files import whole_folder
 from warmstart.recipes.prepare import sample_tokenizer, source_of
+from warmstart.settings.training import TokenizerConfig
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warmstart import progress
-from warmstart.batches.pairs import EncodedPairs, Texts
-from warmstart.config.model import preset_named
-from warmstart.config.translation import DEFAULT_PRESET, TrainTranslatorConfig
+from warmstart.batching.pair_batches import EncodedPairs, Texts
+from warmstart.data.pairs import Pairs, read_aligned, read_pair_table
 from warmstart.errors import WarmstartError
-from warmstart.recipes.runs import refuse_rivals
 from warmstart.report.formats import counted
-from warmstart.store.folder import RunFolder
-from warmstart.store.source import Source
-from warmstart.text.pairs import Pairs, read_aligned, read_pair_table
-from warmstart.text.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.lifecycle import refuse_together
+from warmstart.runs.saved import Source
+from warmstart.settings.model import preset_named
+from warmstart.settings.translation import DEFAULT_PRESET, TrainTranslatorConfig
+from warmstart.tokenization.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ def read_tongues(run: RunFolder) -> Tongues:
 
 def choose_tongues(config: TrainTranslatorConfig, train: Pairs, parent: Source | None) -> Tongues:
     """Return the tokenizers asked for: given, taken over from the parent, or trained now."""
-    refuse_rivals(config, "from", ("tokenizer",))
+    refuse_together(config, "from", ("tokenizer",))
     if config.target_tokenizer or config.vocabulary == "joint":  # nothing else is trained
-        refuse_rivals(config, "from", ("vocab_size",))
-        refuse_rivals(config, "tokenizer", ("vocab_size",))
+        refuse_together(config, "from", ("vocab_size",))
+        refuse_together(config, "tokenizer", ("vocab_size",))
     if config.shared and (config.target_tokenizer or config.vocabulary == "separate"):
         raise WarmstartError("--shared needs one vocabulary for both languages, not one for each")
     preset = preset_named(config.preset or DEFAULT_PRESET)

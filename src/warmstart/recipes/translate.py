@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import BinaryIO
 
 from warmstart import progress
-from warmstart.config.translation import TranslateConfig
-from warmstart.config.using import Search
-from warmstart.decode.beam import Beam
-from warmstart.decode.steps import fast_engine
-from warmstart.decode.translate import Translating, Translation
+from warmstart.data.corpus import read_texts
+from warmstart.decoding.beam import Beam
+from warmstart.decoding.engines import fast_engine
 from warmstart.errors import WarmstartError
 from warmstart.files import write_lines
-from warmstart.model.runtime import Runtime, choose_runtime
-from warmstart.model.tasks import Translator
+from warmstart.inference.translator import Translating, Translation
+from warmstart.model.models import Translator
 from warmstart.predictor import build_model
 from warmstart.recipes.tongues import read_tongues
 from warmstart.report.formats import counted
-from warmstart.store.source import IN_WORDS, read_source
-from warmstart.text.corpus import read_texts
-from warmstart.text.files import file_or_stream
+from warmstart.runs.saved import IN_WORDS, read_source
+from warmstart.runtime import Runtime, choose_runtime
+from warmstart.settings.translation import TranslateConfig
+from warmstart.settings.using import Search
+from warmstart.textfiles import file_or_stream
 
 BATCH_TOKENS = {"cpu": 4096, "cuda": 16_384}  # decoded together: a GPU needs many to be busy
 USUAL = 5  # the beam they hold for; a wider one has more rows of each

@@ -9,17 +9,17 @@ from typing import Literal
 import torch
 
 from warmstart import progress
-from warmstart.batches.pairs import EncodedPairs, budgeted_pairs, pad_pairs
-from warmstart.decode.beam import Beam
-from warmstart.decode.steps import training_engine
-from warmstart.decode.translate import Translating
-from warmstart.model.runtime import Runtime
-from warmstart.model.tasks import Translator
+from warmstart.batching.pair_batches import EncodedPairs, budgeted_pairs, pad_pairs
+from warmstart.data.pairs import Pairs
+from warmstart.decoding.beam import Beam
+from warmstart.decoding.engines import training_engine
+from warmstart.evaluation.bleu import corpus_bleu
+from warmstart.evaluation.score import score_pairs
+from warmstart.inference.translator import Translating
+from warmstart.model.models import Translator
 from warmstart.recipes.tongues import Tongues
-from warmstart.scoring.score import score_pairs
-from warmstart.scoring.translation import corpus_bleu
-from warmstart.text.pairs import Pairs
-from warmstart.train.trainer import Evaluation
+from warmstart.runtime import Runtime
+from warmstart.training.trainer import Evaluation
 
 JUDGED = 2000  # of more validation pairs than this evenly spaced ones are translated
 ROOM = 72  # characters of a sample that are shown

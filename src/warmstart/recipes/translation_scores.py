@@ -8,14 +8,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from warmstart.config.using import EvaluateConfig
+from warmstart.data.overlap import fingerprints_of
+from warmstart.data.pairs import Pairs, read_aligned, read_pair_table
 from warmstart.errors import WarmstartError
-from warmstart.model.runtime import choose_runtime
+from warmstart.evaluation.bleu import paired_test, translation_scores
 from warmstart.recipes.translate import open_translator, say_overlong
-from warmstart.scoring.translation import paired_test, translation_scores
-from warmstart.store.source import Source
-from warmstart.text.overlap import fingerprints_of
-from warmstart.text.pairs import Pairs, read_aligned, read_pair_table
+from warmstart.runs.saved import Source
+from warmstart.runtime import choose_runtime
+from warmstart.settings.using import EvaluateConfig
 
 
 def read_test_pairs(config: EvaluateConfig) -> Pairs:

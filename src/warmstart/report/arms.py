@@ -5,9 +5,9 @@ Knows nothing about where the tables stand.
 
 from warmstart.report.formats import count, counted, duration, percent, percent_range
 from warmstart.report.markup import Html, swatch
-from warmstart.report.runs import Arm, Comparison
 from warmstart.report.style import arm_colours
-from warmstart.report.summary import Score, Summary
+from warmstart.results.comparison import Arm, Comparison
+from warmstart.results.summary import Score, Summary
 
 COST_HEADERS = ("training time", "with pretraining", "parameters", "trainable")
 

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from warmstart.report.attention import TITLES, AttentionMap, Tokens, readable
 from warmstart.report.formats import shorten
 from warmstart.report.style import FAINT, styled
+from warmstart.results.attention import TITLES, AttentionMap, Tokens, readable
 
 HEAT = LinearSegmentedColormap.from_list(
     "heat", ["#ffffff", "#fde4d2", "#f5a56e", "#d5521c", "#6d2108"]

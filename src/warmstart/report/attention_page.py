@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.files import write_whole
-from warmstart.report.attention import TITLES, AttentionMap, Tokens, readable
+from warmstart.results.attention import TITLES, AttentionMap, Tokens, readable
 
 FINE = 2_000_000  # weights up to which a page can afford two bytes each
 

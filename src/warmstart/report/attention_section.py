@@ -13,12 +13,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from warmstart.report.attention import AttentionMap, Tokens, readable
 from warmstart.report.attention_figure import HEAT
 from warmstart.report.attention_page import quantised
 from warmstart.report.formats import counted, shorten
 from warmstart.report.markup import Html, Section, element, figure, folded, paragraph, table
 from warmstart.report.style import styled
+from warmstart.results.attention import AttentionMap, Tokens, readable
 
 SHOWN = 10  # disagreements of each kind that are not folded away
 FOLDED = 100  # of each kind that are

@@ -8,8 +8,8 @@ from collections import Counter
 from warmstart.report.arms import arm_names, score_text
 from warmstart.report.formats import count, counted, duration, percent, points
 from warmstart.report.markup import Html, Section, bullets, element, folded, paragraph, table
-from warmstart.report.runs import Cell, Comparison, Split
-from warmstart.report.summary import Summary
+from warmstart.results.comparison import Cell, Comparison, Split
+from warmstart.results.summary import Summary
 
 
 def background_sections(comparison: Comparison, summary: Summary) -> list[Section]:

@@ -6,7 +6,6 @@ Never imports torch; knows nothing about how either was trained.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from warmstart.report.attention import AttentionMap
 from warmstart.report.attention_section import (
     Disagreement,
     attention_section,
@@ -15,7 +14,8 @@ from warmstart.report.attention_section import (
 )
 from warmstart.report.formats import counted
 from warmstart.report.markup import Section, paragraph
-from warmstart.report.runs import Arm, Cell, Comparison
+from warmstart.results.attention import AttentionMap
+from warmstart.results.comparison import Arm, Cell, Comparison
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,8 @@ from warmstart.report.arms import (
     score_text,
 )
 from warmstart.report.formats import count, counted, percent
-from warmstart.report.runs import Comparison
-from warmstart.report.summary import Summary
+from warmstart.results.comparison import Comparison
+from warmstart.results.summary import Summary
 
 
 def comparison_markdown(comparison: Comparison, summary: Summary) -> str:

@@ -21,9 +21,9 @@ from warmstart.report.markup import (
     paragraph,
     table,
 )
-from warmstart.report.runs import Comparison
 from warmstart.report.sections import finding_sections
-from warmstart.report.summary import Summary
+from warmstart.results.comparison import Comparison
+from warmstart.results.summary import Summary
 
 __all__ = [
     "Html",

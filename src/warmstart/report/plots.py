@@ -14,7 +14,6 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from warmstart.report.formats import count, percent, points, points_range, shorten
 from warmstart.report.images import save_figure, svg_text
 from warmstart.report.losses import draw_training
-from warmstart.report.runs import Arm, Comparison, Split
 from warmstart.report.style import (
     FAINT,
     INK,
@@ -26,7 +25,8 @@ from warmstart.report.style import (
     styled,
     write_end_labels,
 )
-from warmstart.report.summary import ArmScore, Curve, Difference, Summary
+from warmstart.results.comparison import Arm, Comparison, Split
+from warmstart.results.summary import ArmScore, Curve, Difference, Summary
 
 __all__ = [
     "draw_differences",

@@ -32,8 +32,8 @@ from warmstart.report.markup import (
     table,
 )
 from warmstart.report.plots import draw_differences, draw_epochs, draw_labels
-from warmstart.report.runs import Comparison
-from warmstart.report.summary import Difference, Race, Summary
+from warmstart.results.comparison import Comparison
+from warmstart.results.summary import Difference, Race, Summary
 
 _MOST_ROWS = 30  # a forest plot with more rows shows the largest subset alone
 _MOST_EPOCHS = 10  # columns of a table by epoch

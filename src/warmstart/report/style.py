@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from warmstart.report.runs import Arm, ArmKind
+from warmstart.results.comparison import Arm, ArmKind
 
 INK = "#333333"
 FAINT = "#8a8a8a"

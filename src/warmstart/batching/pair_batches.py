@@ -1,0 +1,145 @@
+"""Sentence pairs in batches of similar lengths, within a budget of tokens.
+
+Knows nothing about models, files or text.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from warmstart.batching.batch import Batch
+from warmstart.batching.loader import shuffled
+from warmstart.kernels.loss import IGNORE
+
+STEP = 4  # lengths are rounded up to a multiple: rows of one batch are nearly alike
+
+
+@dataclass(frozen=True)
+class PairBatch(Batch):
+    """Sentences (`ids`) and their translations, each padded at the right."""
+
+    is_token: Tensor  # (B, S) False where the source is padded
+    inputs: Tensor  # (B, T) the target behind its first special token
+    targets: Tensor  # (B, T) the token to predict at each of them, IGNORE where padded
+
+
+class Texts:
+    """Many token lists in one array."""
+
+    def __init__(self, texts: Iterable[Sequence[int]]) -> None:
+        parts = [np.asarray(text, dtype=np.int32) for text in texts]
+        self.lengths = np.array([len(part) for part in parts], dtype=np.int64)
+        self._ids = np.concatenate(parts) if parts else np.empty(0, dtype=np.int32)
+        self._starts = np.cumsum(self.lengths) - self.lengths
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, row: int) -> NDArray[np.int32]:
+        start = self._starts[row]
+        return self._ids[start : start + self.lengths[row]]
+
+
+@dataclass(frozen=True)
+class EncodedPairs:
+    """Token ids of both sides, each between its first and last special token."""
+
+    sources: Texts
+    targets: Texts
+
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return len(self.sources)
+
+    def sizes(self) -> NDArray[np.int64]:
+        """Return each pair's longer side, rounded up."""
+        longest = np.maximum(self.sources.lengths, self.targets.lengths)
+        return -(-longest // STEP) * STEP
+
+
+@dataclass
+class PairStream:
+    """Every epoch sees each pair once, in batches of similar lengths, in a new order.
+
+    An epoch has the same number of steps every time: how many pairs of a length fill a batch
+    depends on the length alone.
+    """
+
+    pairs: EncodedPairs
+    batch_tokens: int  # source and target tokens per optimizer step, padding included
+    micro_tokens: int  # the same per forward pass
+    pad: int
+    target_pad: int
+    seed: int
+    _sizes: NDArray[np.int64] = field(init=False)
+    _cuts: list[tuple[int, int]] = field(init=False)
+    _plans: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._sizes = self.pairs.sizes()
+        self._cuts = list(_cut(np.sort(self._sizes), self.batch_tokens))
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Return the optimizer steps that see every pair once."""
+        return len(self._cuts)
+
+    def group(self, step: int) -> list[PairBatch]:
+        """Return the batches of one optimizer step."""
+        epoch, place = divmod(step, self.steps_per_epoch)
+        if epoch not in self._plans:
+            self._plans = {epoch: self._plan(epoch)}
+        rows = self._plans[epoch][place]
+        return [
+            pad_pairs(self.pairs, part, self.pad, self.target_pad)
+            for part in budgeted_pairs(rows, self._sizes, self.micro_tokens)
+        ]
+
+    def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
+        order = shuffled(len(self.pairs), self.seed, "pairs", epoch)
+        order = order[np.argsort(self._sizes[order], kind="stable")]
+        batches = [order[start:stop] for start, stop in self._cuts]
+        return [batches[k] for k in shuffled(len(batches), self.seed, "batches", epoch)]
+
+
+def _cut(sizes: NDArray[np.int64], budget: int) -> Iterator[tuple[int, int]]:
+    """Cut sorted sizes into stretches that hold at most `budget` tokens on both sides."""
+    start = 0
+    while start < len(sizes):
+        stop = start + 1
+        while stop < len(sizes) and 2 * sizes[stop] * (stop + 1 - start) <= budget:
+            stop += 1
+        yield start, stop
+        start = stop
+
+
+def budgeted_pairs(
+    rows: Sequence[int] | NDArray[np.int64], sizes: NDArray[np.int64], budget: int
+) -> Iterator[NDArray[np.int64]]:
+    """Sort rows by length and cut them into batches within the budget."""
+    ordered = np.asarray(rows)[np.argsort(sizes[rows], kind="stable")]
+    for start, stop in _cut(sizes[ordered], budget):
+        yield ordered[start:stop]
+
+
+def pad_pairs(
+    pairs: EncodedPairs, rows: Sequence[int] | NDArray[np.int64], pad: int, target_pad: int
+) -> PairBatch:
+    """Return these rows as one batch, each side as long as its longest."""
+    source, is_token = padded([pairs.sources[row] for row in rows], pad)
+    target, is_target = padded([pairs.targets[row] for row in rows], target_pad)
+    targets = target[:, 1:].masked_fill(~is_target[:, 1:], IGNORE)
+    return PairBatch(source, is_token, target[:, :-1], targets)
+
+
+def padded(texts: Sequence[Sequence[int] | NDArray[np.int32]], pad: int) -> tuple[Tensor, Tensor]:
+    """Return token ids (B, S) padded at the right, and where tokens stand."""
+    lengths = np.array([len(text) for text in texts])
+    is_token = np.arange(lengths.max()) < lengths[:, None]
+    ids = np.full(is_token.shape, pad, dtype=np.int64)
+    ids[is_token] = np.concatenate([np.asarray(text) for text in texts])
+    return torch.from_numpy(ids), torch.from_numpy(is_token)

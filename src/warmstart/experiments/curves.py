@@ -1,0 +1,76 @@
+"""Accuracy by epoch: the mean curve of each arm, and the race of warm against cold.
+
+Looks at validation only; knows nothing about test figures.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warmstart.experiments.wording import CLOSED, race_words
+from warmstart.results.comparison import Comparison
+from warmstart.results.summary import Curve, CurvePoint, Race
+
+SLACK = 1e-12  # equal accuracies may differ by rounding
+
+
+def draw_curves(comparison: Comparison) -> Iterator[Curve]:
+    """Average validation accuracy by epoch over the seeds of each arm that has epochs."""
+    for arm, labels, cells in comparison.groups():
+        points = []
+        for epochs in zip(*(cell.epochs for cell in cells), strict=False):
+            found = np.array([epoch.valid_accuracy for epoch in epochs])
+            point = CurvePoint(
+                epoch=epochs[0].epoch,
+                accuracy=float(found.mean()),
+                spread=spread(found),
+                lowest=float(found.min()),
+                highest=float(found.max()),
+                elapsed_s=float(np.mean([epoch.elapsed_s for epoch in epochs])),
+            )
+            points.append(point)
+        if points:
+            best = max(points, key=lambda point: point.accuracy)  # the first of equals
+            yield Curve(arm=arm.name, labels=labels, points=tuple(points), best_epoch=best.epoch)
+
+
+def run_races(comparison: Comparison, curves: Sequence[Curve]) -> Iterator[Race]:
+    """Set each warm arm against each cold arm, epoch by epoch."""
+    arms = {arm.name: arm for arm in comparison.arms}
+    for warm in curves:
+        for cold in curves:
+            kinds = arms[warm.arm].kind, arms[cold.arm].kind
+            is_own = arms[warm.arm].cold in (None, cold.arm)
+            if kinds == ("warm", "cold") and warm.labels == cold.labels and is_own:
+                yield _race(warm, cold, arms[warm.arm].pretrain_s)
+
+
+def _race(warm: Curve, cold: Curve, pretrain_s: float) -> Race:
+    """Find when warm reaches cold's best, and what becomes of its lead."""
+    goal = cold.best.accuracy - SLACK
+    there = next((point for point in warm.points if point.accuracy >= goal), None)
+    pairs = zip(warm.points, cold.points, strict=False)
+    gaps = tuple(ours.accuracy - theirs.accuracy for ours, theirs in pairs)
+    last_open = max((epoch for epoch, gap in enumerate(gaps, 1) if gap > CLOSED + SLACK), default=0)
+    race = Race(
+        warm=warm.arm,
+        cold=cold.arm,
+        labels=warm.labels,
+        cold_best=cold.best.accuracy,
+        cold_best_epoch=cold.best_epoch,
+        cold_best_s=cold.best.elapsed_s,
+        reached_epoch=there.epoch if there else None,
+        reached_s=there.elapsed_s if there else None,
+        reached_with_pretraining_s=there.elapsed_s + pretrain_s if there else None,
+        gaps=gaps,
+        closed_epoch=last_open + 1 if last_open < len(gaps) else None,
+        sentence="",
+    )
+    return replace(race, sentence=race_words(race))
+
+
+def spread(values: NDArray[np.float64]) -> float:
+    """Return the standard deviation over seeds, 0 with one seed."""
+    return float(values.std(ddof=1)) if len(values) > 1 else 0.0

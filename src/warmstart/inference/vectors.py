@@ -1,0 +1,133 @@
+"""Vectors of texts and of their tokens, at any layer.
+
+Knows nothing about files; texts of similar length are read together and come back in order.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from warmstart.batching.batch import LabelledBatch, move
+from warmstart.batching.loader import budgeted, pad_texts
+from warmstart.model.backbone import Backbone
+from warmstart.model.heads import pool
+from warmstart.model.models import Translator
+from warmstart.objectives.classify import text_layout
+from warmstart.runtime import Runtime
+from warmstart.settings.training import Pooling
+
+
+def backbone_of(model: nn.Module) -> Backbone:
+    """Return the base of any model; of a translator, what reads the source."""
+    backbone = model.encoder if isinstance(model, Translator) else model.backbone
+    assert isinstance(backbone, Backbone)
+    return backbone
+
+
+def text_vectors(
+    backbone: Backbone,
+    texts: Sequence[Sequence[int]],
+    pooling: Pooling,
+    micro_tokens: int,
+    pad: int,
+    runtime: Runtime,
+    layer: int | None = None,
+    starts: Sequence[int] | None = None,
+) -> Tensor:
+    """Return one vector for every text, at the last layer unless named: (texts, D)."""
+    depth = backbone.config.depth
+    found = torch.empty(len(texts), backbone.config.width, dtype=_kept_type(backbone))
+    chosen = depth if layer is None else layer
+
+    def keep(rows: list[int], batch: LabelledBatch, states: list[Tensor]) -> None:
+        if pooling == "cls" and chosen < depth:
+            pooled = states[0][:, 0]  # a pooler has only learned to read the last layer
+        else:
+            pooled = pool(backbone, states[0], batch.is_token, pooling)
+        found[rows] = pooled.to(found.dtype).cpu()
+
+    _read(backbone, texts, [chosen], micro_tokens, pad, runtime, starts, keep)
+    return found
+
+
+def token_vectors(
+    backbone: Backbone,
+    texts: Sequence[Sequence[int]],
+    layers: Sequence[int],
+    micro_tokens: int,
+    pad: int,
+    runtime: Runtime,
+) -> list[Tensor]:
+    """Return for every text the vectors of its tokens at these layers: (layers, T, D) each."""
+    found: list[Tensor] = [torch.empty(0)] * len(texts)
+
+    def keep(rows: list[int], batch: LabelledBatch, states: list[Tensor]) -> None:
+        chosen = torch.stack(states).to(_kept_type(backbone)).cpu()
+        for place, row in enumerate(rows):
+            found[row] = chosen[:, place, : len(texts[row])].clone()
+
+    _read(backbone, texts, layers, micro_tokens, pad, runtime, None, keep)
+    return found
+
+
+@torch.no_grad()
+def _read(
+    backbone: Backbone,
+    texts: Sequence[Sequence[int]],
+    layers: Sequence[int],
+    micro_tokens: int,
+    pad: int,
+    runtime: Runtime,
+    starts: Sequence[int] | None,
+    keep: Callable[[list[int], LabelledBatch, list[Tensor]], None],
+) -> None:
+    """Hand every batch to `keep` with its states at these layers; dropout is off meanwhile."""
+    was_training = backbone.training
+    backbone.eval()
+    nothing = [0] * len(texts)
+    for rows in budgeted(range(len(texts)), texts, micro_tokens):
+        batch = move(pad_texts(texts, nothing, rows, pad, starts), runtime.device)
+        with runtime.precision():
+            keep(rows, batch, layer_states(backbone, batch, layers))
+    backbone.train(was_training)
+
+
+def layer_states(backbone: Backbone, batch: LabelledBatch, layers: Sequence[int]) -> list[Tensor]:
+    """Return what enters the first block (layer 0) or leaves later ones: (B, T, D) each.
+
+    The last layer is what heads read: behind the final norm, where there is one.
+    """
+    layout = text_layout(backbone.config, batch)
+    if set(layers) == {backbone.config.depth}:  # no need to keep the others
+        return [backbone(batch.ids, layout)]
+    with _watched(backbone) as states:
+        states[-1] = backbone(batch.ids, layout)
+    return [states[layer] for layer in layers]
+
+
+@contextmanager
+def _watched(backbone: Backbone) -> Iterator[list[Tensor]]:
+    """Yield a list that fills with the input of the first block and the output of every one."""
+    states: list[Tensor] = []
+
+    def enter(_: nn.Module, given: tuple[Any, ...]) -> None:
+        states.append(given[0])
+
+    def leave(_: nn.Module, given: tuple[Any, ...], output: Tensor) -> None:
+        states.append(output)
+
+    handles = [backbone.blocks[0].register_forward_pre_hook(enter)]
+    handles += [block.register_forward_hook(leave) for block in backbone.blocks]
+    try:
+        yield states
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _kept_type(backbone: Backbone) -> torch.dtype:
+    """Keep what the weights are; half precision is for matrix products alone."""
+    return backbone.embed.weight.dtype

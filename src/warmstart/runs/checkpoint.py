@@ -1,0 +1,183 @@
+"""Checkpoints: weights, optimizer and position of a run, whole or absent, with checksums.
+
+Knows nothing about what is trained.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save, save_file
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from warmstart.errors import WarmstartError
+from warmstart.files import flush_file, whole_folder, write_whole
+from warmstart.runs.folder import RunFolder
+
+TENSORS = ("model.safetensors", "optimizer.safetensors")
+
+# What reading a file that somebody else wrote may raise.
+_UNFIT = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A whole checkpoint, read back."""
+
+    path: Path
+    step: int  # optimizer steps done
+    weights: dict[str, Tensor]
+    optimizer: dict[str, Tensor]
+    state: dict[str, Any]  # what the trainer keeps besides
+
+
+def save_checkpoint(
+    run: RunFolder,
+    step: int,
+    model: nn.Module,
+    optimizers: Mapping[str, Optimizer],
+    state: Mapping[str, Any],
+    keep: int,
+) -> Path:
+    """Write `checkpoints/step-N` and remove all but the newest `keep`."""
+    path = run.checkpoints / f"step-{step}"
+    with whole_folder(path) as folder:
+        parts = (model.state_dict(), optimizer_tensors(optimizers))
+        paths = [folder / name for name in TENSORS]
+        with ThreadPoolExecutor(len(paths)) as pool:  # one is checked while another is written
+            sums = dict(zip(TENSORS, pool.map(_write_tensors, paths, parts), strict=True))
+        content = {"step": step, "state": dict(state)}
+        sums["state"] = _checksum_of(content)
+        (folder / "state.json").write_text(json.dumps({**content, "sha256": sums}, indent=2))
+    listed = list_checkpoints(run)
+    after = listed.index(path) + 1
+    for old in [*listed[: max(0, after - keep)], *listed[after:]]:
+        _remove(old)  # too old, or left by a sitting that went further and was damaged
+    return path
+
+
+def list_checkpoints(run: RunFolder) -> list[Path]:
+    """Return the checkpoint folders, oldest first."""
+    found = run.checkpoints.glob("step-*") if run.checkpoints.is_dir() else []
+    numbered = [(int(match[1]), p) for p in found if (match := re.fullmatch(r"step-(\d+)", p.name))]
+    return [path for _, path in sorted(numbered)]
+
+
+def load_latest(run: RunFolder) -> tuple[Checkpoint | None, list[str]]:
+    """Return the newest whole checkpoint, and a sentence for each damaged one passed over."""
+    faults: list[str] = []
+    for path in reversed(list_checkpoints(run)):
+        try:
+            return load_checkpoint(path), faults
+        except WarmstartError as fault:
+            faults.append(str(fault))
+    return None, faults
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint and check that it is whole."""
+    try:
+        content = json.loads((path / "state.json").read_text())
+        sums = content.pop("sha256")
+        if sums.pop("state") != _checksum_of(content):
+            raise WarmstartError(f"{path}: state.json is damaged (its checksum is wrong)")
+        for name in TENSORS:  # never the names in the file: they could lead anywhere
+            if _checksum(path / name) != sums[name]:
+                raise WarmstartError(f"{path}: {name} is damaged (its checksum is wrong)")
+        if f"step-{content['step']}" != path.name:
+            raise WarmstartError(f"{path}: state.json is that of step {content['step']}")
+        weights, optimizer = (read_weights(path / name) for name in TENSORS)
+        return Checkpoint(path, content["step"], weights, optimizer, dict(content["state"]))
+    except _UNFIT as fault:
+        raise WarmstartError(f"{path} is not a whole checkpoint: {fault}") from None
+
+
+def optimizer_tensors(optimizers: Mapping[str, Optimizer]) -> dict[str, Tensor]:
+    """Return every state tensor as `optimizer.parameter number.name`."""
+    return {
+        f"{name}.{index}.{key}": torch.as_tensor(value)
+        for name, optimizer in optimizers.items()
+        for index, entries in optimizer.state_dict()["state"].items()
+        for key, value in entries.items()
+    }
+
+
+def restore_optimizers(optimizers: Mapping[str, Optimizer], tensors: Mapping[str, Tensor]) -> None:
+    """Put saved state tensors back."""
+    for name, optimizer in optimizers.items():
+        state: dict[int, dict[str, Tensor]] = {}
+        for key, value in tensors.items():
+            owner, index, entry = key.split(".")
+            if owner == name:
+                state.setdefault(int(index), {})[entry] = value
+        groups = optimizer.state_dict()["param_groups"]
+        optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def save_weights(path: Path, model: nn.Module) -> None:
+    """Write a model's weights, whole or not at all."""
+    write_whole(path, save(_on_cpu(model.state_dict())))
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file."""
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+    except FileNotFoundError:
+        raise WarmstartError(f"{path} does not exist") from None
+    except (SafetensorError, *_UNFIT) as fault:
+        raise WarmstartError(f"{path} is not a whole safetensors file: {fault}") from None
+    return tensors
+
+
+def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
+    """Write tensors to disk and return the checksum of the file."""
+    try:
+        save_file(_on_cpu(tensors), path)
+    except SafetensorError as fault:  # the library hides what the system said: a full disk
+        code = re.search(r"os error (\d+)", str(fault))
+        if code is None:
+            raise
+        raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) from None
+    flush_file(path)
+    return _checksum(path)
+
+
+def weight_names(path: Path) -> list[str]:
+    """Return the names in a safetensors file without reading its tensors."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return list(file.keys())
+    except (SafetensorError, OSError) as fault:
+        raise WarmstartError(f"{path} is not a whole safetensors file: {fault}") from None
+
+
+def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+
+def _checksum_of(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _remove(path: Path) -> None:
+    """Take a checkpoint out of sight before deleting it, so that no half of one is left."""
+    hidden = path.with_name(f".{path.name}.old")
+    shutil.rmtree(hidden, ignore_errors=True)
+    path.rename(hidden)
+    shutil.rmtree(hidden)

@@ -1,0 +1,73 @@
+"""What ends a job from outside, in one sentence: a signal, a full disk, too little memory.
+
+Knows what is safe in the run folder, not what the job was doing.
+"""
+
+import errno
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from warmstart.errors import StoppedError, WarmstartError
+from warmstart.runs.checkpoint import list_checkpoints
+from warmstart.runs.folder import RunFolder
+
+_DISK = {
+    errno.ENOSPC: "make room on the disk",
+    errno.EDQUOT: "make room in your quota",
+    errno.EFBIG: "raise the limit on the size of files",
+    errno.EROFS: "make the file system writable",
+    errno.EACCES: "make the folder writable",
+    errno.EPERM: "make the folder writable",
+    errno.EIO: "check the disk",
+}
+_MEMORY = ("DefaultCPUAllocator", "not enough memory", "bad_alloc", "ALLOC_FAILED")
+
+
+@contextmanager
+def explained(command: str, run: RunFolder) -> Iterator[None]:
+    """Say how to go on after a job was stopped or could not go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not run.has_work and not run.data_file.exists():
+            raise StoppedError("stopped before there was anything to keep") from None
+        raise StoppedError(f"stopped; go on with: {going_on(command, run)}") from None
+    except StoppedError as stop:
+        raise StoppedError(f"{stop}, as in: {going_on(command, run)}") from None
+    except OSError as fault:
+        if fault.errno not in _DISK:
+            raise
+        where = f"{fault.filename or run.path}: {(fault.strerror or '').lower()}"
+        raise WarmstartError(f"{where}; {_DISK[fault.errno]}{_kept(command, run)}") from fault
+    except (MemoryError, RuntimeError) as fault:
+        if not is_out_of_memory(fault):
+            raise
+        raise WarmstartError(
+            "out of memory: lower --micro-tokens, --max-length or the size of the model, or take "
+            f"--precision bf16{_kept(command, run)}"
+        ) from fault
+
+
+def is_out_of_memory(fault: Exception) -> bool:
+    """Tell whether the machine or the device had no memory left."""
+    is_named = any(words in str(fault) for words in _MEMORY)
+    return isinstance(fault, (MemoryError, torch.OutOfMemoryError)) or is_named
+
+
+def going_on(command: str, run: RunFolder) -> str:
+    """Return the command that goes on with a run."""
+    words = ["warmstart", command, "--config", str(run.config_file), "-o", str(run.path)]
+    return shlex.join([*words, "--resume"])
+
+
+def _kept(command: str, run: RunFolder) -> str:
+    """Say what is safe, and how a job with the same settings goes on."""
+    steps = [path.name.removeprefix("step-") for path in list_checkpoints(run)]
+    cells = list(run.cells.glob("*.json"))
+    if not steps and not cells:
+        return ""
+    kept = f"step {steps[-1]} is safe" if steps else f"{len(cells)} finished parts are safe"
+    return f". {kept}; go on with: {going_on(command, run)}"

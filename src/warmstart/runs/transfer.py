@@ -1,0 +1,66 @@
+"""A pretrained base under a new head; reports every tensor's fate.
+
+Knows nothing about run folders.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from warmstart.errors import WarmstartError
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Which tensors of a model were loaded, which are new, and which were left out."""
+
+    loaded: tuple[str, ...]
+    new: tuple[str, ...]  # in the model, not in the file: keep their random start
+    left_out: tuple[str, ...]  # in the file, not in the model
+
+    def __str__(self) -> str:
+        parts = [f"{len(self.loaded)} tensors loaded"]
+        if self.new:
+            parts.append(f"{len(self.new)} new ({', '.join(self.new)})")
+        if self.left_out:
+            parts.append(f"{len(self.left_out)} left out ({', '.join(self.left_out)})")
+        return ", ".join(parts)
+
+
+def transfer_backbone(weights: Mapping[str, Tensor], model: nn.Module) -> Transfer:
+    """Load the base of another model into this one; its head stays as it is."""
+    return _load(weights, model, "backbone.")
+
+
+def transfer_all(weights: Mapping[str, Tensor], model: nn.Module) -> Transfer:
+    """Load everything that has a place in this model, heads too."""
+    return _load(weights, model, "")
+
+
+def _reached(name: str, tensor: Tensor, own: Tensor) -> Tensor:
+    """Leave out the learned positions that shorter texts never reach."""
+    return tensor[: len(own)] if name.endswith("embed_positions.weight") else tensor
+
+
+def _load(weights: Mapping[str, Tensor], model: nn.Module, prefix: str) -> Transfer:
+    own = model.state_dict()
+    chosen = {
+        name: _reached(name, tensor, own[name])
+        for name, tensor in weights.items()
+        if name in own and name.startswith(prefix)
+    }
+    for name, tensor in chosen.items():
+        if tensor.shape != own[name].shape:
+            raise WarmstartError(
+                f"{name} has shape {tuple(tensor.shape)}, the model needs {tuple(own[name].shape)}"
+            )
+    missing = [name for name in own if name.startswith("backbone.") and name not in chosen]
+    if missing:
+        raise WarmstartError(f"the pretrained weights lack {', '.join(missing[:3])}")
+    model.load_state_dict(chosen, strict=False)
+    return Transfer(
+        loaded=tuple(chosen),
+        new=tuple(name for name in own if name not in chosen),
+        left_out=tuple(name for name in weights if name not in chosen),
+    )

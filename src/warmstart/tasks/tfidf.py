@@ -1,0 +1,69 @@
+"""TF-IDF and logistic regression, an honest baseline.
+
+Words and word pairs beside characters inside words, each class weighted alike. Knows nothing about
+validation: whoever calls tries `settings` and keeps the best.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import FeatureUnion
+
+from warmstart.errors import WarmstartError
+
+WORD = r"\w+"  # words of one letter too
+MAX_ITERATIONS = 1000
+TOLERANCE = 1e-6  # tight enough that the score follows C, not where the solver happened to stop
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """A fitted baseline: texts in, classes out."""
+
+    features: FeatureUnion
+    model: LogisticRegression
+
+    def predict(self, texts: Sequence[str]) -> list[int]:
+        """Return the class index of each text."""
+        return [int(found) for found in self.model.predict(self.features.transform(texts))]
+
+
+def settings(trials: int) -> list[float]:
+    """Return `trials` values of C, the inverse of regularisation, evenly spaced in logarithm."""
+    if trials < 1:
+        raise WarmstartError(f"trials={trials} must be at least 1")
+    return [10.0] if trials == 1 else [float(c) for c in np.geomspace(1, 100, trials).round(2)]
+
+
+def fit_baselines(
+    texts: Sequence[str], classes: Sequence[int], values: Sequence[float]
+) -> list[Baseline]:
+    """Fit one baseline for each value of C, reading the texts once; nothing in it is random."""
+    features, columns = _fit_features(texts)
+    return [Baseline(features=features, model=_fit_model(columns, classes, c)) for c in values]
+
+
+def _fit_features(texts: Sequence[str]) -> tuple[FeatureUnion, Any]:
+    """Learn the features; those found in one text only are left out unless there are no others."""
+    for rarest in (2, 1):
+        words = TfidfVectorizer(
+            token_pattern=WORD, ngram_range=(1, 2), sublinear_tf=True, min_df=rarest
+        )
+        characters = TfidfVectorizer(
+            analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True, min_df=rarest
+        )
+        union = FeatureUnion([("words", words), ("characters", characters)])
+        try:
+            return union, union.fit_transform(texts)
+        except ValueError:  # what scikit-learn says of an empty vocabulary
+            continue
+    raise WarmstartError(f"none of the {len(texts)} training texts holds a word")
+
+
+def _fit_model(columns: Any, classes: Sequence[int], c: float) -> LogisticRegression:
+    model = LogisticRegression(C=c, class_weight="balanced", max_iter=MAX_ITERATIONS, tol=TOLERANCE)
+    return model.fit(columns, list(classes))

@@ -1,1 +1,0 @@
-"""Text files in, tokens and fingerprints out."""

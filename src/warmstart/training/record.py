@@ -1,0 +1,133 @@
+"""Append to metrics.jsonl and to TensorBoard events.
+
+Knows nothing about what the figures mean.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from warmstart.files import make_folder
+from warmstart.runs.folder import RunFolder
+
+_BLOCK = 1 << 16  # bytes read at a time from the end of metrics.jsonl
+
+
+class Record:
+    """The figures of a run by step; going on from a checkpoint drops what came after it."""
+
+    def __init__(self, run: RunFolder, step: int) -> None:
+        _cut(run.metrics_file, step)
+        self._lines = run.metrics_file.open("ab")
+        self._events = Events(run.path / "events", step)
+
+    def add(self, step: int, figures: dict[str, float]) -> None:
+        """Write one line of figures."""
+        self._lines.write(json.dumps({"step": step, **figures}).encode() + b"\n")
+        self._lines.flush()
+        self._events.add(step, figures)
+
+    def sync(self) -> None:
+        """Make everything so far durable; a checkpoint must not know more than its record."""
+        for file in (self._lines, self._events.file):
+            file.flush()
+            os.fsync(file.fileno())
+
+    def close(self) -> None:
+        """Close both files, also when the disk has no room for what they still hold."""
+        try:
+            self._lines.close()
+        finally:
+            self._events.file.close()
+
+
+class Events:
+    """A TensorBoard event file, written where it is called: a full disk is an error at once."""
+
+    def __init__(self, folder: Path, step: int) -> None:
+        from tensorboard.compat.proto import event_pb2, summary_pb2
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        self._event: Any = event_pb2.Event
+        self._summary: Any = summary_pb2.Summary
+        make_folder(folder)
+        self.file: BinaryIO = _new_file(folder)
+        self._writer: Any = RecordWriter(self.file)
+        self._write(step=step + 1, file_version="brain.Event:2")
+        # Tells TensorBoard to forget what another sitting wrote from this step on.
+        start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+        self._write(step=step + 1, session_log=start)
+
+    def add(self, step: int, figures: dict[str, float]) -> None:
+        """Write one event that holds every figure."""
+        values = [self._summary.Value(tag=k, simple_value=v) for k, v in figures.items()]
+        self._write(step=step, summary=self._summary(value=values))
+
+    def _write(self, **content: Any) -> None:
+        event = self._event(wall_time=time.time(), **content)
+        self._writer.write(event.SerializeToString())
+        self.file.flush()
+
+
+def _new_file(folder: Path) -> BinaryIO:
+    """Open a file that sorts after those of earlier sittings: TensorBoard reads them in order."""
+    number = 1 + max((_number(path) for path in folder.glob("events.out.tfevents.*")), default=0)
+    number = max(number, int(time.time()))
+    return (folder / f"events.out.tfevents.{number:010}").open("xb")
+
+
+def _number(path: Path) -> int:
+    digits = path.name.split(".")[3]
+    return int(digits) if digits.isdecimal() else 0
+
+
+def read_metrics(path: Path) -> list[dict[str, float]]:
+    """Return the lines of a metrics file; a line cut off by a crash is left out."""
+    if not path.exists():
+        return []
+    parsed = (_parse(line) for line in path.read_bytes().splitlines())
+    return [line for line in parsed if line is not None]
+
+
+def _parse(line: bytes) -> dict[str, float] | None:
+    try:
+        figures = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    is_whole = isinstance(figures, dict) and isinstance(figures.get("step"), int)
+    return figures if is_whole else None
+
+
+def _cut(path: Path, step: int) -> None:
+    """Cut off what came after `step`, from the end: a long record costs no more than a short."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        end = 0
+        for start, line in _lines_backwards(file):
+            figures = _parse(line) if line.endswith(b"\n") else None
+            if figures and figures["step"] <= step:
+                end = start + len(line)
+                break
+        file.truncate(end)
+        os.fsync(file.fileno())
+
+
+def _lines_backwards(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Yield every line with the place it begins at, the last first."""
+    start = file.seek(0, os.SEEK_END)
+    rest = b""  # the end of a line that begins in an earlier block
+    while start > 0:
+        size = min(_BLOCK, start)
+        start -= size
+        file.seek(start)
+        block = file.read(size) + rest
+        lines = block.splitlines(keepends=True)
+        rest = b"" if start == 0 else lines.pop(0)
+        place = start + len(block)
+        for line in reversed(lines):
+            place -= len(line)
+            yield place, line

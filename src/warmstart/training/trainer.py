@@ -1,0 +1,283 @@
+"""The loop, evaluation cadence, resume.
+
+Knows nothing about text or tasks: a stream gives batches for a step, an objective gives sums.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from warmstart import progress
+from warmstart.batching.batch import Batch, move
+from warmstart.errors import DivergedError, StoppedError, WarmstartError
+from warmstart.runs.checkpoint import (
+    list_checkpoints,
+    load_latest,
+    restore_optimizers,
+    save_checkpoint,
+    save_weights,
+)
+from warmstart.runs.folder import RunFolder
+from warmstart.runtime import Runtime
+from warmstart.seeds import derive_seed
+from warmstart.training.interrupt import Interrupt, listening
+from warmstart.training.optimizers import clip_gradients, set_rates
+from warmstart.training.record import Record
+from warmstart.training.schedules import Schedule
+
+
+class Stream(Protocol):
+    """Batches by step."""
+
+    def group(self, step: int) -> Sequence[Any]:
+        """Return the batches of one optimizer step."""
+
+
+class Objective(Protocol):
+    """Summed losses by term, and the counts that divide them."""
+
+    def count(self, group: Sequence[Any]) -> dict[str, float]:
+        """Count the targets of a whole group."""
+
+    def __call__(self, model: Any, batch: Any) -> dict[str, Tensor]:
+        """Return the summed losses of one batch."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What validation said."""
+
+    score: float  # higher is better
+    figures: dict[str, float]
+    note: str  # for the progress bar
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopSettings:
+    """The cadence of a run."""
+
+    steps: int
+    clip: float
+    seed: int
+    eval_every: int
+    log_every: int
+    save_every: int
+    save_s: float
+    keep: int
+    patience: int | None = None  # evaluations without a better one before it stops early
+
+
+@dataclass
+class State:
+    """What a run remembers besides weights and optimizer."""
+
+    step: int = 0  # optimizer steps done
+    best_score: float | None = None
+    best_step: int = 0
+    elapsed_s: float = 0.0  # training and validation, over all sittings
+    loss_sum: float = 0.0  # training loss since the last evaluation
+    loss_steps: int = 0
+    evaluations: list[dict[str, float]] = field(default_factory=list)
+
+
+def train_step(
+    model: nn.Module,
+    objective: Objective,
+    group: Sequence[Batch],
+    optimizers: Mapping[str, Optimizer],
+    clip: float,
+    runtime: Runtime,
+) -> tuple[Tensor, Tensor]:
+    """Take one optimizer step; return the mean loss and the gradient norm."""
+    counts = objective.count(group)
+    total = torch.zeros((), dtype=torch.float64, device=runtime.device)
+    for batch in group:
+        with runtime.precision():
+            sums = objective(model, move(batch, runtime.device))
+        loss = torch.stack([sums[term] / counts[term] for term in sums]).sum()
+        loss.backward()
+        total += loss.detach()
+    norm = clip_gradients(model, clip)
+    for optimizer in optimizers.values():
+        optimizer.step()
+        optimizer.zero_grad()
+    return total, norm
+
+
+@dataclass
+class Trainer:
+    """Everything one training run needs."""
+
+    model: nn.Module
+    objective: Objective
+    stream: Stream
+    optimizers: dict[str, Optimizer]
+    schedule: Schedule
+    evaluate: Callable[[], Evaluation]
+    settings: LoopSettings
+    runtime: Runtime
+    run: RunFolder | None = None  # where to save; None keeps everything in memory
+    state: State = field(default_factory=State)
+    best_weights: dict[str, Tensor] = field(default_factory=dict)  # only without a run folder
+    losses: list[Tensor] = field(default_factory=list)  # not yet in the state: read in one go
+
+    def train(self, title: str) -> State:
+        """Run to the last step, from the newest checkpoint if there is one."""
+        self._restore()
+        record = Record(self.run, self.state.step) if self.run else None
+        steps = self.settings.steps
+        with listening() as interrupt, progress.bar(title, steps, "step", self.state.step) as bar:
+            try:
+                self._loop(bar, record, interrupt)
+            finally:
+                if record:
+                    record.close()
+        return self.state
+
+    def _loop(self, bar: progress.Bar, record: Record | None, interrupt: Interrupt) -> None:
+        began, saved, before = time.monotonic(), time.monotonic(), self.state.elapsed_s
+        note = ""
+        while not self.is_done:
+            loss, norm = self._step()
+            step = self.state.step
+            self.state.elapsed_s = before + time.monotonic() - began
+            is_last = step == self.settings.steps
+            if step % self.settings.log_every == 0 or is_last:
+                figures = self._figures(loss, norm)
+                if record:
+                    record.add(step, figures)
+                note = f"loss {figures['train_loss']:.3f}"
+            if step % self.settings.eval_every == 0 or is_last:
+                self._check_sound(loss)
+                evaluation = self._evaluate()
+                self.state.elapsed_s = before + time.monotonic() - began
+                if record:
+                    record.add(step, evaluation.figures)
+                note = evaluation.note
+                is_last = self.is_done
+            bar.advance(1, note)
+            overdue = time.monotonic() - saved > self.settings.save_s
+            if step % self.settings.save_every == 0 or is_last or overdue or interrupt.is_set:
+                self._check_sound(loss)
+                if record:
+                    record.sync()
+                self._save()
+                saved = time.monotonic()
+            if interrupt.is_set and not (is_last and self.run):
+                where = f", saved in {self.run.path}: go on with --resume" if self.run else ""
+                raise StoppedError(f"stopped at step {step}{where}")
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether the last step is taken, or the last evaluations brought nothing better."""
+        state, patience = self.state, self.settings.patience
+        if state.step >= self.settings.steps or patience is None:
+            return state.step >= self.settings.steps
+        return sum(entry["step"] > state.best_step for entry in state.evaluations) >= patience
+
+    def _step(self) -> tuple[Tensor, Tensor]:
+        step = self.state.step
+        self.model.train()
+        torch.manual_seed(derive_seed(self.settings.seed, "step", step))
+        set_rates(self.optimizers, step, self.schedule(step))
+        group = self.stream.group(step)
+        result = train_step(
+            self.model, self.objective, group, self.optimizers, self.settings.clip, self.runtime
+        )
+        self.state.step += 1
+        self.losses.append(result[0])
+        if self.runtime.device.type == "cpu":
+            self._check_finite(result[0])
+        return result
+
+    def _check_finite(self, loss: Tensor) -> float:
+        value = float(loss)
+        if not math.isfinite(value):
+            raise DivergedError(self._unsound(f"the loss became {value}"))
+        return value
+
+    def _check_sound(self, loss: Tensor) -> None:
+        """Refuse to judge or keep weights that are no numbers; a finite loss can hide them."""
+        self._check_finite(loss)
+        if not all(tensor.isfinite().all() for tensor in self.model.state_dict().values()):
+            raise DivergedError(self._unsound("the weights became infinite or no numbers"))
+
+    def _unsound(self, what: str) -> str:
+        kept = list_checkpoints(self.run) if self.run else []
+        if not kept and self.run and self.run.weights_file.exists():
+            kept = [self.run.weights_file]
+        where = f"; the last good weights are in {kept[-1]}" if kept else ""
+        return (
+            f"{what} at step {self.state.step}: try a lower --learning-rate, a longer --warmup or "
+            f"--precision fp32{where}"
+        )
+
+    def _figures(self, loss: Tensor, norm: Tensor) -> dict[str, float]:
+        rate = max(g["lr"] for o in self.optimizers.values() for g in o.param_groups)
+        return {
+            "train_loss": self._check_finite(loss),
+            "gradient_norm": float(norm),
+            "learning_rate": rate,
+            "elapsed_s": round(self.state.elapsed_s, 3),
+        }
+
+    def _evaluate(self) -> Evaluation:
+        self._settle_losses()
+        self.model.eval()
+        evaluation = self.evaluate()
+        state = self.state
+        train_loss = state.loss_sum / state.loss_steps
+        state.evaluations.append(
+            {
+                "step": state.step,
+                "train_loss": train_loss,
+                "elapsed_s": state.elapsed_s,
+                **evaluation.figures,
+            }
+        )
+        state.loss_sum, state.loss_steps = 0.0, 0
+        best = self.state.best_score
+        if best is None or evaluation.score > best:
+            self.state.best_score, self.state.best_step = evaluation.score, self.state.step
+            if self.run:
+                save_weights(self.run.weights_file, self.model)
+            else:
+                self.best_weights = {k: v.clone() for k, v in self.model.state_dict().items()}
+        return evaluation
+
+    def _settle_losses(self) -> None:
+        if self.losses:
+            self.state.loss_sum += float(torch.stack(self.losses).double().sum())
+            self.state.loss_steps += len(self.losses)
+            self.losses.clear()
+
+    def _save(self) -> None:
+        self._settle_losses()
+        if self.run:
+            state = asdict(self.state)
+            keep = self.settings.keep
+            save_checkpoint(self.run, self.state.step, self.model, self.optimizers, state, keep)
+
+    def _restore(self) -> None:
+        if not self.run:
+            return
+        checkpoint, faults = load_latest(self.run)
+        for fault in faults:
+            progress.say(f"passed over a damaged checkpoint: {fault}")
+        if checkpoint:
+            try:
+                self.model.load_state_dict(checkpoint.weights)
+                restore_optimizers(self.optimizers, checkpoint.optimizer)
+                self.state = State(**checkpoint.state)
+            except (RuntimeError, ValueError, TypeError, KeyError) as fault:
+                reason = str(fault).splitlines()[0]
+                raise WarmstartError(f"{checkpoint.path} does not fit this run: {reason}") from None
+            progress.say(f"going on from step {checkpoint.step} of {self.settings.steps}")
+        elif faults:
+            progress.say("no whole checkpoint is left; starting again from step 0")

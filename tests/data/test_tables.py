@@ -1,0 +1,166 @@
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warmstart.data.columns import parse_columns
+from warmstart.data.tables import as_text, read_rows
+from warmstart.errors import WarmstartError
+
+TEXT_LABEL = parse_columns(("text", "label"), ())
+
+
+def _values(path: Path, *columns: str) -> list[tuple[Any, ...]]:
+    rows = read_rows(path, parse_columns(columns or ("text", "label"), ()))
+    return [tuple(row.values.values()) for row in rows]
+
+
+def test_all_formats_give_the_same_rows(tmp_path: Path) -> None:
+    rows = [("un, «deux»", "a"), ("trois\u2028quatre", "b")]
+    records = [{"label": label, "extra": 1, "text": text} for text, label in rows]
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
+    pq.write_table(pa.Table.from_pylist(records), tmp_path / "x.parquet")
+    (tmp_path / "x.parquet.gz").write_bytes(gzip.compress((tmp_path / "x.parquet").read_bytes()))
+    lines = ["label\textra\ttext", *(f"{label}\t1\t{text}" for text, label in rows)]
+    (tmp_path / "x.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8-sig")
+    with (tmp_path / "x.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([("Text", "Label"), *rows])
+    for path in tmp_path.iterdir():
+        assert _values(path) == rows, path.name
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.text(st.characters(exclude_characters="\r\0", exclude_categories=["Cs"])),
+            st.just("x"),
+        ),
+        min_size=1,
+    )
+)
+def test_csv_fields_may_hold_anything(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]
+) -> None:
+    stream = io.StringIO(newline="")
+    csv.writer(stream, lineterminator="\n").writerows([("text", "label"), *rows])
+    path = tmp_path_factory.mktemp("csv") / "x.csv"
+    path.write_bytes(stream.getvalue().encode())
+    assert _values(path) == rows
+
+
+def test_csv_lines_are_counted_through_quoted_newlines(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text('text,label\n"a\nb\nc",1\nd,2\n')
+    assert [(row.number, row.values["text"]) for row in read_rows(path, TEXT_LABEL)] == [
+        (2, "a\nb\nc"),
+        (5, "d"),
+    ]
+
+
+def test_csv_takes_a_very_long_field(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"{'x' * 300_000},1\n")
+    assert len(_values(path)[0][0]) == 300_000
+
+
+def test_tsv_has_no_quoting(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text('"open\t1\nsay "hi"\t2\n')
+    assert _values(path) == [('"open', "1"), ('say "hi"', "2")]
+
+
+def test_first_row_is_data_unless_it_names_the_columns(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text("stars\treview\n5\tgood\n")
+    assert _values(path, "label", "text") == [("stars", "review"), ("5", "good")]
+    assert _values(path, "text=review", "label=stars") == [("good", "5")]
+    path.write_text("7\tgood\tx\n")
+    assert _values(path, "_", "text", "_") == [("good",)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", "a\tb\nc\n", r"a\.tsv line 2: 1 field, but 2 expected \(text, label\)"),
+        ("a.csv", "text,label,x\na,b\n", r"a\.csv line 2: 2 fields, but 3 expected, as in the hea"),
+        ("a.csv", 'a,b\n"c,d\n', r"a\.csv line 2: this row is not valid CSV"),
+        ("a.csv", "text,text,label\n", r"a\.csv: the header names the column text more than once"),
+        ("a.jsonl", '{"text": "a", "label": 1}\n{"text"\n', r"a\.jsonl line 2: not valid JSON"),
+        ("a.jsonl", "[1]\n", r"a\.jsonl line 1: \[1\] is not a JSON object"),
+        ("a.jsonl", '{"text": "a", "y": 1}\n', r"line 1: no column label \(there: text, y\)"),
+        ("a.jsonl", "[" * 100_000 + "\n", r"a\.jsonl line 1: not valid JSON"),
+        ("a.parquet", "no parquet", r"a\.parquet: not a whole Parquet file"),
+    ],
+)
+def test_bad_tables_get_one_sentence(tmp_path: Path, name: str, content: str, message: str) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(WarmstartError, match=message) as caught:
+        list(read_rows(path, TEXT_LABEL))
+    assert "\n" not in str(caught.value)
+
+
+def test_parquet_without_the_column(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"body": ["x"]}), path)
+    with pytest.raises(WarmstartError, match=r"no column text \(there: body\)"):
+        list(read_rows(path, parse_columns(("text",), ())))
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(WarmstartError, match="not a whole Parquet file"):
+        list(read_rows(path, parse_columns(("text=body",), ())))
+
+
+def test_blank_lines_are_rows_of_empty_values(tmp_path: Path) -> None:
+    for name, content in (
+        ("a.csv", "\ntext,label\n\na,1\n"),
+        ("a.tsv", "\ntext\tlabel\n\na\t1\n"),
+        ("a.jsonl", '\n\n{"text": "a", "label": "1"}\n'),
+    ):
+        (tmp_path / name).write_text(content)
+        assert _values(tmp_path / name) == [("", ""), ("", ""), ("a", "1")], name
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(None, "null"), (3, "3"), (["a"], "'a'"), ("x\ud800", "surrogate")]
+)
+def test_text_must_be_a_string(value: object, shown: str) -> None:
+    with pytest.raises(WarmstartError, match=rf"a\.jsonl line 7: .*{shown}"):
+        as_text(value, Path("a.jsonl"), 7, "text")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (("label", "stars"), "'stars' is neither"),
+        (("text=", "label"), "'text=' is neither"),
+        (("text", "text"), "text is given more than once"),
+        (("text",), "label must be among them"),
+    ],
+)
+def test_bad_columns(columns: tuple[str, ...], message: str) -> None:
+    with pytest.raises(WarmstartError, match=message):
+        parse_columns(columns, ("text", "label"))
+
+
+def test_parquet_text_that_is_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    table = pa.table({"text": ["caf!", "b"], "label": ["x", "y"]})
+    pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False)
+    path.write_bytes(path.read_bytes().replace(b"caf!", b"caf\xe9"))
+    with pytest.raises(WarmstartError, match=r"a\.parquet, in row 1 .* not UTF-8"):
+        list(read_rows(path, TEXT_LABEL))
+
+
+def test_a_key_or_a_column_that_stands_there_twice(tmp_path: Path) -> None:
+    lines = tmp_path / "a.jsonl"
+    lines.write_text('{"text": "a", "label": "x"}\n{"text": "b", "text": "c", "label": "x"}\n')
+    with pytest.raises(WarmstartError, match=r"a\.jsonl line 2: .*'text' stands there more than"):
+        list(read_rows(lines, TEXT_LABEL))

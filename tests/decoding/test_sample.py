@@ -1,0 +1,162 @@
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from warmstart.decoding.sample import Sampling, Step, draw, sample
+from warmstart.model.models import LanguageModel
+from warmstart.predictor import cached_step
+from warmstart.runtime import Runtime
+from warmstart.settings.model import ModelConfig
+
+EOS = 0
+logits = st.lists(st.integers(-16, 16), min_size=2, max_size=12, unique=True)
+
+
+def _generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def _table_step(table: Tensor) -> Step:
+    """Return a step that looks the next token up by the last one."""
+    return lambda prefixes, _: table[prefixes[:, -1]].log()
+
+
+@given(logits)
+def test_temperature_zero_takes_the_likeliest(values: list[int]) -> None:
+    logs = torch.tensor(values).float().log_softmax(-1)
+    assert draw(logs, Sampling(), _generator()) == values.index(max(values))
+    assert draw(logs, Sampling(temperature=0.5, top_k=1), _generator()) == int(logs.argmax())
+    assert draw(logs, Sampling(temperature=2.0, top_p=1e-6), _generator()) == int(logs.argmax())
+
+
+@given(logits, st.integers(1, 15), st.sampled_from([0.5, 1.0, 3.0]), st.integers(0, 99))
+def test_top_k_never_draws_outside(
+    values: list[int], k: int, temperature: float, seed: int
+) -> None:
+    logs = torch.tensor(values).float().log_softmax(-1)
+    allowed = set(logs.topk(min(k, len(values))).indices.tolist())
+    sampling, generator = Sampling(temperature=temperature, top_k=k), _generator(seed)
+    assert {draw(logs, sampling, generator) for _ in range(8)} <= allowed
+
+
+@given(logits, st.floats(0.05, 1), st.sampled_from([0.5, 1.0, 3.0]), st.integers(0, 99))
+def test_top_p_never_draws_outside(
+    values: list[int], share: float, temperature: float, seed: int
+) -> None:
+    logs = torch.tensor(values).float().log_softmax(-1)
+    shares = (logs / temperature).softmax(-1).double()
+    allowed, held = set(), 0.0
+    for token in shares.argsort(descending=True).tolist():
+        allowed.add(token)
+        held += float(shares[token])
+        if held >= share + 1e-6:  # the smallest set that holds the share, give or take rounding
+            break
+    sampling, generator = Sampling(temperature=temperature, top_p=share), _generator(seed)
+    assert {draw(logs, sampling, generator) for _ in range(8)} <= allowed
+
+
+def test_draws_follow_the_shares() -> None:
+    logs = torch.tensor([0.5, 0.3, 0.2, 0.0]).log()
+    generator = _generator()
+    drawn = [draw(logs, Sampling(temperature=1.0), generator) for _ in range(4000)]
+    shares = torch.bincount(torch.tensor(drawn), minlength=4) / 4000
+    torch.testing.assert_close(shares, logs.exp(), rtol=0, atol=0.03)
+    assert shares[3] == 0
+    generator = _generator()
+    both = Sampling(temperature=1.0, top_k=3, top_p=0.6)
+    drawn = [draw(logs, both, generator) for _ in range(2000)]
+    assert set(drawn) == {0, 1}
+    assert drawn.count(0) / 2000 == pytest.approx(0.5 / 0.8, abs=0.04)
+
+
+def test_temperature_sharpens() -> None:
+    logs = torch.tensor([0.6, 0.4]).log()
+    cold, hot = _generator(), _generator()
+    num_cold = sum(draw(logs, Sampling(temperature=0.2), cold) for _ in range(500))
+    num_hot = sum(draw(logs, Sampling(temperature=5.0), hot) for _ in range(500))
+    assert num_cold < 100 < num_hot
+
+
+def test_greedy_walks_the_table_to_the_end() -> None:
+    table = torch.full((5, 5), 0.1)
+    for here, there in ((1, 3), (3, 4), (4, 2), (2, EOS)):
+        table[here, there] = 0.6
+    step = _table_step(table)
+    assert sample(step, [1], EOS, 10, Sampling(), _generator()) == [3, 4, 2]
+    assert sample(step, [2, 1, 3], EOS, 10, Sampling(), _generator()) == [4, 2]
+    assert sample(step, [1], EOS, 2, Sampling(), _generator()) == [3, 4]
+    assert sample(step, [1], EOS, 0, Sampling(), _generator()) == []
+
+
+def test_the_step_sees_the_whole_prefix() -> None:
+    seen = []
+
+    def step(prefixes: Tensor, parents: Tensor) -> Tensor:
+        seen.append(prefixes.tolist())
+        assert parents.tolist() == [0]
+        return torch.eye(5)[prefixes.shape[1] % 5][None].log()
+
+    assert sample(step, [1, 2], EOS, 9, Sampling(), _generator()) == [2, 3, 4]
+    assert seen == [[[1, 2]], [[1, 2, 2]], [[1, 2, 2, 3]], [[1, 2, 2, 3, 4]]]
+
+
+def test_forbidden_tokens_are_never_drawn() -> None:
+    table = torch.tensor([0.05, 0.4, 0.3, 0.2, 0.05]).expand(5, 5)
+    step = _table_step(table)
+    for sampling in (Sampling(), Sampling(temperature=1.0), Sampling(temperature=1.0, top_k=2)):
+        drawn = sample(step, [1], EOS, 50, sampling, _generator(3), forbidden=[1, 4])
+        assert drawn
+        assert set(drawn) <= {2, 3}
+
+
+def test_what_the_step_returns_is_not_changed() -> None:
+    logs = torch.tensor([[0.1, 0.5, 0.2, 0.2]]).log()
+    before = logs.clone()
+    sample(lambda *_: logs, [1], EOS, 3, Sampling(), _generator(), forbidden=[1])
+    assert torch.equal(logs, before)
+
+
+def test_a_seed_gives_its_text() -> None:
+    step = _table_step(torch.full((9, 9), 1 / 9))
+    texts = [
+        sample(step, [1], EOS, 30, Sampling(temperature=1.0), _generator(s)) for s in (0, 0, 1)
+    ]
+    assert texts[0] == texts[1] != texts[2]
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, top_k=5)])
+def test_cached_decoding_equals_uncached(
+    some_shape: ModelConfig, randomised: Callable[[Any], Any], cpu: Runtime, sampling: Sampling
+) -> None:
+    model: LanguageModel = randomised(LanguageModel(replace(some_shape, max_length=40))).eval()
+
+    def uncached(prefixes: Tensor, _: Tensor) -> Tensor:
+        return model(prefixes)[:, -1].float().log_softmax(-1)
+
+    with torch.inference_mode():
+        texts = [
+            sample(step, [1, 5, 9], 23, 25, sampling, _generator(4), forbidden=[0, 1])
+            for step in (cached_step(model, cpu), uncached)
+        ]
+    assert texts[0] == texts[1]
+    assert len(texts[0]) == 25  # the end token is not in the vocabulary
+
+
+def test_cached_step_follows_parents(
+    tiny: ModelConfig, randomised: Callable[[Any], Any], cpu: Runtime
+) -> None:
+    model: LanguageModel = randomised(LanguageModel(tiny)).eval()
+    step = cached_step(model, cpu)
+    prefixes = torch.tensor([[1, 2, 3], [4, 5, 6]])
+    with torch.inference_mode():
+        step(prefixes, torch.tensor([0, 1]))
+        longer = torch.tensor([[4, 5, 6, 7], [4, 5, 6, 8], [1, 2, 3, 9]])
+        found = step(longer, torch.tensor([1, 1, 0]))
+        expected = model(longer)[:, -1].float().log_softmax(-1)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)

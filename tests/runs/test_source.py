@@ -1,0 +1,72 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from warmstart.settings.model import ModelConfig
+from warmstart.errors import WarmstartError
+from warmstart.files import write_json
+from warmstart.model.models import LanguageModel
+from warmstart.runs.checkpoint import save_checkpoint, save_weights
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.saved import read_source
+from warmstart.data.overlap import Fingerprints
+from warmstart.tokenization.tokenizer import train_tokenizer
+
+WORDS = ["le livre est bon", "la page est longue", "un roman sans fin"]
+
+
+@pytest.fixture
+def run(tmp_path: Path, tiny: ModelConfig) -> RunFolder:
+    """Return a run of a model whose newest checkpoint is not its best."""
+    run = RunFolder(tmp_path / "run")
+    tokenizer = train_tokenizer(WORDS * 20, "bpe", 280)
+    shape = replace(tiny, vocab_size=tokenizer.vocab_size)
+    config = {"command": "pretrain", "kind": "causal", "settings": {}, "model": shape.to_json()}
+    write_json(run.config_file, config)
+    tokenizer.save(run.path)
+    save_weights(run.weights_file, LanguageModel(shape))
+    save_checkpoint(run, 5, LanguageModel(shape), {}, {}, keep=1)
+    return run
+
+
+def test_a_run_and_its_checkpoint(run: RunFolder) -> None:
+    best = read_source(run.path)
+    newest = read_source(run.checkpoints / "step-5")
+    assert best.kind == newest.kind == "causal"
+    assert best.model == newest.model
+    assert best.run.path == newest.run.path == run.path
+    assert best.tokenizer.fingerprint() == newest.tokenizer.fingerprint()
+    assert best.weights.keys() == newest.weights.keys()
+    name = "backbone.embed.weight"
+    assert not torch.equal(best.weights[name], newest.weights[name])
+
+
+def test_texts_seen_include_those_of_earlier_stages(run: RunFolder) -> None:
+    first, second = Fingerprints(), Fingerprints()
+    first.add("le premier livre de la saga")
+    second.add("le second livre de la saga")
+    before = [{"run": "earlier", "fingerprints": first.to_text()}]
+    write_json(run.data_file, {"fingerprints": second.to_text(), "before": before})
+    seen = read_source(run.path).texts_seen()
+    assert "le premier livre de la saga" in seen
+    assert "le second livre de la saga" in seen
+    assert "un autre livre, jamais vu" not in seen
+
+
+def test_a_path_that_is_no_run_is_refused(run: RunFolder, tmp_path: Path) -> None:
+    with pytest.raises(WarmstartError, match="absent does not exist"):
+        read_source(tmp_path / "absent")
+    with pytest.raises(WarmstartError, match=r"is not a run folder: no config\.json"):
+        read_source(tmp_path)
+    with pytest.raises(WarmstartError, match="step-6 does not exist"):
+        read_source(run.checkpoints / "step-6")
+
+
+def test_a_tokenizer_larger_than_the_model_is_refused(run: RunFolder) -> None:
+    config = run.config()
+    config["model"]["vocab_size"] = 100
+    write_json(run.config_file, config)
+    with pytest.raises(WarmstartError, match=r"tokenizer has \d+ entries, the model only 100"):
+        read_source(run.path)

@@ -1,0 +1,92 @@
+import json
+import time
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from warmstart.runs.folder import RunFolder
+from warmstart.training.record import Record, read_metrics
+
+
+def test_lines_after_the_checkpoint_are_dropped(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    record = Record(run, 0)
+    for step in (1, 2, 3):
+        record.add(step, {"train_loss": step / 10})
+    record.close()
+    record = Record(run, 2)
+    record.add(3, {"train_loss": 9.0})
+    record.close()
+    assert read_metrics(run.metrics_file) == [
+        {"step": 1, "train_loss": 0.1},
+        {"step": 2, "train_loss": 0.2},
+        {"step": 3, "train_loss": 9.0},
+    ]
+
+
+def test_a_line_cut_off_by_a_crash_is_left_out(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.metrics_file.write_text('{"step": 1, "loss": 0.5}\n{"step": 2, "lo')
+    assert read_metrics(run.metrics_file) == [{"step": 1, "loss": 0.5}]
+    record = Record(run, 1)
+    record.add(2, {"loss": 0.25})
+    record.close()
+    lines = run.metrics_file.read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"step": 1, "loss": 0.5},
+        {"step": 2, "loss": 0.25},
+    ]
+
+
+def test_events_are_written_too(tmp_path: Path) -> None:
+    record = Record(RunFolder(tmp_path), 0)
+    record.add(1, {"train_loss": 0.5})
+    record.close()
+    (events,) = (tmp_path / "events").iterdir()
+    assert events.name.startswith("events.out")
+
+
+def test_tensorboard_shows_each_step_once_after_resuming(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    for begins, losses in ((0, [1.0, 2.0, 3.0]), (2, [30.0, 40.0]), (3, [400.0])):
+        record = Record(run, begins)
+        for step, loss in enumerate(losses, begins + 1):
+            record.add(step, {"train_loss": loss})
+        record.sync()  # and then the power goes: nothing is closed
+    shown = EventAccumulator(str(tmp_path / "events"))
+    shown.Reload()
+    found = {event.step: event.value for event in shown.Scalars("train_loss")}
+    assert found == {1: 1.0, 2: 2.0, 3: 30.0, 4: 400.0}
+    assert len(shown.Scalars("train_loss")) == 4
+
+
+def test_what_is_synced_is_on_disk_without_closing(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    record = Record(run, 0)
+    record.add(1, {"train_loss": 0.5})
+    record.sync()
+    assert read_metrics(run.metrics_file) == [{"step": 1, "train_loss": 0.5}]
+
+
+@pytest.mark.parametrize("lines", [1, 2, 3000])
+@pytest.mark.parametrize("step", [0, 1, 2, 1500, 2999, 5000])
+def test_cutting_anywhere(tmp_path: Path, lines: int, step: int) -> None:
+    run = RunFolder(tmp_path)
+    written = [{"step": n, "loss": 0.5, "more": "x" * (n % 50)} for n in range(1, lines + 1)]
+    run.metrics_file.write_text("".join(json.dumps(line) + "\n" for line in written) + '{"st')
+    Record(run, step).close()
+    assert read_metrics(run.metrics_file) == [line for line in written if line["step"] <= step]
+
+
+def test_going_on_takes_no_longer_late_than_early(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    line = '{"step": 1, "train_loss": 0.123456, "gradient_norm": 1.23}\n'
+    run.metrics_file.write_text(line * 1_000_000)
+    began = time.perf_counter()
+    Record(run, 1).close()
+    assert time.perf_counter() - began < 0.2  # reading it all takes seconds
+
+
+def test_no_file_is_no_line(tmp_path: Path) -> None:
+    assert read_metrics(tmp_path / "metrics.jsonl") == []

@@ -1,0 +1,185 @@
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from warmstart.errors import StoppedError, WarmstartError
+from warmstart.model.models import LanguageModel
+from warmstart.objectives.causal import Causal
+from warmstart.runs.checkpoint import list_checkpoints, load_latest, read_weights
+from warmstart.runs.folder import RunFolder
+from warmstart.settings.model import ModelConfig
+from warmstart.training.record import read_metrics
+from warmstart.training.trainer import Evaluation, Trainer
+
+Build = Callable[[RunFolder | None], Trainer]
+Disturb = Callable[[Trainer, int, Callable[[], object]], Trainer]
+
+
+@dataclass
+class Poisoned:
+    """An objective whose loss is not a number from some call on."""
+
+    objective: Causal
+    calls_left: int
+
+    def count(self, group: Sequence[Any]) -> dict[str, float]:
+        return self.objective.count(group)
+
+    def __call__(self, model: LanguageModel, batch: Any) -> dict[str, Tensor]:
+        self.calls_left -= 1
+        factor = float("nan") if self.calls_left < 0 else 1.0
+        return {name: value * factor for name, value in self.objective(model, batch).items()}
+
+
+def _assert_same_weights(trainer: Trainer, reference: Trainer) -> None:
+    for name, tensor in reference.model.state_dict().items():
+        assert torch.equal(trainer.model.state_dict()[name], tensor)
+
+
+def test_cadence_changes_no_weight(build: Build, reference: Trainer, tmp_path: Path) -> None:
+    trainer = build(RunFolder(tmp_path))
+    trainer.settings = replace(trainer.settings, log_every=5, save_every=3, eval_every=2, keep=1)
+    trainer.train("run")
+    _assert_same_weights(trainer, reference)
+    assert [path.name for path in list_checkpoints(RunFolder(tmp_path))] == ["step-8"]
+
+
+def test_without_a_folder_the_same_weights_stay_in_memory(build: Build, reference: Trainer) -> None:
+    trainer = build(None)
+    trainer.train("run")
+    assert reference.run is not None
+    best = read_weights(reference.run.weights_file)
+    assert trainer.best_weights.keys() == best.keys()
+    assert all(torch.equal(trainer.best_weights[name], t) for name, t in best.items())
+    _assert_same_weights(trainer, reference)
+
+
+def test_metrics_by_step(reference: Trainer) -> None:
+    assert reference.run is not None
+    lines = read_metrics(reference.run.metrics_file)
+    losses = {line["step"]: line["train_loss"] for line in lines if "train_loss" in line}
+    valid = [line["step"] for line in lines if "train_loss" not in line]
+    assert list(losses) == list(range(1, 9))
+    assert valid == [entry["step"] for entry in reference.state.evaluations] == [3, 6, 8]
+    spans = {3: (1, 2, 3), 6: (4, 5, 6), 8: (7, 8)}
+    for entry in reference.state.evaluations:
+        mean = np.mean([losses[step] for step in spans[int(entry["step"])]])
+        assert entry["train_loss"] == pytest.approx(float(mean), rel=1e-6)
+
+
+def test_best_weights_are_those_of_the_best_evaluation(build_lm: Build, tmp_path: Path) -> None:
+    trainer = build_lm(RunFolder(tmp_path))
+    scores, seen = iter([0.5, 0.9, 0.7]), []
+
+    def evaluate() -> Evaluation:
+        assert not trainer.model.training
+        seen.append({name: t.clone() for name, t in trainer.model.state_dict().items()})
+        return Evaluation(next(scores), {}, "")
+
+    trainer.evaluate = evaluate
+    state = trainer.train("run")
+    assert (state.best_score, state.best_step) == (0.9, 6)
+    best = read_weights(RunFolder(tmp_path).weights_file)
+    assert all(torch.equal(best[name], tensor) for name, tensor in seen[1].items())
+
+
+def test_a_loss_that_is_no_number_stops_the_run(build_lm: Build, tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    trainer = build_lm(run)
+    trainer.objective = Poisoned(Causal(), calls_left=2 * 4)  # two batches a step, four good steps
+    with pytest.raises(WarmstartError, match=r"the loss became nan at step 5: .*--learning-rate"):
+        trainer.train("run")
+    checkpoint, _ = load_latest(run)
+    assert checkpoint is not None
+    assert checkpoint.step == 4
+    assert all(tensor.isfinite().all() for tensor in checkpoint.weights.values())
+
+
+@pytest.mark.parametrize("at", [2, 3])  # where only a checkpoint, or only a validation, is due
+def test_weights_that_are_no_numbers_are_neither_judged_nor_kept(
+    build_lm: Build, disturbed: Disturb, tmp_path: Path, at: int
+) -> None:
+    run = RunFolder(tmp_path)
+    trainer = build_lm(run)
+    trainer.settings = replace(trainer.settings, save_every=at, eval_every=5 - at)
+    table = next(iter(trainer.model.parameters()))
+
+    def poison() -> None:
+        with torch.no_grad():
+            table[22] = float("inf")  # of a token that the text does not hold
+
+    trainer.stream.ids = trainer.stream.ids.clip(max=21)  # type: ignore[attr-defined]
+    disturbed(trainer, 4, poison)
+    with pytest.raises(WarmstartError, match=r"(weights|loss) became .* at step \d: try a lower"):
+        trainer.train("run")
+    checkpoint, _ = load_latest(run)
+    assert checkpoint is not None
+    assert all(tensor.isfinite().all() for tensor in checkpoint.weights.values())
+    best = read_weights(run.weights_file)
+    assert all(tensor.isfinite().all() for tensor in best.values())
+
+
+def test_the_last_good_weights_are_named(build_lm: Build, tmp_path: Path) -> None:
+    trainer = build_lm(RunFolder(tmp_path))
+    trainer.objective = Poisoned(Causal(), calls_left=2 * 4)
+    with pytest.raises(WarmstartError, match=r"the last good weights are in .*/step-4$"):
+        trainer.train("run")
+
+
+def test_a_checkpoint_of_another_shape_is_refused(
+    build_lm: Build, tiny: ModelConfig, tmp_path: Path
+) -> None:
+    run = RunFolder(tmp_path)
+    build_lm(run).train("run")
+    other = build_lm(run)
+    other.model = LanguageModel(replace(tiny, width=8))
+    with pytest.raises(WarmstartError, match=r"step-8 does not fit this run: "):
+        other.train("again")
+
+
+def test_when_every_checkpoint_is_damaged_the_run_starts_again(
+    build_lm: Build, tmp_path: Path
+) -> None:
+    run = RunFolder(tmp_path)
+    whole = build_lm(run)
+    whole.train("run")
+    for path in list_checkpoints(run):
+        (path / "state.json").unlink()
+    again = build_lm(run)
+    assert again.train("again").step == 8
+    _assert_same_weights(again, whole)
+
+
+def test_a_signal_in_the_last_step_ends_well(
+    build_lm: Build, disturbed: Disturb, tmp_path: Path
+) -> None:
+    trainer = build_lm(RunFolder(tmp_path))
+    disturbed(trainer, 7, lambda: signal.raise_signal(signal.SIGTERM))
+    assert trainer.train("run").step == 8
+
+
+def test_a_signal_without_a_folder_says_so(build_lm: Build, disturbed: Disturb) -> None:
+    trainer = disturbed(build_lm(None), 2, lambda: signal.raise_signal(signal.SIGTERM))
+    with pytest.raises(StoppedError, match=r"^stopped at step 3$"):
+        trainer.train("run")
+
+
+def test_time_makes_a_checkpoint_due(build_lm: Build, tmp_path: Path) -> None:
+    trainer = build_lm(RunFolder(tmp_path))
+    trainer.settings = replace(trainer.settings, save_every=1000, save_s=0, keep=100)
+    trainer.train("run")
+    assert len(list_checkpoints(RunFolder(tmp_path))) == 8
+
+
+def test_training_learns(build_lm: Build) -> None:
+    trainer = build_lm(None)
+    trainer.settings = replace(trainer.settings, steps=60, eval_every=20)
+    losses = [entry["train_loss"] for entry in trainer.train("run").evaluations]
+    assert losses == sorted(losses, reverse=True)
