@@ -11,14 +11,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from warmstart.recipes.chaos import Job, torment
 from warmstart.recipes.pretrain import pretrain
-from warmstart.recipes.sittings import Sittings
-from warmstart.recipes.verify_resume import SMALL, in_words
-from warmstart.samples.files import SampleFiles, SampleSizes, write_samples
-from warmstart.settings.base import field_types
-from warmstart.settings.training import FinetuneConfig, PretrainConfig
-from warmstart.settings.translation import TrainTranslatorConfig
+from warmstart.recipes.verify_resume import SMALL
+from warmstart.runs.chaos import KilledJob, kill_and_resume
+from warmstart.runs.sessions import Sessions
+from warmstart.samples.sample_files import SampleFiles, SampleSizes, write_samples
+from warmstart.settings.base import Settings
+from warmstart.settings.finetuning import FinetuneConfig
+from warmstart.settings.pretraining import PretrainConfig
+from warmstart.settings.translating import TrainTranslatorConfig
 
 SIZES = SampleSizes(
     unlabelled=200, train=48, valid=24, test=24, train_pairs=96, valid_pairs=8, test_pairs=8
@@ -42,18 +43,18 @@ def main() -> None:
         total = identical = 0
         for name, job in kinds.items():
             rng = random.Random(f"{given.seed} {name}")
-            with Sittings() as sittings:
+            with Sessions("warmstart.recipes.verify_resume") as sessions:
                 folder = Path(made) / name.replace(" ", "-")
                 folder.mkdir()
-                for kill in torment(job, each, rng, sittings, folder):
+                for kill in kill_and_resume(job, each, rng, sessions, folder):
                     total += 1
                     identical += kill.is_identical
-                    print(f"{total:4} {name}: {in_words(kill)}", flush=True)
+                    print(f"{total:4} {name}: {kill!s}", flush=True)
     print(f"{identical}/{total} identical")
     sys.exit(identical < total)
 
 
-def kinds_of_run(folder: Path) -> dict[str, Job]:
+def kinds_of_run(folder: Path) -> dict[str, KilledJob]:
     """Return a small job of every kind, with the files and the base that they need."""
     files = write_samples(folder / "samples", sizes=SIZES)
     base = folder / "base"
@@ -64,18 +65,18 @@ def kinds_of_run(folder: Path) -> dict[str, Job]:
     tuning = {**labelled, **SAVING, "epochs": 10, "batch_size": 8}
     comparison = {**labelled, "epochs": 6, "labels": ["16", "all"], "seeds": [0, 1], "trials": 1}
     return {
-        "causal pretraining": Job("pretrain", pretraining),
-        "masked pretraining": Job("pretrain", {**pretraining, "objective": "masked"}),
-        "warm fine-tuning": Job("finetune", {**tuning, "from": str(base)}),
-        "cold fine-tuning": Job("finetune", {**tuning, **_shape(FinetuneConfig)}),
-        "comparison": Job("compare", {**comparison, "from": [str(base)]}),
-        "translation": Job("train-translator", _translation(files)),
+        "causal pretraining": KilledJob("pretrain", pretraining),
+        "masked pretraining": KilledJob("pretrain", {**pretraining, "objective": "masked"}),
+        "warm fine-tuning": KilledJob("finetune", {**tuning, "from": str(base)}),
+        "cold fine-tuning": KilledJob("finetune", {**tuning, **_shape(FinetuneConfig)}),
+        "comparison": KilledJob("compare", {**comparison, "from": [str(base)]}),
+        "translation": KilledJob("train-translator", _translation(files)),
     }
 
 
-def _shape(settings: type) -> dict[str, Any]:
+def _shape(settings: type[Settings]) -> dict[str, Any]:
     """Return the small shape, as far as a job knows its words."""
-    known = field_types(settings)
+    known = {setting.key for setting in settings.declared()}
     return {key: value for key, value in SMALL.items() if key in known}
 
 

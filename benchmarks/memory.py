@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 from warmstart.recipes.pretrain import pretrain
-from warmstart.samples.files import SampleSizes, write_samples
-from warmstart.settings.training import PretrainConfig
+from warmstart.samples.sample_files import SampleSizes, write_samples
+from warmstart.settings.pretraining import PretrainConfig
 from warmstart.training.trainer import Trainer
 
 

@@ -1,17 +1,17 @@
-"""What `plan` predicts against what happens: peak memory and time of three presets.
+"""Compare what `plan` predicts with what is measured: peak memory and time of three presets.
 
-For each preset the plan comes first, from closed forms and a short measurement; then whole
-steps of the planned size run in a process of their own, longer. Prints both and the ratios.
-On a CPU that others use at the same time, run it again before drawing conclusions.
+Each preset is planned from closed forms and a short measurement. Then whole steps of the planned
+size run longer, in a process of their own. Prints both, and the ratios. On a CPU that other
+programs use too, repeat it before drawing conclusions.
 """
 
 import argparse
 
 import torch
 
-from warmstart.insight.devices import DEVICES, place_on, step_seconds
-from warmstart.insight.measure import measure_whole
-from warmstart.insight.memory import step_memory
+from warmstart.insight.devices import DEVICES, step_seconds, target_on
+from warmstart.insight.step_memory import step_memory
+from warmstart.insight.step_timing import time_steps
 from warmstart.recipes.plan import plan
 from warmstart.settings.planning import PlanConfig
 
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--only", choices=SIZES["cpu"])
     options = parser.parse_args()
     print(f"{options.device}, torch {torch.__version__}, {options.precision}; MiB and ms a step\n")
-    print("| preset | tokens | peak said | measured | ratio | time said | measured | ratio |")
+    print("| preset | tokens | peak planned | measured | ratio | time planned | measured | ratio |")
     print("|---|---|---|---|---|---|---|---|")
     for name, (tokens, micro) in SIZES[options.device].items():
         if options.only in (None, name):
@@ -55,14 +55,14 @@ def main() -> None:
 def row(name: str, config: PlanConfig, options: argparse.Namespace) -> str:
     """Return one line of the table."""
     planned = plan(config)
-    found = measure_whole(planned.job, config, options.run_seconds)
+    measured = time_steps(planned.job, config, options.run_seconds)
     job, memory = planned.job, planned.memory
     assert planned.step_s is not None
-    seconds = found.step_s(job)
+    seconds = measured.step_s(job)
     cells = [
         f"{job.rows}×{job.row_tokens}",
-        *(f"{size / 2**20:,.0f}" for size in (memory.peak, found.peak)),
-        f"{memory.peak / found.peak:.2f}",
+        *(f"{size / 2**20:,.0f}" for size in (memory.peak, measured.peak_bytes)),
+        f"{memory.peak / measured.peak_bytes:.2f}",
         *(f"{1000 * time:,.1f}" for time in (planned.step_s, seconds)),
         f"{planned.step_s / seconds:.2f}",
     ]
@@ -70,15 +70,15 @@ def row(name: str, config: PlanConfig, options: argparse.Namespace) -> str:
     parts = {k: v >> 20 for k, v in vars(memory).items() if isinstance(v, int)}
     notes = [f"\n  MiB by part: {parts}, at {memory.moment}"]
     if planned.measured:
-        said = step_memory(job, planned.place, planned.measured.rows).peak
+        predicted = step_memory(job, planned.machine.target, planned.measured.rows).peak
         notes.append(
             f"\n  short measurement: {planned.measured.rows} rows, "
-            f"{planned.measured.peak >> 20:,} MiB where {said >> 20:,} are predicted; "
-            f"{planned.measured.before >> 20:,} before"
+            f"{planned.measured.peak_bytes >> 20:,} MiB where {predicted >> 20:,} are predicted; "
+            f"{planned.measured.baseline_bytes >> 20:,} before"
         )
     if options.on:
         device = DEVICES[options.on]
-        table = step_seconds(job, device, place_on(device, config.precision))
+        table = step_seconds(job, device, target_on(device, config.precision))
         notes.append(f"\n  by the table: {1000 * table:,.1f} ms, ratio {table / seconds:.2f}")
     return line + "".join(notes)
 

@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from warmstart.batching.packing import pack
 from warmstart.model.models import LanguageModel
 from warmstart.model.positions import sinusoids
-from warmstart.objectives.causal import Causal
 from warmstart.runtime import choose_runtime
-from warmstart.settings.model import PRESETS
+from warmstart.settings.presets import PRESETS
+from warmstart.tasks.causal import CausalObjective
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.trainer import train_step
 
@@ -91,7 +91,7 @@ def warmstart_step(rows: Tensor, device: torch.device):
         model.backbone.compile(dynamic=False)
 
     def step() -> None:
-        train_step(model, Causal(), [pack(rows, BOS, EOS)], optimizers, 1.0, runtime)
+        train_step(model, CausalObjective(), [pack(rows, BOS, EOS)], optimizers, 1.0, runtime)
 
     return step
 

@@ -15,9 +15,10 @@ import torch
 
 from warmstart.decoding.beam import Beam
 from warmstart.decoding.engines import fast_engine, translate_ids
+from warmstart.decoding.sample import SpecialIds
 from warmstart.model.models import Translator
 from warmstart.runtime import choose_runtime
-from warmstart.settings.model import PRESETS
+from warmstart.settings.presets import PRESETS
 
 BOS, PAD, EOS = 0, 1, 2
 LENGTH = 20  # tokens of every translation
@@ -44,9 +45,8 @@ def ours(precision: str, threads: int) -> Translate:
 
     def translate(sources: list[list[int]], width: int) -> None:
         limits = [LENGTH] * len(sources)
-        found = translate_ids(
-            engine, sources, limits, (PAD, BOS, EOS), Beam(width=width), [BOS, PAD]
-        )
+        special = SpecialIds(BOS, EOS, [BOS, PAD])
+        found = translate_ids(engine, sources, limits, special, Beam(width=width))
         assert all(len(best[0].ids) == LENGTH for best in found)
 
     return translate

@@ -15,37 +15,14 @@ from warmstart.errors import WarmstartError
 
 if TYPE_CHECKING:
     __version__: str
-    from warmstart.api import (
-        Prediction,
-        Predictor,
-        compare,
-        count_parameters,
-        demo,
-        embed,
-        evaluate,
-        export_model,
-        finetune,
-        generate,
-        import_model,
-        load,
-        load_translator,
-        look_attention,
-        look_complexity,
-        look_mask,
-        look_positions,
-        make_tokenizer,
-        plan,
-        predict,
-        pretrain,
-        report_data,
-        train_translator,
-        translate,
-        verify_resume,
-    )
+    from warmstart.api import *  # noqa: F403
 
 __all__ = [
+    "FinetuningTask",
     "Prediction",
-    "Predictor",
+    "PretrainingTask",
+    "Task",
+    "TextModel",
     "WarmstartError",
     "__version__",
     "compare",
@@ -58,7 +35,6 @@ __all__ = [
     "generate",
     "import_model",
     "load",
-    "load_translator",
     "look_attention",
     "look_complexity",
     "look_mask",
@@ -67,6 +43,7 @@ __all__ = [
     "plan",
     "predict",
     "pretrain",
+    "register",
     "report_data",
     "train_translator",
     "translate",
@@ -75,17 +52,17 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the verbs when first used: importing the package alone stays quick."""
-    if name not in __all__:
-        raise AttributeError(f"module 'warmstart' has no attribute {name!r}")
+    """Load the verbs on first use: importing the package alone stays quick."""
     if name == "__version__":
         from warmstart.version import package_version
 
         return package_version()
-    from warmstart import api
+    if name in __all__:
+        from warmstart import api
 
-    return getattr(api, name)
+        return getattr(api, name)
+    raise AttributeError(f"module 'warmstart' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

@@ -7,26 +7,48 @@ import inspect
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from warmstart.predictor import Prediction, Predictor, load
+from warmstart.inference.text_model import TextModel as TextModel
+from warmstart.loading import load as load
 from warmstart.recipes import compare as _compare
 from warmstart.recipes import data as _data
 from warmstart.recipes import demo as _demo
 from warmstart.recipes import embed as _embed
 from warmstart.recipes import evaluate as _evaluate
-from warmstart.recipes import exchange as _exchange
+from warmstart.recipes import export_model as _export_model
 from warmstart.recipes import finetune as _finetune
-from warmstart.recipes import look as _look
+from warmstart.recipes import generate as _generate
+from warmstart.recipes import import_model as _import_model
+from warmstart.recipes import look_attention as _look_attention
+from warmstart.recipes import look_complexity as _look_complexity
 from warmstart.recipes import look_mask as _look_mask
+from warmstart.recipes import look_positions as _look_positions
 from warmstart.recipes import params as _params
 from warmstart.recipes import plan as _plan
 from warmstart.recipes import predict as _predict
 from warmstart.recipes import pretrain as _pretrain
 from warmstart.recipes import tokenizer as _tokenizer
-from warmstart.recipes import train_translator as _translator
+from warmstart.recipes import train_translator as _train_translator
 from warmstart.recipes import translate as _translate
-from warmstart.recipes import verify_resume as _verify
-from warmstart.settings import embedding, exchange, looking, planning, resuming, translation, using
-from warmstart.settings import training as jobs
+from warmstart.recipes import verify_resume as _verify_resume
+from warmstart.results.predictions import Prediction as Prediction
+from warmstart.settings import (
+    comparing,
+    embedding,
+    exchanging,
+    finetuning,
+    looking,
+    planning,
+    pretraining,
+    resuming,
+    starting,
+    tokenizers,
+    translating,
+    using,
+)
+from warmstart.tasks.finetuning import FinetuningTask as FinetuningTask
+from warmstart.tasks.registry import register as register
+from warmstart.tasks.task import PretrainingTask as PretrainingTask
+from warmstart.tasks.task import Task as Task
 
 P = ParamSpec("P")
 C = TypeVar("C")
@@ -45,53 +67,24 @@ def _verb(settings: Callable[P, C], recipe: Callable[[C], R]) -> Callable[P, R]:
     return verb
 
 
-pretrain = _verb(jobs.PretrainConfig, _pretrain.pretrain)
-finetune = _verb(jobs.FinetuneConfig, _finetune.finetune)
-compare = _verb(jobs.CompareConfig, _compare.compare)
-evaluate = _verb(using.EvaluateConfig, _evaluate.evaluate)
-predict = _verb(using.PredictConfig, _predict.predict)
-generate = _verb(using.GenerateConfig, _predict.generate)
-demo = _verb(jobs.DemoConfig, _demo.demo)
+compare = _verb(comparing.CompareConfig, _compare.compare)
+count_parameters = _verb(planning.ParamsConfig, _params.count_parameters)
+demo = _verb(starting.DemoConfig, _demo.demo)
 embed = _verb(embedding.EmbedConfig, _embed.embed)
-make_tokenizer = _verb(jobs.TokenizerConfig, _tokenizer.make_tokenizer)
-import_model = _verb(exchange.ImportConfig, _exchange.import_model)
-export_model = _verb(exchange.ExportConfig, _exchange.export_model)
-report_data = _verb(jobs.DataConfig, _data.report_data)
-count_parameters = _verb(jobs.ParamsConfig, _params.count_parameters)
-look_attention = _verb(looking.LookAttentionConfig, _look.look_attention)
-look_complexity = _verb(looking.LookComplexityConfig, _look.look_complexity)
+evaluate = _verb(using.EvaluateConfig, _evaluate.evaluate)
+export_model = _verb(exchanging.ExportConfig, _export_model.export_model)
+finetune = _verb(finetuning.FinetuneConfig, _finetune.finetune)
+generate = _verb(using.GenerateConfig, _generate.generate)
+import_model = _verb(exchanging.ImportConfig, _import_model.import_model)
+look_attention = _verb(looking.LookAttentionConfig, _look_attention.look_attention)
+look_complexity = _verb(looking.LookComplexityConfig, _look_complexity.look_complexity)
 look_mask = _verb(looking.LookMaskConfig, _look_mask.look_mask)
-look_positions = _verb(looking.LookPositionsConfig, _look.look_positions)
+look_positions = _verb(looking.LookPositionsConfig, _look_positions.look_positions)
+make_tokenizer = _verb(tokenizers.TokenizerConfig, _tokenizer.make_tokenizer)
 plan = _verb(planning.PlanConfig, _plan.plan)
-train_translator = _verb(translation.TrainTranslatorConfig, _translator.train_translator)
-translate = _verb(translation.TranslateConfig, _translate.translate)
-load_translator = _verb(translation.TranslateConfig, _translate.load_translator)
-verify_resume = _verb(resuming.VerifyResumeConfig, _verify.verify_resume)
-
-__all__ = [
-    "Prediction",
-    "Predictor",
-    "compare",
-    "count_parameters",
-    "demo",
-    "embed",
-    "evaluate",
-    "export_model",
-    "finetune",
-    "generate",
-    "import_model",
-    "load",
-    "load_translator",
-    "look_attention",
-    "look_complexity",
-    "look_mask",
-    "look_positions",
-    "make_tokenizer",
-    "plan",
-    "predict",
-    "pretrain",
-    "report_data",
-    "train_translator",
-    "translate",
-    "verify_resume",
-]
+predict = _verb(using.PredictConfig, _predict.predict)
+pretrain = _verb(pretraining.PretrainConfig, _pretrain.pretrain)
+report_data = _verb(starting.DataConfig, _data.report_data)
+train_translator = _verb(translating.TrainTranslatorConfig, _train_translator.train_translator)
+translate = _verb(translating.TranslateConfig, _translate.translate)
+verify_resume = _verb(resuming.VerifyResumeConfig, _verify_resume.verify_resume)

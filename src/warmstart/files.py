@@ -1,7 +1,4 @@
-"""Files and folders that are written whole or not at all, and survive a power cut.
-
-Knows nothing about what is in them.
-"""
+"""Write files and folders atomically and durably: complete, or not at all."""
 
 import errno
 import json
@@ -15,17 +12,17 @@ from typing import Any, BinaryIO
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file under a temporary name that becomes `path` when the block ends well.
+    """Yield a temporary file that becomes `path` when the block ends without an error.
 
-    A device or a pipe is written to, and of a link what it points at.
+    A device or a pipe is written directly; for a link, its target is replaced.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         with path.open("wb") as file:
             yield file
         return
     path = path.resolve() if path.is_symlink() else path
-    temporary = _temporary(path)
-    with _blaming(path, temporary):
+    temporary = _temporary_path(path)
+    with _errors_name(path, temporary):
         make_folder(path.parent)
         try:
             with temporary.open("wb") as file:
@@ -39,14 +36,14 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_whole(path: Path, content: bytes) -> Path:
-    """Write `content`, whole or not at all; makes the folder."""
+    """Write `content`, whole or not at all; create the folder if needed."""
     with whole_file(path) as file:
         file.write(content)
     return path
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> Path:
-    """Write lines as they come, whole or not at all."""
+    """Write lines as a stream, whole or not at all."""
     with whole_file(path) as file:
         for line in lines:
             file.write(f"{line}\n".encode())
@@ -60,27 +57,27 @@ def write_json(path: Path, data: Any) -> Path:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder that becomes `path` when the block ends well, else vanishes."""
-    temporary = _temporary(path)
-    with _blaming(path, temporary):
+    """Yield a temporary folder that becomes `path`, or is removed when the block fails."""
+    temporary = _temporary_path(path)
+    with _errors_name(path, temporary):
         make_folder(path.parent)
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()
         try:
             yield temporary
             _flush_tree(temporary)
-            _put_in_place(temporary, path)
+            _replace_folder(temporary, path)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _temporary(path: Path) -> Path:
+def _temporary_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
 @contextmanager
-def _blaming(path: Path, temporary: Path) -> Iterator[None]:
-    """Let an error of the file system name `path`: a full disk names no file, or a temporary."""
+def _errors_name(path: Path, temporary: Path) -> Iterator[None]:
+    """Let file-system errors name `path`, where they name no file or a temporary one."""
     try:
         yield
     except OSError as error:
@@ -89,8 +86,8 @@ def _blaming(path: Path, temporary: Path) -> Iterator[None]:
         raise
 
 
-def _put_in_place(temporary: Path, path: Path) -> None:
-    """Rename a folder; one that stands there is moved aside first."""
+def _replace_folder(temporary: Path, path: Path) -> None:
+    """Rename a folder; an existing one is moved aside first."""
     old = path.with_name(f".{path.name}.{os.getpid()}.old")
     shutil.rmtree(old, ignore_errors=True)
     if path.exists():
@@ -101,7 +98,7 @@ def _put_in_place(temporary: Path, path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, durably; it may exist."""
+    """Create a folder and its parents durably; it may exist."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in reversed(missing):
@@ -109,12 +106,12 @@ def make_folder(path: Path) -> None:
 
 
 def flush_folder(path: Path) -> None:
-    """Make names in a folder durable, where the file system knows how."""
+    """Make the names in a folder durable, where the file system supports it."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some shared file systems cannot
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some cannot
             raise
     finally:
         os.close(handle)
@@ -136,19 +133,19 @@ def _flush_tree(folder: Path) -> None:
 
 
 def is_leftover(path: Path) -> bool:
-    """Tell whether a write that was killed left this behind."""
+    """Tell whether a killed write left this path behind."""
     return path.name.startswith(".") and path.name.endswith((".tmp", ".old"))
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed writes left in a folder that nobody else writes to."""
+    """Remove what killed writes left in a folder that no other process writes to."""
     for path in folder.rglob(".*"):
         if is_leftover(path):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:
-    """Return the shortest ends of different paths that tell them apart."""
+    """Return the shortest endings that distinguish these paths."""
     longest = max((len(path.parts) for path in paths), default=1)
     for length in range(1, longest):
         names = ["/".join(path.parts[-length:]) for path in paths]

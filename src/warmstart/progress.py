@@ -1,7 +1,7 @@
-"""What long jobs tell the person waiting: lines and bars.
+"""Messages and progress bars of long jobs.
 
-Works like `logging`: code below says what happens, whoever runs it chooses a display, and without
-one nothing is shown. Knows nothing about terminals.
+Works like `logging`: library code reports, the caller chooses a display. Without one, nothing is
+shown.
 """
 
 from collections.abc import Iterator
@@ -11,20 +11,20 @@ from typing import Protocol
 
 
 class Bar(Protocol):
-    """One running job."""
+    """The progress of one job."""
 
     def advance(self, amount: float, note: str = "") -> None:
-        """Count `amount` more units as done; `note` replaces the text beside the bar."""
+        """Add `amount` units of finished work; `note` replaces the text beside the bar."""
 
 
 class Display(Protocol):
-    """Where lines and bars appear."""
+    """Where messages and bars appear."""
 
     def say(self, line: str) -> None:
         """Show one finished line."""
 
     def bar(self, title: str, total: float | None, unit: str, done: float) -> Iterator[Bar]:
-        """Yield a bar once and close it afterwards."""
+        """Yield one bar and close it afterwards."""
 
 
 class _Quiet:
@@ -42,7 +42,7 @@ _display: ContextVar[Display] = ContextVar("display", default=_QUIET)
 
 @contextmanager
 def shown_by(display: Display) -> Iterator[None]:
-    """Show everything said inside the block on `display`."""
+    """Send all messages and bars of the block to `display`."""
     token = _display.set(display)
     try:
         yield
@@ -52,17 +52,17 @@ def shown_by(display: Display) -> Iterator[None]:
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Show nothing said inside the block."""
+    """Hide all messages and bars of the block."""
     with shown_by(_QUIET):
         yield
 
 
 def say(line: str) -> None:
-    """Tell the user one thing."""
+    """Show the user one line."""
     _display.get().say(line)
 
 
 @contextmanager
 def bar(title: str, total: float | None, unit: str = "", done: float = 0) -> Iterator[Bar]:
-    """Show a job of `total` units (None: unknown), of which `done` were done before."""
+    """Show a job of `total` units (None: unknown), of which `done` are already finished."""
     yield from _display.get().bar(title, total, unit, done)

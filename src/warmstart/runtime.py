@@ -1,7 +1,4 @@
-"""Where and how precisely tensors are computed.
-
-Knows nothing about models.
-"""
+"""The device, the precision and the number of threads that a process computes with."""
 
 import ctypes
 import os
@@ -12,21 +9,21 @@ import torch
 
 from warmstart.errors import WarmstartError
 
-M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # as glibc numbers its settings
-# Freed memory stays with the process up to the first; a block is mapped by itself, and given back
-# by itself, from the last on.
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # glibc's numbers of its settings
+# The process keeps freed memory up to the first value; blocks above the last value are mapped and
+# returned one by one.
 MALLOC = {M_TRIM_THRESHOLD: 2**31 - 1, M_TOP_PAD: 64 << 20, M_MMAP_THRESHOLD: 32 << 20}
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """A device, and the type of its matrix products where that is not the weights' own."""
+    """A device, and the type of its matrix products; None: the type of the weights."""
 
     device: torch.device
     dtype: torch.dtype | None = None
 
     def precision(self) -> AbstractContextManager[object]:
-        """Return the context that matrix products run in."""
+        """Return the context in which matrix products have that type."""
         if self.dtype is None:
             return nullcontext()
         return torch.autocast(self.device.type, self.dtype)
@@ -42,9 +39,9 @@ def computes_in_bf16(device: torch.device) -> bool:
 def choose_runtime(
     device: str = "auto", precision: str = "auto", threads: int | None = None
 ) -> Runtime:
-    """Choose where and how precisely to compute, and set the number of threads."""
+    """Choose device and precision, and set the number of threads; None: one per core."""
     if device == "cuda" and not torch.cuda.is_available():
-        raise WarmstartError("--device cuda: this machine has no CUDA device; take auto or cpu")
+        raise WarmstartError("--device cuda: this machine has no CUDA device; use auto or cpu")
     wants_cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
     chosen = torch.device("cuda" if wants_cuda else "cpu")
     torch.set_num_threads(threads or _num_cores())
@@ -62,12 +59,12 @@ def _num_cores() -> int:
 
 
 def _keep_freed_memory() -> None:
-    """Have the allocator keep what is freed: every step takes as much again, and pages are dear."""
+    """Let the allocator keep freed memory: each step needs it again, and new pages are slow."""
     if any(name.startswith("MALLOC_") for name in os.environ):
         return  # the user has set it
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
-        return  # another allocator, with ways of its own
+        return  # not glibc
     for name, value in MALLOC.items():
         mallopt(name, value)

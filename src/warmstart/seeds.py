@@ -1,6 +1,6 @@
-"""Randomness from names: a seed and a position in the job give the same numbers, always.
+"""Seeds derived from names: a seed and a position in the job always give the same numbers.
 
-Nothing is drawn from a shared stream, so nothing has to be replayed to go on from the middle.
+No stream of random numbers is shared, so a resumed run has nothing to replay.
 """
 
 from hashlib import blake2b

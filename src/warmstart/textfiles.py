@@ -1,6 +1,6 @@
-"""Find files, open them whatever their compression, and stream their lines.
+"""Find text files, decompress them and stream their lines.
 
-Knows nothing about columns, documents or labels.
+A file type is added here alone: a format in `_FORMATS`, a compression in `_OPENERS`.
 """
 
 import bz2
@@ -10,7 +10,7 @@ import hashlib
 import io
 import lzma
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
@@ -21,38 +21,54 @@ Format = Literal["lines", "jsonl", "csv", "tsv", "parquet"]
 
 _FORMATS: dict[str, Format] = {
     ".txt": "lines",
-    ".jsonl": "jsonl",
     ".csv": "csv",
     ".tsv": "tsv",
+    ".jsonl": "jsonl",
     ".parquet": "parquet",
 }
-_COMPRESSIONS = (".gz", ".xz", ".bz2", ".zst")
+TABLE_SUFFIXES = " ".join(suffix for suffix, name in _FORMATS.items() if name != "lines")
 
-LONGEST_LINE = 1 << 27  # bytes; a longer one would only fill the memory
-_MOST_EXPANDED = 250  # times a file's size that it may decompress to, once that is over a gigabyte
-_SURELY_FINE = 1 << 30  # bytes
+
+def _open_with_arrow(path: Path, codec: str) -> io.BufferedReader:
+    import pyarrow as pa
+
+    return io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), codec), 1 << 16)
+
+
+_OPENERS: dict[str, Callable[[Path], Any]] = {
+    ".gz": gzip.open,
+    ".xz": lzma.open,
+    ".bz2": bz2.open,
+    ".zst": partial(_open_with_arrow, codec="zstd"),
+}
+
+LONGEST_LINE = 1 << 27  # bytes; a longer line would exhaust the memory
+SAFE_BYTES = 1 << 30  # a file may always decompress to this size
+_MAX_EXPANSION = 250  # beyond it, a file may decompress to this many times its size
 
 UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
-"""What opening or decompressing a damaged file may raise."""
+"""The errors that opening or decompressing a damaged file raises."""
 
 
 def expand(patterns: Sequence[str]) -> tuple[Path, ...]:
-    """Return the files that names, folders and globs stand for, in order and without repeats."""
-    found: dict[Path, Path] = {}
+    """Return the files that names, folders and globs refer to, in order and without repeats."""
+    files: dict[Path, Path] = {}
     for pattern in patterns:
-        for path in _expand_one(pattern):
-            found.setdefault(path.resolve(), path)
-    return tuple(found.values())
+        for path in _matching_files(pattern):
+            files.setdefault(path.resolve(), path)
+    return tuple(files.values())
 
 
-def _expand_one(pattern: str) -> list[Path]:
+def _matching_files(pattern: str) -> list[Path]:
     path = Path(pattern)
     if path.is_dir():
         return _files_under(path)
     if path.is_file():
         return [path]
     if path.exists():
-        raise WarmstartError(f"{pattern} is a pipe or a device; files are read more than once")
+        raise WarmstartError(
+            f"{pattern} is a pipe or a device; input is read more than once, so give a file"
+        )
     if not glob.has_magic(pattern):
         raise WarmstartError(f"{pattern}: no such file or folder")
     matches = [Path(match) for match in sorted(glob.glob(pattern, recursive=True))]
@@ -67,16 +83,16 @@ def _files_under(folder: Path) -> list[Path]:
     if not files:
         raise WarmstartError(
             f"{folder}: no file in this folder ends in {' '.join(_FORMATS)}, "
-            f"compressed ({' '.join(_COMPRESSIONS)}) or not"
+            f"with or without a compression ({' '.join(_OPENERS)})"
         )
     return files
 
 
 def file_or_stream(name: str | None, stream: BinaryIO | None) -> Path | BinaryIO:
-    """Return the file of this name, a pipe too; without a name, or by the name `-`, the stream."""
+    """Return the file or pipe of this name; the stream without a name, or for the name `-`."""
     if name is None or name == "-":
         if stream is None:
-            raise WarmstartError("FILE is missing: texts, a line each")
+            raise WarmstartError("FILE is missing: name a file with one text per line")
         return stream
     path = Path(name)
     if path.is_dir():
@@ -86,19 +102,29 @@ def file_or_stream(name: str | None, stream: BinaryIO | None) -> Path | BinaryIO
     return path
 
 
+def is_compressed(path: Path) -> bool:
+    """Tell by its name whether a file is compressed."""
+    return path.suffix.lower() in _OPENERS
+
+
 def base_suffix(path: Path) -> str:
-    """Return a file's extension in lower case, looking through a compression."""
-    plain = path.with_suffix("") if path.suffix.lower() in _COMPRESSIONS else path
-    return plain.suffix.lower()
+    """Return a file's extension in lower case, without the extension of a compression."""
+    return (path.with_suffix("") if is_compressed(path) else path).suffix.lower()
 
 
 def format_of(path: Path) -> Format:
-    """Return how a file is laid out, by its name; an unknown extension means plain lines."""
+    """Return the format of a file by its name; an unknown extension means plain lines."""
     return _FORMATS.get(base_suffix(path), "lines")
 
 
+def text_size(path: Path) -> int | None:
+    """Return the bytes of text in a file; None where compression or Parquet hides them."""
+    is_hidden = is_compressed(path) or format_of(path) == "parquet"
+    return None if is_hidden else path.stat().st_size
+
+
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, as hexadecimal digits."""
+    """Return the SHA-256 of a file's stored bytes, as hexadecimal digits."""
     if path.exists() and not path.is_file():
         raise WarmstartError(f"{path} is not a file")
     try:
@@ -108,18 +134,12 @@ def sha256_of(path: Path) -> str:
         raise WarmstartError(f"{path}: {explain(error)}") from None
 
 
-def _open_zst(path: Path) -> io.BufferedReader:
-    import pyarrow as pa
-
-    return io.BufferedReader(pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"), 1 << 16)
-
-
-_OPENERS: dict[str, Callable[[Path], Any]] = {
-    ".gz": gzip.open,
-    ".xz": lzma.open,
-    ".bz2": bz2.open,
-    ".zst": _open_zst,
-}
+def file_facts(rows: Mapping[Path, int]) -> list[dict[str, Any]]:
+    """Return the path, checksum and number of rows of each file."""
+    return [
+        {"path": str(path), "sha256": sha256_of(path), "rows": num_rows}
+        for path, num_rows in rows.items()
+    ]
 
 
 def open_binary(path: Path) -> BinaryIO:
@@ -132,11 +152,10 @@ def open_binary(path: Path) -> BinaryIO:
 
 
 def explain(error: Exception) -> str:
-    """Say in a few words why a file could not be read."""
+    """Say why a file cannot be read."""
     reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-    truncated = isinstance(error, EOFError) or "Truncated" in reason
-    if truncated:
-        return "the compressed data stops too early, so the file is truncated"
+    if isinstance(error, EOFError) or "Truncated" in reason:
+        return "the compressed data ends too early, so the file is truncated"
     return f"cannot be read ({reason[:1].lower()}{reason[1:]})"
 
 
@@ -144,11 +163,11 @@ def read_bytes(path: Path) -> bytes:
     """Return the whole decompressed content of a file."""
     with open_binary(path) as stream:
         try:
-            content = stream.read(_SURELY_FINE + 1)
+            content = stream.read(SAFE_BYTES + 1)
         except UNREADABLE as error:
             raise WarmstartError(f"{path}: {explain(error)}") from None
-    if len(content) > _SURELY_FINE:
-        raise WarmstartError(f"{path} holds more than {_SURELY_FINE:,} bytes, too many to read")
+    if len(content) > SAFE_BYTES:
+        raise WarmstartError(f"{path} holds more than {SAFE_BYTES:,} bytes, too many to read")
     return content
 
 
@@ -156,27 +175,36 @@ def read_lines(source: Path | BinaryIO) -> Iterator[str]:
     r"""Yield every line without its end; only \n and \r\n end lines."""
     if isinstance(source, Path):
         with open_binary(source) as stream:
-            yield from _lines_of(stream, str(source), most_bytes(source))
+            yield from _read_stream(stream, str(source), max_bytes(source))
     else:
-        yield from _lines_of(source, "standard input", None)
+        yield from _read_stream(source, "standard input", None)
 
 
-def most_bytes(path: Path) -> int | None:
-    """Return how many bytes a compressed file may give, None for one that is not compressed."""
-    if path.suffix.lower() not in _COMPRESSIONS:
-        return None
-    return max(_SURELY_FINE, _MOST_EXPANDED * path.stat().st_size)
+def read_aligned_lines(first: Path, second: Path) -> tuple[list[str], list[str]]:
+    """Return the lines of two files that must have the same number of them."""
+    lines, other = list(read_lines(first)), list(read_lines(second))
+    if len(lines) != len(other):
+        raise WarmstartError(
+            f"{first} has {len(lines):,} lines but {second} has {len(other):,}; "
+            "line-aligned files need the same number"
+        )
+    return lines, other
 
 
-def refuse_bomb(name: str) -> WarmstartError:
+def max_bytes(path: Path) -> int | None:
+    """Return how many bytes a compressed file may expand to, None if it is not compressed."""
+    return max(SAFE_BYTES, _MAX_EXPANSION * path.stat().st_size) if is_compressed(path) else None
+
+
+def bomb_error(name: str) -> WarmstartError:
     """Return the error for a small file that decompresses to far too much."""
     return WarmstartError(
-        f"{name} decompresses to more than {_MOST_EXPANDED} times its size, as no text does; "
-        "decompress it yourself if that is right"
+        f"{name} decompresses to more than {_MAX_EXPANSION} times its size, which is unusual for "
+        "text; decompress it yourself if this is intended"
     )
 
 
-def _lines_of(stream: BinaryIO, name: str, most: int | None) -> Iterator[str]:
+def _read_stream(stream: BinaryIO, name: str, limit: int | None) -> Iterator[str]:
     number = num_bytes = 0
     try:
         while raw := stream.readline(LONGEST_LINE + 1):
@@ -184,8 +212,8 @@ def _lines_of(stream: BinaryIO, name: str, most: int | None) -> Iterator[str]:
             num_bytes += len(raw)
             if len(raw) > LONGEST_LINE:
                 raise WarmstartError(f"{name} line {number} is longer than {LONGEST_LINE:,} bytes")
-            if most is not None and num_bytes > most:
-                raise refuse_bomb(f"{name} (line {number})")
+            if limit is not None and num_bytes > limit:
+                raise bomb_error(f"{name} (line {number})")
             line = _decode(raw, name, number)
             yield line.removeprefix("\ufeff") if number == 1 else line
     except UNREADABLE as error:
@@ -196,7 +224,7 @@ def _decode(raw: bytes, name: str, number: int) -> str:
     if b"\0" in raw:
         raise WarmstartError(
             f"{name} line {number}: byte {raw.index(0) + 1} is NUL, so this is a binary file "
-            "or UTF-16; text in UTF-8 is needed"
+            "or UTF-16; save the text as UTF-8"
         )
     try:
         line = raw.decode("utf-8")

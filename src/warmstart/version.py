@@ -1,7 +1,4 @@
-"""Which version this is.
-
-Knows nothing else, so that asking is quick.
-"""
+"""The version of the package, without importing anything heavy."""
 
 from importlib.metadata import PackageNotFoundError, version
 

@@ -1,7 +1,7 @@
 import pytest
 
-from warmstart.batching.encode import encode_texts, truncation_words
-from warmstart.batching.loader import pad_texts
+from warmstart.batching.encode import describe_truncation, encode_texts
+from warmstart.batching.padding import pad_texts
 from warmstart.errors import WarmstartError
 from warmstart.tokenization.tokenizer import Tokenizer, train_tokenizer
 
@@ -35,7 +35,7 @@ def test_pairs_are_cut_and_counted(tokenizer: Tokenizer) -> None:
     whole = encode_texts(TEXTS, tokenizer, 100, "head", SECONDS)
     assert encoded.num_truncated == sum(len(ids) > 12 for ids in whole.ids) > 0
     assert encoded.num_tokens == whole.num_tokens
-    said = truncation_words(encoded.num_truncated, 3, "f.tsv", 12, "tail", is_pair=True)
+    said = describe_truncation(encoded.num_truncated, 3, "f.tsv", 12, "tail", is_pair=True)
     assert "of 3 pairs in f.tsv are longer than 12 tokens and keep only their end" in said
 
 

@@ -10,21 +10,21 @@ from warmstart.batching.batch import LabelledBatch, PackedBatch
 from warmstart.batching.loader import (
     LabelledStream,
     PackedStream,
-    budgeted,
+    RunningText,
     packed_in_order,
-    pad_texts,
     shuffled,
 )
 from warmstart.batching.packing import pack
+from warmstart.batching.padding import budgeted, pad_texts
 from warmstart.kernels.loss import IGNORE
 
 T = 5
-RUNNING = np.arange(10, 10 + 83, dtype=np.uint16)  # every token once, so a token tells its place
+RUNNING = np.arange(10, 10 + 83, dtype=np.uint16)  # every token once, so a token shows its position
 lengths = st.lists(st.integers(2, 30), min_size=1, max_size=120)
 
 
 def _stream(rows_per_batch: int = 3, seed: int = 0, rows_per_step: int = 4) -> PackedStream:
-    return PackedStream(RUNNING, T, rows_per_step, rows_per_batch, bos=1, eos=2, seed=seed)
+    return PackedStream(RunningText(RUNNING, T, bos=1, eos=2), rows_per_step, rows_per_batch, seed)
 
 
 def _rows(stream: PackedStream, first: int, last: int) -> list[list[int]]:
@@ -86,7 +86,7 @@ def test_every_token_is_a_target_in_some_epoch() -> None:
 @given(st.integers(2, 40), st.integers(1, 12), st.integers(1, 5), st.integers(0, 3))
 def test_rows_are_full_and_inside_the_text(size: int, length: int, rows: int, seed: int) -> None:
     ids = np.arange(10, 10 + size, dtype=np.uint16)
-    stream = PackedStream(ids, length, rows, 2, bos=1, eos=2, seed=seed)
+    stream = PackedStream(RunningText(ids, length, bos=1, eos=2), rows, 2, seed)
     for step in range(6):
         for batch in stream.group(step):
             assert batch.ids.shape[1] == min(length, size - 1)
@@ -96,7 +96,7 @@ def test_rows_are_full_and_inside_the_text(size: int, length: int, rows: int, se
 @given(st.integers(2, 60), st.integers(1, 12), st.integers(1, 5))
 def test_in_order_covers_each_target_once(size: int, length: int, rows_per_batch: int) -> None:
     ids = np.arange(10, 10 + size, dtype=np.uint16)
-    batches = list(packed_in_order(ids, length, rows_per_batch, bos=1, eos=2))
+    batches = list(packed_in_order(RunningText(ids, length, bos=1, eos=2), rows_per_batch))
     targets = [int(token) for batch in batches for token in batch.targets.flatten()]
     assert targets == list(range(11, 10 + size))
     assert all(torch.equal(batch.targets, batch.ids + 1) for batch in batches)
@@ -106,7 +106,7 @@ def test_in_order_covers_each_target_once(size: int, length: int, rows_per_batch
 @given(st.integers(2, 200), st.integers(1, 12), st.integers(1, 100))
 def test_a_limit_takes_spaced_rows_once(size: int, length: int, limit: int) -> None:
     ids = np.arange(10, 10 + size, dtype=np.uint16)
-    batches = list(packed_in_order(ids, length, 3, bos=1, eos=2, limit=limit))
+    batches = list(packed_in_order(RunningText(ids, length, bos=1, eos=2), 3, limit))
     targets = [int(token) for batch in batches for token in batch.targets.flatten()]
     assert targets
     assert len(set(targets)) == len(targets)
@@ -117,7 +117,7 @@ def test_a_limit_takes_spaced_rows_once(size: int, length: int, limit: int) -> N
 
 def test_document_ends_are_not_targets() -> None:
     ids = np.array([1, 5, 2, 1, 6, 7, 2], dtype=np.uint16)
-    (batch,) = packed_in_order(ids, 10, 1, bos=1, eos=2)
+    (batch,) = packed_in_order(RunningText(ids, 10, bos=1, eos=2), 1)
     assert _equal(batch, pack(torch.tensor(ids[None].astype(np.int64)), 1, 2))
     assert batch.targets.tolist() == [[5, 2, IGNORE, 6, 7, 2]]
 
@@ -133,13 +133,13 @@ def test_every_text_once_an_epoch(sizes: list[int], batch_size: int, epoch: int)
     stream = _labelled(sizes, batch_size)
     steps = range(epoch * stream.steps_per_epoch, (epoch + 1) * stream.steps_per_epoch)
     groups = [stream.group(step) for step in steps]
-    dealt = [int(k) for group in groups for batch in group for k in batch.classes]
+    dealt = [int(k) for group in groups for batch in group for k in batch.targets]
     assert sorted(dealt) == list(range(len(sizes)))
     num_texts = [sum(len(batch.ids) for batch in group) for group in groups]
     assert all(1 <= num <= batch_size for num in num_texts)
     for batch in (batch for group in groups for batch in group):
         assert batch.ids.numel() <= 60 or len(batch.ids) == 1
-        for row, k in enumerate(batch.classes.tolist()):
+        for row, k in enumerate(batch.targets.tolist()):
             text = batch.ids[row][batch.is_token[row]].tolist()
             assert text == list(stream.texts[k])
             assert (batch.ids[row][~batch.is_token[row]] == 0).all()
@@ -156,11 +156,11 @@ def test_labelled_steps_need_no_replay(sizes: list[int], batch_size: int) -> Non
 def test_labelled_epochs_and_seeds_differ() -> None:
     stream = _labelled([5] * 40, 4)
     epochs = [
-        [b.classes.tolist() for s in range(10) for b in stream.group(10 * e + s)] for e in (0, 1)
+        [b.targets.tolist() for s in range(10) for b in stream.group(10 * e + s)] for e in (0, 1)
     ]
     other = replace(stream, seed=1)
     assert epochs[0] != epochs[1]
-    assert epochs[0] != [b.classes.tolist() for s in range(10) for b in other.group(s)]
+    assert epochs[0] != [b.targets.tolist() for s in range(10) for b in other.group(s)]
 
 
 def test_similar_lengths_together_pad_less() -> None:
@@ -188,10 +188,19 @@ def test_padding_by_hand() -> None:
     batch = pad_texts([[1, 5, 2], [1, 2]], [4, 3], [1, 0], pad=9)
     assert batch.ids.tolist() == [[1, 2, 9], [1, 5, 2]]
     assert batch.is_token.tolist() == [[True, True, False], [True, True, True]]
-    assert batch.classes.tolist() == [3, 4]
+    assert batch.targets.tolist() == [3, 4]
 
 
 def test_shuffled_is_a_stable_permutation() -> None:
     assert sorted(shuffled(50, 3, "x").tolist()) == list(range(50))
     assert shuffled(50, 3, "x").tolist() == shuffled(50, 3, "x").tolist()
     assert shuffled(50, 3, "x").tolist() != shuffled(50, 3, "y").tolist()
+
+
+def test_targets_may_be_fractions_or_one_class_per_token() -> None:
+    texts = [[1, 5, 2], [1, 2]]
+    scores = pad_texts(texts, [0.5, 2.0], [1, 0], pad=9).targets
+    assert scores.is_floating_point()
+    assert scores.tolist() == [2.0, 0.5]
+    tags = pad_texts(texts, [[IGNORE, 3, IGNORE], [4, 4]], [1, 0], pad=9).targets
+    assert tags.tolist() == [[4, 4, IGNORE], [IGNORE, 3, IGNORE]]

@@ -13,7 +13,7 @@ from warmstart.batching.pair_batches import (
     EncodedPairs,
     PairBatch,
     PairStream,
-    Texts,
+    TokenLists,
     budgeted_pairs,
     pad_pairs,
     padded,
@@ -26,8 +26,8 @@ PAD, TARGET_PAD = 0, 7
 def _pairs(lengths: list[tuple[int, int]]) -> EncodedPairs:
     """Return pairs of these lengths whose tokens, all of one kind, tell which pair they are of."""
     return EncodedPairs(
-        Texts([100 + row] * source for row, (source, _) in enumerate(lengths)),
-        Texts([100 + row] * target for row, (_, target) in enumerate(lengths)),
+        TokenLists([100 + row] * source for row, (source, _) in enumerate(lengths)),
+        TokenLists([100 + row] * target for row, (_, target) in enumerate(lengths)),
     )
 
 
@@ -113,7 +113,9 @@ def test_pairs_of_a_batch_are_of_similar_length() -> None:
 
 
 def test_inputs_and_targets_are_one_token_apart() -> None:
-    pairs = EncodedPairs(Texts([[1, 5, 2], [1, 6, 7, 8, 2]]), Texts([[1, 9, 10, 2], [1, 2]]))
+    pairs = EncodedPairs(
+        TokenLists([[1, 5, 2], [1, 6, 7, 8, 2]]), TokenLists([[1, 9, 10, 2], [1, 2]])
+    )
     batch = pad_pairs(pairs, [0, 1], PAD, TARGET_PAD)
     assert batch.ids.tolist() == [[1, 5, 2, PAD, PAD], [1, 6, 7, 8, 2]]
     assert batch.is_token.tolist() == [[True] * 3 + [False] * 2, [True] * 5]
@@ -131,10 +133,10 @@ def test_validation_batches_hold_every_row_once(sizes: list[tuple[int, int]], bu
 
 def test_texts_are_given_back_as_they_came() -> None:
     texts = [[3, 4], [5], [6, 7, 8]]
-    kept = Texts(iter(texts))
+    kept = TokenLists(iter(texts))
     assert len(kept) == 3
     assert [kept[row].tolist() for row in range(3)] == texts
-    assert len(Texts([])) == 0
+    assert len(TokenLists([])) == 0
 
 
 @pytest.mark.parametrize("texts", [[[1]], [[1, 2], [3]]])

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmstart.batching.truncate import truncate, truncate_pair
-from warmstart.settings.training import Truncate
+from warmstart.settings.choices import Truncate
 
 texts = st.lists(st.integers(), max_size=30)
 

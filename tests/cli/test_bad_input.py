@@ -220,7 +220,7 @@ def bad(tmp_path_factory: pytest.TempPathFactory, world: World, base: Path) -> P
     config = json.loads((base / "config.json").read_text())
     shutil.copy(base / "tokenizer.json", folder / "comparison")
     (folder / "comparison" / "config.json").write_text(
-        json.dumps({**config, "command": "compare", "kind": None})
+        json.dumps({**config, "command": "compare", "task": None})
     )
     return folder
 

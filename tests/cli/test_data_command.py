@@ -28,14 +28,14 @@ def test_texts_shared_between_files_are_counted_pair_by_pair(here: Path) -> None
     ]
     assert [file["repeats"] for file in report["files"]] == [0, 1, 0]
     shown = succeed("data a.tsv b.tsv c.tsv").out
-    assert "2 of 3 rows in b.tsv also stand in a.tsv (1 different text)" in shown
-    assert "rows in c.tsv also stand in a.tsv" not in shown
+    assert "2 of 3 rows in b.tsv also occur in a.tsv (1 different text)" in shown
+    assert "rows in c.tsv also occur in a.tsv" not in shown
 
 
 def test_it_is_said_when_nothing_is_shared(here: Path) -> None:
     write_labelled(here / "a.tsv", [("x", "one"), ("y", "two")])
     write_labelled(here / "b.tsv", [("x", "three"), ("y", "four")])
-    said = "no text stands in two of these files"
+    said = "no text occurs in two of these files"
     assert said in succeed("data a.tsv b.tsv").out
     assert said not in succeed("data a.tsv").out
 
@@ -45,7 +45,7 @@ def test_texts_a_run_has_seen_are_counted(world: World, base: Path, here: Path) 
     seen, unseen = succeed(f"data {files} --against {base} --json").json["against"]
     assert 180 < seen["rows"] <= 200
     assert unseen["rows"] == 0
-    assert "already seen" in succeed(f"data {files} --against {base}").out
+    assert "occur in the training data of" in succeed(f"data {files} --against {base}").out
 
 
 def test_tokens_truncation_and_unknown_pieces_are_counted(world: World, base: Path) -> None:

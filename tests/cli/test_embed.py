@@ -89,7 +89,7 @@ def test_layers(base: Path, texts: list[str]) -> None:
     assert np.array_equal(predictor.embed(texts, layer=1), predictor.embed(texts))
     assert not np.allclose(predictor.embed(texts, layer=0), predictor.embed(texts))
     ran = run(f"embed {base} texts.txt --layer 2")
-    assert "--layer 2 is not there" in ran.said
+    assert "--layer 2 is out of range" in ran.said
 
 
 def test_the_verb_returns_vectors_where_no_file_is_named(base: Path, texts: list[str]) -> None:
@@ -103,13 +103,13 @@ def test_the_verb_returns_vectors_where_no_file_is_named(base: Path, texts: list
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("texts.txt -o v.csv", "-o v.csv: one vector a text go into .npy .jsonl .parquet"),
-        ("texts.txt --tokens -o v.npy", "vectors of tokens go into .npz .jsonl .parquet"),
+        ("texts.txt -o v.csv", "v.csv: one vector per text is written to .npy .jsonl .parquet"),
+        ("texts.txt --tokens -o v.npy", "token vectors are written to .npz .jsonl .parquet files"),
         ("none.txt -o v.npy", "none.txt: no such file"),
         ("texts.txt --pooling max", "--pooling 'max' is unknown"),
         ("texts.txt --word a --tokens", "--tokens has no effect with --word"),
-        ("texts.txt --word a -o v.npy", "-o v.npy: with --word a picture, .png .svg or .html"),
-        ("texts.txt --word zzzz", "--word zzzz stands in no text of 24"),
+        ("texts.txt --word a -o v.npy", "v.npy: with --word, the output is a .png .svg .html file"),
+        ("texts.txt --word zzzz", "--word zzzz occurs in no text of 24"),
     ],
 )
 def test_refusals(options: str, said: str, base: Path, texts: list[str], here: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_word_is_drawn(base: Path, here: Path) -> None:
 
 def test_a_word_in_one_sentence_only_is_refused(base: Path) -> None:
     ran = run(f"embed {base} --word river {MACHINE}", SENTENCES.encode())
-    assert "--word river stands in one text of 4; to compare takes two or more" in ran.said
+    assert "--word river occurs in one text of 4; a comparison needs two or more" in ran.said
 
 
 def test_a_word_beyond_what_the_model_reads_does_not_count(base: Path) -> None:

@@ -71,7 +71,7 @@ def test_pretrain_goes_on(
 ) -> None:
     command = f"pretrain {{texts}} --from {{run}} --objective {objective} {SMALL} -o {{out}}"
     succeed(command, texts=world.texts, run=runs[name], out=tmp_path / "on")
-    assert read(tmp_path / "on" / "config.json")["kind"] == objective
+    assert read(tmp_path / "on" / "config.json")["task"] == objective
 
 
 def test_compare(runs: dict[str, Path], world: World, tmp_path: Path) -> None:

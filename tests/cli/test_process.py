@@ -36,7 +36,7 @@ def test_an_argument_that_is_no_text_is_one_line(world: World, here: Path) -> No
     command = [sys.executable, "-m", "warmstart", "generate", "run", "--prompt", b"bad \xff"]
     ran = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
     assert ran.returncode == 2
-    assert ran.stderr == "warmstart: an argument holds bytes that are no UTF-8 text\n"
+    assert ran.stderr == "warmstart: an argument is not valid UTF-8 text\n"
 
 
 def test_results_go_to_standard_output_and_progress_to_standard_error(
@@ -79,7 +79,7 @@ def test_a_pretraining_killed_and_resumed_equals_one_that_was_not(world: World, 
     assert "--resume" in stopped.said
     assert run(command).code == 2
     resumed = succeed(f"{command} --resume")
-    assert "going on from step " in resumed.err
+    assert "continuing from step " in resumed.err
     succeed(f"pretrain {world.texts} -o whole {LONG}")
     assert weights_of(here / "cut") == weights_of(here / "whole")
     steps = [line.split(",")[0] for line in (here / "cut/metrics.jsonl").read_text().splitlines()]
@@ -95,7 +95,7 @@ def test_a_fine_tuning_killed_and_resumed_equals_one_that_was_not(
     command = f"finetune --from {base} --train {world.train} --valid {world.valid} {options} -o"
     stopped = stop_when(lambda: (here / "cut/checkpoints/step-20").exists(), f"{command} cut")
     assert stopped.code == 130, stopped
-    assert "going on from step " in succeed(f"{command} cut --resume").err
+    assert "continuing from step " in succeed(f"{command} cut --resume").err
     succeed(f"{command} whole")
     assert weights_of(here / "cut") == weights_of(here / "whole")
     both = [read(here / name / "scores.json")["valid"] for name in ("cut", "whole")]
@@ -117,7 +117,7 @@ def test_a_comparison_killed_and_resumed_equals_one_that_was_not(
     succeed(f"{command} whole")
     both = [untimed(read(here / name / "results.json")) for name in ("cut", "whole")]
     assert both[0] == both[1]
-    assert stopped.code == 130, stopped  # asked to stop, it says so whatever it was doing
+    assert stopped.code == 130, stopped  # also when it stops between two cells
     assert "--resume" in stopped.said
 
 

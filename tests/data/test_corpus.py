@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.data.corpus import Passage, Tally, read_passages, read_texts
+from warmstart.data.corpus import Passage, RowCounts, read_passages, read_texts
 from warmstart.errors import WarmstartError
 
 LIMIT = 1 << 16
@@ -53,10 +53,10 @@ def test_unknown_extension_is_plain_lines(tmp_path: Path) -> None:
 def test_table_rows_are_documents_of_paragraphs(tmp_path: Path) -> None:
     texts = ["a\nb\r\n\nc\u2028d", "", "e"]
     path = _write(tmp_path, "a.jsonl", "".join(json.dumps({"text": t}) + "\n" for t in texts))
-    tally = Tally()
-    passages = list(read_passages(path, tally=tally))
+    counts = RowCounts()
+    passages = list(read_passages(path, counts=counts))
     assert [p.rows for p in passages] == [("a", "b", "c\u2028d"), ("e",)]
-    assert tally == Tally(rows=3, skipped=1)
+    assert counts == RowCounts(rows=3, skipped=1)
 
 
 def test_columns_are_passed_on(tmp_path: Path) -> None:
@@ -66,11 +66,11 @@ def test_columns_are_passed_on(tmp_path: Path) -> None:
 
 
 def test_skipped_lines_are_counted_over_files(tmp_path: Path) -> None:
-    tally = Tally()
-    list(read_passages(_write(tmp_path, "a.txt", "a\n\n \nb\n"), "line", tally=tally))
-    assert tally == Tally(rows=4, skipped=2)
-    list(read_passages(_write(tmp_path, "b.txt", "a\n\n\nb\nc\n"), "blank", tally=tally))
-    assert tally == Tally(rows=7, skipped=2)
+    counts = RowCounts()
+    list(read_passages(_write(tmp_path, "a.txt", "a\n\n \nb\n"), "line", counts=counts))
+    assert counts == RowCounts(rows=4, skipped=2)
+    list(read_passages(_write(tmp_path, "b.txt", "a\n\n\nb\nc\n"), "blank", counts=counts))
+    assert counts == RowCounts(rows=7, skipped=2)
 
 
 @given(

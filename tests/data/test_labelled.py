@@ -115,7 +115,7 @@ def test_aligned_files_must_match(
 def test_label_file_goes_with_plain_lines_only(tmp_path: Path) -> None:
     table = _write(tmp_path, "a.csv", "a,1\n")
     plain = _write(tmp_path, "a.txt", "a\n")
-    with pytest.raises(WarmstartError, match="go with plain lines"):
+    with pytest.raises(WarmstartError, match="goes with plain lines"):
         read_labelled(table, labels=plain)
     with pytest.raises(WarmstartError, match=r"a\.txt: plain lines hold no labels"):
         read_labelled(plain)

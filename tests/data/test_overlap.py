@@ -11,13 +11,13 @@ from warmstart.data import overlap
 from warmstart.data.labelled import read_labelled
 from warmstart.data.overlap import (
     Fingerprints,
-    Shared,
     count_repeats,
     find_shared,
     fingerprint,
     fingerprints_of,
 )
 from warmstart.errors import WarmstartError
+from warmstart.results.data import SharedTexts
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "cls-books-fr"
 few_texts = st.lists(st.sampled_from(["a", "b", "c", "d e", "é"]), max_size=12)
@@ -56,7 +56,7 @@ def test_text_form_keeps_the_set(added: list[str], later: list[str]) -> None:
 
 
 def test_settling_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlap, "_CHUNK", 7)
+    monkeypatch.setattr(overlap, "SORTED_CHUNK", 7)
     rng = random.Random(0)
     texts = [str(rng.randrange(300)) for _ in range(2000)]
     seen = Fingerprints()
@@ -77,7 +77,7 @@ def test_damaged_text_form(text: str) -> None:
 def test_shared_equals_counting(a: list[str], b: list[str], c: list[str]) -> None:
     files = {"a": a, "b": b, "c": c}
     expected = [
-        Shared(x, y, len(set(files[x]) & set(files[y])), sum(t in files[x] for t in files[y]))
+        SharedTexts(x, y, len(set(files[x]) & set(files[y])), sum(t in files[x] for t in files[y]))
         for x, y in (("a", "b"), ("a", "c"), ("b", "c"))
     ]
     assert find_shared({name: fingerprints_of(texts) for name, texts in files.items()}) == expected
@@ -86,7 +86,7 @@ def test_shared_equals_counting(a: list[str], b: list[str], c: list[str]) -> Non
 
 def test_plain_integers_do_as_well() -> None:
     high = 2**64 - 1
-    assert find_shared({"a": [high, 1], "b": [high, high, 2]}) == [Shared("a", "b", 1, 2)]
+    assert find_shared({"a": [high, 1], "b": [high, high, 2]}) == [SharedTexts("a", "b", 1, 2)]
     assert count_repeats(np.array([], np.uint64)) == 0
 
 
@@ -94,5 +94,5 @@ def test_plain_integers_do_as_well() -> None:
 def test_real_reviews_repeat_across_splits() -> None:
     names = ("train.tsv", "valid.tsv")
     codes = {n: fingerprints_of(read_labelled(REAL / n, ("label", "text")).texts) for n in names}
-    assert find_shared(codes) == [Shared("train.tsv", "valid.tsv", 13, 13)]
+    assert find_shared(codes) == [SharedTexts("train.tsv", "valid.tsv", 13, 13)]
     assert [count_repeats(codes[name]) for name in names] == [20, 1]

@@ -141,7 +141,7 @@ def test_text_must_be_a_string(value: object, shown: str) -> None:
     [
         (("label", "stars"), "'stars' is neither"),
         (("text=", "label"), "'text=' is neither"),
-        (("text", "text"), "text is given more than once"),
+        (("text", "text"), "text occurs more than once"),
         (("text",), "label must be among them"),
     ],
 )
@@ -162,5 +162,5 @@ def test_parquet_text_that_is_not_utf8(tmp_path: Path) -> None:
 def test_a_key_or_a_column_that_stands_there_twice(tmp_path: Path) -> None:
     lines = tmp_path / "a.jsonl"
     lines.write_text('{"text": "a", "label": "x"}\n{"text": "b", "text": "c", "label": "x"}\n')
-    with pytest.raises(WarmstartError, match=r"a\.jsonl line 2: .*'text' stands there more than"):
+    with pytest.raises(WarmstartError, match=r"a\.jsonl line 2: .*'text' occurs more than"):
         list(read_rows(lines, TEXT_LABEL))

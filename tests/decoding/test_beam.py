@@ -7,9 +7,10 @@ from itertools import pairwise, product
 import pytest
 import torch
 from torch import Tensor
+from torch.testing import assert_close
 
-from warmstart.decoding.beam import Beam, Hypothesis, beam_search, penalty
-from warmstart.decoding.sample import Sampling, Step, sample
+from warmstart.decoding.beam import Beam, Hypothesis, beam_search, penalty, top_k
+from warmstart.decoding.sample import Sampling, SpecialIds, Step, sample
 
 V, BOS, EOS = 4, 0, 3
 Table = Callable[[Sequence[int]], Tensor]  # prefix -> log-probabilities (V,)
@@ -56,23 +57,24 @@ def _search(
     tables: Sequence[Table],
     limits: Sequence[int],
     beam: Beam,
-    forbidden: Sequence[int] = (),
+    suppressed: Sequence[int] = (),
     seen: list[int] | None = None,
 ) -> list[list[Hypothesis]]:
-    return beam_search(_stepper(tables, beam.width, seen), limits, BOS, EOS, beam, forbidden)
+    step = _stepper(tables, beam.width, seen)
+    return beam_search(step, limits, SpecialIds(BOS, EOS, suppressed), beam)
 
 
 def _every(
     table: Table, limit: int, alpha: float, tokens: Sequence[int] = (0, 1, 2)
 ) -> list[tuple[float, tuple[int, ...]]]:
     """Return every target up to the limit with its score, the best first."""
-    found = []
+    results = []
     for length in range(limit + 1):
         for ids in product(tokens, repeat=length):
             whole = [BOS, *ids, EOS]
             log_prob = sum(float(table(whole[:n])[whole[n]]) for n in range(1, len(whole)))
-            found.append((log_prob / ((5 + length + 1) / 6) ** alpha, ids))
-    return sorted(found, reverse=True)
+            results.append((log_prob / ((5 + length + 1) / 6) ** alpha, ids))
+    return sorted(results, reverse=True)
 
 
 def _greedy(table: Table, limit: int) -> tuple[int, ...]:
@@ -89,8 +91,8 @@ def _greedy(table: Table, limit: int) -> tuple[int, ...]:
 @pytest.mark.parametrize("seed", range(6))
 def test_a_beam_wide_enough_is_an_exhaustive_search(seed: int, alpha: float) -> None:
     tables, limits = [_table(100 * seed + n) for n in range(3)], [4, 2, 3]
-    found = _search(tables, limits, Beam(width=130, length_penalty=alpha))
-    for table, limit, best in zip(tables, limits, found, strict=True):
+    results = _search(tables, limits, Beam(width=130, length_penalty=alpha))
+    for table, limit, best in zip(tables, limits, results, strict=True):
         score, ids = _every(table, limit, alpha)[0]
         assert best[0].ids == ids
         assert best[0].score == pytest.approx(score, abs=1e-9)
@@ -99,25 +101,28 @@ def test_a_beam_wide_enough_is_an_exhaustive_search(seed: int, alpha: float) -> 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_n_best_are_the_n_best_of_all(seed: int) -> None:
     table = _table(seed)
-    (found,) = _search([table], [3], Beam(width=60, num_best=40))
+    (results,) = _search([table], [3], Beam(width=60, num_best=40))
     expected = _every(table, 3, 1.0)
-    assert [one.ids for one in found] == [ids for _, ids in expected]  # 1 + 3 + 9 + 27
-    assert [one.score for one in found] == pytest.approx([score for score, _ in expected])
+    assert [hypothesis.ids for hypothesis in results] == [
+        ids for _, ids in expected
+    ]  # 1 + 3 + 9 + 27
+    assert [hypothesis.score for hypothesis in results] == pytest.approx(
+        [score for score, _ in expected]
+    )
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_beam_of_one_is_greedy(seed: int) -> None:
     tables, limits = [_table(50 * seed + n) for n in range(4)], [6, 1, 3, 9]
-    found = _search(tables, limits, Beam(width=1))
-    for table, limit, best in zip(tables, limits, found, strict=True):
-        assert [one.ids for one in best] == [_greedy(table, limit)]
+    results = _search(tables, limits, Beam(width=1))
+    for table, limit, best in zip(tables, limits, results, strict=True):
+        assert [hypothesis.ids for hypothesis in best] == [_greedy(table, limit)]
         drawn = sample(
             lambda prefixes, _, table=table: table(prefixes[0].tolist())[None],
             [BOS],
-            EOS,
             limit,
+            SpecialIds(BOS, EOS),
             Sampling(),
-            torch.Generator(),
         )
         assert tuple(drawn) == best[0].ids
 
@@ -125,18 +130,22 @@ def test_a_beam_of_one_is_greedy(seed: int) -> None:
 @pytest.mark.parametrize("width", [1, 2, 3, 5, 8])
 def test_what_is_found_is_true_sorted_distinct_and_within_its_limit(width: int) -> None:
     tables, limits = [_table(7 * n) for n in range(8)], [1, 2, 3, 4, 5, 6, 9, 12]
-    found = _search(tables, limits, Beam(width=width, num_best=width, length_penalty=0.7))
-    for table, limit, best in zip(tables, limits, found, strict=True):
+    results = _search(tables, limits, Beam(width=width, num_best=width, length_penalty=0.7))
+    for table, limit, best in zip(tables, limits, results, strict=True):
         assert 1 <= len(best) <= width
-        assert [one.score for one in best] == sorted((one.score for one in best), reverse=True)
-        assert len({one.ids for one in best}) == len(best)
-        for one in best:
-            assert len(one.ids) <= limit
-            assert EOS not in one.ids
-            whole = [BOS, *one.ids, EOS]
+        assert [hypothesis.score for hypothesis in best] == sorted(
+            (hypothesis.score for hypothesis in best), reverse=True
+        )
+        assert len({hypothesis.ids for hypothesis in best}) == len(best)
+        for hypothesis in best:
+            assert len(hypothesis.ids) <= limit
+            assert EOS not in hypothesis.ids
+            whole = [BOS, *hypothesis.ids, EOS]
             log_prob = sum(float(table(whole[:n])[whole[n]]) for n in range(1, len(whole)))
-            assert one.log_prob == pytest.approx(log_prob, abs=1e-9)
-            assert one.score == pytest.approx(log_prob / penalty(len(one.ids) + 1, 0.7))
+            assert hypothesis.log_prob == pytest.approx(log_prob, abs=1e-9)
+            assert hypothesis.score == pytest.approx(
+                log_prob / penalty(len(hypothesis.ids) + 1, 0.7)
+            )
 
 
 @pytest.mark.parametrize("width", [1, 3])
@@ -154,8 +163,8 @@ def test_finished_sources_leave() -> None:
     rows: list[int] = []
     limits = [1, 8, 3]
     tables = [_never_ending(), _never_ending(), _never_ending()]
-    found = _search(tables, limits, Beam(width=2), seen=rows)
-    assert [len(best[0].ids) for best in found] == limits
+    results = _search(tables, limits, Beam(width=2), seen=rows)
+    assert [len(best[0].ids) for best in results] == limits
     assert rows == [6, 6, 4, 4, 2, 2, 2, 2, 2]
 
 
@@ -165,38 +174,38 @@ def _never_ending() -> Table:
 
 
 def test_nothing_to_search_for() -> None:
-    assert beam_search(_stepper([], 5), [], BOS, EOS) == []
+    assert beam_search(_stepper([], 5), [], SpecialIds(BOS, EOS)) == []
 
 
 def test_a_limit_of_nothing_gives_the_empty_target() -> None:
-    (found,) = _search([_table(1)], [0], Beam(width=3))
-    assert [one.ids for one in found] == [()]
-    assert found[0].log_prob == pytest.approx(float(_table(1)([BOS])[EOS]))
+    (results,) = _search([_table(1)], [0], Beam(width=3))
+    assert [hypothesis.ids for hypothesis in results] == [()]
+    assert results[0].log_prob == pytest.approx(float(_table(1)([BOS])[EOS]))
 
 
 @pytest.mark.parametrize("width", [1, 4, 200])
-def test_forbidden_tokens_never_appear(width: int) -> None:
+def test_suppressed_tokens_never_appear(width: int) -> None:
     tables = [_table(13 * n) for n in range(6)]
-    found = _search(tables, [4] * 6, Beam(width=width, num_best=width), forbidden=[BOS, 2])
-    assert all(set(one.ids) <= {1} for best in found for one in best)
+    results = _search(tables, [4] * 6, Beam(width=width, num_best=width), suppressed=[BOS, 2])
+    assert all(set(hypothesis.ids) <= {1} for best in results for hypothesis in best)
     if width == 200:
         expected = [_every(table, 4, 1.0, tokens=(1,)) for table in tables]
-        assert [[one.ids for one in best] for best in found] == [
+        assert [[hypothesis.ids for hypothesis in best] for best in results] == [
             [ids for _, ids in every] for every in expected
         ]
 
 
-def test_the_end_cannot_be_forbidden() -> None:
-    found = _search([_table(5)], [3], Beam(width=2), forbidden=[BOS, EOS])
-    assert found == _search([_table(5)], [3], Beam(width=2), forbidden=[BOS])
+def test_the_end_cannot_be_suppressed() -> None:
+    results = _search([_table(5)], [3], Beam(width=2), suppressed=[BOS, EOS])
+    assert results == _search([_table(5)], [3], Beam(width=2), suppressed=[BOS])
 
 
 def test_a_length_penalty_favours_longer_targets() -> None:
     tables = [_table(17 * n) for n in range(20)]
     lengths = []
     for alpha in (0.0, 1.0, 3.0):
-        found = _search(tables, [5] * 20, Beam(width=400, length_penalty=alpha))
-        lengths.append([len(best[0].ids) for best in found])
+        results = _search(tables, [5] * 20, Beam(width=400, length_penalty=alpha))
+        lengths.append([len(best[0].ids) for best in results])
     for short, longer in pairwise(lengths):
         assert all(a <= b for a, b in zip(short, longer, strict=True))
     assert sum(lengths[0]) < sum(lengths[1]) < sum(lengths[2])
@@ -210,5 +219,14 @@ def test_the_penalty_is_the_formula_it_says() -> None:
 
 
 def test_a_wider_beam_than_the_vocabulary_has_tokens() -> None:
-    (found,) = _search([_table(3)], [2], Beam(width=50, num_best=50))
-    assert len(found) == 1 + 3 + 9
+    (results,) = _search([_table(3)], [2], Beam(width=50, num_best=50))
+    assert len(results) == 1 + 3 + 9
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 10])
+@pytest.mark.parametrize("size", [11, 700, 5_003])
+def test_the_largest_are_those_that_sorting_finds(k: int, size: int) -> None:
+    values = torch.randn(5, size, generator=torch.Generator().manual_seed(size))
+    largest, indices = top_k(values, k)
+    assert_close(largest, values.topk(k, dim=1).values)
+    assert_close(values.gather(1, indices), largest)

@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from warmstart.decoding.sample import Sampling, Step, draw, sample
+from warmstart.decoding.sample import Sampling, SpecialIds, Step, draw, sample
+from warmstart.inference.text_generator import cached_step
 from warmstart.model.models import LanguageModel
-from warmstart.predictor import cached_step
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 
 EOS = 0
+SPECIAL = SpecialIds(bos=1, eos=EOS)
 logits = st.lists(st.integers(-16, 16), min_size=2, max_size=12, unique=True)
 
 
@@ -30,9 +31,9 @@ def _table_step(table: Tensor) -> Step:
 @given(logits)
 def test_temperature_zero_takes_the_likeliest(values: list[int]) -> None:
     logs = torch.tensor(values).float().log_softmax(-1)
-    assert draw(logs, Sampling(), _generator()) == values.index(max(values))
-    assert draw(logs, Sampling(temperature=0.5, top_k=1), _generator()) == int(logs.argmax())
-    assert draw(logs, Sampling(temperature=2.0, top_p=1e-6), _generator()) == int(logs.argmax())
+    assert draw(logs, Sampling()) == values.index(max(values))
+    assert draw(logs, Sampling(temperature=0.5, top_k=1)) == int(logs.argmax())
+    assert draw(logs, Sampling(temperature=2.0, top_p=1e-6)) == int(logs.argmax())
 
 
 @given(logits, st.integers(1, 15), st.sampled_from([0.5, 1.0, 3.0]), st.integers(0, 99))
@@ -41,8 +42,8 @@ def test_top_k_never_draws_outside(
 ) -> None:
     logs = torch.tensor(values).float().log_softmax(-1)
     allowed = set(logs.topk(min(k, len(values))).indices.tolist())
-    sampling, generator = Sampling(temperature=temperature, top_k=k), _generator(seed)
-    assert {draw(logs, sampling, generator) for _ in range(8)} <= allowed
+    sampling = Sampling(temperature=temperature, top_k=k, generator=_generator(seed))
+    assert {draw(logs, sampling) for _ in range(8)} <= allowed
 
 
 @given(logits, st.floats(0.05, 1), st.sampled_from([0.5, 1.0, 3.0]), st.integers(0, 99))
@@ -57,29 +58,28 @@ def test_top_p_never_draws_outside(
         held += float(shares[token])
         if held >= share + 1e-6:  # the smallest set that holds the share, give or take rounding
             break
-    sampling, generator = Sampling(temperature=temperature, top_p=share), _generator(seed)
-    assert {draw(logs, sampling, generator) for _ in range(8)} <= allowed
+    sampling = Sampling(temperature=temperature, top_p=share, generator=_generator(seed))
+    assert {draw(logs, sampling) for _ in range(8)} <= allowed
 
 
 def test_draws_follow_the_shares() -> None:
     logs = torch.tensor([0.5, 0.3, 0.2, 0.0]).log()
-    generator = _generator()
-    drawn = [draw(logs, Sampling(temperature=1.0), generator) for _ in range(4000)]
+    plain = Sampling(temperature=1.0, generator=_generator())
+    drawn = [draw(logs, plain) for _ in range(4000)]
     shares = torch.bincount(torch.tensor(drawn), minlength=4) / 4000
     torch.testing.assert_close(shares, logs.exp(), rtol=0, atol=0.03)
     assert shares[3] == 0
-    generator = _generator()
-    both = Sampling(temperature=1.0, top_k=3, top_p=0.6)
-    drawn = [draw(logs, both, generator) for _ in range(2000)]
+    both = Sampling(temperature=1.0, top_k=3, top_p=0.6, generator=_generator())
+    drawn = [draw(logs, both) for _ in range(2000)]
     assert set(drawn) == {0, 1}
     assert drawn.count(0) / 2000 == pytest.approx(0.5 / 0.8, abs=0.04)
 
 
 def test_temperature_sharpens() -> None:
     logs = torch.tensor([0.6, 0.4]).log()
-    cold, hot = _generator(), _generator()
-    num_cold = sum(draw(logs, Sampling(temperature=0.2), cold) for _ in range(500))
-    num_hot = sum(draw(logs, Sampling(temperature=5.0), hot) for _ in range(500))
+    cold, hot = (Sampling(temperature=t, generator=_generator()) for t in (0.2, 5.0))
+    num_cold = sum(draw(logs, cold) for _ in range(500))
+    num_hot = sum(draw(logs, hot) for _ in range(500))
     assert num_cold < 100 < num_hot
 
 
@@ -88,10 +88,10 @@ def test_greedy_walks_the_table_to_the_end() -> None:
     for here, there in ((1, 3), (3, 4), (4, 2), (2, EOS)):
         table[here, there] = 0.6
     step = _table_step(table)
-    assert sample(step, [1], EOS, 10, Sampling(), _generator()) == [3, 4, 2]
-    assert sample(step, [2, 1, 3], EOS, 10, Sampling(), _generator()) == [4, 2]
-    assert sample(step, [1], EOS, 2, Sampling(), _generator()) == [3, 4]
-    assert sample(step, [1], EOS, 0, Sampling(), _generator()) == []
+    assert sample(step, [1], 10, SPECIAL, Sampling()) == [3, 4, 2]
+    assert sample(step, [2, 1, 3], 10, SPECIAL, Sampling()) == [4, 2]
+    assert sample(step, [1], 2, SPECIAL, Sampling()) == [3, 4]
+    assert sample(step, [1], 0, SPECIAL, Sampling()) == []
 
 
 def test_the_step_sees_the_whole_prefix() -> None:
@@ -102,15 +102,16 @@ def test_the_step_sees_the_whole_prefix() -> None:
         assert parents.tolist() == [0]
         return torch.eye(5)[prefixes.shape[1] % 5][None].log()
 
-    assert sample(step, [1, 2], EOS, 9, Sampling(), _generator()) == [2, 3, 4]
+    assert sample(step, [1, 2], 9, SPECIAL, Sampling()) == [2, 3, 4]
     assert seen == [[[1, 2]], [[1, 2, 2]], [[1, 2, 2, 3]], [[1, 2, 2, 3, 4]]]
 
 
-def test_forbidden_tokens_are_never_drawn() -> None:
+def test_suppressed_tokens_are_never_drawn() -> None:
     table = torch.tensor([0.05, 0.4, 0.3, 0.2, 0.05]).expand(5, 5)
     step = _table_step(table)
-    for sampling in (Sampling(), Sampling(temperature=1.0), Sampling(temperature=1.0, top_k=2)):
-        drawn = sample(step, [1], EOS, 50, sampling, _generator(3), forbidden=[1, 4])
+    for settings in ({}, {"temperature": 1.0}, {"temperature": 1.0, "top_k": 2}):
+        sampling = Sampling(**settings, generator=_generator(3))
+        drawn = sample(step, [1], 50, SpecialIds(1, EOS, [1, 4]), sampling)
         assert drawn
         assert set(drawn) <= {2, 3}
 
@@ -118,14 +119,15 @@ def test_forbidden_tokens_are_never_drawn() -> None:
 def test_what_the_step_returns_is_not_changed() -> None:
     logs = torch.tensor([[0.1, 0.5, 0.2, 0.2]]).log()
     before = logs.clone()
-    sample(lambda *_: logs, [1], EOS, 3, Sampling(), _generator(), forbidden=[1])
+    sample(lambda *_: logs, [1], 3, SpecialIds(1, EOS, [1]), Sampling())
     assert torch.equal(logs, before)
 
 
 def test_a_seed_gives_its_text() -> None:
     step = _table_step(torch.full((9, 9), 1 / 9))
     texts = [
-        sample(step, [1], EOS, 30, Sampling(temperature=1.0), _generator(s)) for s in (0, 0, 1)
+        sample(step, [1], 30, SPECIAL, Sampling(temperature=1.0, generator=_generator(seed)))
+        for seed in (0, 0, 1)
     ]
     assert texts[0] == texts[1] != texts[2]
 
@@ -141,7 +143,13 @@ def test_cached_decoding_equals_uncached(
 
     with torch.inference_mode():
         texts = [
-            sample(step, [1, 5, 9], 23, 25, sampling, _generator(4), forbidden=[0, 1])
+            sample(
+                step,
+                [1, 5, 9],
+                25,
+                SpecialIds(1, 23, [0, 1]),
+                replace(sampling, generator=_generator(4)),
+            )
             for step in (cached_step(model, cpu), uncached)
         ]
     assert texts[0] == texts[1]
@@ -158,5 +166,5 @@ def test_cached_step_follows_parents(
         step(prefixes, torch.tensor([0, 1]))
         longer = torch.tensor([[4, 5, 6, 7], [4, 5, 6, 8], [1, 2, 3, 9]])
         found = step(longer, torch.tensor([1, 1, 0]))
-        expected = model(longer)[:, -1].float().log_softmax(-1)
+        expected = model(longer)[:, -1].log_softmax(-1)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)

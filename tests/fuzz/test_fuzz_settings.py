@@ -1,4 +1,4 @@
-"""Whatever stands in a settings file or a shape, only a `WarmstartError` comes out."""
+"""No content of a settings file or a model configuration raises more than a `WarmstartError`."""
 
 import contextlib
 import json
@@ -12,17 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmstart.errors import WarmstartError
-from warmstart.settings import training as jobs
-from warmstart.settings.base import Settings, key_of, read_settings_file
-from warmstart.settings.model import PRESETS, model_from_json
+from warmstart.settings.base import Settings, read_settings_file
+from warmstart.settings.comparing import CompareConfig
+from warmstart.settings.finetuning import FinetuneConfig
+from warmstart.settings.model import model_from_json
+from warmstart.settings.planning import ParamsConfig
+from warmstart.settings.presets import PRESETS
+from warmstart.settings.pretraining import PretrainConfig
+from warmstart.settings.tokenizers import TokenizerConfig
+from warmstart.settings.translating import TrainTranslatorConfig
 
 Place = Callable[[str, bytes], Path]
 JOBS: tuple[type[Settings], ...] = (
-    jobs.PretrainConfig,
-    jobs.FinetuneConfig,
-    jobs.CompareConfig,
-    jobs.TokenizerConfig,
-    jobs.ParamsConfig,
+    PretrainConfig,
+    FinetuneConfig,
+    CompareConfig,
+    TokenizerConfig,
+    ParamsConfig,
+    TrainTranslatorConfig,
 )
 TOML = b'files = ["a.txt"]\nout = "run"\nsteps = 10\nlearning-rate = 1e-3\n[a]\nb = 2020-01-01\n'
 JSON = b'{"command": "pretrain", "settings": {"files": ["a"], "out": "b", "steps": 3}}'
@@ -49,7 +56,7 @@ def test_settings_files(place: Place, name: str, data: st.DataObject) -> None:
 @fuzzed
 @given(st.data())
 def test_values(job: type[Settings], data: st.DataObject) -> None:
-    keys = [key_of(field) for field in job.__dataclass_fields__.values()]
+    keys = [setting.key for setting in job.declared()]
     values = data.draw(st.dictionaries(st.sampled_from(keys) | st.text(max_size=5), VALUES))
     with contextlib.suppress(WarmstartError):
         made = job.from_values(values)

@@ -18,9 +18,9 @@ from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.model.models import LanguageModel
 from warmstart.runs.checkpoint import load_checkpoint, load_latest, read_weights, save_checkpoint
-from warmstart.runs.folder import RunFolder
+from warmstart.runs.folder import FORMAT, RunFolder
 from warmstart.runs.lifecycle import check_unchanged
-from warmstart.runs.saved import read_source
+from warmstart.runs.saved import read_run
 from warmstart.settings.model import ModelConfig
 from warmstart.tokenization.tokenizer import load_tokenizer, train_tokenizer
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
@@ -48,12 +48,18 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     save_checkpoint(folder, 3, model, optimizers, STATE, 2)
     tokenizer.save(folder.path)
     write_whole(folder.weights_file, (folder.checkpoints / "step-3/model.safetensors").read_bytes())
-    parts = {"command": "pretrain", "settings": {}, "model": shape.to_json(), "kind": "causal"}
+    parts = {
+        "command": "pretrain",
+        "settings": {},
+        "model": shape.to_json(),
+        "task": "causal",
+        "format": FORMAT,
+    }
     write_json(folder.config_file, parts)
     facts = {"files": [{"path": "a.txt", "sha256": "0" * 64, "rows": 3}], "fingerprints": ""}
     write_json(folder.data_file, facts)
     write_json(folder.scores_file, {"valid": {"loss": 1.0}, "ledger": []})
-    assert read_source(folder.path).kind == "causal"
+    assert read_run(folder.path).task == "causal"
     return folder
 
 
@@ -115,7 +121,7 @@ def test_run_folders(run: RunFolder, name: str, data: st.DataObject) -> None:
     whole = (run.path / name).read_bytes()
     (copy.path / name).write_bytes(data.draw(damaged(whole) | scraps(whole, b'{"')))
     with contextlib.suppress(WarmstartError):
-        source = read_source(copy.path)
+        source = read_run(copy.path)
         source.texts_seen()
     with contextlib.suppress(WarmstartError):
         check_unchanged(copy.read_json(copy.data_file))

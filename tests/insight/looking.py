@@ -11,8 +11,12 @@ import torch
 from torch import nn
 
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
-from warmstart.runs.saved import Kind, Source
+from warmstart.results.attention import AttentionMap
+from warmstart.runs.saved import SavedRun
+from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
+from warmstart.tasks.registry import task_of
+from warmstart.tokenization.pair import TokenizerPair
 from warmstart.tokenization.tokenizer import Tokenizer, train_tokenizer
 
 SHAPE = ModelConfig(
@@ -26,23 +30,32 @@ def make_tokenizer() -> Tokenizer:
     return train_tokenizer(["Ce livre est un ennui. " * 20, "une merveille " * 9], vocab_size=300)
 
 
-def make_run(kind: Kind, tokenizer: Tokenizer, **words: Any) -> tuple[nn.Module, Source]:
+def make_run(task: str, tokenizer: Tokenizer, **words: Any) -> tuple[nn.Module, SavedRun]:
     """Return a random model of a kind, and the run it would be."""
     torch.manual_seed(1)
-    both_ways = {"attention": "bidirectional"} if kind in ("masked", "base") else {}
-    depth = {"decoder_depth": 3} if kind == "translator" else {}
+    both_ways = {"attention": "bidirectional"} if task in ("masked", "backbone") else {}
+    depth = {"decoder_depth": 3} if task == "translate" else {}
     given: dict[str, Any] = {"vocab_size": tokenizer.vocab_size, **both_ways, **depth, **words}
     shape = replace(SHAPE, **given)
     models = {
         "causal": lambda: LanguageModel(shape),
         "masked": lambda: LanguageModel(shape, has_next_sentence=shape.segments > 1),
-        "base": lambda: BackboneOnly(shape),
-        "classifier": lambda: Classifier(shape, 2, "mean"),
-        "translator": lambda: Translator(shape),
+        "backbone": lambda: BackboneOnly(shape),
+        "classify": lambda: Classifier(shape, 2, "mean"),
+        "translate": lambda: Translator(shape),
     }
-    model = models[kind]().eval()
+    model = models[task]().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_(std=0.3)
-    config = {"settings": {"truncate": "head"}, "command": "test"}
-    return model, Source(Path("runs/toy"), kind, config, shape, tokenizer, {})
+    settings = {"truncate": "head", "pooling": "mean", "micro_tokens": 512}
+    config = {"settings": settings, "command": "test", "classes": ["a", "b"]}
+    pair = TokenizerPair(tokenizer, tokenizer)
+    weights = dict(model.state_dict())
+    return model, SavedRun(Path("runs/toy"), task, config, shape, pair, weights)
+
+
+def look(model: nn.Module, run: SavedRun, *texts: str, **target: str) -> dict[str, AttentionMap]:
+    """Return the attention of a model, opened as its run would be."""
+    opened = task_of(run).open(run, Runtime(torch.device("cpu")))
+    return replace(opened, model=model).attention(*texts, **target)

@@ -2,28 +2,28 @@
 
 import base64
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from looking import TEXT, make_run, make_tokenizer
+from looking import TEXT, look, make_run, make_tokenizer
 from torch import Tensor, nn
 from torch.testing import assert_close
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
-from warmstart.inference.attention_maps import look, tokens_of
-from warmstart.inference.translator import most_tokens
+from warmstart.inference.attention_maps import tokens_of
+from warmstart.inference.translator import max_target_tokens
 from warmstart.model.backbone import Backbone
 from warmstart.model.layers import Block
 from warmstart.model.models import Translator
-from warmstart.report.attention_page import AttentionPage, attention_html, quantised
-from warmstart.results.attention import AttentionMap, Tokens
+from warmstart.report.attention_page import AttentionPage, attention_html
+from warmstart.results.attention import AttentionMap, Tokens, encode_weights
+from warmstart.tokenization.pair import TokenizerPair
 from warmstart.tokenization.tokenizer import Tokenizer, train_tokenizer
 
-KINDS = ("causal", "masked", "base", "classifier")
+KINDS = ("causal", "masked", "backbone", "classify")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_rows_sum_to_one_and_obey_the_mask(tokenizer: Tokenizer, kind: Any, posi
 
 @pytest.mark.parametrize("attention", ["causal", "bidirectional"])
 def test_weights_equal_torch(tokenizer: Tokenizer, attention: str) -> None:
-    model, source = make_run("base", tokenizer, attention=attention)
+    model, source = make_run("backbone", tokenizer, attention=attention)
     backbone = model.backbone
     assert isinstance(backbone, Backbone)
     inputs: list[Tensor] = []
@@ -77,32 +77,31 @@ def test_weights_equal_torch(tokenizer: Tokenizer, attention: str) -> None:
         assert_close(torch.tensor(ours), expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["causal", "masked", "classifier"])
+@pytest.mark.parametrize("kind", ["causal", "masked", "classify"])
 def test_looking_does_not_change_the_output(tokenizer: Tokenizer, kind: Any) -> None:
     model, source = make_run(kind, tokenizer)
     backbone, ids = model.backbone, torch.randint(0, source.model.vocab_size, (2, 9))
     assert isinstance(backbone, Backbone)
     kept: list[Tensor] = []
-    assert torch.equal(backbone(ids, keep=kept), backbone(ids))
+    assert torch.equal(backbone(ids, attention_weights=kept), backbone(ids))
     assert len(kept) == 2
 
 
 def test_looking_does_not_change_a_translation(tokenizer: Tokenizer) -> None:
-    model, run = make_run("translator", tokenizer)
+    model, run = make_run("translate", tokenizer)
     assert isinstance(model, Translator)
     source = torch.randint(0, run.model.vocab_size, (2, 9))
     target = source[:, :7].flip(1)
     encoder: list[Tensor] = []
     cross: list[Tensor] = []
     decoder: list[Tensor] = []
-    memory = model.remember(source, None, encoder, cross)
-    seen = model.hidden(target, memory, keep=decoder)
-    assert torch.equal(seen, model.hidden(target, model.remember(source, None)))
+    seen = model.decode(target, model.encode(source, None, encoder), None, decoder, cross)
+    assert torch.equal(seen, model.decode(target, model.encode(source, None)))
     assert [len(kept) for kept in (encoder, cross, decoder)] == [2, 3, 3]
 
 
 def test_translators_have_three_parts(tokenizer: Tokenizer) -> None:
-    model, source = make_run("translator", tokenizer)
+    model, source = make_run("translate", tokenizer)
     found = look(model, source, "Ce livre", target="un ennui")
     assert list(found) == ["encoder", "decoder", "cross"]
     S, T = len(found["encoder"].keys), len(found["decoder"].keys)
@@ -117,12 +116,12 @@ def test_translators_have_three_parts(tokenizer: Tokenizer) -> None:
 
 
 def test_a_translator_without_a_target_looks_at_its_own(tokenizer: Tokenizer) -> None:
-    model, source = make_run("translator", tokenizer)
+    model, source = make_run("translate", tokenizer)
     assert isinstance(model, Translator)
     ids = [tokenizer.bos, *tokenizer.encode(["Ce livre"])[0], tokenizer.eos]
     expected = [tokenizer.bos]
     with torch.inference_mode():
-        while len(expected) <= most_tokens(len(ids), source.model.max_length):
+        while len(expected) <= max_target_tokens(len(ids), source.model.max_length):
             logits = model(torch.tensor([ids]), None, torch.tensor([expected]))[0, -1]
             logits[tokenizer.suppressed_ids(len(logits))] = -torch.inf
             if int(logits.argmax()) == tokenizer.eos:
@@ -132,17 +131,15 @@ def test_a_translator_without_a_target_looks_at_its_own(tokenizer: Tokenizer) ->
     assert found.queries == tokens_of(tokenizer, expected)
 
 
-def test_a_translator_may_write_with_a_tokenizer_of_its_own(
-    tokenizer: Tokenizer, tmp_path: Path
-) -> None:
+def test_a_translator_may_write_with_a_tokenizer_of_its_own(tokenizer: Tokenizer) -> None:
     other = train_tokenizer(["zum Buch " * 30], vocab_size=280)
     sizes = {"shared": False, "target_vocab_size": other.vocab_size}
-    model, source = make_run("translator", tokenizer, **sizes)
-    other.save(tmp_path / "target")
-    found = look(model, replace(source, path=tmp_path), "Ce livre", target="zum Buch")["cross"]
+    model, source = make_run("translate", tokenizer, **sizes)
+    source = replace(source, tokenizers=TokenizerPair(tokenizer, other))
+    found = look(model, source, "Ce livre", target="zum Buch")["cross"]
     assert found.queries.pieces == ("<s>", *other.pieces(other.encode(["zum Buch"])[0]))
     assert found.joined().keys.pieces == ("<s>", "Ce", "livre", "</s>")
-    assert len(look(model, replace(source, path=tmp_path), "Ce livre")["decoder"].queries) > 0
+    assert len(look(model, source, "Ce livre")["decoder"].queries) > 0
 
 
 def test_two_texts_are_two_segments(tokenizer: Tokenizer) -> None:
@@ -160,20 +157,21 @@ def test_what_cannot_be_looked_at_is_refused(tokenizer: Tokenizer) -> None:
     causal = make_run("causal", tokenizer)
     with pytest.raises(WarmstartError, match=r"--target needs a translator.*runs/toy"):
         look(*causal, "Ce", target="un")
-    with pytest.raises(WarmstartError, match=r"--text2 needs a model that reads both ways"):
+    with pytest.raises(WarmstartError, match="--text2 needs a model with bidirectional"):
         look(*causal, "Ce", "un")
-    with pytest.raises(WarmstartError, match="the text '' holds no token"):
+    with pytest.raises(WarmstartError, match="the text '' has no tokens"):
         look(*causal, "")
     with pytest.raises(WarmstartError, match="--text2 is not for a translator"):
-        look(*make_run("translator", tokenizer, attention="bidirectional"), "Ce", "un")
-    model, source = causal
-    odd = replace(source, config={"settings": {"truncate": "no such rule"}})
+        look(*make_run("translate", tokenizer, attention="bidirectional"), "Ce", "un")
+    model, source = make_run("classify", tokenizer)
+    settings = {**source.settings, "truncate": "no such rule"}
+    odd = replace(source, config={**source.config, "settings": settings})
     with pytest.raises(WarmstartError, match="'no such rule' is unknown"):
         look(model, odd, "Ce livre " * 40)
 
 
 def test_a_long_text_is_cut_and_said(tokenizer: Tokenizer) -> None:
-    model, source = make_run("classifier", tokenizer)
+    model, source = make_run("classify", tokenizer)
     said: list[str] = []
 
     class Listener:
@@ -251,7 +249,7 @@ def test_weights_that_do_not_fit_their_tokens_are_a_mistake() -> None:
 @pytest.mark.parametrize(("kind", "error"), [(np.uint16, 2e-5), (np.uint8, 4e-3)])
 def test_rounded_weights_come_back(kind: Any, error: float) -> None:
     weights = np.random.default_rng(0).dirichlet(np.ones(50), (2, 2, 50)).astype(np.float32)
-    roots = np.frombuffer(base64.b64decode(quantised(weights, kind)), kind)
+    roots = np.frombuffer(base64.b64decode(encode_weights(weights, kind)), kind)
     back = np.square(roots.astype(np.float64) / np.iinfo(kind).max).reshape(weights.shape)
     np.testing.assert_allclose(back, weights, atol=error)
     small = (weights > 1e-3) & (weights < 1e-2)
@@ -259,12 +257,13 @@ def test_rounded_weights_come_back(kind: Any, error: float) -> None:
 
 
 def test_a_text_cannot_break_out_of_the_page() -> None:
-    tokens = Tokens(pieces=("</script><b>@@data@@",), words=(0,))
+    tokens = Tokens(pieces=("</script><b>{{ data }}",), words=(0,))
     found = AttentionMap(
         part="self", queries=tokens, keys=tokens, weights=np.ones((1, 1, 1, 1), np.float32)
     )
-    page = attention_html(AttentionPage(title="<i>&@@script@@", facts=["</ul>"]), [found])
+    page = attention_html(AttentionPage(title="<i>&{{ data }}", facts=["</ul>"]), [found])
     assert page.count("</script>") == 2
     assert "<i>" not in page
+    assert "<title>&lt;i&gt;&amp;{{ data }}</title>" in page
     assert page.count("http://") == 1  # the name of SVG, fetched by nobody
     assert "https://" not in page

@@ -49,14 +49,14 @@ def test_attention_from_python(base: Path, warm: Path) -> None:
     ("command", "fault"),
     [
         ("--text x -o a.pdf", "-o a.pdf must end in .html, .png, .svg"),
-        ("-o a.html", "--text is missing: the text to read"),
-        ("--text x --source y -o a.html", "exclude each other"),
+        ("-o a.html", "--text is missing"),
+        ("--text x --source y -o a.html", "mutually exclusive"),
         ("--text x --target y -o a.html", "--target needs a translator"),
-        ("--text x --text2 y -o a.html", "--text2 needs a model that reads both ways"),
+        ("--text x --text2 y -o a.html", "--text2 needs a model with bidirectional attention"),
         ("--text x --part cross -o a.png", "--part cross is not in this model, which has self"),
         ("--text x --layer 9 --head 1 -o a.png", "--layer 9 is not in this model, which has 1"),
         ("--text x --head 2 -o a.png", "--layer and --head go together"),
-        ("--text '' -o a.png", "holds no token to look at"),
+        ("--text '' -o a.png", "has no tokens to show"),
     ],
 )
 def test_attention_refuses(base: Path, here: Path, command: str, fault: str) -> None:
@@ -81,9 +81,12 @@ def test_masks_of_runs_and_presets(base: Path, tmp_path: Path) -> None:
     assert "causal mask 2" in ran.out
     assert "padding" in out.read_text(encoding="utf-8")
     ran = succeed("look mask lab --text 'a b' --text c --packed -o {out}", out=tmp_path / "m.png")
-    assert "packed row: 16 of 49 pairs may look" in ran.out
+    assert "packed row: attention is allowed for 16 of 49" in ran.out
     command = "look mask vaswani-base --source 'a b' --target 'c' -o {out}"
-    assert "cross mask: 8 of 8" in succeed(command, out=tmp_path / "m.svg").out
+    assert (
+        "cross mask: attention is allowed for 8 of 8"
+        in succeed(command, out=tmp_path / "m.svg").out
+    )
     assert (
         "bidirectional mask"
         in succeed("look mask bert-base --text 'a b' -o {out}", out=tmp_path / "m.png").out
@@ -126,7 +129,7 @@ def test_positions_refuse(world: World, base: Path, warm: Path, tmp_path: Path) 
     text = world.texts
     for command, fault in (
         (f"lab --test {text}", "--test needs a run, and lab is a preset"),
-        (f"{warm} --test {text}", "is a classifier; perplexity by position takes a causal"),
+        (f"{warm} --test {text}", "is a classifier; perplexity by position needs a causal"),
         (f"{base} --test {tmp_path}", "is a folder; give one file"),
         (f"{base} --test {tmp_path}/no.txt", "does not exist"),
     ):

@@ -9,27 +9,26 @@ import torch.nn.functional as F
 from looking import SHAPE
 
 from warmstart.errors import WarmstartError
-from warmstart.insight.positions import (
-    ENOUGH,
+from warmstart.insight.position_perplexity import (
+    MIN_WINDOWS,
+    cut_windows,
+    longest_length,
     perplexity_by_position,
-    reach,
-    view_positions,
-    windows_of,
-    with_notes,
 )
-from warmstart.model.attention import rotate
+from warmstart.insight.position_vectors import view_positions
+from warmstart.model.attention import apply_rope
 from warmstart.model.backbone import Backbone
 from warmstart.model.models import LanguageModel
-from warmstart.model.positions import frequencies, rotations
-from warmstart.report.positions import draw_positions, position_sections
+from warmstart.model.positions import frequencies, rope_cos_sin
+from warmstart.report.positions_figure import draw_positions, position_sections
 from warmstart.runtime import Runtime
 
 
 def test_sinusoids_depend_on_distance_alone() -> None:
     view = view_positions(SHAPE, None, "toy", 64)
     speeds = frequencies(SHAPE.width // 2, torch.device("cpu")).numpy()
-    expected = np.cos(view.likeness.distances[:, None] * speeds).mean(1)
-    for found in (view.likeness.mean, view.likeness.low, view.likeness.high):
+    expected = np.cos(view.similarity.distances[:, None] * speeds).mean(1)
+    for found in (view.similarity.mean, view.similarity.low, view.similarity.high):
         np.testing.assert_allclose(found, expected, atol=1e-12)
     assert view.vectors.shape == (64, SHAPE.width)
 
@@ -39,9 +38,9 @@ def test_rotary_scores_are_those_of_the_model() -> None:
     view = view_positions(shape, None, "toy", 12)
     K = shape.width // shape.heads
     q = torch.randn(4000, 1, 1, K).expand(-1, 1, 12, K)
-    turned = rotate(q, rotations(torch.arange(12)[None], K))  # (N, 1, T, K)
+    turned = apply_rope(q, rope_cos_sin(torch.arange(12)[None], K))  # (N, 1, T, K)
     scores = (turned[:, :, :1] * turned).sum(-1).mean((0, 1)) / K
-    np.testing.assert_allclose(view.likeness.mean, scores.numpy(), atol=0.05)
+    np.testing.assert_allclose(view.similarity.mean, scores.numpy(), atol=0.05)
 
 
 def test_learned_positions_come_from_the_weights() -> None:
@@ -49,26 +48,28 @@ def test_learned_positions_come_from_the_weights() -> None:
     backbone = Backbone(shape)
     view = view_positions(shape, backbone, "toy", 999)
     np.testing.assert_allclose(view.vectors, backbone.embed_positions.weight.detach().numpy())
-    assert view.likeness.mean[0] == pytest.approx(1)
+    assert view.similarity.mean[0] == pytest.approx(1)
     assert "Not trained" in view_positions(shape, None, "toy", 20).note
 
 
 def test_whole_windows_are_preferred() -> None:
-    long, short = [list(range(11))] * ENOUGH, [[1, 2, 3]]
-    windows, note = windows_of([*long, *short], 10)
+    long, short = [list(range(11))] * MIN_WINDOWS, [[1, 2, 3]]
+    windows, note = cut_windows([*long, *short], 10)
     assert windows == long
     assert "the same windows" in note
-    windows, note = windows_of([*long[:2], *short, [7]], 10)
+    windows, note = cut_windows([*long[:2], *short, [7]], 10)
     assert windows == [*long[:2], *short]
     assert "Only 2 windows" in note
     with pytest.raises(WarmstartError, match="no text of two or more tokens"):
-        windows_of([[1]], 10)
+        cut_windows([[1]], 10)
 
 
 def test_learned_positions_stop_at_the_trained_length() -> None:
-    assert reach(replace(SHAPE, positions="learned"), 3.0)[0] == SHAPE.max_length
-    assert "no vector for position 40" in reach(replace(SHAPE, positions="learned"), 3.0)[1]
-    assert reach(SHAPE, 3.0) == (3 * SHAPE.max_length, "")
+    assert longest_length(replace(SHAPE, positions="learned"), 3.0)[0] == SHAPE.max_length
+    assert (
+        "no vector for position 40" in longest_length(replace(SHAPE, positions="learned"), 3.0)[1]
+    )
+    assert longest_length(SHAPE, 3.0) == (3 * SHAPE.max_length, "")
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rope"])
@@ -96,7 +97,7 @@ def test_short_windows_leave_late_positions_out(cpu: Runtime) -> None:
     model = LanguageModel(replace(SHAPE, vocab_size=23)).eval()
     curve = perplexity_by_position(model, [[1, 2, 3, 4], [5, 6, 7]], 40, cpu)
     assert curve.tokens.tolist() == [2, 2] or curve.tokens.sum() == 5
-    view = replace(view_positions(SHAPE, None, "toy", 20), curve=with_notes(curve, "a note", ""))
+    view = replace(view_positions(SHAPE, None, "toy", 20), curve=replace(curve, notes=("a note",)))
     assert len(draw_positions(view).axes) == 4  # three pictures and a scale
     text = "".join(piece for section in position_sections(view) for piece in section.pieces)
     assert "a note" in text

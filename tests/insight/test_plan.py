@@ -6,9 +6,10 @@ import pytest
 
 import warmstart
 from product import run, succeed
-from warmstart.insight.devices import DEVICES, place_on, step_seconds
-from warmstart.insight.plan import long_time
-from warmstart.recipes.plan import planned_job
+from warmstart.insight.devices import DEVICES, step_seconds, target_on
+from warmstart.insight.job_plan import long_time
+from warmstart.insight.planned_job import planned_job
+from warmstart.runs.folder import FORMAT
 from warmstart.settings.planning import PlanConfig
 
 SMALL = "plan tiny --vocab-size 300 --width 16 --heads 2 --depth 1 --ffn-width 32 --max-length 16"
@@ -27,7 +28,7 @@ def test_a_small_job_is_measured_here() -> None:
     time = found["time"]
     assert time["total_s"] == pytest.approx(50 * time["step_s"])
     assert time["measured"]["num_steps"] >= 3
-    assert time["measured"]["peak"] > time["measured"]["before"] > 0
+    assert time["measured"]["peak_bytes"] > time["measured"]["baseline_bytes"] > 0
     assert found["fits"]
     assert any("as measured" in line for line in found["sentences"])
 
@@ -67,7 +68,7 @@ def test_the_table_of_devices_is_printed() -> None:
         ("plan {empty}", "not a run folder"),
         ("plan vaswani-base --objective causal", "vaswani-base is a translator"),
         ("plan lab --objective classify --optimizer muon", "--optimizer muon"),
-        ("plan lab --steps 5 --tokens 5", "exclude each other"),
+        ("plan lab --steps 5 --tokens 5", "are mutually exclusive"),
     ],
 )
 def test_errors_name_what_is_wrong(command: str, said: str, tmp_path: Path) -> None:
@@ -78,7 +79,13 @@ def test_errors_name_what_is_wrong(command: str, said: str, tmp_path: Path) -> N
 
 def test_a_run_is_planned_as_what_it_is(tmp_path: Path) -> None:
     model = json.loads(succeed(f"{SMALL} --no-measure --json").out)["job"]["model"]
-    facts = {"command": "finetune", "settings": {}, "model": model, "kind": "classifier"}
+    facts = {
+        "command": "finetune",
+        "settings": {},
+        "model": model,
+        "task": "classify",
+        "format": FORMAT,
+    }
     (tmp_path / "config.json").write_text(json.dumps({**facts, "classes": ["a", "b", "c"]}))
     found = figures("plan {run} --no-measure", run=tmp_path)
     assert found["job"]["objective"] == "classify"
@@ -94,7 +101,7 @@ def test_tokens_are_turned_into_steps() -> None:
 def test_faster_devices_take_less_time() -> None:
     job = planned_job(PlanConfig(model="modern-small", batch_tokens=16_384), "modern-small")
     times = {
-        name: step_seconds(job, device, place_on(device, "auto"))
+        name: step_seconds(job, device, target_on(device, "auto"))
         for name, device in DEVICES.items()
     }
     order = ("laptop-cpu", "gtx-1050-ti", "t4", "rtx-3060", "rtx-4090", "a100-80", "h200")

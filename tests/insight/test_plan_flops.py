@@ -1,4 +1,3 @@
-from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -7,10 +6,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim import Muon
 from torch.utils.flop_counter import FlopCounterMode
 
-from warmstart.insight.flops import optimizer_work, row_work
-from warmstart.insight.job import Job, build_model
-from warmstart.insight.workload import objective_of, random_batch
-from warmstart.settings.model import PRESETS, ModelConfig
+from warmstart.insight.flops import optimizer_flops, row_flops
+from warmstart.insight.training_job import TrainingJob
+from warmstart.settings.model import ModelConfig
+from warmstart.settings.presets import PRESETS
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 
 SMALL = ModelConfig(
@@ -26,52 +25,52 @@ KINDS = {
 }
 
 
-def job_of(kind: str, shape: ModelConfig, **changes: object) -> Job:
+def job_of(kind: str, shape: ModelConfig, **changes: object) -> TrainingJob:
     words = {"length": 20, "rows": 3, "micro_rows": 3, "steps": 1, "optimizer": "adamw"}
     objective = kind.split()[0]
-    return Job(model=shape, objective=objective, labels=3, **(words | changes))  # type: ignore[arg-type]
+    return TrainingJob(model=shape, objective=objective, labels=3, **(words | changes))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_closed_form_equals_the_counter_of_torch(kind: str) -> None:
     job = job_of(kind, replace(KINDS[kind], biases=False))
-    model, objective = build_model(job), objective_of(job)
-    batch = random_batch(job, job.rows, torch.Generator().manual_seed(0))
+    model, objective = job.workload.build_model(job), job.workload.build_objective(job)
+    batch = job.workload.random_batch(job, job.rows, torch.Generator().manual_seed(0))
     if hasattr(batch, "targets"):  # a document's last token predicts nothing: here all count
         batch = replace(batch, targets=batch.targets.clamp(min=0))
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         sum(objective(model, batch).values()).backward()  # type: ignore[union-attr]
-    assert counter.get_total_flops() == job.rows * sum(part.both for part in row_work(job))
+    assert counter.get_total_flops() == job.rows * sum(part.both for part in row_flops(job))
 
 
 def test_the_head_and_the_lengths_square_stand_apart() -> None:
-    parts = {part.name: part for part in row_work(job_of("causal", SMALL))}
-    longer = {part.name: part for part in row_work(job_of("causal", SMALL, length=40))}
+    parts = {part.name: part for part in row_flops(job_of("causal", SMALL))}
+    longer = {part.name: part for part in row_flops(job_of("causal", SMALL, length=40))}
     assert parts["vocabulary head"].forward == 20 * 2 * 16 * 60
     assert longer["attention"].forward == 4 * parts["attention"].forward
     assert longer["feed-forward"].forward == 2 * parts["feed-forward"].forward
 
 
 def test_only_masked_tokens_pay_for_the_vocabulary() -> None:
-    whole = row_work(job_of("masked", SMALL, mask_rate=1.0))[-1].forward
-    share = row_work(job_of("masked", SMALL, mask_rate=0.15))[-1].forward
+    whole = row_flops(job_of("masked", SMALL, mask_rate=1.0))[-1].forward
+    share = row_flops(job_of("masked", SMALL, mask_rate=0.15))[-1].forward
     assert share == 3 / 20 * whole
 
 
 def test_muon_pays_for_its_own_products() -> None:
     job = job_of("causal", SMALL, optimizer="muon")
-    model = build_model(job)
+    model = job.workload.build_model(job)
     for parameter in model.parameters():
         parameter.grad = torch.randn_like(parameter)
     optimizers = build_optimizers(model, OptimizerSettings("muon", 1e-3, 0.0))
     muon = next(one for one in optimizers.values() if isinstance(one, Muon))
-    with nullcontext(), FlopCounterMode(display=False) as counter:
+    with FlopCounterMode(display=False) as counter:
         muon.step()
-    assert counter.get_total_flops() == optimizer_work(job) > 0
-    assert optimizer_work(job_of("causal", SMALL)) == 0
+    assert counter.get_total_flops() == optimizer_flops(job) > 0
+    assert optimizer_flops(job_of("causal", SMALL)) == 0
 
 
 def test_the_anchor_of_the_lab_is_met() -> None:
     lab = job_of("causal", PRESETS["lab"], length=256, rows=64, micro_rows=64)
-    per_token = sum(part.both for part in row_work(lab)) / lab.row_tokens
+    per_token = sum(part.both for part in row_flops(lab)) / lab.row_tokens
     assert per_token == pytest.approx(67.3e6, rel=0.02)

@@ -7,10 +7,14 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from warmstart.insight.job import Job, build_model
-from warmstart.insight.memory import Place, largest_rows, layers_of, step_memory
-from warmstart.insight.saved import backbone_saved
-from warmstart.insight.workload import objective_of, random_batch
+from warmstart.insight.saved_activations import backbone_bytes
+from warmstart.insight.step_memory import (
+    ComputeTarget,
+    backbone_pass,
+    largest_rows,
+    step_memory,
+)
+from warmstart.insight.training_job import TrainingJob
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
@@ -20,7 +24,7 @@ from warmstart.training.trainer import train_step
 SMALL = ModelConfig(
     vocab_size=50, width=32, depth=3, heads=2, ffn_width=80, max_length=32, dropout=0.0
 )
-CPU, CPU_HALF = Place("cpu", False), Place("cpu", True)
+CPU, CPU_BF16 = ComputeTarget("cpu", False), ComputeTarget("cpu", True)
 WORDS = [
     {"norm": norm, "norm_position": norm_position, "positions": positions, "activation": activation}
     for (norm, norm_position), positions, activation in product(
@@ -34,12 +38,12 @@ DROPPED: list[dict[str, Any]] = [
 ]
 
 
-def job_of(shape: ModelConfig, objective: str = "causal", **changes: Any) -> Job:
+def job_of(shape: ModelConfig, objective: str = "causal", **changes: Any) -> TrainingJob:
     words = {"length": 32, "rows": 4, "micro_rows": 4, "steps": 1, "optimizer": "adamw"}
-    return Job(model=shape, objective=objective, **(words | changes))  # type: ignore[arg-type]
+    return TrainingJob(model=shape, objective=objective, **(words | changes))  # type: ignore[arg-type]
 
 
-def bytes_saved(backbone: Backbone, rows: int, length: int, is_half: bool) -> int:
+def bytes_saved(backbone: Backbone, rows: int, length: int, is_bf16: bool) -> int:
     """Return the bytes of what autograd keeps, weights and their copies left out."""
     weights = {p.untyped_storage().data_ptr() for p in backbone.parameters()}
     sizes = {p.numel() for p in backbone.parameters()}
@@ -47,28 +51,28 @@ def bytes_saved(backbone: Backbone, rows: int, length: int, is_half: bool) -> in
 
     def pack(tensor: Tensor) -> Tensor:
         where = tensor.untyped_storage().data_ptr()
-        if where not in weights and not (is_half and tensor.numel() in sizes):
+        if where not in weights and not (is_bf16 and tensor.numel() in sizes):
             kept[where] = tensor
         return tensor
 
     index = torch.arange(length).expand(rows, -1)
     layout = Layout(documents=(index > length // 2).long(), positions=index)
     ids = torch.randint(0, 50, (rows, length))
-    cast = torch.autocast("cpu", torch.bfloat16, enabled=is_half)
+    cast = torch.autocast("cpu", torch.bfloat16, enabled=is_bf16)
     with saved_tensors_hooks(pack, lambda tensor: tensor), cast:
         out = backbone(ids, layout)
     kept[out.untyped_storage().data_ptr()] = out
     return sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
 
 
-@pytest.mark.parametrize("place", [CPU, CPU_HALF], ids=["fp32", "bf16"])
+@pytest.mark.parametrize("target", [CPU, CPU_BF16], ids=["fp32", "bf16"])
 @pytest.mark.parametrize(
     "words", [*WORDS, *DROPPED], ids=lambda words: "-".join(map(str, words.values()))
 )
-def test_activations_are_what_autograd_keeps(words: dict[str, Any], place: Place) -> None:
+def test_activations_are_what_autograd_keeps(words: dict[str, Any], target: ComputeTarget) -> None:
     job = job_of(replace(SMALL, **words))
-    said = backbone_saved(layers_of(job, place, job.model), 4, 32)
-    assert said == pytest.approx(bytes_saved(Backbone(job.model), 4, 32, place.is_half), rel=0.05)
+    said = backbone_bytes(backbone_pass(job, target, job.model), 4, 32)
+    assert said == pytest.approx(bytes_saved(Backbone(job.model), 4, 32, target.is_bf16), rel=0.05)
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
@@ -78,12 +82,12 @@ def test_weights_gradients_and_moments_are_the_real_tensors(
 ) -> None:
     job = job_of(replace(SMALL, decoder_depth=2 * (objective == "translate")), objective)
     job = replace(job, optimizer="adamw" if objective == "classify" else optimizer)
-    model = build_model(job).train()
+    model = job.workload.build_model(job).train()
     optimizers = build_optimizers(model, OptimizerSettings(job.optimizer, 1e-3, 0.0))
-    batch = random_batch(job, job.rows, torch.Generator().manual_seed(0))
+    batch = job.workload.random_batch(job, job.rows, torch.Generator().manual_seed(0))
     for one in optimizers.values():  # keep the gradients
         one.zero_grad = lambda: None  # type: ignore[assignment]
-    train_step(model, objective_of(job), [batch], optimizers, 1.0, cpu)
+    train_step(model, job.workload.build_objective(job), [batch], optimizers, 1.0, cpu)
     said = step_memory(job, CPU)
     buffers = sum(b.nbytes for b in model.buffers())
     assert said.weights == sum(p.nbytes for p in model.parameters()) + buffers
@@ -104,6 +108,6 @@ def test_the_largest_batch_is_the_last_that_fits() -> None:
 def test_less_precision_and_fewer_rows_need_less() -> None:
     job = job_of(replace(SMALL, width=256, ffn_width=1024, vocab_size=9000), length=512)
     for device in ("cpu", "cuda"):
-        full, half = (step_memory(job, Place(device, is_half)) for is_half in (False, True))  # type: ignore[arg-type]
+        full, half = (step_memory(job, ComputeTarget(device, is_bf16)) for is_bf16 in (False, True))  # type: ignore[arg-type]
         assert half.activations < full.activations
-        assert step_memory(job, Place(device, True), 2).peak < half.peak  # type: ignore[arg-type]
+        assert step_memory(job, ComputeTarget(device, True), 2).peak < half.peak  # type: ignore[arg-type]

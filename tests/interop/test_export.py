@@ -13,12 +13,15 @@ from torch import nn
 
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
-from warmstart.interop import checking, writing
+from warmstart.interop import hf_check, hf_writer
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
-from warmstart.recipes.exchange import export_model, import_model
-from warmstart.runs.saved import read_source
-from warmstart.settings.exchange import ExportConfig, ImportConfig
-from warmstart.settings.model import PRESETS, ModelConfig
+from warmstart.recipes.export_model import export_model
+from warmstart.recipes.import_model import import_model
+from warmstart.runs.folder import FORMAT
+from warmstart.runs.saved import read_run
+from warmstart.settings.exchanging import ExportConfig, ImportConfig
+from warmstart.settings.model import ModelConfig
+from warmstart.settings.presets import PRESETS
 from warmstart.tokenization.tokenizer import Tokenizer, train_tokenizer
 
 SMALL: dict[str, Any] = {"width": 16, "depth": 2, "heads": 2, "ffn_width": 24, "max_length": 48}
@@ -36,7 +39,13 @@ def make_run(path: Path, model: nn.Module, kind: str, tokenizer: Tokenizer, **mo
         for parameter in model.parameters():
             parameter.normal_(std=0.2)
     path.mkdir()
-    config = {"command": "pretrain", "settings": {}, "kind": kind, "model": model.config.to_json()}
+    config = {
+        "command": "pretrain",
+        "settings": {},
+        "format": FORMAT,
+        "task": kind,
+        "model": model.config.to_json(),
+    }
     write_json(path / "config.json", {**config, **more})  # type: ignore[arg-type]
     write_json(path / "scores.json", {"valid": {"accuracy": 0.5}, "ledger": []})
     save_file(model.state_dict(), path / "model.safetensors")
@@ -52,8 +61,8 @@ FITTING: list[tuple[str, str, dict[str, Any], str]] = [
     ("tiny", "causal", {}, "GPT2LMHeadModel"),
     ("tiny", "causal", {"biases": True, "output_bias": False}, "GPT2LMHeadModel"),
     ("tiny", "causal", {"scale_embedding": True}, "GPT2LMHeadModel"),
-    ("tiny", "base", {"activation": "relu2", "scale_embedding": True}, "GPT2Model"),
-    ("tiny", "classifier", {}, "GPT2ForSequenceClassification"),
+    ("tiny", "backbone", {"activation": "relu2", "scale_embedding": True}, "GPT2Model"),
+    ("tiny", "classify", {}, "GPT2ForSequenceClassification"),
     ("modern-small", "causal", {}, "LlamaForCausalLM"),
     (
         "modern-small",
@@ -61,20 +70,20 @@ FITTING: list[tuple[str, str, dict[str, Any], str]] = [
         {"tied": False, "biases": True, "output_bias": False},
         "LlamaForCausalLM",
     ),
-    ("modern-small", "base", {"rope_base": 900.0}, "LlamaModel"),
+    ("modern-small", "backbone", {"rope_base": 900.0}, "LlamaModel"),
     ("bert-base", "masked", {}, "BertForPreTraining"),
     ("bert-base", "masked", {"segments": 0, "pooler": False, "biases": False}, "BertForMaskedLM"),
     ("bert-base", "masked", {"scale_embedding": True, "segments": 1}, "BertForMaskedLM"),
-    ("bert-base", "base", {}, "BertModel"),
-    ("bert-base", "base", {"pooler": False}, "BertModel"),
-    ("bert-base", "classifier", {"activation": "gelu_tanh"}, "BertForSequenceClassification"),
+    ("bert-base", "backbone", {}, "BertModel"),
+    ("bert-base", "backbone", {"pooler": False}, "BertModel"),
+    ("bert-base", "classify", {"activation": "gelu_tanh"}, "BertForSequenceClassification"),
 ]
 
 
 def build(model: ModelConfig, kind: str, pooling: Any) -> nn.Module:
-    if kind == "classifier":
+    if kind == "classify":
         return Classifier(model, 3, pooling)
-    if kind == "base":
+    if kind == "backbone":
         return BackboneOnly(model)
     return LanguageModel(model, has_next_sentence=model.segments > 1)
 
@@ -91,7 +100,7 @@ def test_a_run_that_fits(
     pytest.importorskip("transformers")
     pooling = "cls" if preset == "bert-base" else "last"
     settings = {"pooling": pooling, "truncate": "head", "micro_tokens": 512}
-    more = {"settings": settings, "classes": ["a", "b", "c"]} if kind == "classifier" else {}
+    more = {"settings": settings, "classes": ["a", "b", "c"]} if kind == "classify" else {}
     model = build(shape(preset, tokenizer, **words), kind, pooling)
     run = make_run(tmp_path / "run", model, kind, tokenizer, **more)
     result = export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
@@ -109,7 +118,7 @@ def test_a_run_that_fits(
     }
     assert "library_name: transformers" in (tmp_path / "hf" / "README.md").read_text()
     again = import_model(ImportConfig(folder=str(tmp_path / "hf"), out=str(tmp_path / "again")))
-    assert read_source(again.run).kind == kind
+    assert read_run(again.run).task == kind
 
 
 REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
@@ -119,10 +128,10 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("tiny", "masked", {"attention": "bidirectional"}, r"norm_position=pre \(post fits\)"),
     ("bert-base", "masked", {"transform": False}, r"transform=False \(True fits\)"),
     ("bert-base", "masked", {"pooler": False}, r"pooler=False"),
-    ("bert-base", "classifier mean", {}, r"pooling=mean \(cls fits\)"),
-    ("bert-base", "classifier cls", {"pooler": False}, r"pooler=False \(True fits\)"),
-    ("tiny", "classifier mean", {}, r"pooling=mean \(last fits\)"),
-    ("modern-small", "classifier last", {}, "a classification head with a bias"),
+    ("bert-base", "classify mean", {}, r"pooling=mean \(cls fits\)"),
+    ("bert-base", "classify cls", {"pooler": False}, r"pooler=False \(True fits\)"),
+    ("tiny", "classify mean", {}, r"pooling=mean \(last fits\)"),
+    ("modern-small", "classify last", {}, "a classification head with a bias"),
     ("modern-small", "causal", {"norm": "layer"}, r"Llama: norm=layer \(rms fits\)"),
 ]
 
@@ -147,7 +156,7 @@ def test_a_run_that_does_not_fit(
 
 def test_a_translator_is_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
     model = Translator(shape("translator-small", tokenizer, decoder_depth=1))
-    run = make_run(tmp_path / "run", model, "translator", tokenizer)
+    run = make_run(tmp_path / "run", model, "translate", tokenizer)
     with pytest.raises(WarmstartError, match="a translator"):
         export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
 
@@ -158,14 +167,14 @@ def test_a_wrong_export_is_not_left_behind(
     pytest.importorskip("transformers")
     model = build(shape("tiny", tokenizer), "causal", None)
     run = make_run(tmp_path / "run", model, "causal", tokenizer)
-    right = writing.write_out
+    right = hf_writer.to_theirs
 
-    def wrong(*given: Any) -> dict[str, torch.Tensor]:
-        tensors = right(*given)
+    def wrong(*arguments: Any) -> dict[str, torch.Tensor]:
+        tensors = right(*arguments)
         tensors["transformer.ln_f.weight"] += 0.01
         return tensors
 
-    monkeypatch.setattr(writing, "write_out", wrong)
+    monkeypatch.setattr(hf_writer, "to_theirs", wrong)
     with pytest.raises(WarmstartError, match=r"hf was not written: .* differ from ours by"):
         export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
     assert sorted(os.listdir(tmp_path)) == ["run"]
@@ -174,7 +183,7 @@ def test_a_wrong_export_is_not_left_behind(
 def test_without_transformers_nothing_is_checked(
     tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checking.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(hf_check.importlib.util, "find_spec", lambda name: None)
     model = build(shape("tiny", tokenizer), "causal", None)
     run = make_run(tmp_path / "run", model, "causal", tokenizer)
     assert export_model(ExportConfig(run=run, out=str(tmp_path / "hf"))).check is None
@@ -183,9 +192,8 @@ def test_without_transformers_nothing_is_checked(
 def test_an_existing_folder_stays_as_it_is(tmp_path: Path, tokenizer: Tokenizer) -> None:
     model = build(shape("tiny", tokenizer), "causal", None)
     run = make_run(tmp_path / "run", model, "causal", tokenizer)
-    for job in (lambda: export_model(ExportConfig(run=run, out=run)),):
-        with pytest.raises(WarmstartError, match="exists already: choose another -o"):
-            job()
+    with pytest.raises(WarmstartError, match="exists already: choose another -o"):
+        export_model(ExportConfig(run=run, out=run))
     with pytest.raises(WarmstartError, match="is a run of warmstart already"):
         import_model(ImportConfig(folder=run, out=str(tmp_path / "again")))
 
@@ -194,8 +202,8 @@ def test_pairs_and_special_tokens_stand_where_our_models_see_them(
     tmp_path: Path, tokenizer: Tokenizer
 ) -> None:
     transformers = pytest.importorskip("transformers")
-    model = build(shape("bert-base", tokenizer), "base", None)
-    run = make_run(tmp_path / "run", model, "base", tokenizer)
+    model = build(shape("bert-base", tokenizer), "backbone", None)
+    run = make_run(tmp_path / "run", model, "backbone", tokenizer)
     export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
     loaded = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
     (one,), (two,) = tokenizer.encode(["the book"]), tokenizer.encode(["is good"])
@@ -207,10 +215,15 @@ def test_pairs_and_special_tokens_stand_where_our_models_see_them(
     assert loaded.pad_token_id == tokenizer.pad
 
 
-def test_every_word_of_a_shape_is_accounted_for() -> None:
-    """A new word must be written, fitted or known to change nothing in what is exported."""
-    fitted = {word for form in writing.FORMS for word in form.fits}
-    fitted |= {word for form in writing.FORMS for kind in form.fits_kind.values() for word in kind}
+def test_every_setting_of_a_shape_is_accounted_for() -> None:
+    """A new setting must be written, checked, or known not to matter to what is exported."""
+    checked = {name for _, rules in hf_writer.EXPORTS for name in rules.supported}
+    checked |= {
+        name
+        for _, rules in hf_writer.EXPORTS
+        for settings in rules.supported_by_class.values()
+        for name in settings
+    }
     written = {
         "vocab_size",
         "width",
@@ -230,15 +243,15 @@ def test_every_word_of_a_shape_is_accounted_for() -> None:
         "scale_embedding",
     }
     translators = {"decoder_depth", "target_vocab_size", "shared"}
-    assert {field.name for field in fields(ModelConfig)} <= fitted | written | translators
+    assert {field.name for field in fields(ModelConfig)} <= checked | written | translators
 
 
 def test_the_config_names_the_labels(tmp_path: Path, tokenizer: Tokenizer) -> None:
     settings = {"pooling": "cls", "truncate": "head", "micro_tokens": 512}
-    model = build(shape("bert-base", tokenizer), "classifier", "cls")
+    model = build(shape("bert-base", tokenizer), "classify", "cls")
     classes = ["négatif", "positif", "mixte"]
     more = {"settings": settings, "classes": classes}
-    run = make_run(tmp_path / "run", model, "classifier", tokenizer, **more)
+    run = make_run(tmp_path / "run", model, "classify", tokenizer, **more)
     export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
     config = json.loads((tmp_path / "hf" / "config.json").read_text())
     assert config["id2label"] == dict(zip("012", classes, strict=True))

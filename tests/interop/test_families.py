@@ -12,30 +12,31 @@ from torch import Tensor, nn
 from saving import TEXTS, Saver
 from warmstart.model.backbone import Layout
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel
-from warmstart.predictor import build_model
-from warmstart.recipes.exchange import export_model, import_model
-from warmstart.runs.saved import read_source
-from warmstart.settings.exchange import ExportConfig, ImportConfig
+from warmstart.recipes.export_model import export_model
+from warmstart.recipes.import_model import import_model
+from warmstart.runs.saved import read_run
+from warmstart.settings.exchanging import ExportConfig, ImportConfig
+from warmstart.tasks.registry import task_of
 
 transformers = pytest.importorskip("transformers")
 
 CASES: list[tuple[str, str, str, dict[str, Any]]] = [
-    ("bert", "BertModel", "base", {}),
+    ("bert", "BertModel", "backbone", {}),
     ("bert", "BertForMaskedLM", "masked", {}),
     ("bert", "BertForMaskedLM", "masked", {"tie_word_embeddings": False, "hidden_act": "gelu_new"}),
     ("bert", "BertForPreTraining", "masked", {"hidden_act": "relu"}),
-    ("bert", "BertForNextSentencePrediction", "classifier", {}),
-    ("bert", "BertForSequenceClassification", "classifier", {}),
-    ("roberta", "RobertaModel", "base", {}),
+    ("bert", "BertForNextSentencePrediction", "classify", {}),
+    ("bert", "BertForSequenceClassification", "classify", {}),
+    ("roberta", "RobertaModel", "backbone", {}),
     ("roberta", "RobertaForMaskedLM", "masked", {}),
-    ("roberta", "RobertaForSequenceClassification", "classifier", {}),
+    ("roberta", "RobertaForSequenceClassification", "classify", {}),
     ("camembert", "CamembertForMaskedLM", "masked", {"layer_norm_eps": 1e-5}),
-    ("camembert", "CamembertForSequenceClassification", "classifier", {}),
-    ("gpt2", "GPT2Model", "base", {"n_inner": 40}),
+    ("camembert", "CamembertForSequenceClassification", "classify", {}),
+    ("gpt2", "GPT2Model", "backbone", {"n_inner": 40}),
     ("gpt2", "GPT2LMHeadModel", "causal", {}),
     ("gpt2", "GPT2LMHeadModel", "causal", {"tie_word_embeddings": False}),
-    ("gpt2", "GPT2ForSequenceClassification", "classifier", {}),
-    ("llama", "LlamaModel", "base", {"rms_norm_eps": 1e-5}),
+    ("gpt2", "GPT2ForSequenceClassification", "classify", {}),
+    ("llama", "LlamaModel", "backbone", {"rms_norm_eps": 1e-5}),
     ("llama", "LlamaForCausalLM", "causal", {}),
     ("llama", "LlamaForCausalLM", "causal", {"tie_word_embeddings": True, "attention_bias": True}),
     (
@@ -44,7 +45,7 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
         "causal",
         {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}},
     ),
-    ("llama", "LlamaForSequenceClassification", "classifier", {}),
+    ("llama", "LlamaForSequenceClassification", "classify", {}),
 ]
 OUTPUTS = ("last_hidden_state", "prediction_logits", "seq_relationship_logits", "logits")
 
@@ -72,8 +73,8 @@ def theirs(folder: Path, ids: Tensor, is_token: Tensor) -> dict[str, Tensor]:
 
 
 def ours(run: Path, ids: Tensor, is_token: Tensor) -> dict[str, Tensor]:
-    source = read_source(run)
-    model: nn.Module = build_model(source).eval()
+    source = read_run(run)
+    model: nn.Module = task_of(source).load_model(source).eval()
     segments = segments_of(ids) if source.model.segments == 2 else None
     layout = Layout(is_token=is_token, segments=segments)
     assert isinstance(model, BackboneOnly | Classifier | LanguageModel)
@@ -107,8 +108,8 @@ def test_in_and_out_again(
     folder = saved(family, architecture, **changes)
     result = import_model(ImportConfig(folder=str(folder), out=str(tmp_path / "run")))
     assert result.left_out == ()
-    source = read_source(tmp_path / "run")
-    assert source.kind == kind
+    source = read_run(tmp_path / "run")
+    assert source.task == kind
     config = json.loads((folder / "config.json").read_text())
     ids, is_token = batch(source.model.vocab_size, config["pad_token_id"])
     wanted = theirs(folder, ids, is_token)
@@ -120,11 +121,11 @@ def test_in_and_out_again(
     again = json.loads((tmp_path / "hf" / "config.json").read_text())
     pads = torch.where(is_token, ids, again["pad_token_id"])
     assert_same(theirs(tmp_path / "hf", pads, is_token), wanted, is_token)
-    if kind == "classifier":
+    if kind == "classify":
         assert list(again["id2label"].values()) == source.config["classes"]
 
     import_model(ImportConfig(folder=str(tmp_path / "hf"), out=str(tmp_path / "again")))
-    twice = read_source(tmp_path / "again")
+    twice = read_run(tmp_path / "again")
     assert twice.tokenizer.encode(TEXTS) == source.tokenizer.encode(TEXTS)
     assert (twice.tokenizer.bos, twice.tokenizer.eos) == (
         source.tokenizer.bos,
@@ -139,6 +140,6 @@ def test_half_precision_becomes_float32(saved: Saver, tmp_path: Path, dtype: tor
     import_model(ImportConfig(folder=str(folder), out=str(tmp_path / "run")))
     weights = load_file(tmp_path / "run" / "model.safetensors")
     assert {tensor.dtype for tensor in weights.values()} == {torch.float32}
-    source = read_source(tmp_path / "run")
+    source = read_run(tmp_path / "run")
     ids, is_token = batch(source.model.vocab_size, 0)
     assert_same(ours(tmp_path / "run", ids, is_token), theirs(folder, ids, is_token), is_token)

@@ -15,10 +15,10 @@ from safetensors.torch import load_file, save_file
 
 from saving import Saver, write_json
 from warmstart.errors import WarmstartError
-from warmstart.interop.reading import read_folder
-from warmstart.recipes.exchange import import_model
-from warmstart.runs.saved import read_source
-from warmstart.settings.exchange import ImportConfig
+from warmstart.interop.hf_reader import read_folder
+from warmstart.recipes.import_model import import_model
+from warmstart.runs.saved import read_run
+from warmstart.settings.exchanging import ImportConfig
 
 pytest.importorskip("transformers")
 
@@ -139,7 +139,7 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
 TERA = {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 1 << 42]}
 LYING = {"dtype": "F32", "shape": [4, 4], "data_offsets": [0, 4]}
 CASES: list[tuple[str, Spoil, str]] = [
-    ("bert", as_pickle("pytorch_model.bin"), "pytorch_model.bin, a pickle .* left it closed"),
+    ("bert", as_pickle("pytorch_model.bin"), "pytorch_model.bin, a pickle .* did not open it"),
     ("bert", as_pickle("model.safetensors"), "model.safetensors: not a whole safetensors"),
     ("bert", lambda folder: (folder / "model.safetensors").unlink(), "no model.safetensors"),
     ("bert", cut(0), "not a whole safetensors"),
@@ -167,8 +167,8 @@ CASES: list[tuple[str, Spoil, str]] = [
     ("bert", write("config.json", b"\xff\xfe{}"), "config.json: not valid JSON"),
     ("bert", write("config.json", b"[]"), "config.json: must hold a JSON object"),
     ("bert", write("config.json", b'{"a": ' + DEEP + b"}"), "config.json: not valid JSON"),
-    ("bert", write("config.json", b"{}"), "no model_type; read are bert, roberta"),
-    ("bert", change_config(model_type="t5"), "model_type='t5' is not one"),
+    ("bert", write("config.json", b"{}"), "no model_type; supported: bert, roberta"),
+    ("bert", change_config(model_type="t5"), "model_type='t5' is not supported"),
     ("bert", change_config(model_type=["bert"]), "model_type="),
     ("bert", change_config(architectures=["BertForTokenClassification"]), "ForTokenClassif"),
     ("bert", change_config(architectures="BertModel"), "architectures='BertModel' must be a list"),
@@ -188,7 +188,7 @@ CASES: list[tuple[str, Spoil, str]] = [
     ("bert", change_config(layer_norm_eps=float("nan")), "layer_norm_eps=nan"),
     ("bert", change_config(layer_norm_eps=0), "norm_eps=0"),
     ("bert", change_config(hidden_dropout_prob=2), "dropout=2"),
-    ("bert", change_config(hidden_act="mish"), "hidden_act='mish' is not one"),
+    ("bert", change_config(hidden_act="mish"), "hidden_act='mish' is not supported"),
     ("bert", change_config(position_embedding_type="relative_key"), "position_embedding_type="),
     ("bert", change_config(is_decoder=True), "is_decoder=True"),
     ("bert", change_config(add_cross_attention=True), "add_cross_attention=True"),
@@ -230,6 +230,7 @@ CASES: list[tuple[str, Spoil, str]] = [
     ("llama", write("tokenizer.model", b""), "no tokenizer: neither"),
     ("llama", write("tokenizer.model", b"\x08\x07"), "tokenizer.model: not a SentencePiece"),
     ("llama", write("tokenizer.model", b"\x0a\x02\x08\x07"), "tokenizer.model: not a Sentence"),
+    ("llama", write("tokenizer.model", b"\x0a\x05\x0a\x01\xff\x18\x02"), "not a SentencePiece"),
 ]
 
 
@@ -290,7 +291,7 @@ def test_shards_and_a_hub_cache_are_read(good: dict[str, Path], tmp_path: Path) 
     write_json(folder / "model.safetensors.index.json", {"weight_map": placed})
     import_model(ImportConfig(folder=str(folder), out=str(tmp_path / "sharded")))
     import_model(ImportConfig(folder=str(good["bert"]), out=str(tmp_path / "whole")))
-    one, other = (read_source(tmp_path / name).weights for name in ("sharded", "whole"))
+    one, other = (read_run(tmp_path / name).weights for name in ("sharded", "whole"))
     assert all(torch.equal(one[name], other[name]) for name in other)
 
 
@@ -304,10 +305,10 @@ def test_old_names_of_norms_and_heads_that_come_along(saved: Saver, tmp_path: Pa
     }
     save_file(old, folder / "model.safetensors")
     import_model(ImportConfig(folder=str(folder), out=str(tmp_path / "run")))
-    assert "next_sentence.weight" in read_source(tmp_path / "run").weights
+    assert "next_sentence.weight" in read_run(tmp_path / "run").weights
     change_config(architectures=["BertForSequenceClassification"])(folder)
     old["classifier.weight"], old["classifier.bias"] = torch.ones(2, 16), torch.ones(2)
     save_file(old, folder / "model.safetensors")
     result = import_model(ImportConfig(folder=str(folder), out=str(tmp_path / "labels")))
     assert "cls.seq_relationship.weight" in result.left_out
-    assert read_source(tmp_path / "labels").config["classes"] == ["LABEL_0", "LABEL_1"]
+    assert read_run(tmp_path / "labels").config["classes"] == ["LABEL_0", "LABEL_1"]

@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from warmstart.model.backbone import Layout
 from warmstart.model.heads import pool
 from warmstart.model.models import BackboneOnly
-from warmstart.predictor import build_model
-from warmstart.recipes.exchange import export_model, import_model
-from warmstart.runs.saved import read_source
-from warmstart.settings.exchange import ExportConfig, ImportConfig
+from warmstart.recipes.export_model import export_model
+from warmstart.recipes.import_model import import_model
+from warmstart.runs.saved import read_run
+from warmstart.settings.exchanging import ExportConfig, ImportConfig
+from warmstart.tasks.registry import task_of
 
 SENTENCES = (
     "A fine book.",
@@ -50,7 +51,7 @@ def package() -> Path:
 def test_hidden_states_and_sentence_vectors(package: Path, tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     import_model(ImportConfig(folder=str(package), out=str(tmp_path / "run")))
-    source = read_source(tmp_path / "run")
+    source = read_run(tmp_path / "run")
     given = transformers.AutoTokenizer.from_pretrained(package)(
         list(SENTENCES), padding=True, return_tensors="pt"
     )
@@ -60,7 +61,7 @@ def test_hidden_states_and_sentence_vectors(package: Path, tmp_path: Path) -> No
         source.tokenizer.encode(SENTENCES), given["input_ids"], is_token, strict=True
     ):
         assert [bos, *ids, eos] == row[real].tolist()
-    model = build_model(source).eval()
+    model = task_of(source).load_model(source).eval()
     assert isinstance(model, BackboneOnly)
     with torch.inference_mode():
         theirs = transformers.BertModel.from_pretrained(package).eval()(**given).last_hidden_state

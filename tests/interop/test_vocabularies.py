@@ -17,10 +17,10 @@ from saving import (
     write_wordpieces,
 )
 from warmstart.errors import WarmstartError
-from warmstart.interop.folder import Folder
-from warmstart.interop.keys import Keys
-from warmstart.interop.sentencepieces import to_json
-from warmstart.interop.vocabulary import read_tokenizer
+from warmstart.interop.hf_config import HfConfig
+from warmstart.interop.hf_folder import HfFolder
+from warmstart.interop.hf_tokenizer_reader import read_tokenizer
+from warmstart.interop.sentencepiece_json import to_json
 from warmstart.tokenization.tokenizer import Tokenizer, load_tokenizer
 
 MARKS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
@@ -28,7 +28,7 @@ MARKS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 
 def read(folder: Path, model_type: str, **keys: Any) -> Tokenizer:
     values = {"model_type": model_type, **keys}
-    return read_tokenizer(Folder(folder), Keys(values, folder / "config.json"), 1_000)
+    return read_tokenizer(HfFolder(folder), HfConfig(values, folder / "config.json"), 1_000)
 
 
 def assert_same(folder: Path, ours: Tokenizer, theirs: Any) -> None:

@@ -6,8 +6,14 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from warmstart.model.attention import MultiHeadAttention, attention_weights, rotate
-from warmstart.model.positions import rotations
+from warmstart.kernels.attention import SHORT_ROW, attend, attend_few_queries
+from warmstart.model.attention import (
+    AttentionContext,
+    MultiHeadAttention,
+    apply_rope,
+    attention_weights,
+)
+from warmstart.model.positions import rope_cos_sin
 
 B, T, D, H = 3, 7, 16, 4
 EXACT = {"rtol": 0.0, "atol": 1e-10}
@@ -43,28 +49,29 @@ def test_equals_torch(pair: Pair, kind: str) -> None:
     mask = _masks()[kind]
     x = torch.randn(B, T, D, dtype=torch.float64, requires_grad=True)
     y = x.detach().clone().requires_grad_()
-    kept: list[Tensor] = []
-    out = ours(x, mask, keep=kept)
+    weights: list[Tensor] = []
+    out = ours(x, AttentionContext(mask, attention_weights=weights))
     forbidden = ~mask.expand(B, H, T, T).reshape(B * H, T, T)
-    expected, weights = theirs(y, y, y, attn_mask=forbidden, average_attn_weights=False)
+    expected, their_weights = theirs(y, y, y, attn_mask=forbidden, average_attn_weights=False)
     assert_close(out, expected, **EXACT)
-    assert_close(kept[0], weights, **EXACT)
-    slope = torch.randn_like(out)
-    out.backward(slope)
-    expected.backward(slope)
+    assert_close(weights[0], their_weights, **EXACT)
+    grad = torch.randn_like(out)
+    out.backward(grad)
+    expected.backward(grad)
     assert_close(x.grad, y.grad, **EXACT)
     assert_close(ours.project.weight.grad, theirs.in_proj_weight.grad, **EXACT)
     assert_close(ours.output.weight.grad, theirs.out_proj.weight.grad, **EXACT)
 
 
 @pytest.mark.parametrize("kind", _masks())
-def test_kept_weights_are_shares_that_obey_the_mask(pair: Pair, kind: str) -> None:
+def test_weights_sum_to_one_and_obey_the_mask(pair: Pair, kind: str) -> None:
     ours, _ = pair
     mask = _masks()[kind]
     x = torch.randn(B, T, D, dtype=torch.float64)
-    kept: list[Tensor] = []
-    assert torch.equal(ours(x, mask, keep=kept), ours(x, mask))
-    (weights,) = kept
+    received: list[Tensor] = []
+    with_weights = ours(x, AttentionContext(mask, attention_weights=received))
+    assert torch.equal(with_weights, ours(x, AttentionContext(mask)))
+    (weights,) = received
     assert weights.shape == (B, H, T, T)
     assert_close(weights.sum(-1), torch.ones(B, H, T, dtype=torch.float64), **EXACT)
     assert (weights.masked_select(~mask) == 0).all()
@@ -76,51 +83,70 @@ def test_the_causal_kernel_equals_the_causal_mask(pair: Pair) -> None:
     x = torch.randn(B, T, D, dtype=torch.float64)
     by_kernel: list[Tensor] = []
     by_mask: list[Tensor] = []
-    out = ours(x, None, is_causal=True, keep=by_kernel)
-    assert_close(out, ours(x, _masks()["causal"], keep=by_mask), **EXACT)
+    out = ours(x, AttentionContext(is_causal=True, attention_weights=by_kernel))
+    masked = AttentionContext(_masks()["causal"], attention_weights=by_mask)
+    assert_close(out, ours(x, masked), **EXACT)
     assert_close(by_kernel[0], by_mask[0], **EXACT)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
-def test_nothing_to_look_at_gives_no_nan(dtype: torch.dtype, dropout: float) -> None:
-    attend = MultiHeadAttention(D, H, dropout, biases=True).to(dtype)
+def test_a_query_without_keys_gives_no_nan(dtype: torch.dtype, dropout: float) -> None:
+    attention = MultiHeadAttention(D, H, dropout, biases=True).to(dtype)
     mask = _masks()["everything"].clone()
     mask[1] = False  # a whole text
     mask[2, :, 3] = False  # one position
     x = torch.randn(B, T, D, dtype=dtype, requires_grad=True)
-    kept: list[Tensor] = []
-    out = attend(x, mask, keep=kept)
+    weights: list[Tensor] = []
+    out = attention(x, AttentionContext(mask, attention_weights=weights))
     out.sum().backward()
     assert out.isfinite().all()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in attend.parameters())
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in attention.parameters())
     assert x.grad is not None
     assert x.grad.isfinite().all()
-    assert_close(out[1], attend.output.bias.expand(T, D))  # the values of nothing are zero
-    assert (kept[0][1] == 0).all()
-    assert kept[0].isfinite().all()
+    assert_close(out[1], attention.output.bias.expand(T, D))  # no values, so zero
+    assert (weights[0][1] == 0).all()
+    assert weights[0].isfinite().all()
 
 
-def test_weights_without_a_mask_look_everywhere() -> None:
+def test_weights_without_a_mask_cover_all_keys() -> None:
     q, k = torch.randn(2, B, H, T, D // H, dtype=torch.float64)
     everything = torch.ones(T, T, dtype=torch.bool)
     assert_close(attention_weights(q, k, None), attention_weights(q, k, everything), **EXACT)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("length", [T, SHORT_ROW + 1])
+@pytest.mark.parametrize("is_causal", [True, False])
+def test_every_kernel_computes_the_formula(
+    dtype: torch.dtype, length: int, is_causal: bool
+) -> None:
+    q, k, v = torch.randn(3, B, H, length, D // H).to(dtype)
+    exact = [x.double() for x in (q, k, v)]
+    expected = attention_weights(exact[0], exact[1], None, is_causal) @ exact[2]
+    tolerance = {"rtol": 0.0, "atol": 0.05 if dtype == torch.bfloat16 else 1e-5}
+    assert_close(attend(q, k, v, None, is_causal, 0.0).double(), expected, **tolerance)
+    if not is_causal:
+        for num in (1, 3):
+            few = attend_few_queries(q[:, :, :num], k, v, None)
+            assert_close(few.double(), expected[:, :, :num], **tolerance)
 
 
 @pytest.mark.parametrize("shift", [1, 17, 200])
 def test_rotary_scores_depend_on_distance_alone(shift: int) -> None:
     q, k = torch.randn(2, B, H, T, D // H, dtype=torch.float64)
     positions = torch.arange(T).expand(B, T)
-    here, there = (rotations(p, D // H) for p in (positions, positions + shift))
-    scores = rotate(q, here) @ rotate(k, here).mT
-    assert_close(rotate(q, there) @ rotate(k, there).mT, scores, rtol=0, atol=1e-5)
-    moved_apart = rotate(q, there) @ rotate(k, here).mT
+    here, there = (rope_cos_sin(p, D // H) for p in (positions, positions + shift))
+    scores = apply_rope(q, here) @ apply_rope(k, here).mT
+    assert_close(apply_rope(q, there) @ apply_rope(k, there).mT, scores, rtol=0, atol=1e-5)
+    moved_apart = apply_rope(q, there) @ apply_rope(k, here).mT
     assert (moved_apart - scores).abs().max() > 0.1
 
 
 def test_rotation_keeps_length_and_leaves_position_zero_alone() -> None:
     x = torch.randn(B, H, T, D // H, dtype=torch.float64)
-    turned = rotate(x, rotations(torch.arange(T).expand(B, T), D // H))
-    assert torch.equal(turned[:, :, 0], x[:, :, 0])
-    assert_close(turned.norm(dim=-1), x.norm(dim=-1), rtol=1e-6, atol=0)
-    assert rotate(x.bfloat16(), rotations(torch.zeros(B, T), D // H)).dtype == torch.bfloat16
+    rotated = apply_rope(x, rope_cos_sin(torch.arange(T).expand(B, T), D // H))
+    assert torch.equal(rotated[:, :, 0], x[:, :, 0])
+    assert_close(rotated.norm(dim=-1), x.norm(dim=-1), rtol=1e-6, atol=0)
+    zeros = rope_cos_sin(torch.zeros(B, T), D // H)
+    assert apply_rope(x.bfloat16(), zeros).dtype == torch.bfloat16

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from warmstart.model.cache import Cache
+from warmstart.model.cache import KeyValueCache
 from warmstart.model.models import LanguageModel
 from warmstart.settings.model import ModelConfig
 
@@ -19,7 +19,7 @@ def test_cached_equals_uncached(
 ) -> None:
     model: LanguageModel = randomised(LanguageModel(some_shape)).eval()
     ids = torch.randint(23, (3, 9))
-    cache = Cache(some_shape.depth)
+    cache = KeyValueCache(some_shape.depth)
     assert cache.length == 0
     parts = [model(piece, cache=cache) for piece in ids.split(pieces, 1)]
     assert_close(torch.cat(parts, 1), model(ids), **EXACT)
@@ -27,20 +27,20 @@ def test_cached_equals_uncached(
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rope"])
-def test_rows_that_survive_go_on_from_their_parents(
+def test_selected_rows_continue_their_parents(
     tiny: ModelConfig, randomised: Callable[[Any], Any], positions: Any
 ) -> None:
     model: LanguageModel = randomised(LanguageModel(replace(tiny, positions=positions))).eval()
     ids, more = torch.randint(23, (3, 5)), torch.randint(23, (4, 2))
     parents = torch.tensor([2, 0, 2, 2])
-    cache = Cache(tiny.depth)
+    cache = KeyValueCache(tiny.depth)
     model(ids, cache=cache)
     cache.select(parents)
     whole = model(torch.cat([ids[parents], more], 1))
     assert_close(model(more, cache=cache), whole[:, 5:], **EXACT)
 
 
-def test_selecting_from_an_empty_cache_is_nothing() -> None:
-    cache = Cache(2)
+def test_selecting_from_an_empty_cache_does_nothing() -> None:
+    cache = KeyValueCache(2)
     cache.select(torch.tensor([0]))
     assert cache.length == 0

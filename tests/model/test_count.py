@@ -15,10 +15,11 @@ from warmstart.model.count import (
     legend,
 )
 from warmstart.model.models import Classifier, LanguageModel
-from warmstart.settings.model import PRESETS, ModelConfig
+from warmstart.settings.model import ModelConfig
+from warmstart.settings.presets import PRESETS
 
 shapes = st.builds(
-    lambda half, **words: ModelConfig(heads=2, width=4 * half, **words),
+    lambda half, **settings: ModelConfig(heads=2, width=4 * half, **settings),
     half=st.integers(1, 5),
     vocab_size=st.integers(1, 40),
     depth=st.integers(1, 3),
@@ -107,7 +108,7 @@ def test_bert_base_has_the_numbers_of_the_paper() -> None:
     assert (
         _total(count_backbone(bert), count_pretraining_heads(bert)) == _built(model) == 110_106_428
     )
-    classifier.backbone.requires_grad_(False)  # the pooler is frozen with the base
+    classifier.backbone.requires_grad_(False)  # the pooler is frozen with the backbone
     assert _built(classifier, trainable=True) == 768 * 2 + 2
 
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.testing import assert_close
 
-from warmstart.batching.loader import pad_texts
+from warmstart.batching.padding import pad_texts
 from warmstart.model.backbone import Layout
 from warmstart.model.heads import pool
 from warmstart.model.models import Classifier, LanguageModel

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from warmstart.model.layers import Block, FeedForward, build_norm
+from warmstart.model.attention import AttentionContext
+from warmstart.model.layers import Block, BlockOptions, FeedForward, build_norm
 from warmstart.settings.model import Activation, Norm, NormPosition
 
 B, T, D = 3, 6, 16
@@ -41,7 +42,15 @@ def test_block_equals_torch(
     is_padded: bool,
     is_causal: bool,
 ) -> None:
-    ours: Block = randomised(Block(D, 4, 24, activation, "layer", norm_position, 0.0, biases))
+    options = BlockOptions(
+        width=D,
+        heads=4,
+        ffn_width=24,
+        activation=activation,
+        norm_position=norm_position,
+        biases=biases,
+    )
+    ours: Block = randomised(Block(options))
     theirs = nn.TransformerEncoderLayer(
         D, 4, 24, 0.0, activation, batch_first=True, norm_first=norm_position == "pre", bias=biases
     ).double()
@@ -50,14 +59,14 @@ def test_block_equals_torch(
     y = x.detach().clone().requires_grad_()
     lengths = torch.tensor([6, 4, 1]) if is_padded else torch.tensor([6, 6, 6])
     is_token = torch.arange(T) < lengths[:, None]
-    may_look = torch.ones(T, T, dtype=torch.bool)
-    may_look = may_look.tril() if is_causal else may_look
-    out = ours(x, may_look & is_token.view(B, 1, 1, T))
-    expected = theirs(y, src_mask=~may_look, src_key_padding_mask=~is_token)
+    mask = torch.ones(T, T, dtype=torch.bool)
+    mask = mask.tril() if is_causal else mask
+    out = ours(x, AttentionContext(mask & is_token.view(B, 1, 1, T)))
+    expected = theirs(y, src_mask=~mask, src_key_padding_mask=~is_token)
     assert_close(out, expected, **EXACT)
-    slope = torch.randn_like(out)
-    out.backward(slope)
-    expected.backward(slope)
+    grad = torch.randn_like(out)
+    out.backward(grad)
+    expected.backward(grad)
     assert_close(x.grad, y.grad, **EXACT)
     other = dict(theirs.named_parameters())
     for name, parameter in ours.named_parameters():
@@ -65,7 +74,7 @@ def test_block_equals_torch(
 
 
 def test_every_block_parameter_has_a_counterpart() -> None:
-    block = Block(D, 4, 24, "relu", "layer", "post", 0.0, True)
+    block = Block(BlockOptions(width=D, heads=4, ffn_width=24))
     assert set(block.state_dict()) == set(NAMES)
 
 
@@ -93,8 +102,8 @@ def test_norms(norm: Norm, biases: bool) -> None:
     assert names == (["weight", "bias"] if norm == "layer" and biases else ["weight"])
 
 
-def test_dropout_acts_in_training_alone() -> None:
-    block = Block(D, 4, 24, "relu", "layer", "pre", 0.5, True)
+def test_dropout_acts_in_training_only() -> None:
+    block = Block(BlockOptions(width=D, heads=4, ffn_width=24, dropout=0.5))
     x = torch.randn(B, T, D)
     assert not torch.equal(block(x), block(x))
     block.eval()

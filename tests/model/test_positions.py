@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from warmstart.model.positions import rotations, sinusoids
+from warmstart.model.positions import rope_cos_sin, sinusoids
 
 CPU = torch.device("cpu")
 
@@ -27,10 +27,10 @@ def test_sinusoid_similarity_depends_on_distance_alone() -> None:
         assert float(along.max() - along.min()) < 1e-10
 
 
-def test_rotations_are_points_on_a_circle() -> None:
+def test_rope_angles_are_points_on_a_circle() -> None:
     positions = torch.tensor([[0, 1, 2], [0, 0, 500]])
-    cos, sin = rotations(positions, 8)
+    cos, sin = rope_cos_sin(positions, 8)
     assert cos.shape == (2, 1, 3, 4)
     torch.testing.assert_close(cos**2 + sin**2, torch.ones(2, 1, 3, 4))
     assert torch.equal(cos[:, :, 0], torch.ones(2, 1, 4))
-    assert float(sin[0, 0, 1, 0]) == pytest.approx(math.sin(1))  # the fastest pair turns by one
+    assert float(sin[0, 0, 1, 0]) == pytest.approx(math.sin(1))  # the fastest pair rotates by one

@@ -13,10 +13,12 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from product import succeed
-from warmstart.model.cache import Cache
+from warmstart.model.cache import KeyValueCache
 from warmstart.model.count import count_translator
+from warmstart.model.decoder import EncoderOutput
 from warmstart.model.models import Translator
-from warmstart.settings.model import PRESETS, ModelConfig
+from warmstart.settings.model import ModelConfig
+from warmstart.settings.presets import PRESETS
 
 SHAPE = ModelConfig(
     vocab_size=23,
@@ -45,19 +47,19 @@ def _layer(ours: nn.Module) -> dict[str, Tensor]:
     own = ours.state_dict()
     names = {"attend": "self_attn", "cross": "multihead_attn"}
     norms = ["attend", "cross", "ffn"] if "cross.query.weight" in own else ["attend", "ffn"]
-    found = {}
+    weights = {}
     for kind in ("weight", "bias"):
-        found[f"linear1.{kind}"] = own[f"ffn.inner.{kind}"]
-        found[f"linear2.{kind}"] = own[f"ffn.outer.{kind}"]
+        weights[f"linear1.{kind}"] = own[f"ffn.inner.{kind}"]
+        weights[f"linear2.{kind}"] = own[f"ffn.outer.{kind}"]
         for number, norm in enumerate(norms, 1):
-            found[f"norm{number}.{kind}"] = own[f"norm_{norm}.{kind}"]
+            weights[f"norm{number}.{kind}"] = own[f"norm_{norm}.{kind}"]
         for name in norms[:-1]:
-            found[f"{names[name]}.out_proj.{kind}"] = own[f"{name}.output.{kind}"]
-        found[f"self_attn.in_proj_{kind}"] = own[f"attend.project.{kind}"]
+            weights[f"{names[name]}.out_proj.{kind}"] = own[f"{name}.output.{kind}"]
+        weights[f"self_attn.in_proj_{kind}"] = own[f"attend.project.{kind}"]
         if "cross" in norms:
             both = [own[f"cross.query.{kind}"], own[f"cross.project.{kind}"]]
-            found[f"multihead_attn.in_proj_{kind}"] = torch.cat(both)
-    return found
+            weights[f"multihead_attn.in_proj_{kind}"] = torch.cat(both)
+    return weights
 
 
 def _theirs(model: Translator) -> nn.Transformer:
@@ -93,7 +95,7 @@ def test_equals_torch(
     model = randomised(Translator(replace(SHAPE, norm_position=norm_position)))
     theirs = _theirs(model)
     is_token = IS_TOKEN if is_padded else None
-    hidden = model.hidden(TARGET, model.remember(SOURCE, is_token))
+    hidden = model.decode(TARGET, model.encode(SOURCE, is_token))
 
     def embedded(ids: Tensor) -> Tensor:
         scaled = model.embedding[ids] * math.sqrt(model.config.width)
@@ -110,12 +112,12 @@ def test_equals_torch(
         memory_key_padding_mask=padding,
     )
     assert_close(hidden, expected, **EXACT)
-    slope = torch.randn_like(hidden)
-    ours = torch.autograd.grad(hidden, model.embedding, slope, retain_graph=True)
-    other = torch.autograd.grad(expected, model.embedding, slope, retain_graph=True)
+    grad = torch.randn_like(hidden)
+    ours = torch.autograd.grad(hidden, model.embedding, grad, retain_graph=True)
+    other = torch.autograd.grad(expected, model.embedding, grad, retain_graph=True)
     assert_close(ours, other, **EXACT)
-    hidden.backward(slope)
-    expected.backward(slope)
+    hidden.backward(grad)
+    expected.backward(grad)
     block, layer = model.decoder.blocks[0], theirs.decoder.layers[0]
     both = torch.cat([block.cross.query.weight.grad, block.cross.project.weight.grad])
     assert_close(both, layer.multihead_attn.in_proj_weight.grad, **EXACT)
@@ -124,7 +126,7 @@ def test_equals_torch(
 
 
 shapes = st.builds(
-    lambda half, **words: ModelConfig(heads=2, width=4 * half, **words),
+    lambda half, **settings: ModelConfig(heads=2, width=4 * half, **settings),
     half=st.integers(1, 4),
     vocab_size=st.integers(1, 30),
     depth=st.integers(1, 3),
@@ -171,8 +173,11 @@ def test_the_papers_models_have_the_numbers_they_should(preset: str, number: int
 
 def test_three_ways_to_tie_and_what_each_costs() -> None:
     V, D = SHAPE.vocab_size, SHAPE.width
-    words = {"tied": SHAPE, "untied": replace(SHAPE, tied=False)}
-    sizes = {name: sum(x.count for x in count_translator(one)) for name, one in words.items()}
+    shapes = {"tied": SHAPE, "untied": replace(SHAPE, tied=False)}
+    sizes = {
+        name: sum(layer.count for layer in count_translator(shape))
+        for name, shape in shapes.items()
+    }
     assert sizes["untied"] - sizes["tied"] == V * D
     apart = sum(layer.count for layer in count_translator(replace(SHAPE, shared=False)))
     assert apart - sizes["tied"] == V * D
@@ -211,14 +216,14 @@ def test_more_target_after_the_end_changes_nothing_before(any_translator: Transl
     )
 
 
-@pytest.mark.parametrize("place", [1, 2, 3])
-def test_a_target_position_never_sees_later_ones(any_translator: Translator, place: int) -> None:
+@pytest.mark.parametrize("position", [1, 2, 3])
+def test_a_target_position_never_sees_later_ones(any_translator: Translator, position: int) -> None:
     edited = TARGET.clone()
-    edited[:, place] = 20
+    edited[:, position] = 20
     before = any_translator(SOURCE, IS_TOKEN, TARGET)
     after = any_translator(SOURCE, IS_TOKEN, edited)
-    assert_close(before[:, :place], after[:, :place], **EXACT)
-    assert not torch.allclose(before[:, place:], after[:, place:])
+    assert_close(before[:, :position], after[:, :position], **EXACT)
+    assert not torch.allclose(before[:, position:], after[:, position:])
 
 
 def test_every_source_token_is_seen_by_every_target_position(any_translator: Translator) -> None:
@@ -238,35 +243,52 @@ def test_a_source_of_padding_alone_gives_no_nan(any_translator: Translator) -> N
 
 
 def test_position_by_position_equals_all_at_once(any_translator: Translator) -> None:
-    memory = any_translator.remember(SOURCE, IS_TOKEN)
-    cache = Cache(2)
-    parts = [any_translator.hidden(TARGET[:, :2], memory, cache)]
-    parts += [
-        any_translator.hidden(TARGET[:, place : place + 1], memory, cache) for place in (2, 3)
-    ]
-    assert_close(torch.cat(parts, 1), any_translator.hidden(TARGET, memory), **EXACT)
+    encoded = any_translator.encode(SOURCE, IS_TOKEN)
+    cache = KeyValueCache(2)
+    parts = [any_translator.decode(ids, encoded, cache) for ids in TARGET.split([2, 1, 1], 1)]
+    assert_close(torch.cat(parts, 1), any_translator.decode(TARGET, encoded), **EXACT)
+
+
+def test_the_source_is_projected_once(any_translator: Translator) -> None:
+    encoded = any_translator.encode(SOURCE, IS_TOKEN)
+    cache = KeyValueCache(2)
+    any_translator.decode(TARGET[:, :1], encoded, cache)
+    unread = EncoderOutput(torch.full_like(encoded.hidden, torch.nan), IS_TOKEN)
+    second = any_translator.decode(TARGET[:, 1:2], unread, cache)
+    assert_close(second, any_translator.decode(TARGET, encoded)[:, 1:2], **EXACT)
 
 
 def test_neighbouring_rows_share_a_source(any_translator: Translator) -> None:
-    memory = any_translator.remember(SOURCE[:2], IS_TOKEN[:2])
+    encoded = any_translator.encode(SOURCE[:2], IS_TOKEN[:2])
     target = torch.cat([TARGET, TARGET.flip(1)])[:4]  # two rows for each source
-    repeated = any_translator.remember(
-        SOURCE[:2].repeat_interleave(2, 0), IS_TOKEN[:2].repeat_interleave(2, 0)
-    )
-    assert_close(any_translator.hidden(target, memory), any_translator.hidden(target, repeated))
-    chosen = memory.select(torch.tensor([1]))
-    expected = any_translator.hidden(target[2:], memory.select(torch.tensor([1, 1])))
-    assert_close(any_translator.hidden(target[2:], chosen), expected, **EXACT)
+    repeated = encoded.select(torch.tensor([0, 0, 1, 1]))
+    expected = any_translator.decode(target, repeated)
+    assert_close(any_translator.decode(target, encoded), expected, **EXACT)
+    only_second = encoded.select(torch.tensor([1]))
+    assert_close(any_translator.decode(target[2:], only_second), expected[2:], **EXACT)
 
 
-def test_attention_weights_are_kept_where_asked(any_translator: Translator) -> None:
-    kept: dict[str, list[Tensor]] = {"encoder": [], "cross": [], "decoder": []}
-    memory = any_translator.remember(SOURCE, IS_TOKEN, kept["encoder"], kept["cross"])
-    any_translator.hidden(TARGET, memory, keep=kept["decoder"])
+def test_a_cache_drops_the_sources_that_no_row_continues(any_translator: Translator) -> None:
+    encoded = any_translator.encode(SOURCE, IS_TOKEN)
+    target = TARGET.repeat_interleave(2, 0)  # two rows for each source
+    cache = KeyValueCache(2)
+    any_translator.decode(target[:, :3], encoded, cache)
+    cache.select(torch.tensor([1, 0, 5, 5]))
+    encoded = encoded.select(torch.tensor([0, 2]))
+    continued = any_translator.decode(target[[1, 0, 5, 5], 3:], encoded, cache)
+    expected = any_translator.decode(target[[1, 0, 5, 5]], encoded)[:, 3:]
+    assert_close(continued, expected, **EXACT)
+    assert all(len(keys) == 2 for keys, _ in cache.source.values())
+
+
+def test_attention_weights_are_returned_where_asked(any_translator: Translator) -> None:
+    received: dict[str, list[Tensor]] = {"encoder": [], "cross": [], "decoder": []}
+    encoded = any_translator.encode(SOURCE, IS_TOKEN, received["encoder"])
+    any_translator.decode(TARGET, encoded, None, received["decoder"], received["cross"])
     sizes = {"encoder": (5, 5), "cross": (4, 5), "decoder": (4, 4)}
-    for part, weights in kept.items():
-        assert [tuple(one.shape[2:]) for one in weights] == [sizes[part]] * 2
-        assert_close(weights[0].sum(-1), torch.ones_like(weights[0].sum(-1)))
-    for weights in (*kept["encoder"], *kept["cross"]):
+    for part, layers in received.items():
+        assert [tuple(weights.shape[2:]) for weights in layers] == [sizes[part]] * 2
+        assert_close(layers[0].sum(-1), torch.ones_like(layers[0].sum(-1)))
+    for weights in (*received["encoder"], *received["cross"]):
         assert (weights.masked_select(~IS_TOKEN.view(3, 1, 1, 5)) == 0).all()
-    assert (kept["decoder"][0].triu(1) == 0).all()
+    assert (received["decoder"][0].triu(1) == 0).all()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from product import MACHINE, QUICK, SHAPE, TINY, World, read, run, succeed, weights_of
-from warmstart.settings.model import PRESETS
+from warmstart.settings.presets import PRESETS
 from warmstart.training.trainer import Trainer
 
 FINE = f"finetune --train {{train}} --valid {{valid}} --from {{base}} -o run {QUICK}"
@@ -53,28 +53,28 @@ def test_an_unfinished_run_goes_on_and_says_from_where(
     command = f"pretrain {world.texts} -o run {TINY}"
     stop_at(step, command)
     ran = succeed(f"{command} --resume")
-    assert f"going on from step {step} of 6" in ran.err
+    assert f"continuing from step {step} of 6" in ran.err
     assert weights_of(here / "run") == weights_of(base)
 
 
 def test_a_finished_run_says_so(world: World, base: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in base.rglob("*")}
     ran = succeed(f"pretrain {world.texts} -o {base} {TINY} --resume")
-    assert "finished already" in ran.err
+    assert "already finished" in ran.err
     assert {path: path.stat().st_mtime_ns for path in base.rglob("*")} == before
 
 
 def test_a_finished_fine_tuning_says_so(world: World, base: Path, warm: Path, here: Path) -> None:
     shutil.copytree(warm, here / "run")
     ran = succeed(f"{FINE} --resume", **vars(world), base=base)
-    assert "finished already" in ran.err
+    assert "already finished" in ran.err
 
 
 def test_a_finished_comparison_says_so(world: World, base: Path, here: Path) -> None:
     succeed(COMPARE, **vars(world), base=base)
     before = (here / "run/results.json").stat().st_mtime_ns
     ran = succeed(f"{COMPARE} --resume", **vars(world), base=base)
-    assert "finished already" in ran.err
+    assert "already finished" in ran.err
     assert (here / "run/results.json").stat().st_mtime_ns == before
 
 
@@ -142,7 +142,7 @@ def test_evaluating_an_unfinished_run_does_not_finish_it(
     command = f"pretrain {world.texts} -o run {TINY}"
     stop_at(3, command)
     succeed(f"evaluate run/checkpoints/step-3 --test {world.test} --columns _,text")
-    assert "going on from step 3" in succeed(f"{command} --resume").err
+    assert "continuing from step 3" in succeed(f"{command} --resume").err
     assert weights_of(here / "run") == weights_of(base)
 
 
@@ -235,5 +235,5 @@ def test_a_finished_comparison_is_not_judged_by_other_labels(
     valid.write_text(valid.read_text(encoding="utf-8") + "\n", encoding="utf-8")
     ran = run(f"{command} --resume")
     assert ran.code == 2
-    assert "changed since the run began" in ran.said
+    assert "changed since the run started" in ran.said
     assert (here / "run" / "results.json").read_bytes() == before

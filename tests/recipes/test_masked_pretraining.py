@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from product import MACHINE, QUICK, TINY, World, read, run, succeed, weights_of
 from warmstart.model.models import LanguageModel
-from warmstart.settings.model import PRESETS
+from warmstart.settings.presets import PRESETS
 from warmstart.training.trainer import Trainer
 
 MASKED = f"--objective masked {TINY}".replace("--max-length 16", "--max-length 24")
@@ -37,7 +37,7 @@ def single(world: World, paired: Path) -> Path:
 def test_a_run_says_what_it_is(paired: Path, single: Path) -> None:
     for folder, names, segments in ((paired, PAIRED, 2), (single, FIGURES, 0)):
         config, scores = read(folder / "config.json"), read(folder / "scores.json")
-        assert config["kind"] == "masked"
+        assert config["task"] == "masked"
         assert config["model"]["attention"] == "bidirectional"
         assert config["model"]["segments"] == segments
         assert config["model"]["pooler"] == (segments == 2)
@@ -110,7 +110,7 @@ def test_a_resumed_run_has_the_weights_of_one_that_was_not_stopped(
     more = "" if name == "paired" else "--no-nsp --whole-words --mask-rate 0.3"
     command = f"pretrain {world.texts} -o run {MASKED} {more}"
     _stop_at(step, command)
-    assert f"going on from step {step} of 6" in succeed(f"{command} --resume").err
+    assert f"continuing from step {step} of 6" in succeed(f"{command} --resume").err
     assert weights_of(here / "run") == weights_of(paired if name == "paired" else single)
 
 
@@ -149,7 +149,7 @@ def test_a_long_document_held_out_in_parts_is_still_one(here: Path) -> None:
     (here / "novel.txt").write_text("\n".join(lines) + "\n")
     ran = run(f"pretrain novel.txt -o run {MASKED} --document blank")
     assert ran.code == 2
-    assert "one document only" in ran.said
+    assert "only one document" in ran.said
 
 
 def test_documents_of_one_sentence_are_refused(here: Path) -> None:
@@ -204,12 +204,12 @@ def test_a_causal_run_goes_on_masked_and_back(world: World, base: Path, here: Pa
     assert ran.code == 2
     assert "--no-nsp" in ran.said
     ran = succeed(f"{stage} --from {base} -o masked --objective masked --no-nsp")
-    assert "attention was causal and is bidirectional" in ran.err
+    assert "attention was causal and is now bidirectional" in ran.err
     assert read(here / "masked/config.json")["model"]["attention"] == "bidirectional"
     ran = succeed(f"{stage} --from masked -o causal")
-    assert "attention was bidirectional and is causal" in ran.err
+    assert "attention was bidirectional and is now causal" in ran.err
     assert read(here / "causal/config.json")["model"]["attention"] == "causal"
-    assert read(here / "causal/config.json")["kind"] == "causal"
+    assert read(here / "causal/config.json")["task"] == "causal"
 
 
 def test_a_tokenizer_without_a_mask_gets_one(world: World, here: Path) -> None:

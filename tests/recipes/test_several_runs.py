@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from product import MACHINE, SHAPE, TINY, World, read, run, succeed
-from warmstart.runs.lineage import pretraining_of
-from warmstart.runs.saved import read_source
+from warmstart.runs.lineage import pretraining_cost
+from warmstart.runs.saved import read_run
 
 OPTIONS = f"--epochs 1 --trials 1 --seeds 0 {MACHINE}"
 
@@ -68,7 +68,7 @@ def test_warm_arms_meet_each_other_and_their_own_cold_arm(compared: Path) -> Non
         (warm[1], "cold: masked"),
         (warm[2], "cold: saved"),
     }
-    assert {(race["warm"], race["cold"]) for race in summary["races"]} == against_cold
+    assert {(race["warm"], race["cold"]) for race in summary["times_to_accuracy"]} == against_cold
     assert summary["headline"].startswith("Of the 3 pretrained runs, warm: ")
     page = (compared / "report.html").read_text(encoding="utf-8")
     assert "Which pretrained run to start from" in page
@@ -76,7 +76,7 @@ def test_warm_arms_meet_each_other_and_their_own_cold_arm(compared: Path) -> Non
 
 def test_a_checkpoint_counts_what_was_seen_up_to_it(compared: Path, saved: Path) -> None:
     whole, early = (
-        pretraining_of(read_source(path)) for path in (saved, saved / "checkpoints/step-4")
+        pretraining_cost(read_run(path)) for path in (saved, saved / "checkpoints/step-4")
     )
     assert whole[0] == 6 * 64
     assert early[0] == 4 * 64
@@ -87,7 +87,7 @@ def test_a_checkpoint_counts_what_was_seen_up_to_it(compared: Path, saved: Path)
     kept = scores.read_bytes()
     scores.unlink()  # as in a run that was stopped
     try:
-        assert pretraining_of(read_source(saved / "checkpoints/step-4"))[0] == 4 * 64
+        assert pretraining_cost(read_run(saved / "checkpoints/step-4"))[0] == 4 * 64
     finally:
         scores.write_bytes(kept)
 
@@ -120,14 +120,12 @@ def test_the_same_run_twice_and_runs_that_are_no_bases_are_refused(
     for file in base.iterdir():
         if file.is_file():
             (folder / file.name).write_bytes(file.read_bytes())
-    config = (
-        (folder / "config.json").read_text().replace('"kind": "causal"', '"kind": "translator"')
-    )
+    config = (folder / "config.json").read_text().replace('"task": "causal"', '"task": "translate"')
     (folder / "config.json").write_text(config)
     for command in ("compare", "finetune"):
         ran = run(f"{command} --from {folder} {files} {MACHINE} -o out")
         assert ran.code == 2
-        assert "is a translator; a classifier starts from" in ran.said
+        assert "is a translator; start from" in ran.said
 
 
 def test_shorter_texts_than_the_learned_positions(world: World, here: Path) -> None:
@@ -144,7 +142,7 @@ def test_a_second_stage_costs_what_the_first_did_too(world: World, saved: Path, 
     succeed(
         f"pretrain {world.texts} --from {saved} -o second --steps 3 --batch-tokens 64 {MACHINE}"
     )
-    first, both = (pretraining_of(read_source(path)) for path in (saved, here / "second"))
+    first, both = (pretraining_cost(read_run(path)) for path in (saved, here / "second"))
     own = read(here / "second" / "scores.json")
     assert both == (first[0] + own["tokens_seen"], first[1] + own["elapsed_s"])
 
@@ -157,12 +155,12 @@ def test_texts_of_an_imported_model_are_called_unknown(
     facts = read(imported / "data.json")
     (imported / "data.json").write_text(json.dumps({**facts, "unrecorded": True}))
     succeed(f"pretrain {world.texts} --from {imported} -o child --steps 2 {MACHINE}")
-    assert read_source(here / "child").has_unrecorded_texts
-    assert not read_source(base).has_unrecorded_texts
+    assert read_run(here / "child").has_unrecorded_texts
+    assert not read_run(base).has_unrecorded_texts
     ran = succeed(f"evaluate child --test {world.texts} {MACHINE}")
-    assert "is not recorded" in ran.err
-    assert "is not recorded" in succeed(f"data {world.train} --against imported").err
+    assert "not recorded" in ran.err
+    assert "not recorded" in succeed(f"data {world.train} --against imported").err
     files = f"--train {world.train} --valid {world.valid}"
     succeed(f"compare --from child {files} {OPTIONS} -o compared")
     notes = read(here / "compared" / "results.json")["notes"]
-    assert any("is not recorded" in note for note in notes)
+    assert any("not recorded" in note for note in notes)

@@ -52,7 +52,7 @@ def test_what_is_cut_is_said(paired: Path, base: Path, here: Path) -> None:
     files = f"--train {paired}/train.tsv --valid {paired}/valid.tsv"
     ran = succeed(f"finetune --from {base} {files} -o run --max-length 12 {QUICK} --epochs 1")
     assert "48 pairs to train on" in ran.err
-    assert "longer than 12 tokens and keep only their beginning, the longer text cut" in ran.err
+    assert "12 tokens and keep only their beginning, the longer text truncated first" in ran.err
 
 
 def test_pairs_and_single_texts_do_not_mix(

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 import toy_pairs
 from product import MACHINE, Ran, read, run, succeed, weights_of
 from toy_pairs import FILES, SHAPE, SHORT, Toy, in_words
-from warmstart.predictor import load
+from warmstart.loading import load
 from warmstart.recipes import train_translator as module
 from warmstart.runs.checkpoint import read_weights
 from warmstart.training.trainer import Trainer
@@ -64,7 +64,7 @@ def test_a_run_folder_stands_alone_and_whole(toy: Toy, beginner: Path) -> None:
     assert {"metrics.jsonl", "scores.json", "README.md", "checkpoints"} <= names
     assert "snapshots" not in names
     config = read(beginner / "config.json")
-    assert (config["command"], config["kind"]) == ("train-translator", "translator")
+    assert (config["command"], config["task"]) == ("train-translator", "translate")
     facts = read(beginner / "data.json")
     assert {entry["path"] for entry in facts["files"]} == {
         str(path) for name, path in vars(toy).items() if not name.startswith("test")
@@ -108,7 +108,7 @@ def test_a_stopped_run_ends_as_an_uninterrupted_one(
         succeed(command.replace("-o run", f"-o {whole}"), **vars(toy))
     stop_at(step, command, **vars(toy))
     ran = succeed(f"{command} --resume", **vars(toy))
-    assert f"going on from step {step} of" in ran.err
+    assert f"continuing from step {step} of" in ran.err
     assert weights_of(here / "run") == weights_of(whole)
     ours, other = (read(path / "scores.json")["valid"] for path in (here / "run", whole))
     assert ours == other
@@ -151,7 +151,7 @@ def test_a_kill_between_checkpoints_loses_no_snapshot(toy: Toy, here: Path) -> N
         patched.setattr(module, "keep_snapshot", killing)
         run(command, **vars(toy))
     assert not (here / "run/scores.json").exists()
-    assert "going on from step 3" in succeed(f"{command} --resume", **vars(toy)).err
+    assert "continuing from step 3" in succeed(f"{command} --resume", **vars(toy)).err
     assert weights_of(here / "run") == weights_of(here / "whole")
 
 
@@ -174,7 +174,7 @@ def test_a_run_killed_before_its_scores_is_finished_by_resuming(
 def test_a_finished_run_says_so(toy: Toy, beginner: Path) -> None:
     before = weights_of(beginner)
     ran = succeed(f"train-translator {FILES} -o {beginner} {SHORT} --resume", **vars(toy))
-    assert "finished already" in ran.err
+    assert "already finished" in ran.err
     assert weights_of(beginner) == before
 
 
@@ -192,7 +192,7 @@ def test_a_file_that_changed_is_refused(toy: Toy, here: Path) -> None:
     (here / "own").write_text((here / "own").read_text().replace("one", "uno"))
     ran = run(f"{TRAIN} {SHORT} --resume", **places)
     assert ran.code == 2
-    assert "own changed since the run began" in ran.said
+    assert "own changed since the run started" in ran.said
 
 
 def test_averaged_weights_are_the_mean_of_the_last_validations(toy: Toy, here: Path) -> None:
@@ -218,7 +218,7 @@ def test_averaged_weights_are_the_mean_of_the_last_validations(toy: Toy, here: P
     ("options", "shared", "tied"),
     [
         ("--vocabulary separate", False, True),
-        ("--vocabulary separate --no-tied --kind unigram", False, False),
+        ("--vocabulary separate --no-tied --tokenizer-kind unigram", False, False),
         ("--no-shared", False, True),
         ("--no-tied", True, False),
     ],
@@ -316,7 +316,7 @@ def test_a_masked_run_becomes_the_encoder(toy: Toy, masked: Path, here: Path) ->
     assert f"encoder from {masked}: {len(base)} tensors loaded" in ran.err
     assert (here / "run/tokenizer.json").read_bytes() == (masked / "tokenizer.json").read_bytes()
     facts = read(here / "run/data.json")
-    assert [one["run"] for one in facts["before"]] == [str(masked)]
+    assert [one["run"] for one in facts["lineage"]] == [str(masked)]
     assert len(succeed("translate run", b"1 2 3\n").out.splitlines()) == 1
 
 
@@ -388,13 +388,13 @@ def test_what_a_warm_start_fixes_cannot_be_changed(
     [
         ("--vocabulary separate --shared", "--shared needs one vocabulary"),
         ("--tokenizer {beginner}", "--vocab-size has no effect with --tokenizer"),
-        ("--target-tokenizer {beginner}", "--target-tokenizer goes with --tokenizer"),
+        ("--target-tokenizer {beginner}", "--target-tokenizer needs --tokenizer"),
         ("--epochs 3", "--epochs"),
         ("--preset nothing", "nothing"),
         ("--label-smoothing 1", "--label-smoothing"),
         ("--average 0", "--average"),
         ("--train {beginner}", "--train holds both sides"),
-        ("--columns source,target", "--columns goes with --train"),
+        ("--columns source,target", "--columns needs --train"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(

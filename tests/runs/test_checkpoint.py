@@ -7,7 +7,6 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from warmstart.settings.model import ModelConfig
 from warmstart.errors import WarmstartError
 from warmstart.files import write_whole
 from warmstart.model.models import LanguageModel
@@ -22,6 +21,7 @@ from warmstart.runs.checkpoint import (
     save_weights,
 )
 from warmstart.runs.folder import RunFolder
+from warmstart.settings.model import ModelConfig
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 
 STATE = {"step": 3, "best_score": -1.25, "loss_sum": 0.1 + 0.2, "evaluations": [{"step": 2}]}

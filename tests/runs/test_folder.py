@@ -9,7 +9,7 @@ import pytest
 
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.files import write_json, write_whole
-from warmstart.runs.folder import RunFolder, claimed
+from warmstart.runs.folder import FORMAT, RunFolder, claimed
 
 HOLDER = """
 import sys
@@ -36,7 +36,8 @@ def _held_elsewhere(path: Path, resume: bool) -> Iterator[subprocess.Popen[str]]
 
 def _begun(path: Path) -> RunFolder:
     run = RunFolder(path)
-    write_json(run.config_file, {"command": "pretrain", "settings": {}, "model": {}})
+    config = {"format": FORMAT, "command": "pretrain", "settings": {}, "model": {}}
+    write_json(run.config_file, config)
     return run
 
 
@@ -56,7 +57,7 @@ def test_an_empty_folder_may_be_used(tmp_path: Path) -> None:
 
 def test_an_existing_folder_is_refused_without_resume(tmp_path: Path) -> None:
     run = _begun(tmp_path / "run")
-    with pytest.raises(WarmstartError, match=r"run exists already: add --resume"):
+    with pytest.raises(WarmstartError, match=r"run already exists: add --resume"):
         claimed(run.path, resume=False).__enter__()
     assert run.config_file.exists()
     with claimed(run.path, resume=True):
@@ -67,7 +68,7 @@ def test_an_existing_folder_is_refused_without_resume(tmp_path: Path) -> None:
 def test_a_file_or_a_foreign_folder_is_left_alone(tmp_path: Path, resume: bool) -> None:
     thesis = write_whole(tmp_path / "work" / "thesis.tex", b"ten years of work")
     for path in (thesis, thesis.parent):
-        with pytest.raises(WarmstartError, match=r"exists already|not a run folder|is a file"):
+        with pytest.raises(WarmstartError, match=r"already exists|not a run folder|is a file"):
             claimed(path, resume).__enter__()
     assert thesis.read_bytes() == b"ten years of work"
     with pytest.raises(WarmstartError, match="cannot be written"):
@@ -155,6 +156,8 @@ def test_config_says_what_it_lacks(tmp_path: Path) -> None:
         run.config()
     for content, fault in (
         (b'{"command": "pretrain", "settings": {}}', "has no 'model'"),
+        (b'{"command": "pretrain", "settings": {}, "model": {}}', "has run format None"),
+        (b'{"command": "", "settings": {}, "model": {}, "format": 99}', "has run format 99"),
         (b"[]", "must hold a JSON object"),
         (b"{", "cannot be read"),
         (b"\xff", "cannot be read"),

@@ -4,14 +4,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from warmstart.settings.model import ModelConfig
+from warmstart.data.overlap import Fingerprints
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.model.models import LanguageModel
 from warmstart.runs.checkpoint import save_checkpoint, save_weights
-from warmstart.runs.folder import RunFolder
-from warmstart.runs.saved import read_source
-from warmstart.data.overlap import Fingerprints
+from warmstart.runs.folder import FORMAT, RunFolder
+from warmstart.runs.saved import read_run
+from warmstart.settings.model import ModelConfig
 from warmstart.tokenization.tokenizer import train_tokenizer
 
 WORDS = ["le livre est bon", "la page est longue", "un roman sans fin"]
@@ -23,7 +23,13 @@ def run(tmp_path: Path, tiny: ModelConfig) -> RunFolder:
     run = RunFolder(tmp_path / "run")
     tokenizer = train_tokenizer(WORDS * 20, "bpe", 280)
     shape = replace(tiny, vocab_size=tokenizer.vocab_size)
-    config = {"command": "pretrain", "kind": "causal", "settings": {}, "model": shape.to_json()}
+    config = {
+        "command": "pretrain",
+        "format": FORMAT,
+        "task": "causal",
+        "settings": {},
+        "model": shape.to_json(),
+    }
     write_json(run.config_file, config)
     tokenizer.save(run.path)
     save_weights(run.weights_file, LanguageModel(shape))
@@ -32,11 +38,11 @@ def run(tmp_path: Path, tiny: ModelConfig) -> RunFolder:
 
 
 def test_a_run_and_its_checkpoint(run: RunFolder) -> None:
-    best = read_source(run.path)
-    newest = read_source(run.checkpoints / "step-5")
-    assert best.kind == newest.kind == "causal"
+    best = read_run(run.path)
+    newest = read_run(run.checkpoints / "step-5")
+    assert best.task == newest.task == "causal"
     assert best.model == newest.model
-    assert best.run.path == newest.run.path == run.path
+    assert best.folder.path == newest.folder.path == run.path
     assert best.tokenizer.fingerprint() == newest.tokenizer.fingerprint()
     assert best.weights.keys() == newest.weights.keys()
     name = "backbone.embed.weight"
@@ -48,8 +54,8 @@ def test_texts_seen_include_those_of_earlier_stages(run: RunFolder) -> None:
     first.add("le premier livre de la saga")
     second.add("le second livre de la saga")
     before = [{"run": "earlier", "fingerprints": first.to_text()}]
-    write_json(run.data_file, {"fingerprints": second.to_text(), "before": before})
-    seen = read_source(run.path).texts_seen()
+    write_json(run.data_file, {"fingerprints": second.to_text(), "lineage": before})
+    seen = read_run(run.path).texts_seen()
     assert "le premier livre de la saga" in seen
     assert "le second livre de la saga" in seen
     assert "un autre livre, jamais vu" not in seen
@@ -57,11 +63,11 @@ def test_texts_seen_include_those_of_earlier_stages(run: RunFolder) -> None:
 
 def test_a_path_that_is_no_run_is_refused(run: RunFolder, tmp_path: Path) -> None:
     with pytest.raises(WarmstartError, match="absent does not exist"):
-        read_source(tmp_path / "absent")
+        read_run(tmp_path / "absent")
     with pytest.raises(WarmstartError, match=r"is not a run folder: no config\.json"):
-        read_source(tmp_path)
+        read_run(tmp_path)
     with pytest.raises(WarmstartError, match="step-6 does not exist"):
-        read_source(run.checkpoints / "step-6")
+        read_run(run.checkpoints / "step-6")
 
 
 def test_a_tokenizer_larger_than_the_model_is_refused(run: RunFolder) -> None:
@@ -69,4 +75,4 @@ def test_a_tokenizer_larger_than_the_model_is_refused(run: RunFolder) -> None:
     config["model"]["vocab_size"] = 100
     write_json(run.config_file, config)
     with pytest.raises(WarmstartError, match=r"tokenizer has \d+ entries, the model only 100"):
-        read_source(run.path)
+        read_run(run.path)

@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from warmstart.settings.model import ModelConfig
 from warmstart.errors import WarmstartError
 from warmstart.model.models import Classifier, LanguageModel
 from warmstart.runs.transfer import Transfer, transfer_all, transfer_backbone
+from warmstart.settings.model import ModelConfig
 
 
 def _copy(model: nn.Module) -> dict[str, Tensor]:

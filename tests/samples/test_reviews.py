@@ -1,12 +1,11 @@
 import re
-import time
 from collections import Counter
 from itertools import pairwise
 
 import pytest
 
 from warmstart.samples.reviews import Review, attainable_accuracy, judge, write_reviews
-from warmstart.samples.world import READERS, read_world
+from warmstart.samples.world import OPINION_READERS, read_world
 
 VOWEL = r"(?:[aeiouàâéèêîôœ]|y\b|h(?!éros|amac|ant|appé|ât|ont|uit))"
 INFINITIVE = r"\w+(?:er|ir|re)\b"  # before it, le and les are pronouns and do not contract
@@ -85,8 +84,10 @@ def test_verdicts_follow_the_rule_and_labels_mostly_follow_verdicts(reviews: lis
     assert 0.15 < sum(len(set(review.opinions)) > 1 for review in reviews) / len(reviews) < 0.35
 
 
-def test_fifty_labels_leave_most_telling_words_unseen_that_unlabelled_text_shows() -> None:
-    adjectives = [w.english for says in (1, -1) for w in read_world().telling["adj", says].items]
+def test_fifty_labels_show_less_than_half_of_the_adjectives_and_unlabelled_text_shows_all() -> None:
+    adjectives = [
+        w.english for says in (1, -1) for w in read_world().opinionated["adj", says].items
+    ]
     reviews = write_reviews(8_000, seed=7)
     few = spoken(adjectives, " ".join(review.text("english") for review in reviews[:50]))
     all_words = Counter(re.findall(r"[\w-]+", " ".join(r.text("english") for r in reviews)))
@@ -94,30 +95,26 @@ def test_fifty_labels_leave_most_telling_words_unseen_that_unlabelled_text_shows
     assert min(all_words[adjective] for adjective in adjectives) >= 10
 
 
-def test_there_are_many_telling_words_and_none_says_both() -> None:
-    telling = read_world().telling
+def test_no_word_both_praises_and_blames() -> None:
+    words = read_world().opinionated
     for language in ("english", "french"):
         said = {
-            says: {getattr(w, language) for kind in READERS for w in telling[kind, says].items}
+            says: {
+                getattr(w, language) for kind in OPINION_READERS for w in words[kind, says].items
+            }
             for says in (1, -1)
         }
         assert min(map(len, said.values())) >= 150
         assert not said[1] & said[-1]
 
 
-def test_no_word_stands_twice_in_a_list() -> None:
+def test_no_word_occurs_twice_in_a_list() -> None:
     world = read_world()
-    for urn in [*world.neutral.values(), *world.telling.values()]:
-        english = [word.english for word in urn.items]
-        french = [word.french for word in urn.items]
+    for choice in [*world.neutral.values(), *world.opinionated.values()]:
+        english = [word.english for word in choice.items]
+        french = [word.french for word in choice.items]
         assert len(set(english)) == len(english) == len(set(french)), (english, french)
 
 
 def test_a_review_does_not_repeat_itself(reviews: list[Review]) -> None:
     assert not [r for r in reviews for a, b in pairwise(r.english) if a == b]
-
-
-def test_twenty_thousand_reviews_take_seconds() -> None:
-    started_s = time.process_time()
-    write_reviews(5_000, seed=0)
-    assert time.process_time() - started_s < 2.5

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from warmstart.errors import WarmstartError
-from warmstart.samples.files import SampleFiles, SampleSizes, write_samples
+from warmstart.samples.sample_files import SampleFiles, SampleSizes, write_samples
 
 SIZES = SampleSizes(
     unlabelled=1_500, train=200, valid=100, test=300, train_pairs=900, valid_pairs=80, test_pairs=70

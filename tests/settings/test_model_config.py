@@ -5,14 +5,9 @@ from typing import Any
 import pytest
 
 from warmstart.errors import WarmstartError
-from warmstart.settings.model import (
-    PRESETS,
-    ArchitectureOverrides,
-    ModelConfig,
-    apply_overrides,
-    model_from_json,
-    preset_named,
-)
+from warmstart.settings.architecture import ArchitectureOverrides, apply_overrides
+from warmstart.settings.model import ModelConfig, model_from_json
+from warmstart.settings.presets import PRESETS, preset_named
 
 
 @pytest.mark.parametrize("name", PRESETS)

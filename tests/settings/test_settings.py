@@ -24,7 +24,7 @@ class Job(Settings):
     share: float | None = option(None, help="share", least=0, most=1)
     kind: Literal["bpe", "unigram"] = option("bpe", help="kind")
     fast: bool = option(False, help="fast", fixed=False)
-    seeds: tuple[int, ...] = option((0, 1), help="seeds", least=0, listed=True)
+    seeds: tuple[int, ...] = option((0, 1), help="seeds", least=0, comma_separated=True)
 
 
 GIVEN: dict[str, Any] = {"files": ["a.txt"], "out": "runs/a"}
@@ -92,8 +92,8 @@ def test_a_wrong_type_is_refused_with_the_value(key: str, value: Any, said: str)
         ("num_steps", 0, "--num-steps 0 is not allowed: it must be at least 1 and at most 100"),
         ("num_steps", 101, "--num-steps 101 is not allowed: it must be at least 1 and at most 100"),
         ("rate", 0, r"--rate 0\.0 is not allowed: it must be above 0"),
-        ("rate", float("nan"), "--rate nan is not allowed: it must be a finite number"),
-        ("rate", float("inf"), "--rate inf is not allowed: it must be a finite number"),
+        ("rate", float("nan"), "--rate nan is not allowed: it must be finite"),
+        ("rate", float("inf"), "--rate inf is not allowed: it must be finite"),
         ("share", 1.5, r"--share 1\.5 is not allowed: it must be at least 0 and at most 1"),
         ("seeds", [0, -1], "--seeds -1 is not allowed: it must be at least 0"),
     ],

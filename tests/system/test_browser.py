@@ -96,8 +96,8 @@ def write(path: Path, *maps: AttentionMap) -> Path:
 
 
 def read(page: Any) -> list[tuple[str, float]]:
-    """Return the names and weights the page says a token looks at."""
-    text = page.inner_text("#read").split(" looks at ")[1]
+    """Return the keys and weights the page shows for a query."""
+    text = page.inner_text("#read").split(" attends to ")[1]
     return [(name, float(w) / 100) for name, w in re.findall(r"(\S+) ([\d.]+)%", text)]
 
 
@@ -155,7 +155,7 @@ def test_heads_switch_by_mouse_keys_and_menu(shown: Shown, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("view", ["text", "lines"])
-def test_pointing_at_a_token_shows_where_it_looks(shown: Shown, tmp_path: Path, view: str) -> None:
+def test_pointing_at_a_token_shows_its_attention(shown: Shown, tmp_path: Path, view: str) -> None:
     found = random_map(2, 2, 8, 8)
     visit = shown(write(tmp_path / "small.html", found))
     page = visit.page
@@ -234,7 +234,7 @@ def test_a_translator_shows_three_parts(shown: Shown, tmp_path: Path) -> None:
     assert page.locator('#text [data-side="q"]').count() == 4
     assert page.locator('#text [data-side="k"]').count() == 6
     page.hover('#text [data-side="k"][data-i="1"]')
-    assert "is looked at by" in page.inner_text("#read")
+    assert "receives attention from" in page.inner_text("#read")
     assert not page.is_visible("#spread")
     page.click("#parts button:first-child")
     assert page.locator("#all button").count() == 4

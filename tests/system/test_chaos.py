@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from product import read, run, succeed
-from warmstart.recipes.chaos import traces
+from warmstart.runs.chaos import traces
 from warmstart.runs.folder import RunFolder
 
 

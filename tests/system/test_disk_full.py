@@ -71,7 +71,7 @@ def test_a_full_disk_stops_the_run_and_spoils_nothing(
     assert "Traceback" not in ran.err
     assert not list(folder.rglob(".*"))  # nothing is half written
     resumed = succeed(f"{command} --resume")
-    assert "going on from step 12 of 24" in resumed.err
+    assert "continuing from step 12 of 24" in resumed.err
     assert weights_of(folder) == whole
 
 

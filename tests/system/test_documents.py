@@ -18,9 +18,9 @@ import warmstart
 from warmstart.cli.main import app
 from warmstart.model import count
 from warmstart.settings.base import Settings, read_settings_file
-from warmstart.settings.model import PRESETS
-from warmstart.settings.training import PretrainConfig
-from warmstart.settings.translation import TrainTranslatorConfig
+from warmstart.settings.presets import PRESETS
+from warmstart.settings.pretraining import PretrainConfig
+from warmstart.settings.translating import TrainTranslatorConfig
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
@@ -67,7 +67,7 @@ def rows(page: Path, heading: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("line", commands())
 def test_commands_parse(line: str) -> None:
-    _, name, *arguments = shlex.split(line)
+    _, name, *arguments = shlex.split(line, comments=True)
     command = COMMANDS[name]
     if isinstance(command, typer.core.TyperGroup):
         command = command.commands[arguments.pop(0)]
@@ -78,7 +78,7 @@ def test_commands_parse(line: str) -> None:
 
 
 def test_the_guides_show_every_command() -> None:
-    shown = {shlex.split(line)[1] for line in commands()}
+    shown = {shlex.split(line, comments=True)[1] for line in commands()}
     assert set(COMMANDS) <= shown
     assert not NOT_THERE & shown
 

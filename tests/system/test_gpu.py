@@ -11,15 +11,16 @@ from torch.testing import assert_close
 
 import warmstart
 from warmstart.batching.batch import move
-from warmstart.batching.loader import PackedStream
-from warmstart.batching.pair_batches import EncodedPairs, Texts, pad_pairs
+from warmstart.batching.loader import PackedStream, RunningText
+from warmstart.batching.pair_batches import EncodedPairs, TokenLists, pad_pairs
 from warmstart.decoding.beam import Beam
 from warmstart.decoding.engines import plain_engine, recorded_engine, translate_ids
+from warmstart.decoding.sample import SpecialIds
 from warmstart.model.models import LanguageModel, Translator
-from warmstart.objectives.causal import Causal
-from warmstart.objectives.translate import Translate
 from warmstart.runtime import Runtime
-from warmstart.settings.model import PRESETS
+from warmstart.settings.presets import PRESETS
+from warmstart.tasks.causal import CausalObjective
+from warmstart.tasks.translate import TranslateObjective
 
 pytestmark = [
     pytest.mark.gpu,
@@ -31,7 +32,7 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda")
 def _packed() -> list:
     ids = (torch.arange(4000) % 37 + 5).numpy()
     ids[::50], ids[49::50] = 0, 2
-    return PackedStream(ids, 32, 8, 8, bos=0, eos=2, seed=0).group(0)
+    return PackedStream(RunningText(ids, 32, bos=0, eos=2), 8, 8, seed=0).group(0)
 
 
 def test_the_loss_and_its_gradients_agree_with_the_cpu() -> None:
@@ -40,7 +41,7 @@ def test_the_loss_and_its_gradients_agree_with_the_cpu() -> None:
     for device in (CPU, GPU):
         torch.manual_seed(0)
         model = LanguageModel(shape).to(device).double()
-        loss = Causal()(model, move(_packed()[0], device))["lm"]
+        loss = CausalObjective()(model, move(_packed()[0], device))["lm"]
         loss.backward()
         grads = {name: p.grad.cpu() for name, p in model.named_parameters()}
         found[device.type] = (loss.detach().cpu(), grads)
@@ -53,14 +54,14 @@ def _translator() -> tuple[Translator, EncodedPairs]:
     torch.manual_seed(1)
     model = Translator(replace(PRESETS["translator-small"], vocab_size=60, width=64, ffn_width=96))
     rows = [[0, *range(5, 5 + n), 2] for n in (3, 9, 17, 30, 5, 12, 1)]
-    return model.double().eval(), EncodedPairs(Texts(rows), Texts(rows[::-1]))
+    return model.double().eval(), EncodedPairs(TokenLists(rows), TokenLists(rows[::-1]))
 
 
 def test_label_smoothing_ignores_padding_as_on_the_cpu() -> None:
     model, pairs = _translator()
     batch = pad_pairs(pairs, range(len(pairs)), pad=1, target_pad=1)
-    expected = Translate(0.1)(model, batch)["translate"]
-    found = Translate(0.1)(model.to(GPU), move(batch, GPU))["translate"]
+    expected = TranslateObjective(0.1)(model, batch)["translate"]
+    found = TranslateObjective(0.1)(model.to(GPU), move(batch, GPU))["translate"]
     assert_close(found.cpu(), expected, rtol=1e-9, atol=1e-9)
 
 
@@ -69,7 +70,7 @@ def test_translations_agree_with_the_cpu(width: int) -> None:
     model, pairs = _translator()
     sources = [pairs.sources[row].tolist() for row in range(len(pairs))]
     limits = [20] * len(sources)
-    settings = (sources, limits, (1, 0, 2), Beam(width=width), [0, 1])
+    settings = (sources, limits, SpecialIds(0, 2, [0, 1]), Beam(width=width))
     found = [
         translate_ids(kind(model.to(device), Runtime(device)), *settings)
         for kind, device in ((plain_engine, CPU), (plain_engine, GPU), (recorded_engine, GPU))

@@ -106,7 +106,7 @@ def test_little_text_gives_a_smaller_vocabulary_and_says_so(kind: str, texts: li
     with shown_by(lines):  # type: ignore[arg-type]
         made = train_tokenizer(texts, kind, 5000)
     assert 261 <= made.vocab_size < 300
-    assert f"{made.vocab_size} pieces only, fewer than the 5,000 asked" in lines[0]
+    assert f"{made.vocab_size} pieces, fewer than the 5,000 requested" in lines[0]
     assert made.decode(made.encode(["tout autre 🎉"])[0]) == "tout autre 🎉"
 
 
@@ -154,7 +154,7 @@ def test_pieces_cannot_forge_marks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a 1\nb 1\na 2\n", r"dict\.txt line 3: the piece a stands there already"),
+        ("a 1\nb 1\na 2\n", r"dict\.txt line 3: the piece a occurs twice"),
         ("a 1\n<s> 1\n", r"dict\.txt line 2: the piece <s>"),
         ("a one\n", r"dict\.txt line 1: 'a one' is not a piece"),
         ("a 1\n\nb 1\n", r"dict\.txt line 2: '' is not a piece"),

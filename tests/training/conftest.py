@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from warmstart.batching.loader import LabelledStream, PackedStream, packed_in_order
-from warmstart.evaluation.score import classify, score_tokens
+from scoring import causal_scores, class_probabilities
+from warmstart.batching.loader import LabelledStream, PackedStream, RunningText, packed_in_order
+from warmstart.inference.text_predictor import TextBatches
 from warmstart.model.models import Classifier, LanguageModel
-from warmstart.objectives.causal import Causal
-from warmstart.objectives.classify import Classify
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
+from warmstart.tasks.causal import CausalObjective
+from warmstart.tasks.classify import ClassifyObjective
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.schedules import warmup_cosine
 from warmstart.training.trainer import Evaluation, LoopSettings, Stream, Trainer
@@ -46,15 +47,16 @@ def _language_trainer(
     torch.manual_seed(5)
     model = LanguageModel(replace(shape, dropout=0.3))
     ids = np.random.Generator(np.random.PCG64(3)).integers(1, 23, 400).astype(np.uint16)
-    stream = PackedStream(ids, 8, rows_per_step=4, rows_per_batch=3, bos=1, eos=2, seed=0)
+    stream = PackedStream(RunningText(ids, 8, 1, 2), rows_per_step=4, rows_per_batch=3, seed=0)
 
     def evaluate() -> Evaluation:
-        nll, num, _ = score_tokens(model, packed_in_order(ids[:60], 8, 4, 1, 2), cpu)
-        return Evaluation(-nll / num, {"valid_loss": nll / num}, "")
+        text = RunningText(ids[:60], 8, 1, 2)
+        loss = causal_scores(model, packed_in_order(text, 4), cpu).loss
+        return Evaluation(-loss, {"valid_loss": loss}, "")
 
     optimizers = build_optimizers(model, OptimizerSettings(kind, 1e-2, 0.1))
     schedule = warmup_cosine(LOOP.steps, 0.2)
-    return Trainer(model, Causal(), stream, optimizers, schedule, evaluate, LOOP, cpu, run)
+    return Trainer(model, CausalObjective(), stream, optimizers, schedule, evaluate, LOOP, cpu, run)
 
 
 def _label_trainer(
@@ -68,13 +70,14 @@ def _label_trainer(
     stream = LabelledStream(texts, classes, batch_size=4, micro_tokens=30, pad=0, seed=0)
 
     def evaluate() -> Evaluation:
-        right = float((classify(model, texts, 50, 0, cpu).argmax(1) == classes).mean())
+        outputs = class_probabilities(model, texts, TextBatches(50, 0, cpu))
+        right = float((outputs.argmax(1) == classes).mean())
         return Evaluation(right, {"valid_accuracy": right}, "")
 
     settings = OptimizerSettings("adamw", 1e-2, 0.1, layer_decay=0.8, unfreeze_steps=unfreeze)
     optimizers = build_optimizers(model, settings)
     schedule = warmup_cosine(LOOP.steps, 0.2)
-    objective = Classify(torch.tensor([1.0, 2.0]))
+    objective = ClassifyObjective(torch.tensor([1.0, 2.0]))
     return Trainer(model, objective, stream, optimizers, schedule, evaluate, LOOP, cpu, run)
 
 

@@ -3,7 +3,7 @@ from torch import nn
 from torch.optim import Muon
 from torch.testing import assert_close
 
-from warmstart.training.muon import TogetherMuon, orthogonal
+from warmstart.training.muon import BatchedMuon, orthogonal
 
 SHAPES = [(6, 4), (4, 6), (5, 5), (6, 4), (4, 6), (6, 4)]
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -23,7 +23,7 @@ def _trained(kind: type[Muon]) -> tuple[list[nn.Parameter], Muon]:
 
 
 def test_steps_are_those_of_torch() -> None:
-    ours, our_state = _trained(TogetherMuon)
+    ours, our_state = _trained(BatchedMuon)
     theirs, their_state = _trained(Muon)
     for one, other in zip(ours, theirs, strict=True):
         assert_close(one, other, rtol=0, atol=2e-3)  # the turning is done in bfloat16

@@ -72,7 +72,7 @@ def test_layer_decay_slows_each_level(tiny: ModelConfig) -> None:
     groups = _built(Classifier(shape, 2, "mean"), layer_decay=0.5)
     for name, level in LEVELS.items():
         assert groups[name]["peak"] == pytest.approx(RATE * 0.5**level)
-        assert groups[name]["opens"] == 0
+        assert groups[name]["start_step"] == 0
 
 
 def test_unfreezing_opens_level_by_level(tiny: ModelConfig) -> None:
@@ -80,7 +80,7 @@ def test_unfreezing_opens_level_by_level(tiny: ModelConfig) -> None:
     model = Classifier(shape, 2, "mean")
     optimizers = build_optimizers(model, OptimizerSettings("adamw", RATE, 0.1, unfreeze_steps=2))
     groups = _groups(model, optimizers)
-    assert all(groups[name]["opens"] == 2 * level for name, level in LEVELS.items())
+    assert all(groups[name]["start_step"] == 2 * level for name, level in LEVELS.items())
     ids = torch.ones(2, 4, dtype=torch.long)
     for step in range(10):
         before = {name: p.detach().clone() for name, p in model.named_parameters()}

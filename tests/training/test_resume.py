@@ -103,7 +103,9 @@ def test_a_signal_saves_and_stops(
 ) -> None:
     run = RunFolder(tmp_path)
     before = signal.getsignal(number)
-    with pytest.raises(StoppedError, match=r"stopped at step 5, saved in .*: go on with --resume"):
+    with pytest.raises(
+        StoppedError, match=r"stopped at step 5, saved in .*: continue with --resume"
+    ):
         disturbed(build(run), 4, lambda: signal.raise_signal(number)).train("first")
     assert signal.getsignal(number) is before
     checkpoint, _ = load_latest(run)
@@ -135,9 +137,9 @@ def test_a_damaged_checkpoint_costs_steps_not_exactness(
     again, lines = build(run), Lines()
     with shown_by(lines):
         again.train("second")
-    assert "passed over a damaged checkpoint" in lines.said[0]
+    assert "skipped a damaged checkpoint" in lines.said[0]
     assert "step-6" in lines.said[0]
-    assert lines.said[1] == "going on from step 4 of 8"
+    assert lines.said[1] == "continuing from step 4 of 8"
     _assert_same_run(again, reference)
 
 

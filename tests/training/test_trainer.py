@@ -11,10 +11,10 @@ from torch import Tensor
 
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.model.models import LanguageModel
-from warmstart.objectives.causal import Causal
 from warmstart.runs.checkpoint import list_checkpoints, load_latest, read_weights
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.model import ModelConfig
+from warmstart.tasks.causal import CausalObjective
 from warmstart.training.record import read_metrics
 from warmstart.training.trainer import Evaluation, Trainer
 
@@ -26,7 +26,7 @@ Disturb = Callable[[Trainer, int, Callable[[], object]], Trainer]
 class Poisoned:
     """An objective whose loss is not a number from some call on."""
 
-    objective: Causal
+    objective: CausalObjective
     calls_left: int
 
     def count(self, group: Sequence[Any]) -> dict[str, float]:
@@ -93,7 +93,9 @@ def test_best_weights_are_those_of_the_best_evaluation(build_lm: Build, tmp_path
 def test_a_loss_that_is_no_number_stops_the_run(build_lm: Build, tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
     trainer = build_lm(run)
-    trainer.objective = Poisoned(Causal(), calls_left=2 * 4)  # two batches a step, four good steps
+    trainer.objective = Poisoned(
+        CausalObjective(), calls_left=2 * 4
+    )  # two batches a step, four good steps
     with pytest.raises(WarmstartError, match=r"the loss became nan at step 5: .*--learning-rate"):
         trainer.train("run")
     checkpoint, _ = load_latest(run)
@@ -115,7 +117,8 @@ def test_weights_that_are_no_numbers_are_neither_judged_nor_kept(
         with torch.no_grad():
             table[22] = float("inf")  # of a token that the text does not hold
 
-    trainer.stream.ids = trainer.stream.ids.clip(max=21)  # type: ignore[attr-defined]
+    text = trainer.stream.text  # type: ignore[attr-defined]
+    trainer.stream.text = replace(text, ids=text.ids.clip(max=21))  # type: ignore[attr-defined]
     disturbed(trainer, 4, poison)
     with pytest.raises(WarmstartError, match=r"(weights|loss) became .* at step \d: try a lower"):
         trainer.train("run")
@@ -128,7 +131,7 @@ def test_weights_that_are_no_numbers_are_neither_judged_nor_kept(
 
 def test_the_last_good_weights_are_named(build_lm: Build, tmp_path: Path) -> None:
     trainer = build_lm(RunFolder(tmp_path))
-    trainer.objective = Poisoned(Causal(), calls_left=2 * 4)
+    trainer.objective = Poisoned(CausalObjective(), calls_left=2 * 4)
     with pytest.raises(WarmstartError, match=r"the last good weights are in .*/step-4$"):
         trainer.train("run")
 

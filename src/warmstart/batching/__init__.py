@@ -1,1 +1,4 @@
-"""From token ids to tensors a model can read."""
+"""Batches: packing, padding, masking, next-sentence pairs, seeded streams.
+
+Start with batch.py, the batches; loader.py streams them by step.
+"""

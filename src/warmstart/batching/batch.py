@@ -1,7 +1,4 @@
-"""The batches a model reads: frozen, typed, movable to a device.
-
-Knows nothing about files or models.
-"""
+"""The batches that models read: frozen, typed, movable to a device."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
@@ -14,14 +11,14 @@ AnyBatch = TypeVar("AnyBatch", bound="Batch")
 
 @dataclass(frozen=True)
 class Batch:
-    """Base of all batches."""
+    """The base of all batches."""
 
     ids: Tensor  # (B, T)
 
 
 @dataclass(frozen=True)
 class PackedBatch(Batch):
-    """Full rows of running text; several documents may share a row."""
+    """Full rows of running text; a row may contain several documents."""
 
     targets: Tensor  # (B, T) the next token, IGNORE where a document ends
     documents: Tensor  # (B, T) number of each token's document within its row
@@ -30,20 +27,20 @@ class PackedBatch(Batch):
 
 @dataclass(frozen=True)
 class LabelledBatch(Batch):
-    """Whole texts, padded at the right, with their classes."""
+    """Whole texts, padded at the right, with their targets."""
 
     is_token: Tensor  # (B, T) False where padded
-    classes: Tensor  # (B,)
+    targets: Tensor  # (B,) of each text, or (B, T) of each token and IGNORE where padded
     segments: Tensor  # (B, T) 1 in the second text of a pair, else 0
 
 
 @dataclass(frozen=True)
 class MaskedBatch(Batch):
-    """Rows with hidden tokens to restore, perhaps of two segments; what is None is absent."""
+    """Rows with masked tokens, or next-sentence pairs with masked tokens; None: does not apply."""
 
-    places: Tensor  # (B, P) where tokens were hidden; the same P for every row
-    targets: Tensor  # (B, P) what stood there, IGNORE where fewer were hidden
-    classes: Tensor | None  # (B,) 0: the second segment follows the first, 1: it does not
+    masked_positions: Tensor  # (B, P) the same P for every row
+    targets: Tensor  # (B, P) the original tokens, IGNORE where a row has fewer than P
+    classes: Tensor | None  # (B,) 0: a positive next-sentence pair, 1: a negative one
     is_token: Tensor | None  # (B, T) False where padded
     documents: Tensor | None  # (B, T) number of each token's document within its row
     positions: Tensor | None  # (B, T) restarting at each document

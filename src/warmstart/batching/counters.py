@@ -1,6 +1,6 @@
-"""Random numbers by place: a seed, a row's number and a place in the row give the same bits always.
+"""Counter-based random numbers: they depend on a seed, a row's number and a position alone.
 
-Nothing is drawn from a stream, so it does not matter which rows are asked for, or in what company.
+The same row gets the same numbers in every batch.
 """
 
 import numpy as np
@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 Bits = NDArray[np.uint64]
 
-_STEP = np.uint64(0x9E3779B97F4A7C15)  # odd, so that its multiples visit every number once
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # odd, so its multiples are all distinct
 
 
 def bits_of(seed: int, rows: NDArray[np.int64], num: int) -> Bits:
     """Return `num` numbers of 64 random bits for each row: (rows, num)."""
     keys = _mixed(rows.astype(np.uint64) * _STEP + np.uint64(seed))
-    places = np.arange(1, num + 1, dtype=np.uint64) * _STEP
-    return _mixed(keys[:, None] + places)
+    positions = np.arange(1, num + 1, dtype=np.uint64) * _STEP
+    return _mixed(keys[:, None] + positions)
 
 
 def shares_of(bits: Bits) -> NDArray[np.float64]:
@@ -29,7 +29,7 @@ def picks_of(bits: Bits, nums: NDArray[np.int64] | int) -> NDArray[np.int64]:
 
 
 def _mixed(bits: Bits) -> Bits:
-    """Scatter every bit over all others: the finaliser of SplitMix64 (Steele et al., 2014)."""
+    """Mix the bits: the finalizer of SplitMix64 (Steele et al., 2014)."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))

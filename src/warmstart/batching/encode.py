@@ -1,14 +1,11 @@
-"""Texts and pairs of texts -> ids between special tokens, no longer than a model reads.
-
-Knows nothing about files or models.
-"""
+"""Encode texts and text pairs with special tokens, truncated to the model's maximum length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warmstart.batching.truncate import KEPT, truncate, truncate_pair
+from warmstart.batching.truncate import REMAINDER, truncate, truncate_pair
 from warmstart.errors import WarmstartError
-from warmstart.settings.training import Truncate
+from warmstart.settings.choices import Truncate
 from warmstart.tokenization.tokenizer import Tokenizer
 
 
@@ -19,12 +16,12 @@ class EncodedTexts:
     ids: list[list[int]]
     starts: list[int] | None  # where the second text of each pair begins; None: single texts
     num_truncated: int
-    num_tokens: int  # before anything was cut
+    num_tokens: int  # before truncation
     num_unknown: int  # of these
 
     @property
     def unknown_share(self) -> float:
-        """Return the share of tokens that the tokenizer does not know."""
+        """Return the share of unknown tokens."""
         return self.num_unknown / max(1, self.num_tokens)
 
 
@@ -35,7 +32,7 @@ def encode_texts(
     rule: Truncate,
     seconds: Sequence[str] | None = None,
 ) -> EncodedTexts:
-    """Encode texts, or pairs with their second texts, for a model that reads `max_length`."""
+    """Encode texts, or pairs with their second texts, to at most `max_length` tokens."""
     first = tokenizer.encode(list(texts))
     second = None if seconds is None else tokenizer.encode(list(seconds))
     ids, starts, sizes = [], [], []
@@ -46,11 +43,11 @@ def encode_texts(
     else:
         if max_length < 5:
             raise WarmstartError(f"--max-length {max_length} is too short for pairs: 5 or more")
-        for one, other in zip(first, second, strict=True):
-            a, b = truncate_pair(one, other, max_length - 3, rule)
+        for text, text2 in zip(first, second, strict=True):
+            a, b = truncate_pair(text, text2, max_length - 3, rule)
             ids.append([bos, *a, eos, *b, eos])
             starts.append(len(a) + 2)
-            sizes.append(len(one) + len(other) + 3)
+            sizes.append(len(text) + len(text2) + 3)
     return EncodedTexts(
         ids,
         None if second is None else starts,
@@ -64,17 +61,17 @@ def _count(texts: Sequence[Sequence[int]], token: int | None) -> int:
     return 0 if token is None else sum(text.count(token) for text in texts)
 
 
-def truncation_words(
+def describe_truncation(
     num_cut: int, num_texts: int, file: str, max_length: int, rule: Truncate, is_pair: bool = False
 ) -> str:
-    """Say how many texts were cut, and how."""
+    """Say how many texts were truncated, and how."""
     noun = "pair" if is_pair else "text"
     texts = f"{num_texts:,} {noun}{'' if num_texts == 1 else 's'} in {file}"
     if not num_cut:
         fits = "fits" if num_texts == 1 else "fit"
         return f"all {texts} {fits} into {max_length:,} tokens"
-    order = ", the longer text cut first" if is_pair else ""
+    order = ", the longer text truncated first" if is_pair else ""
     return (
         f"{num_cut:,} of {texts} are longer than {max_length:,} tokens and keep only their "
-        f"{KEPT[rule]}{order}"
+        f"{REMAINDER[rule]}{order}"
     )

@@ -1,7 +1,4 @@
-"""Batches with hidden tokens, by step for training, and always the same ones for validation.
-
-Knows nothing about models, files or text.
-"""
+"""Batches with masked tokens: by step for training, always the same ones for validation."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,16 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.batching.batch import MaskedBatch, PackedBatch
-from warmstart.batching.loader import PackedStream, packed_in_order
+from warmstart.batching.loader import PackedStream, RunningText, packed_in_order
 from warmstart.batching.masking import Corruption, Rows
-from warmstart.batching.next_sentence import SentencePairs
-from warmstart.data.token_file import Ids
+from warmstart.batching.next_sentence import NextSentencePairs
 
 Ints = NDArray[np.int64]
 
 
 class RowSource(Protocol):
-    """Rows by their number in the whole run."""
+    """Rows before masking, by their numbers in the whole run."""
 
     def rows(self, numbers: Ints) -> Rows:
         """Return rows by their numbers."""
@@ -39,7 +35,7 @@ class RunningRows:
 
 @dataclass(frozen=True)
 class MaskedStream:
-    """Rows with tokens hidden anew each time; a row's number alone decides which."""
+    """Rows with masked tokens; a row's number in the run determines which."""
 
     source: RowSource
     corruption: Corruption
@@ -51,47 +47,39 @@ class MaskedStream:
         first = step * self.rows_per_step
         numbers = np.arange(first, first + self.rows_per_step)
         return [
-            self.corruption.hide(self.source.rows(part), part)
+            self.corruption.mask_tokens(self.source.rows(part), part)
             for part in _parts(numbers, self.rows_per_batch)
         ]
 
 
 def masked_in_order(
-    ids: Ids,
-    length: int,
-    rows_per_batch: int,
-    bos: int,
-    eos: int,
-    corruption: Corruption,
-    limit: int | None = None,
+    text: RunningText, rows_per_batch: int, corruption: Corruption, limit: int | None = None
 ) -> Iterator[MaskedBatch]:
-    """Yield running text once, in order; more tokens than `limit` are sampled in spaced rows."""
+    """Yield running text once, in order; beyond `limit` tokens, evenly spaced rows of it."""
     first = 0
-    for batch in packed_in_order(ids, length, rows_per_batch, bos, eos, limit):
+    for batch in packed_in_order(text, rows_per_batch, limit):
         rows = _rows_of(batch)
-        yield corruption.hide(rows, np.arange(first, first + len(rows.ids)))
+        yield corruption.mask_tokens(rows, np.arange(first, first + len(rows.ids)))
         first += len(rows.ids)
 
 
 def pairs_in_order(
-    pairs: SentencePairs, rows_per_batch: int, corruption: Corruption, limit: int | None = None
+    pairs: NextSentencePairs, rows_per_batch: int, corruption: Corruption, limit: int | None = None
 ) -> Iterator[MaskedBatch]:
-    """Yield the pairs of one epoch; more tokens than `limit` are sampled in spaced rows."""
+    """Yield the pairs of one epoch; beyond `limit` tokens, evenly spaced ones."""
     numbers = np.arange(pairs.num_rows)
     if limit is not None and pairs.num_rows * pairs.length > limit:
         numbers = np.linspace(0, pairs.num_rows - 1, max(1, limit // pairs.length)).astype(np.int64)
     for part in _parts(numbers, rows_per_batch):
-        yield corruption.hide(pairs.rows(part), part)
+        yield corruption.mask_tokens(pairs.rows(part), part)
 
 
 def _rows_of(batch: PackedBatch) -> Rows:
     """Return packed rows without their next-token targets."""
-    has_several = bool(batch.documents.any())
-    return Rows(
-        batch.ids.numpy(),
-        documents=batch.documents.numpy() if has_several else None,
-        positions=batch.positions.numpy() if has_several else None,
-    )
+    if not batch.documents.any():  # one document per row
+        return Rows(batch.ids.numpy())
+    documents, positions = batch.documents.numpy(), batch.positions.numpy()
+    return Rows(batch.ids.numpy(), documents=documents, positions=positions)
 
 
 def _parts(numbers: Ints, size: int) -> Iterator[Ints]:

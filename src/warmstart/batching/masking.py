@@ -1,7 +1,4 @@
-"""Hide tokens for a model to restore: which ones follows from the seed and the row's number.
-
-Knows nothing about text: tables over the vocabulary say which ids may be hidden or drawn.
-"""
+"""Mask tokens for a model to predict; the seed and a row's number determine which ones."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,62 +15,63 @@ from warmstart.seeds import derive_seed
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-MASKED, RANDOM = 0.8, 0.1  # shares of the hidden tokens, as in BERT; the rest stay as they are
+MASKED, RANDOM = 0.8, 0.1  # shares of the chosen tokens, as in BERT; the rest stay unchanged
 NEVER = np.uint64(2**64 - 1)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Whole rows, nothing hidden yet; what is None is absent."""
+    """Rows before masking; None: does not apply."""
 
     ids: Ints  # (B, T)
     is_token: Flags | None = None  # (B, T) False where padded
     documents: Ints | None = None  # (B, T)
     positions: Ints | None = None  # (B, T)
     segments: Ints | None = None  # (B, T)
-    classes: Ints | None = None  # (B,) 0: the second segment follows the first, 1: it does not
+    classes: Ints | None = None  # (B,) 0: a positive next-sentence pair, 1: a negative one
 
 
 @dataclass(frozen=True)
 class Corruption:
-    """How tokens are hidden."""
+    """How tokens are masked."""
 
     vocab_size: int
-    specials: tuple[int, ...]  # never hidden, never drawn
+    specials: tuple[int, ...]  # never masked, never drawn
     mask: int
-    share: float  # of the tokens that may be hidden
+    mask_rate: float  # share of the ordinary tokens that are masked
     seed: int
-    begins: Flags | None = None  # (V,) ids that begin a word; None hides single tokens
-    alone: Flags | None = None  # (V,) ids behind which a word begins
+    begins: Flags | None = None  # (V,) ids that begin a word; None masks single tokens
+    alone: Flags | None = None  # (V,) ids after which a word begins
 
     @cached_property
     def ordinary(self) -> Ints:
-        """Return the ids that may be hidden and drawn."""
+        """Return the ids that can be masked and drawn."""
         return np.setdiff1d(np.arange(self.vocab_size), [*self.specials, self.mask])
 
     @cached_property
     def _is_ordinary(self) -> Flags:
         return np.isin(np.arange(self.vocab_size), self.ordinary)
 
-    def hide(self, rows: Rows, numbers: Ints) -> MaskedBatch:
-        """Hide tokens in rows; `numbers` are those of the rows in the whole run."""
+    def mask_tokens(self, rows: Rows, numbers: Ints) -> MaskedBatch:
+        """Mask tokens in rows; `numbers` are the rows' numbers in the whole run."""
         ids = rows.ids
-        may = self._is_ordinary[ids]
+        can_mask = self._is_ordinary[ids]
         if rows.is_token is not None:
-            may &= rows.is_token
-        most = max(1, round(self.share * ids.shape[1]))  # P, the same for every row
-        wanted = np.clip(np.rint(self.share * may.sum(1)).astype(np.int64), 1, most)  # (B,)
+            can_mask &= rows.is_token
+        P = max(1, round(self.mask_rate * ids.shape[1]))  # the same for every row
+        nums = np.clip(np.rint(self.mask_rate * can_mask.sum(1)).astype(np.int64), 1, P)  # (B,)
         keys = bits_of(derive_seed(self.seed, "hide"), numbers, ids.shape[1])
         if self.begins is not None:
-            keys, may = self._by_words(ids, keys, may, wanted)
-        places, is_hidden = _smallest(keys, may, wanted, most)  # (B, P)
-        originals = np.take_along_axis(ids, places, 1)
-        targets = np.where(is_hidden, originals, IGNORE)
-        corrupted = self._corrupted(ids, places, is_hidden, originals, numbers)
+            keys, can_mask = self._by_words(ids, keys, can_mask, nums)
+        positions, is_masked = _smallest(keys, can_mask, nums, P)  # (B, P)
+        originals = np.take_along_axis(ids, positions, 1)
+        new = self._replacements(originals, is_masked, numbers)
+        corrupted = ids.copy()
+        np.put_along_axis(corrupted, positions, new, 1)
         return MaskedBatch(
             torch.from_numpy(corrupted),
-            torch.from_numpy(places),
-            torch.from_numpy(targets),
+            torch.from_numpy(positions),
+            torch.from_numpy(np.where(is_masked, originals, IGNORE)),
             _tensor(rows.classes),
             _tensor(rows.is_token),
             _tensor(rows.documents),
@@ -81,58 +79,56 @@ class Corruption:
             _tensor(rows.segments),
         )
 
-    def _corrupted(
-        self, ids: Ints, places: Ints, is_hidden: Flags, originals: Ints, numbers: Ints
-    ) -> Ints:
-        """Put the mask, a random token or nothing new in the place of hidden ones."""
-        bits = bits_of(derive_seed(self.seed, "replace"), numbers, 2 * places.shape[1])
-        fate, drawn = np.split(bits, 2, axis=1)  # (B, P) each
-        others = self.ordinary[picks_of(drawn, len(self.ordinary))]
-        share = shares_of(fate)
-        new = np.where(share < MASKED, self.mask, others)
-        new = np.where(is_hidden & (share < MASKED + RANDOM), new, originals)
-        new = np.where(is_hidden, new, new[:, :1])  # unused places repeat the first
-        corrupted = ids.copy()
-        np.put_along_axis(corrupted, places, new, 1)
-        return corrupted
+    def _replacements(self, originals: Ints, is_masked: Flags, numbers: Ints) -> Ints:
+        """Return the mask, a random token or the original for each chosen token: (B, P)."""
+        bits = bits_of(derive_seed(self.seed, "replace"), numbers, 2 * originals.shape[1])
+        choice_bits, token_bits = np.split(bits, 2, axis=1)  # (B, P) each
+        random = self.ordinary[picks_of(token_bits, len(self.ordinary))]
+        choice = shares_of(choice_bits)
+        new = np.where(choice < MASKED, self.mask, random)
+        new = np.where(is_masked & (choice < MASKED + RANDOM), new, originals)
+        return np.where(is_masked, new, new[:, :1])  # unused positions repeat the first
 
-    def _by_words(self, ids: Ints, keys: Bits, may: Flags, wanted: Ints) -> tuple[Bits, Flags]:
-        """Return keys and candidates such that the smallest keys make up whole words."""
+    def _by_words(self, ids: Ints, keys: Bits, can_mask: Flags, nums: Ints) -> tuple[Bits, Flags]:
+        """Return keys and candidates such that the smallest keys are those of whole words."""
         assert self.begins is not None
         assert self.alone is not None
         T = ids.shape[1]
-        begins = self.begins[ids] | ~may
+        begins = self.begins[ids] | ~can_mask
         begins[:, 0] = True
-        begins[:, 1:] |= self.alone[ids[:, :-1]] | ~may[:, :-1]
-        first = np.maximum.accumulate(np.where(begins, np.arange(T), 0), axis=1)  # of its word
-        keys = np.where(may, np.take_along_axis(keys, first, 1), NEVER)  # one key for a word
+        begins[:, 1:] |= self.alone[ids[:, :-1]] | ~can_mask[:, :-1]
+        first = np.maximum.accumulate(np.where(begins, np.arange(T), 0), axis=1)  # of the word
+        # All tokens of a word share the key of its first.
+        keys = np.where(can_mask, np.take_along_axis(keys, first, 1), NEVER)
         order = np.argsort(keys, axis=1, kind="stable")
         ranks = np.empty_like(order)
         np.put_along_axis(ranks, order, np.arange(T)[None], 1)
-        sizes = _run_lengths(begins, first)
-        ends = np.take_along_axis(ranks, first, 1) + sizes  # hidden tokens up to its word's end
-        fits = may & (ends <= wanted[:, None])
-        fills = may & (sizes == 1)  # words of one token fill up what is left
-        cut = may & (ranks < wanted[:, None]) & ~(fits | fills).any(1, keepdims=True)
+        sizes = _word_sizes(first)
+        ends = np.take_along_axis(ranks, first, 1) + sizes  # masked tokens up to the word's end
+        fits = can_mask & (ends <= nums[:, None])
+        fills = can_mask & (sizes == 1)  # words of one token use up the remainder
+        cut = can_mask & (ranks < nums[:, None]) & ~(fits | fills).any(1, keepdims=True)
         return np.where(fits, keys >> np.uint64(1), keys | np.uint64(1 << 63)), fits | fills | cut
 
 
-def _run_lengths(begins: Flags, first: Ints) -> Ints:
-    """Return the length of the run that each place belongs to."""
-    B, T = begins.shape
-    runs = (first + T * np.arange(B)[:, None]).ravel()
-    return np.bincount(runs, minlength=B * T)[runs].reshape(B, T)
+def _word_sizes(first: Ints) -> Ints:
+    """Return the size of the word at each position, given the position of its first token."""
+    B, T = first.shape
+    words = (first + T * np.arange(B)[:, None]).ravel()
+    return np.bincount(words, minlength=B * T)[words].reshape(B, T)
 
 
-def _smallest(keys: Bits, may: Flags, wanted: Ints, most: int) -> tuple[Ints, Flags]:
-    """Return where the `wanted` smallest keys of each row are; unused places repeat the first."""
-    keys = np.where(may, keys, NEVER)
-    places = np.argpartition(keys, most - 1, axis=1)[:, :most]
-    ranked = np.argsort(np.take_along_axis(keys, places, 1), axis=1)
-    places = np.take_along_axis(places, ranked, 1)
-    num = np.minimum(wanted, may.sum(1))
-    is_taken = np.arange(most) < num[:, None]  # (B, P)
-    return np.where(is_taken, places, places[:, :1]), is_taken
+def _smallest(keys: Bits, can_mask: Flags, nums: Ints, width: int) -> tuple[Ints, Flags]:
+    """Return the positions of each row's `nums` smallest keys, and which of `width` are used.
+
+    Unused positions repeat the first.
+    """
+    keys = np.where(can_mask, keys, NEVER)
+    positions = np.argpartition(keys, width - 1, axis=1)[:, :width]  # (B, P)
+    ranked = np.argsort(np.take_along_axis(keys, positions, 1), axis=1)
+    positions = np.take_along_axis(positions, ranked, 1)
+    is_used = np.arange(width) < np.minimum(nums, can_mask.sum(1))[:, None]  # (B, P)
+    return np.where(is_used, positions, positions[:, :1]), is_used
 
 
 def _tensor(array: NDArray[np.generic] | None) -> torch.Tensor | None:

@@ -1,7 +1,6 @@
-"""Running text -> full rows with positions and document numbers.
+"""Turn running text into full rows with positions and document numbers.
 
-Knows nothing about where tokens come from; a document is what stands between its first and last
-special token.
+A document is the text between its first and its last special token.
 """
 
 import torch
@@ -14,7 +13,7 @@ from warmstart.kernels.loss import IGNORE
 def pack(rows: Tensor, bos: int, eos: int) -> PackedBatch:
     """Split rows of T + 1 running tokens into inputs and next-token targets."""
     B, T = rows.shape[0], rows.shape[1] - 1
-    # A first token opens a document only behind a last one: the two may be the same token.
+    # bos opens a document only after eos: the two may be the same token.
     is_start = torch.zeros_like(rows, dtype=torch.bool)
     is_start[:, 1:] = (rows[:, 1:] == bos) & (rows[:, :-1] == eos)
     targets = rows[:, 1:].masked_fill(is_start[:, 1:], IGNORE)

@@ -1,21 +1,18 @@
-"""Sentence pairs in batches of similar lengths, within a budget of tokens.
-
-Knows nothing about models, files or text.
-"""
+"""Sentence pairs in batches of similar lengths, within a budget of tokens."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from warmstart.batching.batch import Batch
 from warmstart.batching.loader import shuffled
+from warmstart.batching.padding import padded
 from warmstart.kernels.loss import IGNORE
 
-STEP = 4  # lengths are rounded up to a multiple: rows of one batch are nearly alike
+STEP = 4  # lengths are rounded up to a multiple of this, to group pairs by length
 
 
 @dataclass(frozen=True)
@@ -23,11 +20,11 @@ class PairBatch(Batch):
     """Sentences (`ids`) and their translations, each padded at the right."""
 
     is_token: Tensor  # (B, S) False where the source is padded
-    inputs: Tensor  # (B, T) the target behind its first special token
-    targets: Tensor  # (B, T) the token to predict at each of them, IGNORE where padded
+    inputs: Tensor  # (B, T) the translation without its last token
+    targets: Tensor  # (B, T) the next token at each of them, IGNORE where padded
 
 
-class Texts:
+class TokenLists:
     """Many token lists in one array."""
 
     def __init__(self, texts: Iterable[Sequence[int]]) -> None:
@@ -48,25 +45,24 @@ class Texts:
 class EncodedPairs:
     """Token ids of both sides, each between its first and last special token."""
 
-    sources: Texts
-    targets: Texts
+    sources: TokenLists
+    targets: TokenLists
 
     def __len__(self) -> int:
         """Return the number of pairs."""
         return len(self.sources)
 
     def sizes(self) -> NDArray[np.int64]:
-        """Return each pair's longer side, rounded up."""
+        """Return the length of each pair's longer side, rounded up."""
         longest = np.maximum(self.sources.lengths, self.targets.lengths)
         return -(-longest // STEP) * STEP
 
 
 @dataclass
 class PairStream:
-    """Every epoch sees each pair once, in batches of similar lengths, in a new order.
+    """Every epoch contains each pair once, in batches of similar lengths, in a new order.
 
-    An epoch has the same number of steps every time: how many pairs of a length fill a batch
-    depends on the length alone.
+    Every epoch has the same number of steps, because the cuts depend on the sorted lengths alone.
     """
 
     pairs: EncodedPairs
@@ -85,15 +81,15 @@ class PairStream:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Return the optimizer steps that see every pair once."""
+        """Return the number of optimizer steps in one epoch."""
         return len(self._cuts)
 
     def group(self, step: int) -> list[PairBatch]:
         """Return the batches of one optimizer step."""
-        epoch, place = divmod(step, self.steps_per_epoch)
+        epoch, position = divmod(step, self.steps_per_epoch)
         if epoch not in self._plans:
             self._plans = {epoch: self._plan(epoch)}
-        rows = self._plans[epoch][place]
+        rows = self._plans[epoch][position]
         return [
             pad_pairs(self.pairs, part, self.pad, self.target_pad)
             for part in budgeted_pairs(rows, self._sizes, self.micro_tokens)
@@ -107,7 +103,7 @@ class PairStream:
 
 
 def _cut(sizes: NDArray[np.int64], budget: int) -> Iterator[tuple[int, int]]:
-    """Cut sorted sizes into stretches that hold at most `budget` tokens on both sides."""
+    """Cut sorted sizes into ranges with at most `budget` tokens on both sides together."""
     start = 0
     while start < len(sizes):
         stop = start + 1
@@ -129,17 +125,8 @@ def budgeted_pairs(
 def pad_pairs(
     pairs: EncodedPairs, rows: Sequence[int] | NDArray[np.int64], pad: int, target_pad: int
 ) -> PairBatch:
-    """Return these rows as one batch, each side as long as its longest."""
+    """Return these rows as one batch, each side padded to its longest."""
     source, is_token = padded([pairs.sources[row] for row in rows], pad)
     target, is_target = padded([pairs.targets[row] for row in rows], target_pad)
     targets = target[:, 1:].masked_fill(~is_target[:, 1:], IGNORE)
     return PairBatch(source, is_token, target[:, :-1], targets)
-
-
-def padded(texts: Sequence[Sequence[int] | NDArray[np.int32]], pad: int) -> tuple[Tensor, Tensor]:
-    """Return token ids (B, S) padded at the right, and where tokens stand."""
-    lengths = np.array([len(text) for text in texts])
-    is_token = np.arange(lengths.max()) < lengths[:, None]
-    ids = np.full(is_token.shape, pad, dtype=np.int64)
-    ids[is_token] = np.concatenate([np.asarray(text) for text in texts])
-    return torch.from_numpy(ids), torch.from_numpy(is_token)

@@ -1,13 +1,10 @@
-"""Cut texts that are longer than the model reads, by a stated rule.
-
-Knows nothing about special tokens.
-"""
+"""Truncate texts that are longer than the model's maximum length."""
 
 from collections.abc import Sequence
 
-from warmstart.settings.training import Truncate
+from warmstart.settings.choices import Truncate
 
-KEPT: dict[Truncate, str] = {"head": "beginning", "tail": "end", "middle": "beginning and end"}
+REMAINDER: dict[Truncate, str] = {"head": "beginning", "tail": "end", "middle": "beginning and end"}
 
 
 def truncate(ids: Sequence[int], limit: int, rule: Truncate) -> list[int]:
@@ -23,7 +20,7 @@ def truncate(ids: Sequence[int], limit: int, rule: Truncate) -> list[int]:
 def truncate_pair(
     first: Sequence[int], second: Sequence[int], limit: int, rule: Truncate
 ) -> tuple[list[int], list[int]]:
-    """Cut the longer text down to the other, then both alike, until they fit together."""
+    """Truncate the longer text to the length of the other, then both equally, until they fit."""
     half = limit // 2
     longest_second = max(half, limit - len(first))
     longest_first = max(limit - half, limit - len(second))

@@ -1,1 +1,4 @@
-"""The command line: parse, make one call, print; no logic."""
+"""The command line: parse, make one call, print.
+
+Start with main.py.
+"""

@@ -1,10 +1,8 @@
-"""Progress on a terminal: bars with rate and time left; plain lines where output is a file.
-
-Knows nothing about jobs.
-"""
+"""Progress with rate and time left: live bars on a terminal, plain lines in a log."""
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.progress import (
@@ -22,7 +20,7 @@ from rich.text import Text
 
 from warmstart.progress import Bar
 
-QUIET_S = 20.0  # between two lines about one job where there is no terminal
+LINE_INTERVAL_S = 20.0  # between two lines about one bar
 
 
 class TerminalDisplay:
@@ -47,26 +45,25 @@ class TerminalDisplay:
             TimeRemainingColumn(),
             TextColumn("[cyan]{task.fields[note]}"),
         )
-        with Progress(*columns, console=self.console) as shown:
-            task = shown.add_task(
+        with Progress(*columns, console=self.console) as progress:
+            task = progress.add_task(
                 title, total=total, completed=int(done), note="", unit=unit, start_at=done
             )
-            yield _LiveBar(shown, task)
+            yield _LiveBar(progress, task)
 
 
 class _LiveBar:
-    def __init__(self, shown: Progress, task: TaskID) -> None:
-        self.shown, self.task = shown, task
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self.progress, self.task = progress, task
 
     def advance(self, amount: float, note: str = "") -> None:
+        self.progress.update(self.task, advance=amount)
         if note:
-            self.shown.update(self.task, advance=amount, note=note)
-        else:
-            self.shown.update(self.task, advance=amount)
+            self.progress.update(self.task, note=note)
 
 
 class _AmountColumn(ProgressColumn):
-    """Done of all, and the rate: `120/400 step, 3.2 step/s`."""
+    """Show amount done, total and rate: `120/400, 3.2 step/s`."""
 
     def render(self, task: Task) -> Text:
         unit = task.fields["unit"]
@@ -87,30 +84,35 @@ class LineDisplay:
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def bar(self, title: str, total: float | None, unit: str, done: float) -> Iterator[Bar]:
-        """Yield a bar that writes a line now and then, and one at the end."""
+        """Yield a bar that writes a line at intervals, and one at the end."""
         bar = _LineBar(self, title, total, unit, done)
         yield bar
         bar.write()
 
 
+@dataclass
 class _LineBar:
-    def __init__(
-        self, display: LineDisplay, title: str, total: float | None, unit: str, done: float
-    ) -> None:
-        self.display, self.title, self.total, self.unit = display, title, total, unit
-        self.done, self.before, self.note = done, done, ""
-        self.began = self.written = time.monotonic()
+    display: LineDisplay
+    title: str
+    total: float | None
+    unit: str
+    done: float
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        self.done_before = self.done
+        self.started = self.written = time.monotonic()
 
     def advance(self, amount: float, note: str = "") -> None:
         self.done += amount
         self.note = note or self.note
-        if time.monotonic() - self.written > QUIET_S:
+        if time.monotonic() - self.written > LINE_INTERVAL_S:
             self.write()
 
     def write(self) -> None:
         self.written = time.monotonic()
-        elapsed = max(1e-9, self.written - self.began)
-        rate = (self.done - self.before) / elapsed
+        elapsed = max(1e-9, self.written - self.started)
+        rate = (self.done - self.done_before) / elapsed
         total = "" if self.total is None else f"/{_amount(self.total, self.unit)}"
         left = ""
         if self.total and rate and self.done < self.total:

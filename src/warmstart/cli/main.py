@@ -1,7 +1,4 @@
-"""The `warmstart` command: every verb of the product, one function each.
-
-Parses, makes one call, prints; a `WarmstartError` becomes one sentence and exit code 2.
-"""
+"""The `warmstart` program: parse, run one command, turn errors into one line and an exit code."""
 
 import os
 import sys
@@ -17,8 +14,8 @@ from warmstart.errors import StoppedError, WarmstartError
 
 app = typer.Typer(
     name="warmstart",
-    help="Pretrain a small Transformer on your own text, warm-start it on few labels, "
-    "and measure what the pretraining bought.",
+    help="Pretrain a small Transformer on your own text, fine-tune it on few labels, "
+    "and measure what pretraining gained.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -48,9 +45,8 @@ def common(version: Annotated[bool, VERSION] = False) -> None:
 
 def main() -> None:
     """Run the command line."""
-    # Before torch is loaded: threads that spin for long while they wait make a step fifty times
-    # slower as soon as another program wants one of the cores; threads that never spin make the
-    # many small steps of decoding twice as slow.
+    # Set before torch is loaded. Waiting threads that spin for long make a step fifty times slower
+    # when another program needs a core; threads that never spin make decoding twice as slow.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
     console = Console(stderr=True)
@@ -59,33 +55,33 @@ def main() -> None:
         with progress.shown_by(display):
             app()
     except WarmstartError as error:
-        _leave(console, str(error), 130 if isinstance(error, StoppedError) else 2)
+        _exit(console, str(error), 130 if isinstance(error, StoppedError) else 2)
     except (MemoryError, RuntimeError) as error:
         from warmstart.runs.faults import is_out_of_memory
 
         if not is_out_of_memory(error):
             raise
-        _leave(console, "out of memory: give it less to hold at a time, or a smaller model", 2)
-    except (TypeError, UnicodeEncodeError):  # a tokenizer takes text alone
+        _exit(console, "out of memory: use smaller batches or a smaller model", 2)
+    except (TypeError, UnicodeEncodeError):  # tokenizers accept only valid text
         if all(map(_is_text, sys.argv)):
             raise
-        _leave(console, "an argument holds bytes that are no UTF-8 text", 2)
+        _exit(console, "an argument is not valid UTF-8 text", 2)
     except KeyboardInterrupt:
-        _leave(console, "stopped", 130)
+        _exit(console, "stopped", 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _leave(console, f"{where}{error.strerror or error}", 2)
+        _exit(console, f"{where}{error.strerror or error}", 2)
 
 
 def _is_text(argument: str) -> bool:
     return argument.isascii() or argument == argument.encode(errors="ignore").decode()
 
 
-def _leave(console: Console, sentence: str, code: int) -> None:
+def _exit(console: Console, message: str, code: int) -> None:
     console.print(
-        f"warmstart: {sentence}", style="red", highlight=False, markup=False, soft_wrap=True
+        f"warmstart: {message}", style="red", highlight=False, markup=False, soft_wrap=True
     )
     sys.exit(code)

@@ -1,130 +1,176 @@
-"""Settings dataclasses -> command-line options.
+"""Commands from settings classes: each field becomes an option in its help panel."""
 
-A field is a flag: its name, help, limits and default stand in `warmstart.config` alone.
-"""
-
-import dataclasses
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 from rich.markup import escape
+from typer.core import TyperCommand
 
 from warmstart.errors import WarmstartError
-from warmstart.settings.base import (
-    Settings,
-    bare_type,
-    field_types,
-    flag_of,
-    in_words,
-    is_required,
-    key_of,
-    option_of,
-    read_settings_file,
-)
+from warmstart.settings.base import TYPE_NAMES, Panel, Setting, Settings, read_settings_file
 
-CONFIG = typer.Option("--config", help="TOML file, or a run's config.json, with these settings")
-JSON = typer.Option("--json", help="print JSON")
+Group = Literal["Start", "Train", "Use", "Look inside", "Exchange"]
+GROUPS: tuple[Group, ...] = get_args(Group)
+PANELS: tuple[Panel, ...] = get_args(Panel)
+METAVARS = {int: "INT", float: "NUM", str: "PATH", bool: ""}  # of other texts: in the setting
 
 
-class Command(NamedTuple):
-    """One command: its settings, what it runs, and an example for its help."""
+@dataclass(frozen=True)
+class Command:
+    """One command: its name, the function it calls, and example arguments for its help."""
 
-    name: str  # two words: a group and its member
-    settings: type[Settings]
-    run: Callable[..., None]
+    name: str  # two words: a group of commands and its member
+    group: Group
+    run: Callable[..., None]  # takes `config`, and `as_json` where the command has --json
     example: str
-    has_json: bool = False
+
+    @property
+    def settings(self) -> type[Settings]:
+        """Return the class of the settings that the function takes."""
+        settings: type[Settings] = inspect.signature(self.run).parameters["config"].annotation
+        return settings
+
+    @property
+    def has_json(self) -> bool:
+        """Tell whether the function can print JSON."""
+        return "as_json" in inspect.signature(self.run).parameters
+
+
+class _Command(TyperCommand):
+    """A command whose --help has a panel, like every other option."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        help_option: Any = super().get_help_option(ctx)
+        help_option.help, help_option.metavar = "show this message", ""
+        help_option.rich_help_panel = PANELS[-1]
+        return help_option
 
 
 def add_command(app: typer.Typer, entry: Command) -> None:
-    """Add a command that takes its settings as options and hands them to its function."""
-    name, settings, run, example, has_json = entry
-    fields = [f for f in dataclasses.fields(settings) if not option_of(f).hidden]
-    hints = field_types(settings)
+    """Add a command that takes its settings as options and passes them to its function."""
+    settings = [setting for setting in entry.settings.declared() if setting.has_flag]
 
-    def command(**given: Any) -> None:
-        config: Path | None = given.pop("config")
-        extra = {"as_json": given.pop("as_json")} if has_json else {}
-        values = read_settings_file(config, name) if config else {}
-        settings.check_keys(values, f"--config {config}: ")
-        parsed = {key_of(f): _parsed(f, hints[f.name], given[f.name]) for f in fields}
+    def command(config: Path | None, as_json: bool = False, **given: Any) -> None:
+        values = read_settings_file(config, entry.name) if config else {}
+        entry.settings.check_keys(values, f"--config {config}: ")
+        parsed = {setting.key: _parsed(setting, given[setting.name]) for setting in settings}
         flags = {key: value for key, value in parsed.items() if value is not None}
-        run(settings.from_values(settings.overridden(values, flags)), **extra)
+        job = entry.settings.from_values(entry.settings.overridden(values, flags))
+        entry.run(job, **{"as_json": as_json} if entry.has_json else {})
 
-    parameters = [_parameter(field, hints[field.name]) for field in fields]
-    parameters.append(_keyword("config", Annotated[Path | None, CONFIG], None))
-    if has_json:
-        parameters.append(_keyword("as_json", Annotated[bool, JSON], False))
+    settings.sort(key=lambda setting: not setting.is_required)
+    parameters = [*map(_parameter, settings), *_common_parameters(entry)]
+    parameters.sort(key=lambda parameter: PANELS.index(_panel(parameter)))
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
-    command.__doc__ = f"{inspect.getdoc(run)}\n\nExample: {example}"
-    app.command(name.split()[-1])(command)
+    command.__doc__ = (
+        f"{inspect.getdoc(entry.run)}\n\nExample: warmstart {entry.name} {entry.example}"
+    )
+    panel = None if " " in entry.name else entry.group
+    app.command(entry.name.split()[-1], cls=_Command, rich_help_panel=panel)(command)
 
 
-def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    kind = inspect.Parameter.KEYWORD_ONLY
+def _common_parameters(entry: Command) -> list[inspect.Parameter]:
+    """Return the options that are not settings."""
+    text = "TOML file or a run's config.json with settings"
+    config = typer.Option("--config", help=text, metavar="PATH", rich_help_panel=PANELS[0])
+    parameters = [_keyword("config", Path | None, config)]
+    if entry.has_json:
+        as_json = typer.Option("--json", help="print JSON", metavar="", rich_help_panel=PANELS[0])
+        parameters.append(_keyword("as_json", bool, as_json, default=False))
+    if any(setting.advanced for setting in entry.settings.declared()):
+        help_all = typer.Option(
+            "--help-all",
+            help="show advanced options too",
+            metavar="",
+            rich_help_panel=PANELS[-1],
+            callback=_print_full_help,
+            is_eager=True,
+            expose_value=False,
+        )
+        parameters.append(_keyword("help_all", bool, help_all, default=False))
+    return parameters
+
+
+def _print_full_help(context: typer.Context, is_wanted: bool) -> None:
+    if is_wanted:
+        for parameter in context.command.params:
+            parameter.hidden = False  # type: ignore[attr-defined]
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+def _keyword(name: str, value_type: Any, info: Any, default: Any = None) -> inspect.Parameter:
+    annotation, kind = Annotated[value_type, info], inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 
-def _parameter(field: "dataclasses.Field[Any]", hint: Any) -> inspect.Parameter:
-    kind, _ = bare_type(hint)
-    option = option_of(field)
-    typed: Any = _flag_type(kind, option.listed)
-    if option.positional:
-        metavar = key_of(field).upper()
-        info = typer.Argument(help=_help(field, kind), metavar=metavar, show_default=False)
+def _panel(parameter: inspect.Parameter) -> Panel:
+    panel: Panel | None = parameter.annotation.__metadata__[0].rich_help_panel
+    return panel or PANELS[0]  # arguments have a panel of their own
+
+
+def _parameter(setting: Setting) -> inspect.Parameter:
+    """Return a parameter whose default is None, so that a flag left out can be told."""
+    if setting.positional:
+        info = typer.Argument(help=_help(setting), metavar=setting.flag, show_default=False)
     else:
-        words = "|".join(map(str, get_args(kind))) if get_origin(kind) is Literal else None
-        flags, text = _names(field, kind), _help(field, kind)
-        info = typer.Option(*flags, help=text, metavar=words, show_default=False)
-    return _keyword(field.name, Annotated[typed | None, info], None)
+        info = typer.Option(
+            *_flags(setting),
+            help=_help(setting),
+            metavar=setting.metavar or _metavar(setting),
+            show_default=False,
+            hidden=setting.advanced,
+            rich_help_panel=setting.panel,
+        )
+    return _keyword(setting.name, _parsed_type(setting) | None, info)
 
 
-def _names(field: "dataclasses.Field[Any]", kind: Any) -> list[str]:
-    flag, short = flag_of(field), option_of(field).short
-    if kind is bool:
-        return [f"{flag}/--no-{flag.removeprefix('--')}"]
-    return [flag, *([short] if short else [])]
+def _flags(setting: Setting) -> list[str]:
+    if setting.value_type is bool:
+        return [f"{setting.flag}/--no-{setting.flag.removeprefix('--')}"]
+    return [setting.flag, *([setting.short] if setting.short else [])]
 
 
-def _help(field: "dataclasses.Field[Any]", kind: Any) -> str:
-    """Return the help text with the default, which Typer cannot see: a flag left out is None."""
-    default: Any = field.default
-    text = escape(option_of(field).help)
-    if is_required(field):
+def _metavar(setting: Setting) -> str:
+    metavar = "|".join(setting.choices) or METAVARS[setting.value_type]
+    return f"{metavar},..." if setting.comma_separated else metavar
+
+
+def _help(setting: Setting) -> str:
+    """Return the help text with the default, which Typer does not know."""
+    default, text = setting.default, escape(setting.help)
+    if setting.is_required:
         return f"{text} [red]{escape('[required]')}[/]"
-    if default in (None, (), ""):
+    if default in (None, (), "") or default is False:
         return text
-    if kind is bool:
-        shown = "yes" if default else "no"
+    if default is True:
+        shown = "yes"
     else:
-        shown = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
-    return f"{text} [dim]{escape(f'[default: {shown}]')}[/]"
+        shown = ",".join(map(str, default)) if isinstance(default, tuple) else f"{default}"
+    return f"{text} [dim]{escape(f'[{shown}]')}[/]"
 
 
-def _flag_type(kind: Any, listed: bool) -> Any:
-    if get_origin(kind) is tuple:
-        return str if listed else list[str]
-    return str if get_origin(kind) is Literal else kind
+def _parsed_type(setting: Setting) -> Any:
+    if setting.is_list:
+        return str if setting.comma_separated else list[str]
+    return str if setting.choices else setting.value_type
 
 
-def _parsed(field: "dataclasses.Field[Any]", hint: Any, value: Any) -> Any:
-    """Return the value as its field wants it; None when the flag was not given."""
-    kind, _ = bare_type(hint)
-    if get_origin(kind) is not tuple:
+def _parsed(setting: Setting, value: Any) -> Any:
+    """Return a flag's value as its setting expects it; None when the flag was not given."""
+    if not setting.is_list:
         return value
     if not value:
         return None
-    if not option_of(field).listed:
+    if not setting.comma_separated:
         return tuple(value)
-    item = get_args(kind)[0]
-    words = [word.strip() for word in value.split(",")]
     try:
-        return tuple(item(word) for word in words)
+        return tuple(setting.value_type(item.strip()) for item in value.split(","))
     except ValueError:
-        raise WarmstartError(
-            f"{flag_of(field)} {value}: each item must be {in_words(item)}, with commas between"
-        ) from None
+        allowed = f"{TYPE_NAMES[setting.value_type]}, separated by commas"
+        raise WarmstartError(f"{setting.flag} {value}: each item must be {allowed}") from None

@@ -1,7 +1,4 @@
-"""Results on standard output: tables, sentences, JSON, and what to run next.
-
-Knows what results look like, not how they come about.
-"""
+"""Results on standard output: tables, sentences, JSON, and the next command."""
 
 import json
 import shlex
@@ -16,28 +13,28 @@ from rich.table import Table
 
 from warmstart.errors import WarmstartError
 from warmstart.files import distinct_names
-from warmstart.report.formats import counted, percent
+from warmstart.formats import counted, percent
 
 if TYPE_CHECKING:
-    from warmstart.recipes.data import DataReport
     from warmstart.recipes.params import ParameterCount
     from warmstart.results.comparison import Comparison
+    from warmstart.results.data import DataReport
     from warmstart.results.summary import ArmScore, Summary
 
 
 def say(line: str) -> None:
-    """Print one line, however long."""
+    """Print one line without wrapping it."""
     Console().print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def say_next(wrote: object, command: str) -> None:
-    """Print what a job wrote, and which command comes next."""
+    """Print what a command wrote, and which command to run next."""
     for line in (f"wrote {wrote}", f"next: warmstart {command}"):
         Console().print(line, highlight=False, markup=False, soft_wrap=True, style="bold green")
 
 
 def quoted(path: object) -> str:
-    """Return a path as a shell takes it."""
+    """Return a path quoted for a shell."""
     return shlex.quote(str(path))
 
 
@@ -47,7 +44,7 @@ def print_json(data: Any) -> None:
 
 
 def write_lines(lines: Iterable[str], out: str | None) -> None:
-    """Print lines as they come, or write them to a file once all are there."""
+    """Print lines as they arrive, or write all of them to a file at the end."""
     if out is None:
         for line in lines:
             typer.echo(line)
@@ -61,13 +58,13 @@ def write_lines(lines: Iterable[str], out: str | None) -> None:
 
 
 def refuse_same(file: str | None, out: str | None) -> None:
-    """Refuse to write over what is read."""
+    """Refuse to write over the input file."""
     if file and out and Path(file).resolve() == Path(out).resolve():
-        raise WarmstartError(f"-o {out} is the file that is read; name another")
+        raise WarmstartError(f"-o {out} is the input file; name another file")
 
 
 def print_data(report: "DataReport") -> None:
-    """Print what files hold and what they have in common."""
+    """Print what the files hold and which texts they share."""
     has_cut = any(file.truncated is not None for file in report.files)
     lengths = ("shortest", "median", "95%", "longest", *(["cut"] if has_cut else []))
     table = new_table("file", "rows", "empty", "repeats", *lengths)
@@ -93,18 +90,18 @@ def _data_lines(report: "DataReport") -> Iterator[str]:
     shared = [pair for pair in report.shared if pair.rows]
     for pair in shared:
         texts = counted(pair.distinct, "different text")
-        yield f"{pair.rows:,} of {rows[pair.b]:,} rows in {pair.b} also stand in {pair.a} ({texts})"
+        yield f"{pair.rows:,} of {rows[pair.b]:,} rows in {pair.b} also occur in {pair.a} ({texts})"
     if report.shared and not shared:
-        yield "no text stands in two of these files"
+        yield "no text occurs in two of these files"
     for seen in report.against:
         share = f"{seen.rows:,} of {rows[seen.file]:,} rows in {seen.file}"
-        yield f"{share} were already seen in the training of {report.run}"
+        yield f"{share} occur in the training data of {report.run}"
 
 
 def print_comparison(comparison: "Comparison", summary: "Summary") -> None:
     """Print the accuracy of every arm at every subset, and the verdict."""
     arms, subsets = [arm.name for arm in comparison.arms], comparison.subsets
-    is_wide = len(arms) > 5  # then arms stand below each other
+    is_wide = len(arms) > 5  # then each arm is a row
     sizes = [counted(labels, "label") for labels in subsets]
     table = new_table("arm", *sizes) if is_wide else new_table("labels", *arms)
     num_seeds = len(comparison.seeds)
@@ -119,7 +116,7 @@ def print_comparison(comparison: "Comparison", summary: "Summary") -> None:
             table.add_row(f"{labels:,}", *cells)
     Console().print(table)
     if comparison.attainable:
-        say(f"attainable at best: {percent(comparison.attainable)}")
+        say(f"best accuracy attainable: {percent(comparison.attainable)}")
     for sentence in (summary.headline, *summary.caveats):
         say(sentence)
 
@@ -132,15 +129,15 @@ def _accuracy(score: "ArmScore | None") -> str:
 
 
 def print_scores(scores: dict[str, Any]) -> None:
-    """Print the figures of an evaluation, and who was taken for whom."""
-    table = new_table("figure", "value")
+    """Print the metrics of an evaluation and the confusion matrix."""
+    table = new_table("metric", "value")
     for name, value in scores.items():
         if isinstance(value, (int, float)):
             shown = f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
             table.add_row(name.replace("_", " "), shown)
-    figure = "accuracy" if "accuracy" in scores else "perplexity"
-    for name, found in scores.get("intervals", {figure: scores.get("interval")}).items():
-        shown = f"{found['low']:.4f} to {found['high']:.4f}"
+    metric = "accuracy" if "accuracy" in scores else "perplexity"
+    for name, interval in scores.get("intervals", {metric: scores.get("interval")}).items():
+        shown = f"{interval['low']:.4f} to {interval['high']:.4f}"
         table.add_row(f"95% interval of {name.replace('_', ' ')}", shown)
     if "calibration" in scores:
         table.add_row("calibration error", f"{scores['calibration']['expected_error']:.4f}")
@@ -161,20 +158,20 @@ def print_scores(scores: dict[str, Any]) -> None:
         Console().print(table)
 
 
-def print_parameters(found: "ParameterCount") -> None:
-    """Print every layer with its formula and its number."""
+def print_parameters(count: "ParameterCount") -> None:
+    """Print the formula and number of parameters of every layer."""
     table = new_table("layer", "formula", "parameters")
-    for layer in found.layers:
+    for layer in count.layers:
         table.add_row(layer.name, layer.formula, f"{layer.count:,}")
     table.add_section()
-    table.add_row("total", "", f"{found.total:,}", style="bold")
-    table.add_row("trainable", "", f"{found.trainable:,}", style="bold")
+    table.add_row("total", "", f"{count.total:,}", style="bold")
+    table.add_row("trainable", "", f"{count.trainable:,}", style="bold")
     Console().print(table)
-    say(found.legend)
+    say(count.legend)
 
 
 def new_table(first: str, *others: str) -> Table:
-    """Return a table of names at the left and numbers at the right."""
+    """Return a table with names at the left and numbers at the right."""
     table = Table(title_justify="left", header_style="bold")
     table.add_column(escape(first), overflow="fold")
     for name in others:

@@ -1,7 +1,4 @@
-"""One function a command: call the recipe, print what it says and what to run next.
-
-Recipes are imported inside, so that help appears at once.
-"""
+"""One function per command: call the recipe, print the result and the next command."""
 
 import json
 import sys
@@ -9,8 +6,15 @@ from dataclasses import asdict
 
 import typer
 
-from warmstart.cli import embedding, exchange, looking, planning, resuming, translation
-from warmstart.cli.options import Command, add_command
+from warmstart.cli import (
+    embed_command,
+    exchange_commands,
+    look_commands,
+    plan_command,
+    resume_command,
+    translation_commands,
+)
+from warmstart.cli.options import GROUPS, Command, add_command
 from warmstart.cli.printing import (
     print_comparison,
     print_data,
@@ -23,13 +27,19 @@ from warmstart.cli.printing import (
     say_next,
     write_lines,
 )
-from warmstart.report.formats import counted, duration
-from warmstart.settings import training as jobs
-from warmstart.settings import using
+from warmstart.formats import counted, duration
+from warmstart.settings.comparing import CompareConfig
+from warmstart.settings.finetuning import FinetuneConfig
+from warmstart.settings.input_files import LabelledFiles
+from warmstart.settings.planning import ParamsConfig
+from warmstart.settings.pretraining import PretrainConfig
+from warmstart.settings.starting import DataConfig, DemoConfig
+from warmstart.settings.tokenizers import TokenizerConfig
+from warmstart.settings.using import EvaluateConfig, GenerateConfig, PredictConfig
 
 
-def demo(config: jobs.DemoConfig) -> None:
-    """Run the whole story on built-in data and write one report."""
+def demo(config: DemoConfig) -> None:
+    """Run every step on built-in data and write one report."""
     from warmstart.recipes.demo import demo as run
 
     result = run(config)
@@ -37,8 +47,8 @@ def demo(config: jobs.DemoConfig) -> None:
     say_next(f"{result.report}: open it in a browser", "pretrain your-text.txt -o runs/base")
 
 
-def data(config: jobs.DataConfig, as_json: bool) -> None:
-    """Report on files before training: lengths, labels, repeats, texts shared between them."""
+def data(config: DataConfig, as_json: bool) -> None:
+    """Report on files before training: lengths, labels, repeats, shared texts."""
     from warmstart.recipes.data import report_data
 
     report = report_data(config)
@@ -48,8 +58,8 @@ def data(config: jobs.DataConfig, as_json: bool) -> None:
         print_data(report)
 
 
-def tokenizer(config: jobs.TokenizerConfig) -> None:
-    """Train a tokenizer on a bounded sample of text."""
+def tokenizer(config: TokenizerConfig) -> None:
+    """Train a tokenizer on a sample of text."""
     from warmstart.recipes.tokenizer import make_tokenizer
 
     result = make_tokenizer(config)
@@ -58,39 +68,28 @@ def tokenizer(config: jobs.TokenizerConfig) -> None:
     say_next(result.folder, f"pretrain {files} --tokenizer {folder} -o runs/base")
 
 
-def pretrain(config: jobs.PretrainConfig) -> None:
-    """Pretrain a base on text."""
+def pretrain(config: PretrainConfig) -> None:
+    """Pretrain a backbone on text."""
     from warmstart.recipes.pretrain import pretrain as run
 
     result = run(config)
-    if config.objective == "causal":
-        bits = f"{result.bits_per_byte:.3f} bits per byte"
-        figures = f"validation perplexity {result.perplexity:.2f}, {bits}"
-    else:
-        valid = result.valid
-        figures = f"validation: {valid['mlm_accuracy']:.1%} of masked tokens restored"
-        figures += f", pseudo-perplexity {valid['pseudo_perplexity']:.2f}"
-        if "nsp_accuracy" in valid:
-            figures += f"; next sentence judged right in {valid['nsp_accuracy']:.1%}"
-    say(f"{figures}, after {result.tokens:,} tokens in {duration(result.elapsed_s)}")
+    say(f"{result.summary}, after {result.tokens:,} tokens in {duration(result.elapsed_s)}")
     files = "--train train.tsv --valid valid.tsv"
     say_next(result.run, f"compare --from {quoted(result.run)} {files} -o comparison")
 
 
-def finetune(config: jobs.FinetuneConfig) -> None:
-    """Train a classifier: warm with --from, frozen with --from and --frozen, else cold."""
+def finetune(config: FinetuneConfig) -> None:
+    """Train a classifier: a warm start with --from, else a cold start."""
     from warmstart.recipes.finetune import finetune as run
 
     result = run(config)
-    say(
-        f"validation accuracy {result.accuracy:.1%}, F1 {result.f1:.3f} "
-        f"at epoch {result.best_epoch}, in {duration(result.elapsed_s)}"
-    )
+    elapsed = duration(result.elapsed_s)
+    say(f"validation {result.summary} at epoch {result.best_epoch}, in {elapsed}")
     say_next(result.run, f"predict {quoted(result.run)} texts.txt")
 
 
-def compare(config: jobs.CompareConfig) -> None:
-    """Compare warm, frozen and cold starts with TF-IDF, over label subsets and seeds."""
+def compare(config: CompareConfig) -> None:
+    """Compare warm, frozen and cold starts and TF-IDF over label subsets and seeds."""
     from warmstart.recipes.compare import compare as run
 
     result = run(config)
@@ -99,8 +98,8 @@ def compare(config: jobs.CompareConfig) -> None:
     say_next(f"{result.report}: open it in a browser", f"{start} -o runs/classifier")
 
 
-def _labelled(config: jobs.LabelledFiles) -> str:
-    """Return the flags that name the same labelled texts again."""
+def _labelled(config: LabelledFiles) -> str:
+    """Return the flags that name the same labelled texts."""
     flags = {
         "--train": config.train,
         "--train-labels": config.train_labels,
@@ -112,30 +111,30 @@ def _labelled(config: jobs.LabelledFiles) -> str:
     return " ".join([*given, *(["--pieces"] if config.pieces else [])])
 
 
-def predict(config: using.PredictConfig, as_json: bool) -> None:
-    """Label texts: a line in, a line out."""
+def predict(config: PredictConfig, as_json: bool) -> None:
+    """Label texts: one line in, one line out."""
     from warmstart.recipes.predict import predict_file
 
     refuse_same(config.file, config.out)
     predictions = predict_file(config, sys.stdin.buffer)
     lines = (
-        json.dumps(asdict(found), ensure_ascii=False) if as_json else found.label
-        for found in predictions
+        json.dumps(asdict(prediction), ensure_ascii=False) if as_json else prediction.label
+        for prediction in predictions
     )
     write_lines(lines, config.out)
 
 
-def generate(config: using.GenerateConfig, as_json: bool) -> None:
-    """Write text with a causal language model."""
-    from warmstart.recipes.predict import generate_texts
+def generate(config: GenerateConfig, as_json: bool) -> None:
+    """Generate text with a causal language model."""
+    from warmstart.recipes.generate import generate_texts
 
     texts = generate_texts(config)
     lines = (json.dumps({"text": t}, ensure_ascii=False) if as_json else t for t in texts)
     write_lines(lines, config.out)
 
 
-def evaluate(config: using.EvaluateConfig, as_json: bool) -> None:
-    """Score a run on held-back data; every evaluation is entered in the run's ledger."""
+def evaluate(config: EvaluateConfig, as_json: bool) -> None:
+    """Score a run on held-out data, and record the score in the run."""
     from warmstart.recipes.evaluate import evaluate as run
 
     result = run(config)
@@ -144,104 +143,61 @@ def evaluate(config: using.EvaluateConfig, as_json: bool) -> None:
         return
     print_scores(result.scores)
     times = counted(result.times_scored, "time")
-    say(f"entered in {result.run}/scores.json: this run was scored {times} on this file")
+    say(f"recorded in {result.run}/scores.json: this run was scored {times} on this file")
 
 
-def params(config: jobs.ParamsConfig, as_json: bool) -> None:
-    """Count parameters layer by layer, each with its formula and its number."""
+def params(config: ParamsConfig, as_json: bool) -> None:
+    """Count the parameters of every layer, with formulas."""
     from warmstart.recipes.params import count_parameters
 
-    found = count_parameters(config)
+    count = count_parameters(config)
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(count))
     else:
-        print_parameters(found)
+        print_parameters(count)
 
 
 COMMANDS = (
-    Command("demo", jobs.DemoConfig, demo, "warmstart demo -o demo", has_json=False),
+    Command("demo", "Start", demo, "-o demo"),
+    Command("data", "Start", data, "train.tsv valid.tsv --columns label,text --against runs/base"),
     Command(
-        "data",
-        jobs.DataConfig,
-        data,
-        "warmstart data train.tsv valid.tsv --columns label,text --against runs/base",
-        has_json=True,
+        "tokenizer", "Start", tokenizer, "reviews.txt -o tokenizer --kind bpe --vocab-size 8000"
     ),
-    Command(
-        "tokenizer",
-        jobs.TokenizerConfig,
-        tokenizer,
-        "warmstart tokenizer reviews.txt -o tokenizer --kind bpe --vocab-size 8000",
-        has_json=False,
-    ),
-    Command(
-        "pretrain",
-        jobs.PretrainConfig,
-        pretrain,
-        "warmstart pretrain reviews.txt -o runs/base --preset lab --steps 2000",
-        has_json=False,
-    ),
+    Command("pretrain", "Train", pretrain, "reviews.txt -o runs/base --preset lab --steps 2000"),
     Command(
         "finetune",
-        jobs.FinetuneConfig,
+        "Train",
         finetune,
-        "warmstart finetune --from runs/base --train train.tsv --valid valid.tsv -o runs/warm",
-        has_json=False,
+        "--from runs/base --train train.tsv --valid valid.tsv -o runs/warm",
     ),
     Command(
         "compare",
-        jobs.CompareConfig,
+        "Train",
         compare,
-        "warmstart compare --from runs/base --train train.tsv --valid valid.tsv "
-        "--labels 100,400,all -o comparison",
-        has_json=False,
+        "--from runs/base --train train.tsv --valid valid.tsv --labels 100,400,all -o comparison",
     ),
+    Command("predict", "Use", predict, "runs/warm texts.txt -o labels.txt"),
     Command(
-        "predict",
-        using.PredictConfig,
-        predict,
-        "warmstart predict runs/warm texts.txt -o labels.txt",
-        has_json=True,
+        "generate", "Use", generate, 'runs/base --prompt "Ce livre" --temperature 0.8 --top-p 0.9'
     ),
-    Command(
-        "generate",
-        using.GenerateConfig,
-        generate,
-        'warmstart generate runs/base --prompt "Ce livre" --temperature 0.8 --top-p 0.9',
-        has_json=True,
-    ),
-    Command(
-        "evaluate",
-        using.EvaluateConfig,
-        evaluate,
-        "warmstart evaluate runs/warm --test test.tsv",
-        has_json=True,
-    ),
-    Command(
-        "params",
-        jobs.ParamsConfig,
-        params,
-        "warmstart params lab --head classifier --labels 2 --frozen",
-        has_json=True,
-    ),
-    *looking.COMMANDS,
-    *resuming.COMMANDS,
-    *exchange.COMMANDS,
-    *embedding.COMMANDS,
-    *translation.COMMANDS,
-    *planning.COMMANDS,
+    Command("evaluate", "Use", evaluate, "runs/warm --test test.tsv"),
+    Command("params", "Look inside", params, "lab --head classifier --labels 2 --frozen"),
+    *translation_commands.COMMANDS,
+    *resume_command.COMMANDS,
+    *embed_command.COMMANDS,
+    *plan_command.COMMANDS,
+    *look_commands.COMMANDS,
+    *exchange_commands.COMMANDS,
 )
-
-
-GROUPS = {"look": "See inside: attention, masks, positions, growth with length."}
+GROUP_HELP = {"look": "Show attention weights, masks, positions and growth with length."}
 
 
 def add_all(app: typer.Typer) -> None:
-    """Add every command, those of a group under its name."""
+    """Add every command in the order of the groups; `look x` as member x of `look`."""
     groups: dict[str, typer.Typer] = {}
-    for command in COMMANDS:
-        group = command.name.rpartition(" ")[0]
-        if group and group not in groups:
-            groups[group] = typer.Typer(help=GROUPS[group], no_args_is_help=True)
-            app.add_typer(groups[group], name=group)
-        add_command(groups[group] if group else app, command)
+    for command in sorted(COMMANDS, key=lambda command: GROUPS.index(command.group)):
+        name = command.name.rpartition(" ")[0]
+        if name and name not in groups:
+            groups[name] = typer.Typer(help=GROUP_HELP[name], no_args_is_help=True)
+            app.add_typer(groups[name], name=name, rich_help_panel=command.group)
+        add_command(groups[name] if name else app, command)

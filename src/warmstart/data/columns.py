@@ -1,7 +1,4 @@
-"""Which column of a table plays which role: `label,text`, `_` to skip, `role=name` to rename.
-
-Knows nothing about files.
-"""
+"""Parse `--columns`: roles in file order, `_` to skip a field, `role=name` to rename a column."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,36 +11,37 @@ SKIP = "_"
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a table in file order, and how its header would call them."""
+    """The columns of a table in file order, with their names in a header."""
 
-    roles: tuple[str, ...]  # "_" for a field nobody needs
+    roles: tuple[str, ...]  # "_" for a field that is skipped
     names: tuple[str, ...]  # the same length
 
     def named(self) -> dict[str, str]:
-        """Return the name of every role that is wanted."""
+        """Return the column name of every role."""
         pairs = zip(self.roles, self.names, strict=True)
         return {role: name for role, name in pairs if role != SKIP}
 
 
-def parse_columns(columns: Sequence[str], needed: Sequence[str]) -> Columns:
-    """Read a column specification, which must give every role in `needed`."""
-    split = [_parse_one(column) for column in columns]
-    roles = tuple(role for role, _ in split)
-    given = ",".join(columns)
+def parse_columns(columns: Sequence[str], required: Sequence[str]) -> Columns:
+    """Parse a column specification, which must contain every required role."""
+    parsed = [_parse_column(column) for column in columns]
+    roles = tuple(role for role, _ in parsed)
     for role in ROLES:
         if roles.count(role) > 1:
-            raise WarmstartError(f"--columns {given}: {role} is given more than once")
-    missing = [role for role in needed if role not in roles]
+            raise WarmstartError(f"--columns {','.join(columns)}: {role} occurs more than once")
+    missing = [role for role in required if role not in roles]
     if missing:
-        raise WarmstartError(f"--columns {given}: {' and '.join(missing)} must be among them")
-    return Columns(roles, tuple(name for _, name in split))
+        raise WarmstartError(
+            f"--columns {','.join(columns)}: {' and '.join(missing)} must be among them"
+        )
+    return Columns(roles, tuple(name for _, name in parsed))
 
 
-def _parse_one(column: str) -> tuple[str, str]:
+def _parse_column(column: str) -> tuple[str, str]:
     role, equals, name = (part.strip() for part in column.partition("="))
     if role not in (*ROLES, SKIP) or (equals and not name):
         raise WarmstartError(
             f"--columns: {column!r} is neither one of {' '.join(ROLES)} nor _ (skip); "
-            "write ROLE=NAME for a column with a name of its own"
+            "write ROLE=NAME for a column with another name"
         )
     return role, name or role

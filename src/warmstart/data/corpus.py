@@ -1,6 +1,6 @@
 """Stream unlabelled text: passages of documents for training, single texts for prediction.
 
-Knows nothing about labels or tokens; never holds more than one passage or row.
+At most one passage or row is in memory at a time.
 """
 
 import re
@@ -12,45 +12,72 @@ from typing import BinaryIO
 from warmstart.data.columns import parse_columns
 from warmstart.data.tables import as_text, read_rows
 from warmstart.errors import WarmstartError
-from warmstart.textfiles import expand, format_of, read_lines, sha256_of
+from warmstart.textfiles import expand, format_of, read_lines, text_size
 
-__all__ = ["Passage", "Tally", "expand", "read_passages", "read_texts", "sha256_of"]
-
-_PASSAGE_CHARS = 1 << 16  # more than this, and a document comes in several passages
+_PASSAGE_CHARS = 1 << 16  # a longer document is split into several passages
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A document, or one stretch of a document too long to hold."""
+    """A document, or part of a document that is too long to hold."""
 
     rows: tuple[str, ...]  # its paragraphs in order, none empty
     continues: bool  # its document began in an earlier passage
 
 
 @dataclass
-class Tally:
-    """What was read so far, over as many files as it is handed to."""
+class RowCounts:
+    """The number of rows read so far."""
 
-    rows: int = 0  # lines or table rows; blank lines that part documents are not rows
-    skipped: int = 0  # those of them that were empty
+    rows: int = 0  # lines or table rows; blank lines that separate documents do not count
+    skipped: int = 0  # empty ones among them
+
+
+@dataclass(frozen=True)
+class TextSource:
+    """Text files, and how they are divided into documents."""
+
+    files: tuple[Path, ...]
+    document: str
+    columns: tuple[str, ...]
+
+    def passages(self, counts: dict[Path, RowCounts] | None = None) -> Iterator[Passage]:
+        """Stream all files in order, and enter the rows of each in `counts`."""
+        for path in self.files:
+            file_counts = RowCounts()
+            yield from read_passages(path, self.document, self.columns, file_counts)
+            if counts is not None:
+                counts[path] = file_counts
+
+    @property
+    def num_bytes(self) -> int | None:
+        """Return the size of the text, None where it is not known before reading."""
+        sizes = [text_size(path) for path in self.files]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if len(known) == len(sizes) else None
+
+
+def source_of(patterns: Sequence[str], document: str, columns: Sequence[str]) -> TextSource:
+    """Return the text in the files that names, folders and globs refer to."""
+    return TextSource(expand(patterns), document, tuple(columns))
 
 
 def read_passages(
     path: Path,
     document: str = "auto",
     columns: Sequence[str] = ("text",),
-    tally: Tally | None = None,
+    counts: RowCounts | None = None,
 ) -> Iterator[Passage]:
-    """Yield the documents of a file; `document` says what parts them in plain text."""
+    """Yield the documents of a file; `document` says what separates them in plain text."""
     if document not in ("auto", "blank", "line"):
         raise WarmstartError(f"document={document} must be auto, blank or line")
-    tally = Tally() if tally is None else tally
+    counts = RowCounts() if counts is None else counts
     if format_of(path) != "lines":
-        documents = _table_documents(path, columns, tally)
+        documents = _table_documents(path, columns, counts)
     elif document == "blank" or (document == "auto" and _has_blank_between(path)):
-        documents = _blank_parted(path, tally)
+        documents = _blank_separated(path, counts)
     else:
-        documents = _line_documents(path, tally)
+        documents = (rows for line in read_lines(path) for rows in _counted([line], counts))
     is_empty = True
     for rows in documents:
         for passage in _passages(rows):
@@ -61,7 +88,7 @@ def read_passages(
 
 
 def read_texts(source: Path | BinaryIO, columns: Sequence[str] = ("text",)) -> Iterator[str]:
-    """Yield one text for every line or row, empty ones too; a stream is read as plain lines."""
+    """Yield the text of every line or row, including empty ones; a stream has plain lines."""
     if not isinstance(source, Path) or format_of(source) == "lines":
         yield from read_lines(source)
     else:
@@ -80,42 +107,38 @@ def _has_blank_between(path: Path) -> bool:
     return False
 
 
-def _blank_parted(path: Path, tally: Tally) -> Iterator[Iterator[str]]:
+def _blank_separated(path: Path, counts: RowCounts) -> Iterator[Iterator[str]]:
     lines = read_lines(path)
     for first in lines:
         if first.strip():
-            yield _until_blank(first, lines, tally)
+            yield _until_blank(first, lines, counts)
 
 
-def _until_blank(first: str, lines: Iterator[str], tally: Tally) -> Iterator[str]:
-    tally.rows += 1
+def _until_blank(first: str, lines: Iterator[str], counts: RowCounts) -> Iterator[str]:
+    counts.rows += 1
     yield first
     for line in lines:
         if not line.strip():
             return
-        tally.rows += 1
+        counts.rows += 1
         yield line
 
 
-def _line_documents(path: Path, tally: Tally) -> Iterator[Iterable[str]]:
-    for line in read_lines(path):
-        yield from _counted([line], tally)
+def _table_documents(
+    path: Path, columns: Sequence[str], counts: RowCounts
+) -> Iterator[Iterable[str]]:
+    for text in read_texts(path, columns):
+        yield from _counted(re.split("\r?\n", text), counts)
 
 
-def _table_documents(path: Path, columns: Sequence[str], tally: Tally) -> Iterator[Iterable[str]]:
-    for row in read_rows(path, parse_columns(columns, ("text",))):
-        text = as_text(row.values["text"], path, row.number, "text")
-        yield from _counted(re.split("\r?\n", text), tally)
-
-
-def _counted(paragraphs: list[str], tally: Tally) -> Iterator[list[str]]:
-    """Yield one row's paragraphs that hold text; count the row as skipped when none does."""
-    tally.rows += 1
-    kept = [paragraph for paragraph in paragraphs if paragraph.strip()]
-    if kept:
-        yield kept
+def _counted(paragraphs: list[str], counts: RowCounts) -> Iterator[list[str]]:
+    """Count one row and yield its paragraphs with text, if there are any."""
+    counts.rows += 1
+    filled = [paragraph for paragraph in paragraphs if paragraph.strip()]
+    if filled:
+        yield filled
     else:
-        tally.skipped += 1
+        counts.skipped += 1
 
 
 def _passages(document: Iterable[str]) -> Iterator[Passage]:
@@ -123,7 +146,7 @@ def _passages(document: Iterable[str]) -> Iterator[Passage]:
     size = 0
     continues = False
     for row in document:
-        for part in _cut(row):
+        for part in _split_row(row):
             if rows and size + len(part) > _PASSAGE_CHARS:
                 yield Passage(tuple(rows), continues)
                 rows, size, continues = [], 0, True
@@ -133,8 +156,8 @@ def _passages(document: Iterable[str]) -> Iterator[Passage]:
         yield Passage(tuple(rows), continues)
 
 
-def _cut(row: str) -> Iterator[str]:
-    """Cut a row longer than a passage, at a space where there is one."""
+def _split_row(row: str) -> Iterator[str]:
+    """Split a row longer than a passage, at spaces where possible."""
     start = 0
     while len(row) - start > _PASSAGE_CHARS:
         space = row.rfind(" ", start + 1, start + _PASSAGE_CHARS)

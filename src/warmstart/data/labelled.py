@@ -1,6 +1,6 @@
-"""Read labelled texts or pairs of texts, from a table or from two line-aligned files.
+"""Read labelled texts or text pairs, from a table or from two line-aligned files.
 
-Knows nothing about classes or tokens: labels stay the strings they are in the file.
+Labels remain the strings of the file.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from warmstart.data.columns import Columns, parse_columns
-from warmstart.data.tables import as_text, place, read_rows
+from warmstart.data.tables import as_text, first_row, read_rows, row_name
 from warmstart.errors import WarmstartError
-from warmstart.textfiles import format_of, read_lines
+from warmstart.textfiles import TABLE_SUFFIXES, format_of, read_aligned_lines, read_lines
 
 PAIR = ("text", "text2")
-BETWEEN = " ␞ "  # stands between two texts written as one; no spacing can imitate it
+_SEPARATOR = " ␞ "  # joins the two texts of a pair; the symbol does not occur in ordinary text
 
-_SUSPICIOUS_ROWS = 10  # from here on, more labels than texts can only be exchanged columns
+_SUSPICIOUS_ROWS = 10  # with this many, more labels than texts mean that columns are swapped
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class LabelledTexts:
 
     file: str
     texts: tuple[str, ...]  # none empty
-    labels: tuple[str, ...]  # none empty; spaces around a label are dropped
-    lines: tuple[int, ...]  # the line each row begins on; in Parquet, its row number
+    labels: tuple[str, ...]  # none empty, without surrounding spaces
+    lines: tuple[int, ...]  # number of the line where each row begins; in Parquet, of the row
     seconds: tuple[str, ...] | None = None  # the second text of each pair, none empty
 
     def __len__(self) -> int:
@@ -41,53 +41,50 @@ def read_labelled(
     for file in (path, labels):
         if file is not None and file.is_dir():
             raise WarmstartError(f"{file} is a folder; labelled texts are read from one file")
+    is_plain = format_of(path) == "lines"
     if labels is not None:
-        if columns or format_of(path) != "lines":
+        if columns or not is_plain:
             raise WarmstartError(
-                f"{path}: labels in a file of their own ({labels}) go with plain lines, "
+                f"{path}: a separate file of labels ({labels}) goes with plain lines, "
                 "not with a table or columns"
             )
         return _read_aligned(path, labels)
-    if format_of(path) == "lines":
+    if is_plain:
         raise WarmstartError(
             f"{path}: plain lines hold no labels; give the file of labels that goes with it, "
-            "or a .csv .tsv .jsonl .parquet file with text and label"
+            f"or a {TABLE_SUFFIXES} file with text and label"
         )
-    read = _read_table(path, columns or _usual_columns(path))
-    if not columns:
-        _refuse_exchanged(read)
-    return read
+    if columns:
+        return _read_table(path, columns)
+    data = _read_table(path, _default_columns(path))
+    _refuse_swapped(data)
+    return data
 
 
 def _read_table(path: Path, columns: Sequence[str]) -> LabelledTexts:
-    texts: list[str] = []
-    labels: list[str] = []
-    lines: list[int] = []
-    seconds: list[str] = []
-    wanted = parse_columns(columns, ("text", "label"))
-    is_pair = "text2" in wanted.roles
-    for row in read_rows(path, wanted):
-        texts.append(_filled(row.values["text"], path, row.number))
+    parsed = parse_columns(columns, ("text", "label"))
+    is_pair = "text2" in parsed.roles
+    texts, labels, lines, seconds = [], [], [], []
+    for row in read_rows(path, parsed):
+        texts.append(_filled_text(row.values["text"], path, row.number))
         labels.append(_label(row.values["label"], path, row.number))
         lines.append(row.number)
         if is_pair:
-            seconds.append(_filled(row.values["text2"], path, row.number, "text2"))
-    return _finish(path, texts, labels, lines, seconds if is_pair else None)
+            seconds.append(_filled_text(row.values["text2"], path, row.number, "text2"))
+    if not texts:
+        raise WarmstartError(f"{path}: no rows")
+    pair = tuple(seconds) if is_pair else None
+    return LabelledTexts(str(path), tuple(texts), tuple(labels), tuple(lines), pair)
 
 
-def _usual_columns(path: Path) -> tuple[str, ...]:
-    """Return the columns to expect where none were named: pairs when a `text2` is there."""
+def _default_columns(path: Path) -> tuple[str, ...]:
     return ("text", "text2", "label") if has_named_column(path, "text2") else ("text", "label")
 
 
 def has_named_column(path: Path, name: str) -> bool:
-    """Tell whether a table names a column: in its header, its schema or its first record."""
-    try:
-        rows = read_rows(path, Columns((name,), (name,)))
-        first = next((row for row in rows if row.values[name] != ""), None)
-    except WarmstartError:
-        return False
-    # Without a header, the first line is a row.
+    """Tell whether a table names a column in its header, its schema or its first record."""
+    first = first_row(path, Columns((name,), (name,)))
+    # Without a header, a .csv or .tsv has a row on its first line.
     has_names = format_of(path) in ("jsonl", "parquet")
     return first is not None and (has_names or first.number > 1)
 
@@ -95,7 +92,7 @@ def has_named_column(path: Path, name: str) -> bool:
 def read_text_pairs(
     source: Path | BinaryIO, columns: Sequence[str] = PAIR
 ) -> Iterator[tuple[str, str]]:
-    """Yield one pair for every row, empty ones too; plain lines hold a tab between the texts."""
+    """Yield one pair per row, including empty ones; in plain lines a tab separates the texts."""
     if isinstance(source, Path) and format_of(source) != "lines":
         for row in read_rows(source, parse_columns(columns, PAIR)):
             first, second = (as_text(row.values[role], source, row.number, role) for role in PAIR)
@@ -105,73 +102,57 @@ def read_text_pairs(
         first, tab, second = line.partition("\t")
         if not tab or "\t" in second:
             where = source if isinstance(source, Path) else "standard input"
-            fields = line.count("\t") + 1
+            num_fields = line.count("\t") + 1
             raise WarmstartError(
-                f"{where} line {number}: {fields} field{'s' * (fields != 1)}, but 2 expected: "
-                "a pair is two texts with a tab between them"
+                f"{where} line {number}: {num_fields} field{'s' * (num_fields != 1)}, but 2 "
+                "expected: a pair is two texts separated by a tab"
             )
         yield first, second
 
 
 def join_pair(text: str, second: str | None) -> str:
-    """Return a pair as one text, for what cannot tell its two texts apart."""
-    return text if second is None else f"{text}{BETWEEN}{second}"
+    """Return a pair as one text, for models that read single texts."""
+    return text if second is None else f"{text}{_SEPARATOR}{second}"
 
 
 def _read_aligned(path: Path, label_path: Path) -> LabelledTexts:
-    texts = list(read_lines(path))
-    labels = list(read_lines(label_path))
-    if len(texts) != len(labels):
-        raise WarmstartError(
-            f"{path} has {len(texts):,} lines but {label_path} has {len(labels):,}; "
-            "line-aligned files need the same number"
-        )
-    texts = [_filled(text, path, number) for number, text in enumerate(texts, 1)]
+    texts, labels = read_aligned_lines(path, label_path)
+    texts = [_filled_text(text, path, number) for number, text in enumerate(texts, 1)]
     labels = [_label(label, label_path, number) for number, label in enumerate(labels, 1)]
-    return _finish(path, texts, labels, range(1, len(texts) + 1))
-
-
-def _finish(
-    path: Path,
-    texts: Sequence[str],
-    labels: Sequence[str],
-    lines: Sequence[int],
-    seconds: Sequence[str] | None = None,
-) -> LabelledTexts:
     if not texts:
         raise WarmstartError(f"{path}: no rows")
-    pairs = None if seconds is None else tuple(seconds)
-    return LabelledTexts(str(path), tuple(texts), tuple(labels), tuple(lines), pairs)
+    lines = tuple(range(1, len(texts) + 1))
+    return LabelledTexts(str(path), tuple(texts), tuple(labels), lines)
 
 
-def _filled(value: object, path: Path, number: int, role: str = "text") -> str:
+def _filled_text(value: object, path: Path, number: int, role: str = "text") -> str:
     text = as_text(value, path, number, role)
     if not text.strip():
-        raise WarmstartError(f"{place(path, number)}: the {role} is empty; every row needs one")
+        raise WarmstartError(f"{row_name(path, number)}: the {role} is empty; every row needs one")
     return text
 
 
 def _label(value: object, path: Path, number: int) -> str:
-    """Return a label as a string: true and 1 as JSON writes them, 1.0 as 1."""
+    """Return a label as a string: true and 1 as in JSON, 1.0 as 1."""
     if isinstance(value, bool):
         value = str(value).lower()
     elif isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
-        # Tools that know no missing integer write a column of integers as floats.
+        # Tools without a missing integer write a column of integers as floats.
         value = str(int(value))
     elif isinstance(value, float) and value == value:  # not NaN
         value = repr(value)
     if value is None:
-        raise WarmstartError(f"{place(path, number)}: the label is null; every row needs one")
+        raise WarmstartError(f"{row_name(path, number)}: the label is null; every row needs one")
     label = as_text(value, path, number, "label").strip()
     if not label:
-        raise WarmstartError(f"{place(path, number)}: the label is empty; every row needs one")
+        raise WarmstartError(f"{row_name(path, number)}: the label is empty; every row needs one")
     return label
 
 
-def _refuse_exchanged(read: LabelledTexts) -> None:
-    num_texts, num_labels = len(set(read.texts)), len(set(read.labels))
-    if len(read) >= _SUSPICIOUS_ROWS and num_labels > num_texts:
+def _refuse_swapped(data: LabelledTexts) -> None:
+    num_texts, num_labels = len(set(data.texts)), len(set(data.labels))
+    if len(data) >= _SUSPICIOUS_ROWS and num_labels > num_texts:
         raise WarmstartError(
-            f"{read.file}: {num_labels:,} different labels but only {num_texts:,} different texts; "
-            "if the label comes first, say --columns label,text"
+            f"{data.file}: {num_labels:,} different labels but only {num_texts:,} different texts; "
+            "if the label comes first, add --columns label,text"
         )

@@ -1,10 +1,9 @@
-"""Where documents and sentences stand in a token file: written beside it, read through a map.
+"""Where documents and sentences are in a token file: written beside it, read through a memory map.
 
-Knows nothing about text; positions count tokens of the file.
+Positions count the tokens of the file. A document from which text was held out has several parts.
 """
 
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -16,33 +15,27 @@ Ints = NDArray[np.int64]
 
 
 class SentenceWriter:
-    """Appends documents with their sentences; complete only once closed without an error."""
+    """Appends parts of documents with their sentences."""
 
     def __init__(self, tokens: Path) -> None:
-        self.paths = _paths(tokens)
         self.num_sentences = 0
-        self._files = [path.open("wb", buffering=1 << 20) for path in self.paths]
+        self._files = [path.open("wb", buffering=1 << 20) for path in _paths(tokens)]
 
     def add_sentences(self, starts: Ints) -> None:
-        """Append where the next sentences start."""
+        """Append the first tokens of the next sentences."""
         self._files[0].write(np.asarray(starts, np.int64).tobytes())
         self.num_sentences += len(starts)
 
-    def end_document(self, start: int, stop: int, sentences: int, owner: int) -> None:
-        """Append a document: its tokens, its number of sentences, and whose part it is.
-
-        A document that was interrupted comes in parts, which share an owner.
-        """
-        first = self.num_sentences - sentences
-        row = np.array([start, stop, first, self.num_sentences, owner], np.int64)
+    def end_part(self, start: int, stop: int, num_sentences: int, document: int) -> None:
+        """Append a part: its tokens, its number of sentences, and its document."""
+        first = self.num_sentences - num_sentences
+        row = np.array([start, stop, first, self.num_sentences, document], np.int64)
         self._files[1].write(row.tobytes())
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for file in self._files:
             file.close()
 
@@ -51,27 +44,30 @@ class SentenceFile:
     """The documents and sentences of a token file."""
 
     def __init__(self, tokens: Path) -> None:
-        sentences, documents = _paths(tokens)
+        sentences, parts = _paths(tokens)
         self.starts: Ints = _mapped(sentences)  # (S,) first token of every sentence
-        rows = np.array(_mapped(documents)).reshape(-1, 5)  # small enough to hold
+        rows = np.array(_mapped(parts)).reshape(-1, 5)  # small enough to hold
         if len(rows) and rows[-1, 3] != len(self.starts):
-            raise WarmstartError(f"{sentences} does not hold the sentences it should")
-        self.begins, self.ends, self.firsts, self.stops, self.owners = rows.T.copy()  # (D,) each
+            raise WarmstartError(f"{sentences} does not hold the sentences that {parts} lists")
+        columns = rows.T.copy()  # (5, P), contiguous
+        self.part_starts, self.part_ends = columns[:2]  # tokens of every part, without bos and eos
+        self.first_sentences, self.stop_sentences = columns[2:4]
+        self.documents = columns[4]  # number of every part's document
 
     @property
     def num_documents(self) -> int:
-        """Return the documents, however many parts they come in."""
-        return len(np.unique(self.owners))
+        """Return the number of documents, not of their parts."""
+        return len(np.unique(self.documents))
 
     @property
     def has_pairs(self) -> bool:
-        """Tell whether segments that follow, and segments that do not, can be drawn."""
-        return self.num_documents > 1 and self.has_neighbours
+        """Tell whether positive and negative next-sentence pairs can be drawn."""
+        return self.num_documents > 1 and self.has_positive_pairs
 
     @property
-    def has_neighbours(self) -> bool:
-        """Tell whether any document has two sentences."""
-        return bool((self.stops - self.firsts > 1).any())
+    def has_positive_pairs(self) -> bool:
+        """Tell whether any part has two sentences."""
+        return bool((self.stop_sentences - self.first_sentences > 1).any())
 
 
 def _paths(tokens: Path) -> tuple[Path, Path]:

@@ -1,7 +1,4 @@
-"""Stream the rows of .csv, .tsv, .jsonl and .parquet files, with the columns asked for.
-
-Knows how each format is laid out; knows nothing about what a role means.
-"""
+"""Stream the rows of .csv, .tsv, .jsonl and .parquet files, with the requested columns."""
 
 import csv
 import json
@@ -14,31 +11,32 @@ from warmstart.data.columns import SKIP, Columns
 from warmstart.errors import WarmstartError
 from warmstart.textfiles import (
     UNREADABLE,
+    bomb_error,
     explain,
     format_of,
-    most_bytes,
+    is_compressed,
+    max_bytes,
     open_binary,
     read_lines,
-    refuse_bomb,
 )
 
-_LONGEST_FIELD = 2**31 - 1  # the csv module's own default refuses long texts
+_LONGEST_FIELD = 2**31 - 1  # the csv module's own limit refuses long texts
 
 
 class Row(NamedTuple):
-    """One row: where it stands, and a value for every role."""
+    """One row of a table."""
 
-    number: int  # the line it begins on; in Parquet, its place among the rows
-    values: dict[str, Any]  # a blank line gives "" for every role
+    number: int  # of the line where it begins; in Parquet, of the row
+    values: dict[str, Any]  # by role; "" for every role on a blank line
 
 
-def place(path: Path, number: int) -> str:
-    """Name a row in a message."""
+def row_name(path: Path, number: int) -> str:
+    """Return the name of a row for a message."""
     return f"{path} {'row' if format_of(path) == 'parquet' else 'line'} {number}"
 
 
 def read_rows(path: Path, columns: Columns) -> Iterator[Row]:
-    """Yield every row of a table; a header, where there is one, is not a row."""
+    """Yield every row of a table, without the header."""
     match format_of(path):
         case "csv":
             return _by_position(path, columns, _csv_fields(path))
@@ -54,15 +52,26 @@ def read_rows(path: Path, columns: Columns) -> Iterator[Row]:
             raise ValueError(f"{path} is not a table")
 
 
+def first_row(path: Path, columns: Columns) -> Row | None:
+    """Return the first row that is not blank; None if there is none or columns are missing."""
+    try:
+        rows = read_rows(path, columns)
+        return next(
+            (row for row in rows if any(value != "" for value in row.values.values())), None
+        )
+    except WarmstartError:
+        return None
+
+
 def as_text(value: object, path: Path, number: int, role: str) -> str:
-    """Return a value that must be a string that can be written as UTF-8."""
+    """Return a value that must be a string, and valid as UTF-8."""
     if not isinstance(value, str):
-        raise WarmstartError(f"{place(path, number)}: {role} is {_show(value)}, not a string")
+        raise WarmstartError(f"{row_name(path, number)}: {role} is {_show(value)}, not a string")
     try:
         value.encode()
     except UnicodeEncodeError as error:
         raise WarmstartError(
-            f"{place(path, number)}: character {error.start + 1} of {role} "
+            f"{row_name(path, number)}: character {error.start + 1} of {role} "
             f"(\\u{ord(value[error.start]):x}) is half of a surrogate pair, which is no character"
         ) from None
     return value
@@ -85,7 +94,7 @@ def _csv_fields(path: Path) -> Iterator[tuple[int, list[str]]]:
             start = reader.line_num + 1
     except csv.Error as error:
         raise WarmstartError(
-            f"{path} line {start}: this row is not valid CSV ({error}); put a field that holds "
+            f"{path} line {start}: this row is not valid CSV ({error}); put a field that contains "
             'commas, quotes or line breaks in "quotes" and double the quotes inside'
         ) from None
 
@@ -123,8 +132,9 @@ def _find_columns(
     return {role: header.index(name) for role, name in named.items()}, len(first), True
 
 
-def _wrong_width(path: Path, number: int, found: int, width: int, columns: Columns) -> str:
-    message = f"{path} line {number}: {found} field{'s' * (found != 1)}, but {width} expected"
+def _wrong_width(path: Path, number: int, num_fields: int, width: int, columns: Columns) -> str:
+    fields = f"{num_fields} field{'s' * (num_fields != 1)}"
+    message = f"{path} line {number}: {fields}, but {width} expected"
     if width != len(columns.roles):
         return f"{message}, as in the header"
     names = ", ".join(columns.names)
@@ -140,7 +150,7 @@ def _read_jsonl(path: Path, columns: Columns) -> Iterator[Row]:
         record = _parse_json(path, number, line)
         for name in named.values():
             if name not in record:
-                raise WarmstartError(_no_column(place(path, number), name, record))
+                raise WarmstartError(_no_column(row_name(path, number), name, record))
         yield Row(number, {role: record[name] for role, name in named.items()})
 
 
@@ -148,19 +158,19 @@ def _parse_json(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         record = json.loads(line, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
-        raise WarmstartError(f"{place(path, number)}: not valid JSON ({error})") from None
+        raise WarmstartError(f"{row_name(path, number)}: not valid JSON ({error})") from None
     if not isinstance(record, dict):
-        raise WarmstartError(f"{place(path, number)}: {_show(record)} is not a JSON object")
+        raise WarmstartError(f"{row_name(path, number)}: {_show(record)} is not a JSON object")
     return record
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object, refusing one that names a key twice: half of it would be lost."""
+    """Return an object; refuse a repeated key, of which one value would be lost."""
     record = dict(pairs)
     if len(record) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {_show(twice)} stands there more than once")
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {_show(repeated)} occurs more than once")
     return record
 
 
@@ -183,7 +193,7 @@ def _read_parquet(path: Path, columns: Columns) -> Iterator[Row]:
                 if name not in names:
                     raise WarmstartError(_no_column(str(path), name, names))
                 if names.count(name) > 1:
-                    raise WarmstartError(f"{path}: the column {name} stands there more than once")
+                    raise WarmstartError(f"{path}: the column {name} occurs more than once")
             for batch in table.iter_batches(batch_size=1024, columns=list(named.values())):
                 for record in batch.to_pylist():
                     number += 1
@@ -192,25 +202,22 @@ def _read_parquet(path: Path, columns: Columns) -> Iterator[Row]:
             where = f"{path}, in row {number + 1} or soon after it"
             raise WarmstartError(f"{where}: text that is not UTF-8 ({error.reason})") from None
         except (pa.ArrowException, ValueError, OverflowError, *UNREADABLE) as error:
-            raise WarmstartError(f"{path}: not a whole Parquet file ({_first(error)})") from None
-
-
-def _first(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]
+            reason = str(error).strip().split("\n")[0]
+            raise WarmstartError(f"{path}: not a whole Parquet file ({reason})") from None
 
 
 def _seekable(path: Path) -> BinaryIO:
     """Open a file for random access, through a temporary copy when it is compressed."""
     stream = open_binary(path)
-    if path.suffix.lower() == ".parquet":
+    if not is_compressed(path):
         return stream
     copy = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
     with stream:
         try:
-            most = most_bytes(path) or 0
+            limit = max_bytes(path) or 0
             while block := stream.read(1 << 20):
-                if copy.tell() + len(block) > most:
-                    raise refuse_bomb(str(path))
+                if copy.tell() + len(block) > limit:
+                    raise bomb_error(str(path))
                 copy.write(block)
         except UNREADABLE as error:
             raise WarmstartError(f"{path}: {explain(error)}") from None

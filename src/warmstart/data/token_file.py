@@ -1,11 +1,7 @@
-"""Token ids on disk, written as a stream and read through a memory map.
-
-Knows nothing about tokenizers; documents carry their special tokens already.
-"""
+"""Token ids on disk, written as a stream and read through a memory map."""
 
 import json
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -17,7 +13,7 @@ Ids = NDArray[np.unsignedinteger]
 
 
 class TokenWriter:
-    """Appends ids to a new token file; complete only once closed without an error."""
+    """Appends ids to a new token file, which is complete once closed without an error."""
 
     def __init__(self, path: Path, vocab_size: int) -> None:
         self.path = path
@@ -27,7 +23,7 @@ class TokenWriter:
         self._file = open(path, "wb", buffering=1 << 20)  # noqa: SIM115 (closed in __exit__)
 
     def write(self, ids: list[int], num_bytes: int = 0) -> None:
-        """Append ids that stand for `num_bytes` bytes of text."""
+        """Append the ids of `num_bytes` bytes of text."""
         self._file.write(np.asarray(ids, dtype=self.dtype).tobytes())
         self.num_tokens += len(ids)
         self.num_bytes += num_bytes
@@ -35,11 +31,9 @@ class TokenWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
-    ) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         self._file.close()
-        if kind is None:
+        if error is None:
             facts = {"dtype": self.dtype.name, "tokens": self.num_tokens, "bytes": self.num_bytes}
             self.path.with_suffix(".json").write_text(json.dumps(facts))
 
@@ -52,8 +46,8 @@ class TokenFile:
             facts = json.loads(path.with_suffix(".json").read_text())
             self.num_tokens, self.num_bytes = int(facts["tokens"]), int(facts["bytes"])
             dtype = np.dtype(facts["dtype"])
-        except (OSError, ValueError, KeyError, TypeError) as fault:
-            raise WarmstartError(f"{path.with_suffix('.json')} cannot be read: {fault}") from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise WarmstartError(f"{path.with_suffix('.json')} cannot be read: {error}") from None
         if path.stat().st_size != self.num_tokens * dtype.itemsize:
             raise WarmstartError(f"{path} does not hold the {self.num_tokens} tokens it should")
         self.ids: Ids = np.memmap(path, dtype, mode="r") if self.num_tokens else np.empty(0, dtype)

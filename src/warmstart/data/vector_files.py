@@ -1,6 +1,6 @@
-"""Vectors -> .npy, .npz, .jsonl or .parquet, a few texts at a time, whole or not at all.
+"""Write vectors to .npy, .npz, .jsonl or .parquet files, as a stream, whole or not at all.
 
-No format here needs a pickle. Knows nothing about models.
+No format uses pickle.
 """
 
 import json
@@ -10,9 +10,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.lib.format import header_data_from_array_1_0, write_array_header_1_0
 from numpy.typing import NDArray
 
 from warmstart.errors import WarmstartError
@@ -29,10 +30,10 @@ class TextVectors:
     text: str
     vectors: NDArray[np.float32]
     ids: tuple[int, ...] | None = None  # of the tokens; None: one vector for the text
-    tokens: tuple[str, ...] | None = None  # the same, readable
+    tokens: tuple[str, ...] | None = None  # the readable tokens
 
     def to_json(self) -> str:
-        """Return one line of JSON; nine digits hold all of a float32."""
+        """Return one line of JSON; nine digits represent a float32 exactly."""
         numbers = [float(f"{number:.9g}") for number in self.vectors.ravel().tolist()]
         if self.tokens is None:
             record: dict[str, Any] = {"text": self.text, "vector": numbers}
@@ -47,90 +48,83 @@ Add = Callable[[Sequence[TextVectors]], None]
 
 
 def check_name(path: Path, is_tokens: bool) -> None:
-    """Refuse a name that says no format, or one that cannot hold these vectors."""
+    """Refuse a file name whose format cannot hold these vectors."""
     allowed = TOKEN_FORMATS if is_tokens else TEXT_FORMATS
     if path.suffix.lower() not in allowed:
-        what = "vectors of tokens" if is_tokens else "one vector a text"
-        raise WarmstartError(f"-o {path}: {what} go into {' '.join(allowed)}, by the name's end")
+        vectors = "token vectors are" if is_tokens else "one vector per text is"
+        raise WarmstartError(f"-o {path}: {vectors} written to {' '.join(allowed)} files")
     if path.is_dir():
         raise WarmstartError(f"-o {path} is a folder; name a file")
 
 
 @contextmanager
 def writing(path: Path, width: int, is_tokens: bool) -> Iterator[Add]:
-    """Yield a function that takes vectors; the file appears when all are written."""
+    """Yield a function that adds vectors; the file appears when all are written."""
     check_name(path, is_tokens)
     writer = {".npy": _npy, ".npz": _npz, ".jsonl": _jsonl, ".parquet": _parquet}
     with whole_file(path) as file, writer[path.suffix.lower()](file, width, is_tokens) as add:
         yield add
 
 
-_HEADER_BYTES = 128
+class _GrowingArray:
+    """A .npy file that grows; numpy leaves room in the header for the final number of rows."""
 
-
-class _Array:
-    """A .npy file that grows: its header is written last, into room kept for it."""
-
-    def __init__(self, stream: BinaryIO, dtype: str, width: int | None = None) -> None:
-        self.stream, self.dtype, self.width, self.rows = stream, np.dtype(dtype), width, 0
-        stream.write(bytes(_HEADER_BYTES))
+    def __init__(self, stream: BinaryIO, empty: NDArray[Any]) -> None:
+        self.stream, self.dtype, self.num_rows = stream, empty.dtype, 0
+        self.header = header_data_from_array_1_0(empty)
+        write_array_header_1_0(stream, self.header)
 
     def add(self, values: NDArray[Any]) -> None:
         self.stream.write(np.ascontiguousarray(values, self.dtype).tobytes())
-        self.rows += len(values)
+        self.num_rows += len(values)
 
     def close(self) -> None:
-        shape = (self.rows,) if self.width is None else (self.rows, self.width)
-        fields = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
-        prefix = b"\x93NUMPY\x01\x00" + (_HEADER_BYTES - 10).to_bytes(2, "little")
-        padded = repr(fields).ljust(_HEADER_BYTES - len(prefix) - 1) + "\n"
         self.stream.seek(0)
-        self.stream.write(prefix + padded.encode("latin-1"))
+        shape = (self.num_rows, *self.header["shape"][1:])
+        write_array_header_1_0(self.stream, {**self.header, "shape": shape})
 
 
 @contextmanager
 def _npy(stream: BinaryIO, width: int, is_tokens: bool) -> Iterator[Add]:
-    array = _Array(stream, "<f4", width)
-    yield lambda found: array.add(np.array([one.vectors for one in found]).reshape(-1, width))
+    array = _GrowingArray(stream, np.empty((0, width), "<f4"))
+    yield lambda texts: array.add(np.array([text.vectors for text in texts]).reshape(-1, width))
     array.close()
 
 
 @contextmanager
 def _npz(stream: BinaryIO, width: int, is_tokens: bool) -> Iterator[Add]:
-    """Write `vectors` and `ids` of all tokens, and `offsets`: text i has those from i to i + 1."""
-    with TemporaryDirectory() as folder, ExitStack() as opened:
-        kinds: dict[str, tuple[str, int | None]] = {
-            "vectors": ("<f4", width),
-            "ids": ("<i8", None),
-            "offsets": ("<i8", None),
-        }
-        arrays = {
-            name: _Array(
-                cast(BinaryIO, opened.enter_context((Path(folder) / f"{name}.npy").open("wb"))),
-                *kind,
+    """Write `vectors` and `ids` of all tokens; those of text i are offsets[i] to offsets[i + 1]."""
+    empty = {
+        "vectors": np.empty((0, width), "<f4"),
+        "ids": np.empty(0, "<i8"),
+        "offsets": np.empty(0, "<i8"),
+    }
+    with TemporaryDirectory() as folder:
+        paths = {name: Path(folder) / f"{name}.npy" for name in empty}
+        with ExitStack() as files:
+            vectors, ids, offsets = (
+                _GrowingArray(files.enter_context(paths[name].open("wb")), array)
+                for name, array in empty.items()
             )
-            for name, kind in kinds.items()
-        }
-        arrays["offsets"].add(np.zeros(1, np.int64))
+            offsets.add(np.zeros(1))
 
-        def add(found: Sequence[TextVectors]) -> None:
-            for one in found:
-                arrays["vectors"].add(one.vectors)
-                arrays["ids"].add(np.array(one.ids, np.int64))
-                arrays["offsets"].add(np.array([arrays["ids"].rows], np.int64))
+            def add(texts: Sequence[TextVectors]) -> None:
+                for text in texts:
+                    vectors.add(text.vectors)
+                    ids.add(np.array(text.ids))
+                    offsets.add(np.array([ids.num_rows]))
 
-        yield add
-        for array in arrays.values():
-            array.close()
-        opened.close()
+            yield add
+            for array in (vectors, ids, offsets):
+                array.close()
         with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-            for name in kinds:
-                archive.write(Path(folder) / f"{name}.npy", f"{name}.npy")
+            for path in paths.values():
+                archive.write(path, path.name)
 
 
 @contextmanager
 def _jsonl(stream: BinaryIO, width: int, is_tokens: bool) -> Iterator[Add]:
-    yield lambda found: stream.writelines(f"{one.to_json()}\n".encode() for one in found)
+    yield lambda texts: stream.writelines(f"{text.to_json()}\n".encode() for text in texts)
 
 
 @contextmanager
@@ -146,18 +140,18 @@ def _parquet(stream: BinaryIO, width: int, is_tokens: bool) -> Iterator[Add]:
     num_texts = 0
     with pq.ParquetWriter(stream, schema) as file:
 
-        def add(found: Sequence[TextVectors]) -> None:
+        def add(texts: Sequence[TextVectors]) -> None:
             nonlocal num_texts
-            flat = np.concatenate([one.vectors.ravel() for one in found])
+            flat = np.concatenate([text.vectors.ravel() for text in texts])
             columns: list[Any] = [pa.FixedSizeListArray.from_arrays(pa.array(flat), width)]
             if is_tokens:
-                sizes = [len(one.tokens or ()) for one in found]
-                rows = np.repeat(np.arange(num_texts, num_texts + len(found)), sizes)
-                tokens = [token for one in found for token in one.tokens or ()]
+                sizes = [len(text.tokens or ()) for text in texts]
+                rows = np.repeat(np.arange(num_texts, num_texts + len(texts)), sizes)
+                tokens = [token for text in texts for token in text.tokens or ()]
                 columns = [pa.array(rows), pa.array(tokens, pa.string()), *columns]
             else:
-                columns = [pa.array([one.text for one in found], pa.string()), *columns]
-            num_texts += len(found)
+                columns = [pa.array([text.text for text in texts], pa.string()), *columns]
+            num_texts += len(texts)
             file.write_table(pa.Table.from_arrays(columns, schema=schema))
 
         yield add

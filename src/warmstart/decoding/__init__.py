@@ -1,1 +1,4 @@
-"""From a model's probabilities to text, one token at a time."""
+"""From probabilities to text: sampling, beam search, and engines that take its steps.
+
+Start with beam.py; engines.py makes step functions from a translator.
+"""

@@ -1,7 +1,7 @@
-"""Greedy and beam search with length penalty; greedy is a beam of one.
+"""Beam search with length penalty over a step function; greedy search is a beam of one.
 
-Sees a step function, never a Transformer. The rows of one source stand together, `width` of them;
-a source that is finished leaves, so that later steps have fewer rows.
+The rows of one source are neighbours, `width` of them. A finished source leaves, so that later
+steps have fewer rows.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from warmstart.decoding.sample import Step
+from warmstart.decoding.sample import SpecialIds, Step
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -20,23 +20,23 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Beam:
-    """How wide to search, and what counts as best."""
+    """How wide to search, and how hypotheses are compared."""
 
     width: int = 5
     length_penalty: float = 1.0  # 0: plain log-probability; more favours longer targets
-    num_best: int = 1  # at most the width
+    num_best: int = 1  # hypotheses to return, at most the width
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A whole target, its end token left out."""
+    """A complete target without its end token."""
 
     ids: tuple[int, ...]
-    log_prob: float  # of the target, its end included
-    score: float  # what was compared: log_prob over the penalty of its length
+    log_prob: float  # of the target, its end token included
+    score: float  # log_prob divided by the length penalty
 
 
-STRETCH = 64  # entries of a row whose largest is looked for together
+GROUP_SIZE = 64  # entries of a row that are searched for their maximum together
 
 
 def penalty(length: int, alpha: float) -> float:
@@ -45,62 +45,55 @@ def penalty(length: int, alpha: float) -> float:
 
 
 def beam_search(
-    step: Step,
-    limits: Sequence[int],
-    bos: int,
-    eos: int,
-    beam: Beam | None = None,
-    forbidden: Sequence[int] = (),
+    step: Step, limits: Sequence[int], special: SpecialIds, beam: Beam | None = None
 ) -> list[list[Hypothesis]]:
-    """Return the best targets of every source, of at most so many tokens before the end."""
+    """Return each source's best targets of at most `limits` tokens before the end token."""
     beam = beam or Beam()
     if not limits:
         return []
-    search = _Search(list(limits), bos, eos, beam, forbidden)
-    while search.alive:
+    search = _Search(list(limits), special, beam)
+    while search.active:
         search.advance(step(search.prefixes, search.parents))
-    return [_ranked(found, beam.num_best) for found in search.finished]
+    return [
+        sorted(finished, key=lambda hypothesis: -hypothesis.score)[: beam.num_best]
+        for finished in search.finished
+    ]
 
 
-def _ranked(found: list[Hypothesis], num: int) -> list[Hypothesis]:
-    return sorted(found, key=lambda one: -one.score)[:num]
-
-
-def best_of(logs: Tensor, num: int) -> tuple[Tensor, Tensor]:
-    """Return the `num` largest of each row (N, V) in falling order, and where they stand."""
-    if num == 1:
-        found, places = logs.max(1, keepdim=True)
-        return found, places
-    N, V = logs.shape
-    if 4 * STRETCH * num > V or logs.device.type != "cpu":
-        found, places = logs.topk(num, dim=1)
-        return found, places
-    # A CPU finds maxima much faster than it sorts, and the largest stand in the `num` stretches
-    # that have the largest maxima.
-    whole = V // STRETCH * STRETCH
-    stretches = logs[:, :whole].view(N, -1, STRETCH)
-    chosen = stretches.amax(2).topk(num, dim=1).indices  # (N, num)
-    index = (chosen[:, :, None] * STRETCH + torch.arange(STRETCH)).view(N, -1)
-    index = torch.cat([index, torch.arange(whole, V).expand(N, -1)], dim=1)
-    found, places = logs.gather(1, index).topk(num, dim=1)
-    return found, index.gather(1, places)
+def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the `k` largest entries of each row (N, V) in falling order, and their indices."""
+    if k == 1:
+        largest, indices = values.max(1, keepdim=True)
+        return largest, indices
+    N, V = values.shape
+    if 4 * GROUP_SIZE * k > V or values.device.type != "cpu":
+        largest, indices = values.topk(k, dim=1)
+        return largest, indices
+    # A CPU finds maxima much faster than it sorts, and the largest entries are in the `k` groups
+    # with the largest maxima.
+    end = V // GROUP_SIZE * GROUP_SIZE
+    groups = values[:, :end].view(N, -1, GROUP_SIZE)
+    chosen = groups.amax(2).topk(k, dim=1).indices  # (N, k)
+    candidates = (chosen[:, :, None] * GROUP_SIZE + torch.arange(GROUP_SIZE)).view(N, -1)
+    candidates = torch.cat([candidates, torch.arange(end, V).expand(N, -1)], dim=1)
+    largest, indices = values.gather(1, candidates).topk(k, dim=1)
+    return largest, candidates.gather(1, indices)
 
 
 class _Search:
-    """The rows still searched; `alive` names their sources, `width` rows each."""
+    """The state of a search; `active` lists the sources still searched, `width` rows each."""
 
-    def __init__(
-        self, limits: list[int], bos: int, eos: int, beam: Beam, forbidden: Sequence[int]
-    ) -> None:
-        self.limits, self.eos, self.beam = limits, eos, beam
-        self.never = torch.tensor(sorted(set(forbidden) - {eos}), dtype=torch.long)
-        self.alive = list(range(len(limits)))
-        self.nearest_limit, self.has_ended = min(limits), False
+    def __init__(self, limits: list[int], special: SpecialIds, beam: Beam) -> None:
+        self.limits, self.eos, self.beam = limits, special.eos, beam
+        suppressed = sorted(set(special.suppressed) - {special.eos})
+        self.suppressed = torch.tensor(suppressed, dtype=torch.long)
+        self.active = list(range(len(limits)))
+        self.lowest_limit, self.has_finished = min(limits), False
         self.finished: list[list[Hypothesis]] = [[] for _ in limits]
         num_rows = len(limits) * beam.width
-        self.prefixes = torch.full((num_rows, 1), bos)
+        self.prefixes = torch.full((num_rows, 1), special.bos)
         self.parents = torch.arange(num_rows)
-        # All rows of a source begin alike: only the first one counts.
+        # All rows of a source begin alike, so only the first one counts.
         self.totals = torch.full((len(limits), beam.width), float("-inf"), dtype=torch.float64)
         self.totals[:, 0] = 0.0
 
@@ -109,98 +102,105 @@ class _Search:
         """Return how many tokens the targets have so far."""
         return self.prefixes.shape[1] - 1
 
-    def advance(self, logs: Tensor) -> None:
-        """Take in the log-probabilities (N, V) of the next token of every row."""
+    def advance(self, log_probs: Tensor) -> None:
+        """Extend every row by its next token, given log-probabilities (N, V)."""
         W = self.beam.width
-        if len(self.never):
-            self.never = self.never.to(logs.device)
-            logs.index_fill_(1, self.never, float("-inf"))
-        # Ends never crowd out what goes on: of twice the width at most half can be ends.
-        num = min(2 * W if W > 1 else 1, logs.shape[1])
-        each, tokens = best_of(logs, num)  # (N, num)
-        sums = self.totals.to(logs.device).reshape(-1, 1) + each.double()
-        best, places = best_of(sums.view(-1, W * num), min(2 * W, W * num))  # (B, 2W)
-        picked = tokens.view(-1, W * num).gather(1, places)
-        rows = places // num  # which of the source's own rows
-        if self._is_uneventful(best, picked):
-            first = torch.arange(0, len(self.prefixes), W)[:, None]
-            self._go_on(best[:, :W], first + rows[:, :W], picked[:, :W])
+        if len(self.suppressed):
+            self.suppressed = self.suppressed.to(log_probs.device)
+            log_probs.index_fill_(1, self.suppressed, float("-inf"))
+        # Of twice the width, at most half can be ends; so enough candidates continue.
+        k = min(2 * W if W > 1 else 1, log_probs.shape[1])
+        row_best, tokens = top_k(log_probs, k)  # (N, k)
+        sums = self.totals.to(log_probs.device).reshape(-1, 1) + row_best.double()
+        totals, indices = top_k(sums.view(-1, W * k), min(2 * W, W * k))  # (B, 2W)
+        tokens = tokens.view(-1, W * k).gather(1, indices)
+        slots = indices // k  # which of the source's own rows
+        if self._all_continue(totals, tokens):
+            first_rows = torch.arange(0, len(self.prefixes), W)[:, None]
+            self._continue(totals[:, :W], first_rows + slots[:, :W], tokens[:, :W])
             return
-        # In one piece, because a GPU is waited for each time; all three are exact as doubles.
-        found = torch.stack([best, rows.double(), picked.double()]).cpu().numpy()
-        self._settle(logs, found[0], found[1].astype(np.int64), found[2].astype(np.int64))
+        # In one transfer, because each one waits for a GPU; all three are exact as doubles.
+        best = torch.stack([totals, slots.double(), tokens.double()]).cpu().numpy()
+        self._finish_and_continue(
+            log_probs, best[0], best[1].astype(np.int64), best[2].astype(np.int64)
+        )
 
-    def _is_uneventful(self, best: Tensor, picked: Tensor) -> bool:
-        """Tell whether nothing ended yet or ends now: all sources go on with their best."""
-        if best.device.type != "cpu" or self.has_ended or self.length >= self.nearest_limit:
+    def _all_continue(self, totals: Tensor, tokens: Tensor) -> bool:
+        """Tell whether nothing has ended and nothing ends now: every source keeps its best."""
+        if totals.device.type != "cpu" or self.has_finished or self.length >= self.lowest_limit:
             return False
-        is_full = bool(best[:, self.beam.width - 1].min() > float("-inf"))
-        return is_full and not bool((picked == self.eos).any())
+        is_full = bool(totals[:, self.beam.width - 1].min() > float("-inf"))
+        return is_full and not bool((tokens == self.eos).any())
 
-    def _go_on(self, totals: Tensor, parents: Tensor, tokens: Tensor) -> None:
-        """Continue these rows by these tokens, all (B, W)."""
+    def _continue(self, totals: Tensor, parents: Tensor, tokens: Tensor) -> None:
+        """Extend these parent rows by these tokens, all (B, W)."""
         self.totals, self.parents = totals, parents.reshape(-1)
         is_same = torch.equal(self.parents, torch.arange(len(self.prefixes)))
-        before = self.prefixes if is_same else self.prefixes[self.parents]
-        self.prefixes = torch.cat([before, tokens.reshape(-1, 1)], dim=1)
+        prefixes = self.prefixes if is_same else self.prefixes[self.parents]
+        self.prefixes = torch.cat([prefixes, tokens.reshape(-1, 1)], dim=1)
 
-    def _settle(self, logs: Tensor, best: Floats, rows: Integers, picked: Integers) -> None:
-        """Note the targets that end here and keep the best that go on."""
+    def _finish_and_continue(
+        self, log_probs: Tensor, totals: Floats, slots: Integers, tokens: Integers
+    ) -> None:
+        """Finish the targets that end here and continue the best of the others."""
         W = self.beam.width
-        is_there = best > -np.inf
-        is_end = picked == self.eos
-        for place, rank in zip(*np.nonzero(is_there[:, :W] & is_end[:, :W]), strict=True):
-            if self.length < self.limits[self.alive[place]]:
-                row = place * W + rows[place, rank]
-                self._finish(self.alive[place], int(row), float(best[place, rank]))
-        goes_on = is_there & ~is_end
-        stays = self._staying(logs, np.where(goes_on, best, -np.inf).max(1))
-        self.alive = [self.alive[place] for place in stays]
-        if not stays:
+        is_possible = totals > -np.inf
+        is_end = tokens == self.eos
+        for index, rank in zip(*np.nonzero(is_possible[:, :W] & is_end[:, :W]), strict=True):
+            if self.length < self.limits[self.active[index]]:
+                row = index * W + slots[index, rank]
+                self._finish(self.active[index], int(row), float(totals[index, rank]))
+        continues = is_possible & ~is_end
+        remaining = self._remaining(log_probs, np.where(continues, totals, -np.inf).max(1))
+        self.active = [self.active[index] for index in remaining]
+        if not remaining:
             return
-        # Those that go on, in falling order; where they are fewer than rows, the rest stand empty.
-        order = np.argsort(~goes_on[stays], axis=1, kind="stable")[:, :W]
-        best, rows, picked, goes_on = (
-            np.take_along_axis(one[stays], order, 1) for one in (best, rows, picked, goes_on)
+        # Candidates that continue, in falling order; where they are too few, rows stay empty.
+        order = np.argsort(~continues[remaining], axis=1, kind="stable")[:, :W]
+        totals, slots, tokens, continues = (
+            np.take_along_axis(candidates[remaining], order, 1)
+            for candidates in (totals, slots, tokens, continues)
         )
-        first = W * np.array(stays)[:, None]
-        parents = np.where(goes_on, first + rows, first)
-        chosen = np.where(goes_on, picked, self.eos)
-        totals = np.where(goes_on, best, -np.inf)
-        self._go_on(*map(torch.from_numpy, (totals, parents, chosen)))
+        first_rows = W * np.array(remaining)[:, None]
+        parents = np.where(continues, first_rows + slots, first_rows)
+        tokens = np.where(continues, tokens, self.eos)
+        totals = np.where(continues, totals, -np.inf)
+        self._continue(*map(torch.from_numpy, (totals, parents, tokens)))
 
-    def _staying(self, logs: Tensor, hopes: Floats) -> list[int]:
-        """Return the places of sources that are searched on; at the limit all of it ends."""
-        stays = []
-        for place, source in enumerate(self.alive):
+    def _remaining(self, log_probs: Tensor, best_totals: Floats) -> list[int]:
+        """Return which active sources are searched further; at its limit a source is finished."""
+        remaining = []
+        for index, source in enumerate(self.active):
+            best = float(best_totals[index])
             if self.length >= self.limits[source]:
-                self._end_all(source, place * self.beam.width, logs)
-            elif hopes[place] > -np.inf and not self._is_settled(source, float(hopes[place])):
-                stays.append(place)
-        return stays
+                self._finish_all(source, index * self.beam.width, log_probs)
+            elif best > -np.inf and not self._is_done(source, best):
+                remaining.append(index)
+        return remaining
 
-    def _end_all(self, source: int, first: int, logs: Tensor) -> None:
-        """At the limit every target must end here."""
-        rows = slice(first, first + self.beam.width)
-        totals, ends = self.totals.reshape(-1)[rows].tolist(), logs[rows, self.eos].tolist()
-        for row, (total, end) in enumerate(zip(totals, ends, strict=True), first):
+    def _finish_all(self, source: int, first_row: int, log_probs: Tensor) -> None:
+        """End every target of a source that has reached its limit."""
+        rows = slice(first_row, first_row + self.beam.width)
+        totals, ends = self.totals.reshape(-1)[rows].tolist(), log_probs[rows, self.eos].tolist()
+        for row, (total, end) in enumerate(zip(totals, ends, strict=True), first_row):
             if total != float("-inf"):
                 self._finish(source, row, total + end)
 
-    def _finish(self, source: int, row: int, total: float) -> None:
-        self.has_ended = True
+    def _finish(self, source: int, row: int, log_prob: float) -> None:
+        self.has_finished = True
         ids = tuple(self.prefixes[row, 1:].tolist())
-        score = total / penalty(len(ids) + 1, self.beam.length_penalty)
-        self.finished[source].append(Hypothesis(ids, total, score))
+        score = log_prob / penalty(len(ids) + 1, self.beam.length_penalty)
+        self.finished[source].append(Hypothesis(ids, log_prob, score))
 
-    def _is_settled(self, source: int, best: float) -> bool:
-        """Tell whether enough has ended, or nothing that goes on can still be among the best."""
-        found = self.finished[source]
-        if not found:
+    def _is_done(self, source: int, best_total: float) -> bool:
+        """Tell whether enough targets ended, or none to come can be among the best."""
+        finished, num_best = self.finished[source], self.beam.num_best
+        if not finished:
             return False
-        num = self.beam.num_best
-        if len(found) >= self.beam.width or len(found) < num:
-            return len(found) >= self.beam.width
-        # A total only falls; the divisor is largest at the limit.
-        hope = best / penalty(self.limits[source] + 1, max(0.0, self.beam.length_penalty))
-        return sorted((one.score for one in found), reverse=True)[num - 1] >= hope
+        if len(finished) >= self.beam.width or len(finished) < num_best:
+            return len(finished) >= self.beam.width
+        # A total only falls, and the divisor is largest at the limit.
+        alpha = max(0.0, self.beam.length_penalty)
+        best_score = best_total / penalty(self.limits[source] + 1, alpha)
+        scores = sorted((hypothesis.score for hypothesis in finished), reverse=True)
+        return scores[num_best - 1] >= best_score

@@ -1,112 +1,136 @@
-"""From a translator to the step function that a search sees, and whole searches with it.
-
-Knows nothing about how the next token is chosen.
-"""
+"""Engines make the step function of a search from a translator, plain or tuned for a machine."""
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from warmstart.batching.pair_batches import padded
+from warmstart import progress
+from warmstart.batching.padding import padded
 from warmstart.decoding.beam import Beam, Hypothesis, beam_search
-from warmstart.decoding.packed import (
-    CastLinear,
-    PackedDecoder,
-    PackedLinear,
-    can_pack,
-    pack_linears,
-)
+from warmstart.decoding.packed import PackedDecoder, unsupported_setting
 from warmstart.decoding.recorded import RecordedStep
-from warmstart.decoding.sample import Step, log_probs
-from warmstart.model.cache import BeamCache, Cache, Memory
+from warmstart.decoding.sample import SpecialIds, Step, to_log_probs
+from warmstart.kernels.caches import BeamCache, SourceKeysValues
+from warmstart.kernels.linear import CastLinear, PackedLinear, can_pack, pack_linears
+from warmstart.model.backbone import Backbone, Layout
+from warmstart.model.cache import KeyValueCache, sources_of
+from warmstart.model.decoder import EncoderOutput
 from warmstart.model.models import Translator
 from warmstart.runtime import Runtime
+from warmstart.settings.model import ModelConfig
 
 
 @dataclass(frozen=True)
 class Engine:
-    """A translator ready for use: it reads sources, and predicts one token at a time."""
+    """A translator ready for decoding: it encodes sources and predicts one token at a time."""
 
-    model: Translator
+    config: ModelConfig
     runtime: Runtime
-    begin: Callable[[Memory, int], Step]  # steps over these sources, in so many rows each
+    encoder: Backbone
+    begin: Callable[[EncoderOutput, int], Step]  # decodes these sources in so many rows each
 
-    def remember(self, ids: Tensor, is_token: Tensor) -> Memory:
-        """Read sources (B, S) once."""
+    def encode(self, sources: Sequence[Sequence[int]]) -> EncoderOutput:
+        """Encode sources, given as token ids."""
+        ids, is_token = padded(sources, 0)  # the mask hides padding, so any id will do
         device = self.runtime.device
-        has_padding = not bool(is_token.all())
-        return self.model.remember(ids.to(device), is_token.to(device) if has_padding else None)
+        mask = None if bool(is_token.all()) else is_token.to(device)
+        return EncoderOutput(self.encoder(ids.to(device), Layout(is_token=mask)), mask)
 
 
 def plain_engine(model: Translator, runtime: Runtime) -> Engine:
-    """Return a model as it is, which may still be in training."""
+    """Return an engine that runs the model itself, which may be in training."""
 
-    def predict(tokens: Tensor, memory: Memory, cache: Cache) -> Tensor:
-        hidden = model.hidden(tokens[:, None].to(runtime.device), memory, cache)[:, 0]
+    def predict(tokens: Tensor, encoder_output: EncoderOutput, cache: KeyValueCache) -> Tensor:
+        hidden = model.decode(tokens[:, None].to(runtime.device), encoder_output, cache)[:, 0]
         return model.head(hidden, model.embedding)
 
-    def begin(memory: Memory, width: int) -> Step:
-        return CachedStep(predict, memory, Cache(model.config.decoder_depth), width)
+    def begin(encoder_output: EncoderOutput, width: int) -> Step:
+        cache = KeyValueCache(model.config.decoder_depth)
+        return CachedStep(predict, encoder_output, cache, width)
 
-    return Engine(model, runtime, begin)
+    return Engine(model.config, runtime, model.encoder, begin)
+
+
+def packed_engine(model: Translator, runtime: Runtime) -> Engine:
+    """Return an engine for a CPU, with linear layers packed; valid until the weights change."""
+    dtype = runtime.dtype or torch.float32
+    decoder = PackedDecoder(model, dtype, PackedLinear)
+    # A copy of the modules that shares their tensors: packing replaces modules, not tensors.
+    tensors = chain(model.encoder.parameters(), model.encoder.buffers())
+    encoder = deepcopy(model.encoder, {id(tensor): tensor for tensor in tensors})
+    pack_linears(encoder, dtype)
+
+    def begin(encoder_output: EncoderOutput, width: int) -> Step:
+        source = decoder.source_keys_values(encoder_output)
+        source = source.contiguous() if width > 1 else source
+        return CachedStep(decoder, source, BeamCache(len(decoder.blocks), width), width)
+
+    return Engine(model.config, Runtime(runtime.device), encoder, begin)
 
 
 def recorded_engine(model: Translator, runtime: Runtime) -> Engine:
-    """Return a model with the weights it has now, for a GPU."""
-    dtype = runtime.dtype or model.embedding.dtype
-    decoder = PackedDecoder(model, dtype, CastLinear)
-    return Engine(model, runtime, lambda memory, width: RecordedStep(decoder, memory, width))
+    """Return an engine for a GPU, which replays recorded steps; valid until the weights change."""
+    decoder = PackedDecoder(model, runtime.dtype or model.embedding.dtype, CastLinear)
+
+    def begin(encoder_output: EncoderOutput, width: int) -> Step:
+        return RecordedStep(decoder, encoder_output, width)
+
+    return Engine(model.config, runtime, model.encoder, begin)
 
 
 def fast_engine(model: Translator, runtime: Runtime) -> Engine:
-    """Return a model in the form that decodes fastest on this device; it must not change later."""
+    """Return the fastest engine for a device, to be used while the weights do not change."""
     if runtime.device.type == "cuda":
-        return recorded_engine(model, runtime)
-    if not can_pack(runtime):
-        return plain_engine(model, runtime)
-    dtype = runtime.dtype or torch.float32
-    decoder = PackedDecoder(model, dtype, PackedLinear)
-    pack_linears(model, dtype)
-
-    def begin(memory: Memory, width: int) -> Step:
-        memory = memory.contiguous() if width > 1 else memory
-        return CachedStep(decoder, memory, BeamCache(model.config.decoder_depth, width), width)
-
-    return Engine(model, Runtime(runtime.device), begin)
+        return _or_plain(recorded_engine, model, runtime)
+    if can_pack(runtime.device):
+        return _or_plain(packed_engine, model, runtime)
+    return plain_engine(model, runtime)
 
 
 def training_engine(model: Translator, runtime: Runtime) -> Engine:
-    """Return a model in the fastest form that leaves it free to change later."""
-    is_cuda = runtime.device.type == "cuda"
-    return recorded_engine(model, runtime) if is_cuda else plain_engine(model, runtime)
+    """Return the engine for one use between training steps: the fastest that is quick to build."""
+    if runtime.device.type == "cuda":
+        return _or_plain(recorded_engine, model, runtime)
+    return plain_engine(model, runtime)
+
+
+def _or_plain(
+    engine: Callable[[Translator, Runtime], Engine], model: Translator, runtime: Runtime
+) -> Engine:
+    """Return an engine, or the plain one where it does not implement the architecture."""
+    setting = unsupported_setting(model.config)
+    if setting is None:
+        return engine(model, runtime)
+    progress.say(f"decoding is slower: the fast engines do not implement {setting}")
+    return plain_engine(model, runtime)
 
 
 class CachedStep:
-    """A step function that computes each position once and reads the source once."""
+    """A step function that computes every position once, and the keys of the sources once."""
 
     def __init__(
         self,
-        predict: Callable[[Tensor, Memory, Any], Tensor],  # (N,) tokens -> (N, V) logits
-        memory: Memory,
-        cache: Cache | BeamCache,
+        predict: Callable[[Tensor, Any, Any], Tensor],  # (N,) tokens -> (N, V) logits
+        source: EncoderOutput | SourceKeysValues,
+        cache: KeyValueCache | BeamCache,
         width: int,
     ) -> None:
-        self.predict, self.memory, self.cache, self.width = predict, memory, cache, width
+        self.predict, self.source, self.cache, self.width = predict, source, cache, width
         self.num_rows = 0
 
     def __call__(self, prefixes: Tensor, parents: Tensor) -> Tensor:
         """Return log-probabilities (N, V) of the next token of every row."""
         if self.cache.length and not self._is_same(parents):
-            device = self.memory.layers[0].keys.device
-            self.cache.select(parents.to(device))
-            if len(parents) < self.num_rows:  # a source has left
-                sources = parents[:: self.width] // self.width
-                self.memory = self.memory.select(sources.to(device))
+            self.cache.select(parents)
+            if len(parents) < self.num_rows:  # a source has finished
+                self.source = self.source.select(sources_of(parents, self.width))
         self.num_rows = len(parents)
-        return log_probs(self.predict(prefixes[:, -1], self.memory, self.cache))
+        return to_log_probs(self.predict(prefixes[:, -1], self.source, self.cache))
 
     def _is_same(self, parents: Tensor) -> bool:
         if len(parents) != self.num_rows:
@@ -119,13 +143,10 @@ def translate_ids(
     engine: Engine,
     sources: Sequence[Sequence[int]],
     limits: Sequence[int],
-    marks: tuple[int, int, int],
+    special: SpecialIds,
     beam: Beam,
-    forbidden: Sequence[int],
 ) -> list[list[Hypothesis]]:
-    """Translate one batch; `marks` are the source's pad and the target's bos and eos."""
-    pad, bos, eos = marks
+    """Translate one batch of token ids; `special` are the target's."""
     with engine.runtime.precision():  # around all steps, so that weights are cast once
-        memory = engine.remember(*padded(sources, pad))
-        step = engine.begin(memory, beam.width)
-        return beam_search(step, limits, bos, eos, beam, forbidden)
+        step = engine.begin(engine.encode(sources), beam.width)
+        return beam_search(step, limits, special, beam)

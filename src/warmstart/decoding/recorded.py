@@ -1,89 +1,91 @@
-"""One-token steps over buffers that stay in place: recorded once on a GPU, then replayed.
+"""One-token steps over buffers at fixed addresses: recorded once on a GPU, then replayed.
 
-A GPU is told of the few hundred kernels of a step in one go, and no shape is ever new to its
-libraries. Knows nothing about how the next token is chosen.
+A GPU receives the few hundred kernels of a step in one launch, and its libraries never meet a new
+shape.
 """
 
 import torch
 from torch import Tensor
 
 from warmstart.decoding.packed import PackedDecoder
-from warmstart.decoding.sample import log_probs
-from warmstart.model.cache import Memory, StaticCache
+from warmstart.decoding.sample import to_log_probs
+from warmstart.kernels.caches import StaticCache
+from warmstart.model.decoder import EncoderOutput
 
 
 class RecordedStep:
-    """A step function whose sources keep their place.
+    """A step function whose sources keep their slots in the buffers.
 
-    A source that is finished is computed along with the others until half have left; those that go
-    on then move together, and the step is recorded anew.
+    A finished source is computed along with the others until half have left; the remaining ones
+    then move to smaller buffers, and the step is recorded again.
     """
 
-    def __init__(self, decoder: PackedDecoder, memory: Memory, width: int) -> None:
-        self.decoder, self.memory, self.width = decoder, memory, width
-        self.cache = StaticCache(len(decoder.blocks), width, memory)
-        device = memory.layers[0].keys.device
+    def __init__(self, decoder: PackedDecoder, encoder_output: EncoderOutput, width: int) -> None:
+        self.decoder, self.width = decoder, width
+        self.source = decoder.source_keys_values(encoder_output)
+        self.cache = StaticCache(len(decoder.blocks), width, self.source)
+        device = encoder_output.hidden.device
         self.tokens = torch.zeros(len(self.cache) * width, dtype=torch.long, device=device)
-        self.places = torch.arange(len(self.cache), device=device)  # of sources that go on
+        self.active = torch.arange(len(self.cache), device=device)  # slots of unfinished sources
         self.num_steps = 0
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._found: Tensor | None = None  # what the recorded step writes
+        self._log_probs: Tensor | None = None  # what the recorded step writes
 
     def __call__(self, prefixes: Tensor, parents: Tensor) -> Tensor:
         """Return log-probabilities (N, V) of the next token of every row."""
         device, W = self.tokens.device, self.width
         if self.num_steps:
-            self._descend(parents.to(device))
-        if self.num_steps == self.cache.room:
-            self._move(self.places, 2 * self.cache.room)
-        self.tokens.view(-1, W)[self.places] = prefixes[:, -1].to(device).view(-1, W)
-        logs = self._compute() if device.type == "cpu" else self._replay()
+            self._continue(parents.to(device))
+        if self.num_steps == self.cache.capacity:
+            self._move(self.active, 2 * self.cache.capacity)
+        self.tokens.view(-1, W)[self.active] = prefixes[:, -1].to(device).view(-1, W)
+        log_probs = self._compute() if device.type == "cpu" else self._replay()
         self.num_steps += 1
-        if len(self.places) == len(self.cache):
-            return logs
-        return logs.view(len(self.cache), W, -1)[self.places].flatten(0, 1)
+        if len(self.active) == len(self.cache):
+            return log_probs
+        return log_probs.view(len(self.cache), W, -1)[self.active].flatten(0, 1)
 
-    def _descend(self, parents: Tensor) -> None:
-        """Go on from these rows; sources of which no row goes on have left."""
+    def _continue(self, parents: Tensor) -> None:
+        """Continue these rows; sources that no row continues have finished."""
         W = self.width
-        self.places = self.places[parents[::W] // W]
-        if 2 * len(self.places) <= len(self.cache):
-            self._move(self.places, self.cache.room)
-        self.cache.descend(self.places, (parents % W).view(-1, W))
+        self.active = self.active[parents[::W] // W]
+        if 2 * len(self.active) <= len(self.cache):
+            self._move(self.active, self.cache.capacity)
+        self.cache.continue_rows(self.active, (parents % W).view(-1, W))
 
-    def _move(self, places: Tensor, room: int) -> None:
-        """Give these sources buffers of their own."""
-        self.cache = self.cache.moved(places, room)
-        self.memory = self.memory.select(places)
-        self.places = torch.arange(len(places), device=places.device)
-        self.tokens = self.tokens.new_zeros(len(places) * self.width)
-        self._graph = self._found = None
+    def _move(self, slots: Tensor, capacity: int) -> None:
+        """Give the sources in these slots new buffers."""
+        self.cache = self.cache.moved(slots, capacity)
+        self.source = self.source.select(slots)
+        self.active = torch.arange(len(slots), device=slots.device)
+        self.tokens = self.tokens.new_zeros(len(slots) * self.width)
+        self._graph = self._log_probs = None
 
     def _compute(self) -> Tensor:
         """Take one step over the buffers."""
         with torch.autocast(self.tokens.device.type, enabled=False):
             self.cache.begin()
-            logits = self.decoder(self.tokens, self.memory, self.cache)
-            self.cache.place.add_(1)
-            return log_probs(logits)
+            logits = self.decoder(self.tokens, self.source, self.cache)
+            self.cache.position.add_(1)
+            return to_log_probs(logits)
 
     def _replay(self) -> Tensor:
         if self._graph is None:
             self._record()
         assert self._graph is not None
-        assert self._found is not None
+        assert self._log_probs is not None
         self._graph.replay()
-        return self._found
+        return self._log_probs
 
     def _record(self) -> None:
-        """Record a step; one is taken first, so that libraries have set up what they need."""
-        before = self.cache.place.clone()
-        aside, here = torch.cuda.Stream(), torch.cuda.current_stream()
-        aside.wait_stream(here)
-        with torch.cuda.stream(aside):
+        """Record a step, after one step that lets libraries set up what they need."""
+        position = self.cache.position.clone()
+        side, current = torch.cuda.Stream(), torch.cuda.current_stream()
+        side.wait_stream(current)
+        with torch.cuda.stream(side):
             self._compute()
-        here.wait_stream(aside)
-        self.cache.place.copy_(before)
+        current.wait_stream(side)
+        self.cache.position.copy_(position)
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
-            self._found = self._compute()
+            self._log_probs = self._compute()

@@ -1,1 +1,4 @@
-"""What a model or a comparison is worth, in numbers and words."""
+"""Metrics and intervals: plain values in, numbers out.
+
+Start with metrics.py.
+"""

@@ -1,7 +1,4 @@
-"""95% intervals by bootstrap: texts and seeds are drawn again together, ten thousand times.
-
-Plain arrays in, intervals out; knows nothing about arms, labels or models.
-"""
+"""95% intervals by bootstrap: texts and seeds are resampled together."""
 
 import math
 from collections.abc import Iterator
@@ -16,9 +13,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 RESAMPLES = 10_000
-TAIL = 0.025  # left out on each side
-CHUNK = 2_000_000  # numbers held at once, so that many texts cost time and not memory
-FEW = 128  # kinds of text up to which drawing their counts is quicker than drawing texts
+TAIL = 0.025  # excluded on each side
+CHUNK = 2_000_000  # numbers in memory at once
+FEW = 128  # patterns up to which drawing their counts is faster than drawing texts
 
 
 def interval(values: ArrayLike, seed: int = 0, resamples: int = RESAMPLES) -> Interval:
@@ -28,7 +25,7 @@ def interval(values: ArrayLike, seed: int = 0, resamples: int = RESAMPLES) -> In
         raise ValueError(f"values must be (texts,) or (seeds, texts) and not empty: {grid.shape}")
     rng = np.random.default_rng(seed)
     means = np.concatenate(list(_resampled_means(_widened(grid), rng, resamples)))
-    # A mean never leaves the range of its values, which widening might otherwise allow.
+    # Widening may push a resampled mean out of the range of the values.
     low, high = np.quantile(means, [TAIL, 1 - TAIL]).clip(grid.min(), grid.max())
     return Interval(mean=float(grid.mean()), low=float(low), high=float(high))
 
@@ -36,10 +33,10 @@ def interval(values: ArrayLike, seed: int = 0, resamples: int = RESAMPLES) -> In
 def paired_interval(
     a: ArrayLike, b: ArrayLike, seed: int = 0, resamples: int = RESAMPLES
 ) -> Interval:
-    """Return mean(a) - mean(b) with its 95% interval; both (seeds, texts), right or wrong.
+    """Return mean(a) - mean(b) with its 95% interval; both (seeds, texts), correct or not.
 
-    The same texts are drawn for both arms, and the same seeds: row i of `a` belongs with row i of
-    `b`. An arm of one row stands against every row of the other.
+    Both arms are resampled with the same texts and seeds: row i of `a` is paired with row i of `b`.
+    An arm with a single row is paired with every row of the other.
     """
     first = np.atleast_2d(np.asarray(a, dtype=np.float64))
     second = np.atleast_2d(np.asarray(b, dtype=np.float64))
@@ -50,7 +47,7 @@ def paired_interval(
 
 
 def _widened(grid: Floats) -> Floats:
-    """Stretch the differences between seeds, of which drawing n from n shows (n-1)/n."""
+    """Widen the variation between seeds: resampling n of n shows only (n-1)/n of the variance."""
     num_seeds = grid.shape[0]
     if num_seeds == 1:
         return grid
@@ -60,36 +57,39 @@ def _widened(grid: Floats) -> Floats:
 
 
 def _resampled_means(grid: Floats, rng: Generator, resamples: int) -> Iterator[Floats]:
-    """Yield the means of `resamples` drawings of seeds and texts, a chunk at a time."""
+    """Yield the means of `resamples` resampled sets of seeds and texts, a chunk at a time."""
     num_seeds, num_texts = grid.shape
-    kinds, members = _kinds(grid)
-    num_kinds = kinds.shape[1]
-    rows = max(1, CHUNK // (num_kinds if num_kinds <= FEW else num_texts))
+    patterns, pattern_of = _patterns(grid)
+    num_patterns = patterns.shape[1]
+    rows = max(1, CHUNK // (num_patterns if num_patterns <= FEW else num_texts))
     even = np.full(num_seeds, 1 / num_seeds)
     for start in range(0, resamples, rows):
         size = min(rows, resamples - start)
-        texts = _draw_texts(members, num_kinds, rng, size)  # (size, kinds)
+        texts = _draw_texts(pattern_of, num_patterns, rng, size)  # (size, patterns)
         seeds = rng.multinomial(num_seeds, even, size=size)  # (size, seeds)
-        yield ((texts @ kinds.T) * seeds).sum(axis=1) / (num_seeds * num_texts)
+        yield ((texts @ patterns.T) * seeds).sum(axis=1) / (num_seeds * num_texts)
 
 
-def _kinds(grid: Floats) -> tuple[Floats, Ints]:
-    """Return the different columns (seeds, kinds), and which of them each text shows.
+def _patterns(grid: Floats) -> tuple[Floats, Ints]:
+    """Return the distinct columns (seeds, patterns), and the pattern of each text.
 
-    Texts that every seed answers alike are interchangeable: only their number matters. Kinds come
-    in order of appearance, which negation leaves alone, so swapping arms negates the interval.
+    Texts with the same values for every seed are interchangeable: only their number matters.
+    Patterns are in order of appearance, which does not depend on the sign of the values, so that
+    swapping the arms negates the interval.
     """
     _, first, which = np.unique(grid, axis=1, return_index=True, return_inverse=True)
     order = np.argsort(first)
     return grid[:, first[order]], np.argsort(order)[which.ravel()]
 
 
-def _draw_texts(members: Ints, num_kinds: int, rng: Generator, size: int) -> Ints:
-    """Draw as many texts as there are, `size` times; return how many of each kind came up."""
-    num_texts = len(members)
-    if num_kinds <= FEW:
-        shares = np.bincount(members, minlength=num_kinds) / num_texts
+def _draw_texts(pattern_of: Ints, num_patterns: int, rng: Generator, size: int) -> Ints:
+    """Draw all texts with replacement, `size` times; return the count of each pattern."""
+    num_texts = len(pattern_of)
+    if num_patterns <= FEW:
+        shares = np.bincount(pattern_of, minlength=num_patterns) / num_texts
         return rng.multinomial(num_texts, shares, size=size)
-    drawn = members[rng.integers(0, num_texts, size=(size, num_texts))]
-    drawn += num_kinds * np.arange(size)[:, None]  # one range of numbers for each drawing
-    return np.bincount(drawn.ravel(), minlength=size * num_kinds).reshape(size, num_kinds)
+    drawn = pattern_of[rng.integers(0, num_texts, size=(size, num_texts))]
+    drawn += (
+        num_patterns * np.arange(size)[:, None]
+    )  # a separate range of numbers for each resample
+    return np.bincount(drawn.ravel(), minlength=size * num_patterns).reshape(size, num_patterns)

@@ -1,1 +1,4 @@
-"""experiments."""
+"""The comparison: arms × label subsets × seeds as a plan, its cells, the verdict.
+
+Start with plan.py; cells.py trains it, verdicts.py judges it.
+"""

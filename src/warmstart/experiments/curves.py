@@ -1,7 +1,4 @@
-"""Accuracy by epoch: the mean curve of each arm, and the race of warm against cold.
-
-Looks at validation only; knows nothing about test figures.
-"""
+"""Validation accuracy by epoch: the mean curve of each arm, and when warm reaches cold's best."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -9,25 +6,25 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.experiments.wording import CLOSED, race_words
+from warmstart.experiments.wording import CLOSED, time_sentence
 from warmstart.results.comparison import Comparison
-from warmstart.results.summary import Curve, CurvePoint, Race
+from warmstart.results.summary import Curve, CurvePoint, TimeToAccuracy
 
 SLACK = 1e-12  # equal accuracies may differ by rounding
 
 
-def draw_curves(comparison: Comparison) -> Iterator[Curve]:
+def mean_curves(comparison: Comparison) -> Iterator[Curve]:
     """Average validation accuracy by epoch over the seeds of each arm that has epochs."""
     for arm, labels, cells in comparison.groups():
         points = []
         for epochs in zip(*(cell.epochs for cell in cells), strict=False):
-            found = np.array([epoch.valid_accuracy for epoch in epochs])
+            accuracies = np.array([epoch.valid_accuracy for epoch in epochs])
             point = CurvePoint(
                 epoch=epochs[0].epoch,
-                accuracy=float(found.mean()),
-                spread=spread(found),
-                lowest=float(found.min()),
-                highest=float(found.max()),
+                accuracy=float(accuracies.mean()),
+                spread=spread(accuracies),
+                lowest=float(accuracies.min()),
+                highest=float(accuracies.max()),
                 elapsed_s=float(np.mean([epoch.elapsed_s for epoch in epochs])),
             )
             points.append(point)
@@ -36,39 +33,39 @@ def draw_curves(comparison: Comparison) -> Iterator[Curve]:
             yield Curve(arm=arm.name, labels=labels, points=tuple(points), best_epoch=best.epoch)
 
 
-def run_races(comparison: Comparison, curves: Sequence[Curve]) -> Iterator[Race]:
-    """Set each warm arm against each cold arm, epoch by epoch."""
+def times_to_accuracy(comparison: Comparison, curves: Sequence[Curve]) -> Iterator[TimeToAccuracy]:
+    """Compare each warm arm with its cold arm, epoch by epoch."""
     arms = {arm.name: arm for arm in comparison.arms}
     for warm in curves:
         for cold in curves:
             kinds = arms[warm.arm].kind, arms[cold.arm].kind
             is_own = arms[warm.arm].cold in (None, cold.arm)
             if kinds == ("warm", "cold") and warm.labels == cold.labels and is_own:
-                yield _race(warm, cold, arms[warm.arm].pretrain_s)
+                yield _time_to_accuracy(warm, cold, arms[warm.arm].pretrain_s)
 
 
-def _race(warm: Curve, cold: Curve, pretrain_s: float) -> Race:
-    """Find when warm reaches cold's best, and what becomes of its lead."""
+def _time_to_accuracy(warm: Curve, cold: Curve, pretrain_s: float) -> TimeToAccuracy:
+    """Find when warm reaches cold's best, and from when on its lead is closed."""
     goal = cold.best.accuracy - SLACK
-    there = next((point for point in warm.points if point.accuracy >= goal), None)
+    reached = next((point for point in warm.points if point.accuracy >= goal), None)
     pairs = zip(warm.points, cold.points, strict=False)
     gaps = tuple(ours.accuracy - theirs.accuracy for ours, theirs in pairs)
     last_open = max((epoch for epoch, gap in enumerate(gaps, 1) if gap > CLOSED + SLACK), default=0)
-    race = Race(
+    time = TimeToAccuracy(
         warm=warm.arm,
         cold=cold.arm,
         labels=warm.labels,
         cold_best=cold.best.accuracy,
         cold_best_epoch=cold.best_epoch,
         cold_best_s=cold.best.elapsed_s,
-        reached_epoch=there.epoch if there else None,
-        reached_s=there.elapsed_s if there else None,
-        reached_with_pretraining_s=there.elapsed_s + pretrain_s if there else None,
+        reached_epoch=reached.epoch if reached else None,
+        reached_s=reached.elapsed_s if reached else None,
+        reached_with_pretraining_s=reached.elapsed_s + pretrain_s if reached else None,
         gaps=gaps,
         closed_epoch=last_open + 1 if last_open < len(gaps) else None,
         sentence="",
     )
-    return replace(race, sentence=race_words(race))
+    return replace(time, sentence=time_sentence(time))
 
 
 def spread(values: NDArray[np.float64]) -> float:

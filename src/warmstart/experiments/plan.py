@@ -1,7 +1,4 @@
-"""Who takes part in a comparison: the arms of every run, and the texts as each one reads them.
-
-Knows nothing about subsets, seeds or results.
-"""
+"""What a comparison trains: the arms of every run, and the texts as each of them reads them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,138 +7,141 @@ from warmstart import progress
 from warmstart.data.labelled import LabelledTexts
 from warmstart.data.overlap import Fingerprints
 from warmstart.errors import WarmstartError
-from warmstart.experiments.arms import BaselineArm, Contestant, Splits, Texts, TransformerArm
+from warmstart.experiments.arms import ExperimentArm, Splits, SplitTexts, TfidfArm, TransformerArm
 from warmstart.files import distinct_names
 from warmstart.results.comparison import ArmKind
 from warmstart.runs.lifecycle import check_length
-from warmstart.runs.lineage import unrecorded_words
-from warmstart.runs.saved import Source
+from warmstart.runs.lineage import describe_unrecorded
+from warmstart.runs.saved import SavedRun
 from warmstart.runtime import choose_runtime
+from warmstart.settings.comparing import CompareConfig
 from warmstart.settings.model import ModelConfig
-from warmstart.settings.training import CompareConfig
-from warmstart.tasks.classify import Examples, examples_of, read_base
+from warmstart.tasks.classify import class_names, class_numbers
 from warmstart.tasks.labelled import (
-    ClassData,
-    as_the_tokenizer_reads,
+    Examples,
     check_same_form,
-    class_names,
     describe_encoding,
-    number_classes,
-    read_class_file,
+    encode_labelled,
+    for_tokenizer,
+    read_labelled_file,
+    readable_rows,
 )
 
-WATCHED = (8, 48)  # tokens of a text whose attention is easy to take in
-MOST_WATCHED = 128  # tokens from which on a picture of it would tell nothing
+SHOWN_TOKENS = (8, 48)  # length of a text whose attention is easy to take in
+MAX_SHOWN_TOKENS = 128  # beyond which a picture of its attention would say nothing
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlannedArm:
+    """An arm with the texts as it reads them."""
+
+    arm: ExperimentArm
+    splits: Splits
+
+
+@dataclass(frozen=True)
+class ExperimentPlan:
     """Everything a comparison computes with."""
 
-    contestants: list[tuple[Contestant, Splits]]  # each arm with the texts as it reads them
-    names: tuple[str, ...]
-    data: dict[str, ClassData]  # train, validation and perhaps test
-    sources: list[Source]
-    seen: dict[str, Fingerprints]  # what each source's training saw
+    arms: list[PlannedArm]
+    classes: tuple[str, ...]
+    data: dict[str, LabelledTexts]  # train, validation and perhaps test
+    sources: list[SavedRun]
+    seen: dict[str, Fingerprints]  # texts that trained each source, by its name
     notes: list[str]
 
+    def class_numbers(self, split: str) -> list[int]:
+        """Return the true classes of a split."""
+        return class_numbers(self.data[split], self.classes)
 
-def line_up(config: CompareConfig) -> Plan:
-    """Read files and runs, and return the arms with the texts as each reads them."""
+
+def plan_experiment(config: CompareConfig, sources: Sequence[SavedRun]) -> ExperimentPlan:
+    """Read the labelled files, and return the arms with the texts as each reads them."""
     files = {
         "train": (config.train, config.train_labels),
         "validation": (config.valid, config.valid_labels),
     }
     if config.test:
         files["test"] = (config.test, config.test_labels)
-    read = {
-        name: read_class_file(path, labels, config.columns)
+    data = {
+        name: read_labelled_file(path, labels, config.columns)
         for name, (path, labels) in files.items()
     }
-    check_same_form(*read.values())
-    names = class_names(read["train"])
-    data = {name: number_classes(split, names) for name, split in read.items()}
-    sources = [read_base(path) for path in config.from_runs]
-    run_names = _run_names(sources)
-    seen = {n: source.texts_seen() for n, source in zip(run_names, sources, strict=True)}
+    check_same_form(*data.values())
+    classes = class_names(data["train"])
+    for split in data.values():
+        class_numbers(split, classes)  # refuses unknown labels before anything is trained
+    named = dict(zip(_run_names(sources), sources, strict=True))
+    seen = {name: source.texts_seen() for name, source in named.items()}
     notes = [
-        unrecorded_words(name)
-        for name, source in zip(run_names, sources, strict=True)
-        if source.has_unrecorded_texts
+        describe_unrecorded(name) for name, source in named.items() if source.has_unrecorded_texts
     ]
-    contestants = _transformers(
-        config, read, names, dict(zip(run_names, sources, strict=True)), notes
-    )
-    contestants.append((BaselineArm("tf-idf", config.select), _as_read(data, config.pieces)))
-    return Plan(contestants, names, data, sources, seen, notes)
+    arms = _transformer_arms(config, data, classes, named, notes)
+    arms.append(PlannedArm(TfidfArm("tf-idf", config.select), _tfidf_splits(config, data, classes)))
+    return ExperimentPlan(arms, classes, data, list(sources), seen, notes)
 
 
-def _run_names(sources: Sequence[Source]) -> list[str]:
+def _run_names(sources: Sequence[SavedRun]) -> list[str]:
     """Return a short name for each run; a checkpoint is called by its run and step."""
     paths = [source.path.resolve() for source in sources]
     if len(set(paths)) < len(paths):
         raise WarmstartError("--from names the same run twice")
     named = [
         path
-        if source.path == source.run.path
+        if source.path == source.folder.path
         else path.parents[2] / f"{path.parents[1].name} {path.name}"
         for path, source in zip(paths, sources, strict=True)
     ]
     return distinct_names(named)
 
 
-def _transformers(
+def _transformer_arms(
     config: CompareConfig,
-    read: dict[str, LabelledTexts],
-    names: tuple[str, ...],
-    sources: dict[str, Source],
+    data: dict[str, LabelledTexts],
+    classes: tuple[str, ...],
+    sources: dict[str, SavedRun],
     notes: list[str],
-) -> list[tuple[Contestant, Splits]]:
-    """Return the arms that are Transformers, those of a kind together."""
+) -> list[PlannedArm]:
+    """Return the arms that are Transformers, those of one kind together."""
     runtime = choose_runtime(config.device, config.precision, config.threads)
-    colds, made = _cold_names(config, sources, notes), set[str]()
-    arms: dict[ArmKind, list[tuple[Contestant, Splits]]] = {"warm": [], "frozen": [], "cold": []}
+    cold_names, planned = _cold_names(config, sources, notes), set[str]()
+    arms: dict[ArmKind, list[PlannedArm]] = {"warm": [], "frozen": [], "cold": []}
     for run_name, source in sources.items():
         check_length(source.model, config.max_length, source.path)
-        shape = _shape(config, source)
-        split = {
-            name: number_classes(
-                as_the_tokenizer_reads(texts, source.tokenizer, config.pieces), names
-            )
-            for name, texts in read.items()
-        }
-        splits = _splits(config, split, source, shape.max_length, notes)
+        model = _architecture(config, source)
+        splits = _splits(config, data, classes, source, notes)
         ending = f": {run_name}" if len(sources) > 1 else ""
-        cold = colds[run_name]
-        is_new = cold not in made
-        made.add(cold)
-        for kind in arms if is_new else ("warm", "frozen"):
+        cold = cold_names[run_name]
+        for kind in arms:
+            if kind == "cold" and cold in planned:
+                continue
             name = cold if kind == "cold" else f"{kind}{ending}"
-            rival = None if kind == "cold" else cold
-            arm = TransformerArm(name, kind, source, shape, len(names), config, runtime, rival)
-            arms[kind].append((arm, splits))
-    return [pair for kind in arms for pair in arms[kind]]
+            counterpart = None if kind == "cold" else cold
+            arm = TransformerArm(name, kind, source, model, classes, config, runtime, counterpart)
+            arms[kind].append(PlannedArm(arm, splits))
+        planned.add(cold)
+    return [arm for kind in arms for arm in arms[kind]]
 
 
-def _shape(config: CompareConfig, source: Source) -> ModelConfig:
+def _architecture(config: CompareConfig, source: SavedRun) -> ModelConfig:
     return replace(source.model, max_length=config.max_length or source.model.max_length)
 
 
 def _cold_names(
-    config: CompareConfig, sources: dict[str, Source], notes: list[str]
+    config: CompareConfig, sources: dict[str, SavedRun], notes: list[str]
 ) -> dict[str, str]:
-    """Return each run's cold arm: one for every different shape and tokenizer.
-
-    Choices that only a language model's head knows make no difference to a classifier.
-    """
+    """Return each run's cold arm: one for every different architecture and tokenizer."""
     same: dict[tuple[ModelConfig, str], list[str]] = {}
     for name, source in sources.items():
-        shape = replace(_shape(config, source), tied=False, transform=False, output_bias=True)
-        same.setdefault((shape, source.tokenizer.fingerprint()), []).append(name)
+        # These only concern the head of a language model.
+        model = replace(
+            _architecture(config, source), tied=False, transform=False, output_bias=True
+        )
+        same.setdefault((model, source.tokenizer.fingerprint()), []).append(name)
     for group in same.values():
         if 1 < len(group) < len(sources):
-            shared = f"{', '.join(group[:-1])} and {group[-1]}"
-            notes.append(f"{shared} have one shape and tokenizer, so one cold arm: {group[0]}")
+            names = f"{', '.join(group[:-1])} and {group[-1]}"
+            notes.append(f"{names} share architecture and tokenizer, so one cold arm: {group[0]}")
     return {
         name: "cold" if len(same) == 1 else f"cold: {group[0]}"
         for group in same.values()
@@ -151,38 +151,48 @@ def _cold_names(
 
 def _splits(
     config: CompareConfig,
-    data: dict[str, ClassData],
-    source: Source,
-    max_length: int,
+    data: dict[str, LabelledTexts],
+    classes: tuple[str, ...],
+    source: SavedRun,
     notes: list[str],
 ) -> Splits:
-    texts = {}
-    for name, split in data.items():
-        encoded = split.encode(source.tokenizer, max_length, config.truncate)
+    """Return the texts as the tokenizer of a run reads them."""
+    max_length = _architecture(config, source).max_length
+    splits = {}
+    for name, read in data.items():
+        split = for_tokenizer(read, source.tokenizer, config.pieces)
+        encoded = encode_labelled(split, source.tokenizer, max_length, config.truncate)
         note = describe_encoding(split.file, encoded, max_length, config.truncate)
         if len(config.from_runs) > 1:
             note = f"{source.path}: {note}"
         notes.append(note)
         progress.say(note)
-        texts[name] = Texts(split.texts, examples_of(encoded, split.classes))
-    splits = Splits(texts["train"], texts["validation"], texts.get("test"))
-    return replace(splits, watched=choose_text(splits.judge.examples.ids, max_length))
+        targets = class_numbers(split, classes)
+        splits[name] = SplitTexts(split.texts, Examples(encoded.ids, targets, encoded.starts))
+    planned = Splits(splits["train"], splits["validation"], splits.get("test"))
+    row = choose_attention_row(planned.scored.examples.ids, max_length)
+    return replace(planned, attention_row=row)
 
 
-def choose_text(ids: Sequence[Sequence[int]], max_length: int) -> int | None:
+def choose_attention_row(ids: Sequence[Sequence[int]], max_length: int) -> int | None:
     """Return the first text of a length to look at, else the nearest; None: all are too long.
 
     A text as long as the model reads may have been cut, so a shorter one is preferred.
     """
-    least, most = WATCHED
+    least, most = SHOWN_TOKENS
     most = min(most, max_length - 1)
     row = min(range(len(ids)), key=lambda row: max(least - len(ids[row]), len(ids[row]) - most, 0))
-    return row if len(ids[row]) <= MOST_WATCHED else None
+    return row if len(ids[row]) <= MAX_SHOWN_TOKENS else None
 
 
-def _as_read(data: dict[str, ClassData], is_pieces: bool) -> Splits:
-    texts = {
-        name: Texts(split.readable(is_pieces), Examples([()] * len(split.texts), split.classes))
+def _tfidf_splits(
+    config: CompareConfig, data: dict[str, LabelledTexts], classes: tuple[str, ...]
+) -> Splits:
+    splits = {
+        name: SplitTexts(
+            readable_rows(split, config.pieces),
+            Examples([()] * len(split), class_numbers(split, classes)),
+        )
         for name, split in data.items()
     }
-    return Splits(texts["train"], texts["validation"], texts.get("test"))
+    return Splits(splits["train"], splits["validation"], splits.get("test"))

@@ -1,54 +1,74 @@
-"""The same sentence for the same finding: differences, races, the headline and its caveats.
+"""Sentences about a comparison: differences, time to accuracy, the headline and its caveats.
 
-Works out nothing; knows nothing about how a figure was obtained. Sentences carry no full stop, so
-that they can be joined; headline and caveats are whole.
+Differences and times carry no full stop, so that they can be joined; headline and caveats do.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
-from warmstart.report.formats import duration
-from warmstart.report.formats import unsigned_points as points
+from warmstart.formats import counted, duration, percent
+from warmstart.formats import unsigned_points as points
 from warmstart.results.comparison import Arm, Comparison
-from warmstart.results.summary import ArmScore, Difference, Interval, LabelsSaved, Outcome, Race
+from warmstart.results.summary import (
+    ArmScore,
+    Difference,
+    Interval,
+    LabelsSaved,
+    Outcome,
+    TimeToAccuracy,
+)
 
 CLOSED = 0.005  # a lead of at most half a point counts as closed
+OPPOSITE: dict[Outcome, Outcome] = {"better": "worse", "worse": "better", "none": "none"}
 
 
-def difference_words(first: Arm, second: Arm, outcome: Outcome, found: Interval) -> str:
-    """Say who beats whom and by how much, or that nothing is shown."""
-    low, high = points(found.low), points(found.high)
+def difference_sentence(first: Arm, second: Arm, outcome: Outcome, difference: Interval) -> str:
+    """Say which arm is better and by how much, or that no difference is shown."""
     if outcome == "none":
         return (
             f"no difference shown between {first.name} and {second.name} "
-            f"(95% interval {low} to {high} points)"
+            f"(95% interval {points(difference.low)} to {points(difference.high)} points)"
         )
-    if outcome == "better":
-        by = f"{points(found.mean)} points (95% interval {low} to {high})"
-        return f"{first.name} beats {second.name} by {by}"
-    low, high = points(-found.high), points(-found.low)
-    by = f"{points(-found.mean)} points (95% interval {low} to {high})"
-    moral = ": pretraining did not pay here" if second.kind in ("cold", "baseline") else ""
-    return f"{first.name} loses to {second.name} by {by}{moral}"
+    verb, size = "beats", difference
+    if outcome == "worse":
+        verb, size = "loses to", _negated(difference)
+    did_not_pay = outcome == "worse" and second.kind in ("cold", "baseline")
+    return (
+        f"{first.name} {verb} {second.name} by {points(size.mean)} points "
+        f"(95% interval {points(size.low)} to {points(size.high)})"
+        f"{': pretraining did not pay here' if did_not_pay else ''}"
+    )
 
 
-def clean_words(clean: Interval) -> str:
-    """Say what is left of a difference without shared texts."""
+def clean_clause(clean: Interval) -> str:
+    """Say what remains of a difference without shared texts."""
     low, high = points(clean.low), points(clean.high)
     return f"without shared texts the 95% interval is {low} to {high} points"
 
 
-def race_words(race: Race) -> str:
+def time_sentence(time: TimeToAccuracy) -> str:
     """Say when warm reaches cold's best, and whether its lead lasts."""
-    best = f"{race.cold}'s best ({race.cold_best:.1%}, epoch {race.cold_best_epoch})"
-    if race.reached_s is None or race.reached_with_pretraining_s is None:
-        return f"{race.warm} never reaches {best}; {_lead_words(race)}"
-    took = duration(race.reached_s)
-    if race.reached_with_pretraining_s > race.reached_s:
-        took += f" ({duration(race.reached_with_pretraining_s)} with its pretraining)"
+    best = f"{time.cold}'s best ({percent(time.cold_best)}, epoch {time.cold_best_epoch})"
+    if time.reached_s is None or time.reached_with_pretraining_s is None:
+        return f"{time.warm} never reaches {best}; {_lead_clause(time)}"
+    elapsed = duration(time.reached_s)
+    if time.reached_with_pretraining_s > time.reached_s:
+        elapsed += f" ({duration(time.reached_with_pretraining_s)} with its pretraining)"
     return (
-        f"{race.warm} reaches {best} at epoch {race.reached_epoch}, "
-        f"after {took} instead of {duration(race.cold_best_s)}; {_lead_words(race)}"
+        f"{time.warm} reaches {best} at epoch {time.reached_epoch}, "
+        f"after {elapsed} instead of {duration(time.cold_best_s)}; {_lead_clause(time)}"
+    )
+
+
+def _lead_clause(time: TimeToAccuracy) -> str:
+    last = time.gaps[-1]
+    if time.closed_epoch is None:
+        return f"{time.warm} is still {points(last)} points ahead after epoch {len(time.gaps)}"
+    end = f", and {time.cold} ends {points(-last)} points ahead" if last < -CLOSED else ""
+    if time.closed_epoch == 1:
+        return f"{time.warm} is never more than half a point ahead{end}"
+    return (
+        f"its lead of up to {points(max(time.gaps))} points "
+        f"is closed from epoch {time.closed_epoch} on{end}"
     )
 
 
@@ -58,102 +78,82 @@ def headline(
     differences: Sequence[Difference],
     saved: Sequence[LabelsSaved],
 ) -> str:
-    """Say what the pretraining bought with all labels and with the fewest."""
+    """Say what pretraining gained with all labels and with the fewest."""
     lead = _lead_arm(comparison, scores)
     if lead is None:
         return "No warm arm was compared."
-    rivals = {arm.name for arm in comparison.arms if arm.kind in ("cold", "baseline")}
-    told = list(_choice_words(comparison, differences, lead))
+    unpretrained = {arm.name for arm in comparison.arms if arm.kind in ("cold", "baseline")}
+    sentences = list(_best_run_sentences(comparison, differences, lead))
     for labels in sorted({comparison.subsets[0], comparison.subsets[-1]}, reverse=True):
-        sentences = [
+        clauses = [
             difference.sentence
             for difference in differences
             if (difference.first, difference.labels) == (lead, labels)
-            and difference.second in rivals
+            and difference.second in unpretrained
         ]
-        if sentences:
-            told.append(f"With {labels:,} labels, {'; '.join(sentences)}.")
-    few = [row for row in saved if (row.warm, row.labels) == (lead, comparison.subsets[0])]
-    told.extend(_saved_words(row) for row in few if len(comparison.subsets) > 1)
-    return " ".join(told)
+        if clauses:
+            sentences.append(f"With {counted(labels, 'label')}, {'; '.join(clauses)}.")
+    fewest = [row for row in saved if (row.warm, row.labels) == (lead, comparison.subsets[0])]
+    sentences.extend(_saved_sentence(row) for row in fewest if len(comparison.subsets) > 1)
+    return " ".join(sentences)
 
 
-def _choice_words(
+def _lead_arm(comparison: Comparison, scores: Sequence[ArmScore]) -> str | None:
+    """Return the warm arm with the best validation accuracy at the largest subset."""
+    warm = {arm.name for arm in comparison.arms if arm.kind == "warm"}
+    rows = [row for row in scores if row.arm in warm and row.labels == comparison.subsets[-1]]
+    return max(rows, key=lambda row: row.validation.accuracy).arm if rows else None
+
+
+def _best_run_sentences(
     comparison: Comparison, differences: Sequence[Difference], lead: str
 ) -> Iterator[str]:
-    """Say which of several pretrained runs is better with all labels, seen from the best one."""
+    """Compare the best of several pretrained runs with the others, with all labels."""
     arms = {arm.name: arm for arm in comparison.arms if arm.kind == "warm"}
     labels = comparison.subsets[-1]
-    sentences = []
-    for found in differences:
-        pair = (found.first, found.second)
-        if found.labels == labels and lead in pair and set(pair) <= set(arms):
-            mine = found if found.first == lead else _turned(found)
-            words = difference_words(
-                arms[mine.first], arms[mine.second], mine.outcome, mine.interval
-            )
-            sentences.append(words)
-    if sentences:
+    clauses = []
+    for row in differences:
+        pair = (row.first, row.second)
+        if row.labels != labels or lead not in pair or not set(pair) <= set(arms):
+            continue
+        outcome, interval = row.outcome, row.interval
+        if row.second == lead:
+            outcome, interval = OPPOSITE[outcome], _negated(interval)
+        other = row.second if row.first == lead else row.first
+        clauses.append(difference_sentence(arms[lead], arms[other], outcome, interval))
+    if clauses:
         yield (
             f"Of the {len(arms)} pretrained runs, {lead} did best on validation; "
-            f"with {labels:,} labels, {'; '.join(sentences)}."
+            f"with {counted(labels, 'label')}, {'; '.join(clauses)}."
         )
 
 
-def _turned(found: Difference) -> Difference:
-    """Return a difference as seen from its other arm."""
-    outcomes: dict[Outcome, Outcome] = {"better": "worse", "worse": "better", "none": "none"}
-    old = found.interval
-    return replace(
-        found,
-        first=found.second,
-        second=found.first,
-        interval=Interval(mean=-old.mean, low=-old.high, high=-old.low),
-        outcome=outcomes[found.outcome],
+def _negated(interval: Interval) -> Interval:
+    return Interval(mean=-interval.mean, low=-interval.high, high=-interval.low)
+
+
+def _saved_sentence(row: LabelsSaved) -> str:
+    """Say how many labels the accuracy of a warm arm takes without pretraining."""
+    needed = row.text.replace(">", "more than ").replace("≤", "at most ")
+    return (
+        f"What {row.warm} reaches with {counted(row.labels, 'label')} "
+        f"takes {needed} without pretraining ({' or '.join(row.unpretrained)})."
     )
 
 
 def caveats(comparison: Comparison) -> Iterator[str]:
-    """Yield what a reader must know before believing the figures."""
+    """Yield what a reader must know before trusting the scores."""
     judge = comparison.judge
     if comparison.test is None:
         yield (
             "There is no test file: these are validation figures, "
-            "and settings and epochs were chosen on the same data."
+            "and settings and epochs were chosen on the same texts."
         )
     if len(comparison.seeds) == 1:
-        yield "There is one seed: intervals cover the choice of texts, not the luck of training."
+        yield "There is one seed: intervals cover the choice of texts, not the training seed."
     if judge.shared:
         yield (
-            f"{len(judge.shared):,} of the {len(judge.classes):,} {judge.name} texts also stand in "
-            "training or pretraining text: see the scores without them."
+            f"{len(judge.shared):,} of the {len(judge.classes):,} {judge.name} texts also "
+            f"{'occurs' if len(judge.shared) == 1 else 'occur'} in training or pretraining data: "
+            "see the scores without them."
         )
-
-
-def _lead_words(race: Race) -> str:
-    last = race.gaps[-1]
-    if race.closed_epoch is None:
-        return f"{race.warm} is still {points(last)} points ahead after epoch {len(race.gaps)}"
-    end = f", and {race.cold} ends {points(-last)} points ahead" if last < -CLOSED else ""
-    if race.closed_epoch == 1:
-        return f"{race.warm} is never more than half a point ahead{end}"
-    return (
-        f"its lead of up to {points(max(race.gaps))} points "
-        f"is closed from epoch {race.closed_epoch} on{end}"
-    )
-
-
-def _saved_words(row: LabelsSaved) -> str:
-    """Say what the accuracy of a warm arm costs in labels without pretraining."""
-    cost = row.text.replace(">", "more than ").replace("≤", "at most ")
-    return (
-        f"What {row.warm} reaches with {row.labels:,} labels "
-        f"takes {cost} without pretraining ({' or '.join(row.rivals)})."
-    )
-
-
-def _lead_arm(comparison: Comparison, scores: Sequence[ArmScore]) -> str | None:
-    """Return the warm arm that validation likes best at the largest subset."""
-    warm = {arm.name for arm in comparison.arms if arm.kind == "warm"}
-    found = [row for row in scores if row.arm in warm and row.labels == comparison.subsets[-1]]
-    return max(found, key=lambda row: row.validation.accuracy).arm if found else None

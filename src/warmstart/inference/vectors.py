@@ -11,13 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from warmstart.batching.batch import LabelledBatch, move
-from warmstart.batching.loader import budgeted, pad_texts
-from warmstart.model.backbone import Backbone
+from warmstart.batching.padding import budgeted, pad_texts
+from warmstart.model.backbone import Backbone, Layout
 from warmstart.model.heads import pool
 from warmstart.model.models import Translator
-from warmstart.objectives.classify import text_layout
 from warmstart.runtime import Runtime
-from warmstart.settings.training import Pooling
+from warmstart.settings.choices import Pooling
 
 
 def backbone_of(model: nn.Module) -> Backbone:
@@ -100,7 +99,7 @@ def layer_states(backbone: Backbone, batch: LabelledBatch, layers: Sequence[int]
 
     The last layer is what heads read: behind the final norm, where there is one.
     """
-    layout = text_layout(backbone.config, batch)
+    layout = Layout(is_token=batch.is_token, segments=batch.segments)
     if set(layers) == {backbone.config.depth}:  # no need to keep the others
         return [backbone(batch.ids, layout)]
     with _watched(backbone) as states:

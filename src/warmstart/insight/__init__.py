@@ -1,1 +1,4 @@
-"""See inside a model: masks, positions, growth with length."""
+"""What `plan` and `look` compute: cost, memory, masks, positions, growth with length.
+
+Start with job_plan.py for `plan`.
+"""

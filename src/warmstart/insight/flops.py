@@ -1,7 +1,7 @@
 """Floating-point operations in closed form, each part with its formula.
 
-Counts what matrix products and attention do, two operations for each multiplication with its
-addition; all else is small beside them. Knows nothing about devices.
+Counts matrix products and attention; a multiplication and its addition are two operations. All
+other operations are few by comparison.
 """
 
 from dataclasses import dataclass, replace
@@ -10,17 +10,17 @@ from functools import lru_cache
 from torch import nn
 from torch.optim import Muon
 
-from warmstart.insight.job import Job, outline
-from warmstart.settings.model import ModelConfig, decoder_shape, encoder_shape
+from warmstart.insight.training_job import TrainingJob, empty_model
+from warmstart.settings.model import ModelConfig, decoder_config, encoder_config
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 
-BACKWARD = 2  # a product's two gradients are products of the same size
+BACKWARD = 2  # the two gradients of a product are products of the same size
 ITERATIONS = 5  # of the polynomial with which Muon makes a matrix orthogonal
 
 
 @dataclass(frozen=True)
-class Work:
-    """The operations of one part, forward, for one row of text."""
+class PartFlops:
+    """The operations of one part of the model in a forward pass over one row."""
 
     name: str
     formula: str  # per token, in the letters of `legend`
@@ -28,74 +28,73 @@ class Work:
 
     @property
     def both(self) -> int:
-        """Return the operations of forward and backward."""
+        """Return the operations of the forward and backward pass."""
         return (1 + BACKWARD) * self.forward
 
 
-def legend(job: Job) -> str:
-    """Say what the letters of the formulas stand for."""
+def legend(job: TrainingJob) -> str:
+    """Explain the letters of the formulas."""
     shape = job.model
-    sides = " on each side, half of all" if job.sides == 2 else ""
-    masked = f", m = share masked {job.mask_rate:g}" if job.objective == "masked" else ""
+    sides = " on each side" if job.workload.sides == 2 else ""
+    masked = f", m = mask rate {job.mask_rate:g}" if job.workload.masks_tokens else ""
     return (
         f"D = width {shape.width:,}, F = feed-forward {shape.ffn_width:,}, T = tokens a row "
         f"{job.length:,}{sides}, V = vocabulary {shape.vocab_size:,}{masked}"
     )
 
 
-def row_work(job: Job) -> list[Work]:
-    """List the parts of a forward pass over one row."""
-    if job.objective != "translate":
+def row_flops(job: TrainingJob) -> list[PartFlops]:
+    """Return the parts of a forward pass over one row."""
+    if not job.workload.has_decoder:
         return [*_backbone(job.model, job.length, ""), *_head(job)]
-    encoder, decoder = encoder_shape(job.model), decoder_shape(job.model)
+    decoder = decoder_config(job.model)
     parts = [
-        *_backbone(encoder, job.length, "encoder "),
+        *_backbone(encoder_config(job.model), job.length, "encoder "),
         *_backbone(decoder, job.length, "decoder "),
+        *_cross(decoder, job.length),
+        *_head(job),
     ]
-    parts += [*_cross(decoder, job.length), *_head(job)]
-    # A token stands on one side, and half of the tokens on each.
+    # Each side has half of the tokens, so a token goes through one of them.
     return [replace(part, formula=f"½ · {part.formula}") for part in parts]
 
 
-def _backbone(shape: ModelConfig, length: int, name: str) -> list[Work]:
+def _backbone(shape: ModelConfig, length: int, name: str) -> list[PartFlops]:
     T, D, F, blocks = length, shape.width, shape.ffn_width, shape.depth
     gates = 3 if shape.activation == "swiglu" else 2
     return [
-        Work(f"{name}projections", f"{blocks} · 2·4D²", blocks * T * 8 * D * D),
-        Work(f"{name}feed-forward", f"{blocks} · 2·{gates}DF", blocks * T * 2 * gates * D * F),
-        # The whole square, also where a causal mask hides half of it: kernels with a mask of
-        # documents compute it all.
-        Work(f"{name}attention", f"{blocks} · 4TD", blocks * T * 4 * T * D),
+        PartFlops(f"{name}projections", f"{blocks} · 2·4D²", blocks * T * 8 * D * D),
+        PartFlops(f"{name}feed-forward", f"{blocks} · 2·{gates}DF", blocks * T * 2 * gates * D * F),
+        # All pairs, although a causal mask forbids half: kernels with a document mask compute all.
+        PartFlops(f"{name}attention", f"{blocks} · 4TD", blocks * T * 4 * T * D),
     ]
 
 
-def _cross(shape: ModelConfig, length: int) -> list[Work]:
+def _cross(shape: ModelConfig, length: int) -> list[PartFlops]:
     T, D, blocks = length, shape.width, shape.depth
     return [
-        Work("cross projections", f"{blocks} · 2·4D²", blocks * T * 8 * D * D),
-        Work("cross attention", f"{blocks} · 4TD", blocks * T * 4 * T * D),
+        PartFlops("cross projections", f"{blocks} · 2·4D²", blocks * T * 8 * D * D),
+        PartFlops("cross attention", f"{blocks} · 4TD", blocks * T * 4 * T * D),
     ]
 
 
-def _head(job: Job) -> list[Work]:
+def _head(job: TrainingJob) -> list[PartFlops]:
     shape, D = job.model, job.model.width
-    if job.objective == "classify":
-        pooled = 2 * D * job.labels
-        return [Work("classification head", "2DC / T", pooled)]
+    if not job.workload.has_vocabulary_head:
+        return [PartFlops("classification head", "2DC / T", 2 * D * job.labels)]
     V = shape.target_vocab_size or shape.vocab_size
-    num = job.predictions(1)
-    share = "m · " if job.objective == "masked" else ""
-    parts = [Work("vocabulary head", f"{share}2DV", num * 2 * D * V)]
-    if shape.transform and job.objective in ("causal", "masked"):
-        parts.insert(0, Work("transform", f"{share}2D²", num * 2 * D * D))
+    num = job.num_predictions(1)
+    share = "m · " if job.workload.masks_tokens else ""
+    parts = [PartFlops("vocabulary head", f"{share}2DV", num * 2 * D * V)]
+    if shape.transform and not job.workload.has_decoder:
+        parts.insert(0, PartFlops("transform", f"{share}2D²", num * 2 * D * D))
     if job.has_pairs:
         pooler = 2 * D * D if shape.pooler else 0
-        parts.append(Work("next sentence", "2(D² + 2D) / T", pooler + 4 * D))
+        parts.append(PartFlops("next sentence", "2(D² + 2D) / T", pooler + 4 * D))
     return parts
 
 
-def optimizer_work(job: Job) -> int:
-    """Return what the optimizer's own matrix products cost in a step: nothing but for Muon."""
+def optimizer_flops(job: TrainingJob) -> int:
+    """Return the operations of the optimizer's matrix products in a step; only Muon has any."""
     return sum(
         ITERATIONS * (4 * min(p.shape) ** 2 * max(p.shape) + 2 * min(p.shape) ** 3)
         for p in muon_parameters(job)
@@ -103,12 +102,12 @@ def optimizer_work(job: Job) -> int:
 
 
 @lru_cache(maxsize=8)
-def muon_parameters(job: Job) -> list[nn.Parameter]:
-    """Return the matrices that Muon turns, without memory."""
+def muon_parameters(job: TrainingJob) -> list[nn.Parameter]:
+    """Return the matrices that Muon updates, on the meta device."""
     if job.optimizer != "muon":
         return []
     settings = OptimizerSettings("muon", learning_rate=1e-3, weight_decay=0.0)
-    optimizers = build_optimizers(outline(job), settings)
+    optimizers = build_optimizers(empty_model(job), settings)
     return [
         parameter
         for optimizer in optimizers.values()
@@ -118,6 +117,6 @@ def muon_parameters(job: Job) -> list[nn.Parameter]:
     ]
 
 
-def step_flops(job: Job) -> int:
+def step_flops(job: TrainingJob) -> int:
     """Return the operations of one optimizer step."""
-    return job.rows * sum(part.both for part in row_work(job)) + optimizer_work(job)
+    return job.rows * sum(part.both for part in row_flops(job)) + optimizer_flops(job)

@@ -1,1 +1,4 @@
-"""Hugging Face folders, in and out."""
+"""Other people's formats: Hugging Face folders, in and out.
+
+Start with hf_reader.py.
+"""

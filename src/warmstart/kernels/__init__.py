@@ -1,1 +1,4 @@
-"""kernels."""
+"""What is tuned for one kind of machine; each equals a plain path.
+
+Start with attention.py.
+"""

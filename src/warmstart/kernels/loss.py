@@ -1,6 +1,6 @@
-"""Summed cross-entropy, with and without the vocabulary's logits in memory.
+"""Summed cross-entropy of linear(hidden) that never holds all logits in memory.
 
-Everything here returns sums; whoever knows the whole group of batches divides by its counts.
+It returns sums; the trainer divides them by the counts of the whole group of batches.
 """
 
 from collections.abc import Callable
@@ -12,15 +12,15 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-IGNORE = -100  # a target that counts for nothing
+IGNORE = -100  # a target that is not counted
 
-# Logits held at once, and how many of them go through the softmax together: on a CPU few enough
+# Logits in memory at once, and logits that go through the softmax together: on a CPU few enough
 # to stay in its caches, on a GPU enough to fill it.
-HELD = {"cpu": 25_000_000, "cuda": 400_000_000}
-SOFTENED = {"cpu": 1_600_000, "cuda": 400_000_000}
-# The vocabulary is filled up to a multiple of this: products on a GPU that are not so aligned
-# take ten times as long. The logits of what is filled in are 0 and stay out of the softmax.
-ALIGNED = {"cpu": 1, "cuda": 64}
+LOGITS_PER_CHUNK = {"cpu": 25_000_000, "cuda": 400_000_000}
+LOGITS_PER_SOFTMAX = {"cpu": 1_600_000, "cuda": 400_000_000}
+# The vocabulary is padded to a multiple of this: unaligned matrix products on a GPU take ten times
+# as long. The logits of the padding are 0 and excluded from the softmax.
+VOCABULARY_MULTIPLE = {"cpu": 1, "cuda": 64}
 
 
 def linear_cross_entropy(
@@ -30,24 +30,26 @@ def linear_cross_entropy(
     targets: Tensor,
     smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """Return the summed loss of linear(hidden) against targets, and how many were right.
+    """Return the summed loss of linear(hidden) against targets, and the number correct.
 
-    `hidden` is (N, D), `targets` (N,); positions with the target IGNORE count for nothing;
-    `smoothing` is the share of each target that is spread over all. The gradient is formed chunk
-    by chunk beside the loss, so that (N, V) logits never exist.
+    `hidden` is (N, D), `targets` (N,); positions with the target IGNORE are not counted;
+    `smoothing` is the share of each target that is spread over the vocabulary. The gradient is
+    computed chunk by chunk with the loss, so that (N, V) logits never exist.
     """
-    if not torch.is_grad_enabled():  # a Function sees what its inputs ask for, not the mode
+    if not torch.is_grad_enabled():  # a Function sees requires_grad, not the mode
         hidden, weight = hidden.detach(), weight.detach()
         bias = None if bias is None else bias.detach()
     device = hidden.device.type
-    if device == "cpu":  # elsewhere finding them would wait for the device; they get no weight
-        wanted = targets != IGNORE
-        hidden, targets = hidden[wanted], targets[wanted]
+    if device == "cpu":  # a GPU would have to be waited for; there, ignored targets weigh nothing
+        is_counted = targets != IGNORE
+        hidden, targets = hidden[is_counted], targets[is_counted]
     is_cast = torch.is_autocast_enabled(device)
     dtype = torch.get_autocast_dtype(device) if is_cast else hidden.dtype
     with torch.autocast(device, enabled=False):
-        loss, num_right = _LinearCrossEntropy.apply(hidden, weight, bias, targets, smoothing, dtype)
-    return loss, num_right
+        loss, num_correct = _LinearCrossEntropy.apply(
+            hidden, weight, bias, targets, smoothing, dtype
+        )
+    return loss, num_correct
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -62,32 +64,32 @@ class _LinearCrossEntropy(torch.autograd.Function):
         dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         loss = torch.zeros((), dtype=weight.dtype, device=hidden.device)
-        num_right = torch.zeros((), dtype=torch.long, device=hidden.device)
-        V, missing = len(weight), -len(weight) % ALIGNED[hidden.device.type]
+        num_correct = torch.zeros((), dtype=torch.long, device=hidden.device)
+        V, num_padding = len(weight), -len(weight) % VOCABULARY_MULTIPLE[hidden.device.type]
         inputs, weights = hidden.to(dtype), weight.to(dtype)
-        offsets = None if bias is None else bias.to(dtype)
-        if missing:
-            weights = F.pad(weights, (0, 0, 0, missing))
-            offsets = None if offsets is None else F.pad(offsets, (0, missing))
+        biases = None if bias is None else bias.to(dtype)
+        if num_padding:
+            weights = F.pad(weights, (0, 0, 0, num_padding))
+            biases = None if biases is None else F.pad(biases, (0, num_padding))
         grads = _Gradients(inputs, weights, weight, bias) if any(ctx.needs_input_grad) else None
-        size = max(1, HELD[hidden.device.type] // V)
-        held = inputs.new_empty(min(size, len(inputs)), V + missing)
+        size = max(1, LOGITS_PER_CHUNK[hidden.device.type] // V)
+        buffer = inputs.new_empty(min(size, len(inputs)), V + num_padding)
         for start in range(0, len(inputs), size):
             rows = slice(start, start + size)
-            logits = held[: len(targets[rows])]
-            if offsets is None:
+            logits = buffer[: len(targets[rows])]
+            if biases is None:
                 torch.mm(inputs[rows], weights.T, out=logits)
             else:
-                torch.addmm(offsets, inputs[rows], weights.T, out=logits)
-            chunk_loss, right = _soften(logits[:, :V], targets[rows], smoothing, weight.dtype)
-            loss += chunk_loss
-            num_right += right
+                torch.addmm(biases, inputs[rows], weights.T, out=logits)
+            sums = _softmax_loss_(logits[:, :V], targets[rows], smoothing, weight.dtype)
+            loss += sums[0]
+            num_correct += sums[1]
             if grads is not None:
-                grads.add(rows, slopes=logits)
+                grads.add(rows, grad_logits=logits)
         if grads is not None:
             ctx.save_for_backward(grads.hidden.to(hidden.dtype), grads.weight, grads.bias)
-        ctx.mark_non_differentiable(num_right)
-        return loss, num_right
+        ctx.mark_non_differentiable(num_correct)
+        return loss, num_correct
 
     @staticmethod
     @once_differentiable
@@ -97,7 +99,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
 
 class _Gradients:
-    """Gradients of the summed loss, gathered chunk by chunk in the weights' own precision."""
+    """Gradients of the summed loss, added up chunk by chunk in the weights' own precision."""
 
     def __init__(
         self, inputs: Tensor, weights: Tensor, weight: Tensor, bias: Tensor | None
@@ -108,82 +110,83 @@ class _Gradients:
         self.bias = None if bias is None else torch.zeros_like(bias)
         self.product = torch.empty_like(weights)
 
-    def add(self, rows: slice, slopes: Tensor) -> None:
-        """Take in d loss / d logits (n, V and what fills it up) of some rows."""
+    def add(self, rows: slice, grad_logits: Tensor) -> None:
+        """Add the gradients that follow from those of some rows' logits (n, V + padding)."""
         V = len(self.weight)
-        torch.mm(slopes, self.weights, out=self.hidden[rows])
-        self.weight += torch.mm(slopes.T, self.inputs[rows], out=self.product)[:V]
+        torch.mm(grad_logits, self.weights, out=self.hidden[rows])
+        self.weight += torch.mm(grad_logits.T, self.inputs[rows], out=self.product)[:V]
         if self.bias is not None:
-            self.bias += (slopes.new_ones(1, len(slopes)) @ slopes)[0, :V]
+            self.bias += (grad_logits.new_ones(1, len(grad_logits)) @ grad_logits)[0, :V]
 
 
-def _soften(
-    logits: Tensor, targets: Tensor, smoothing: float, exact: torch.dtype
+def _softmax_loss_(
+    logits: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Turn logits (n, V) into d loss / d logits in place; return the loss and the hits."""
-    size = max(1, SOFTENED[logits.device.type] // logits.shape[1])
-    soften_part = _soften_part if logits.device.type == "cpu" else _compiled_kernel()
-    parts = [
-        soften_part(logits[start : start + size], targets[start : start + size], smoothing, exact)
+    """Replace logits (n, V) by their gradients; return the summed loss and the number correct."""
+    size = max(1, LOGITS_PER_SOFTMAX[logits.device.type] // logits.shape[1])
+    kernel = softmax_loss_cpu_ if logits.device.type == "cpu" else _compiled_kernel()
+    sums = [
+        kernel(logits[start : start + size], targets[start : start + size], smoothing, dtype)
         for start in range(0, len(logits), size)
     ]
-    losses, rights = zip(*parts, strict=True)
-    return torch.stack(losses).sum(), torch.stack(rights).sum()
+    losses, corrects = zip(*sums, strict=True)
+    return torch.stack(losses).sum(), torch.stack(corrects).sum()
 
 
-def _soften_part(
-    logits: Tensor, targets: Tensor, smoothing: float, exact: torch.dtype
+def softmax_loss_cpu_(
+    logits: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
+    """Replace logits (n, V) by their gradients, computing in `dtype`; no target is IGNORE."""
     index = targets[:, None]  # (n, 1)
-    logs = F.log_softmax(logits, -1, dtype=exact)
-    picked = logs.gather(1, index)
-    num_right = (picked >= logs.amax(1, keepdim=True)).sum()
-    losses = -picked
+    log_probs = F.log_softmax(logits, -1, dtype=dtype)
+    target_log_probs = log_probs.gather(1, index)
+    num_correct = (target_log_probs >= log_probs.amax(1, keepdim=True)).sum()
+    losses = -target_log_probs
     if smoothing:
-        losses = (1 - smoothing) * losses - smoothing * logs.mean(1, keepdim=True)
-    slopes = logs.exp_()
+        losses = (1 - smoothing) * losses - smoothing * log_probs.mean(1, keepdim=True)
+    grad_logits = log_probs.exp_()
     if smoothing:
-        slopes -= smoothing / logits.shape[1]
-    logits.copy_(slopes)
+        grad_logits -= smoothing / logits.shape[1]
+    logits.copy_(grad_logits)
     logits.scatter_add_(1, index, logits.new_full(index.shape, smoothing - 1.0))
-    return losses.sum(), num_right
+    return losses.sum(), num_correct
 
 
 @cache
 def _compiled_kernel() -> Callable[[Tensor, Tensor, float, torch.dtype], tuple[Tensor, Tensor]]:
-    """Return `soften_at_once` as one kernel for any number of rows."""
-    compiled = torch.compile(soften_at_once)
+    """Return `softmax_loss_fused_` compiled into one kernel for any number of rows."""
+    compiled = torch.compile(softmax_loss_fused_)
 
     def kernel(
-        logits: Tensor, targets: Tensor, smoothing: float, exact: torch.dtype
+        logits: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
         for tensor in (logits, targets):
             torch._dynamo.maybe_mark_dynamic(tensor, 0)
-        return compiled(logits, targets, smoothing, exact)
+        return compiled(logits, targets, smoothing, dtype)
 
     return kernel
 
 
-def soften_at_once(
-    logits: Tensor, targets: Tensor, smoothing: float, exact: torch.dtype
+def softmax_loss_fused_(
+    logits: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Do the same without a step in between that would be written to memory, for a compiler.
+    """Compute the same without intermediate results in memory, once compiled.
 
-    Ignored targets may be among the others: they get no weight.
+    Targets may be IGNORE: they add nothing to the sums, and their gradients are zero.
     """
     V = logits.shape[1]
-    is_wanted = (targets != IGNORE)[:, None]
+    is_counted = (targets != IGNORE)[:, None]
     index = targets[:, None].clamp(min=0)  # (n, 1)
-    x = logits.to(exact)
-    top = x.amax(1, keepdim=True)
-    total = (x - top).exp().sum(1, keepdim=True).log() + top
-    picked = x.gather(1, index)
-    losses = total - (1 - smoothing) * picked
+    x = logits.to(dtype)
+    maximum = x.amax(1, keepdim=True)
+    log_sum = (x - maximum).exp().sum(1, keepdim=True).log() + maximum
+    target_logits = x.gather(1, index)
+    losses = log_sum - (1 - smoothing) * target_logits
     if smoothing:
         losses = losses - smoothing * x.mean(1, keepdim=True)
     is_target = torch.arange(V, device=x.device) == index  # (n, V)
-    share = (1 - smoothing) * is_target.to(exact) + smoothing / V
-    num_right = ((picked >= top) & is_wanted).sum()
-    loss = (losses * is_wanted).sum()
-    logits.copy_(((x - total).exp() - share) * is_wanted)
-    return loss, num_right
+    target_probs = (1 - smoothing) * is_target.to(dtype) + smoothing / V
+    num_correct = ((target_logits >= maximum) & is_counted).sum()
+    loss = (losses * is_counted).sum()
+    logits.copy_(((x - log_sum).exp() - target_probs) * is_counted)
+    return loss, num_correct

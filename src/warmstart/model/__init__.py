@@ -1,1 +1,4 @@
-"""The Transformer: one base, heads that swap."""
+"""The Transformer as the papers write it: one backbone, heads that swap.
+
+Start with attention.py, then backbone.py.
+"""

@@ -1,114 +1,112 @@
-"""Multi-head attention; the only place scores are computed.
+"""Multi-head attention, softmax(QK'/sqrt(K))V: within a sequence, and from target to source."""
 
-Knows nothing about what a mask stands for.
-"""
+from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from warmstart.model.cache import LayerCache, LayerMemory
+from warmstart.kernels.attention import attend, masked_softmax
+from warmstart.model.cache import KeyValueCache
 
-SHORT = 384  # up to this many keys a CPU is faster in bfloat16 with plain matrix products
 
-
-def attend(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, dropout: float
+def attention_weights(
+    q: Tensor, k: Tensor, mask: Tensor | None = None, is_causal: bool = False
 ) -> Tensor:
-    """Mix values (B, H, S, K) by attention weights, with whichever kernels are fastest."""
-    if q.device.type == "cpu" and q.dtype == torch.bfloat16 and k.shape[-2] <= SHORT:
-        weights = attention_weights(q, k, _full_mask(mask, is_causal, q, k))
-        return F.dropout(weights, dropout) @ v if dropout else weights @ v
-    return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal=is_causal)
+    """Return softmax(QK'/sqrt(K)): the weights (B, H, T, S) of every query over the keys."""
+    K = q.shape[-1]
+    scores = (q * K**-0.5) @ k.transpose(-2, -1)  # (B, H, T, S)
+    return masked_softmax(scores, mask, is_causal)
 
 
-def attention_weights(q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
-    """Return softmax(QK'/sqrt(K)) where allowed; a row with nothing to look at is all zero."""
-    scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)  # (B, H, T, S)
-    if mask is None:
-        return scores.softmax(-1)
-    # A finite floor in place of -inf: a row without keys then has a gradient, which is zero.
-    floor = torch.finfo(scores.dtype).min
-    return scores.masked_fill(~mask, floor).softmax(-1).masked_fill(~mask, 0.0)
+@dataclass(frozen=True)
+class AttentionContext:
+    """What the attention layers of a stack share; None where absent."""
+
+    mask: Tensor | None = None  # broadcasts to (B, H, T, S); True where a query sees a key
+    is_causal: bool = False  # a position sees itself and what precedes it; `mask` is then None
+    cos_sin: Tensor | None = None  # (2, B, 1, T, K / 2) of rotary positions
+    cache: KeyValueCache | None = None
+    attention_weights: list[Tensor] | None = None  # receives each layer's weights (B, H, T, S)
 
 
-def rotate(x: Tensor, turn: Tensor) -> Tensor:
-    """Turn each pair of halves by its angle: rotary positions. `turn` is (2, B, 1, T, K / 2)."""
-    cos, sin = turn
-    first, second = x.chunk(2, -1)
-    turned = torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
-    return turned.to(x.dtype)
+class _Attention(nn.Module):
+    """What self-attention and cross-attention have in common: mixing values by weights."""
 
-
-class MultiHeadAttention(nn.Module):
-    """Softmax(QK'/sqrt(K))V in several heads, through PyTorch's fused kernels."""
-
-    def __init__(self, width: int, heads: int, dropout: float, biases: bool) -> None:
+    def __init__(self, heads: int, dropout: float, layer: int) -> None:
         super().__init__()
         self.heads = heads
-        self.dropout = dropout
+        self.dropout = dropout  # of attention weights
+        self.layer = layer  # its number in a key/value cache
+
+    def _mix(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext) -> Tensor:
+        """Return softmax(QK'/sqrt(K))V with its heads side by side: (B, T, D)."""
+        mask, is_causal = context.mask, context.is_causal
+        if context.attention_weights is not None:
+            context.attention_weights.append(attention_weights(q, k, mask, is_causal))
+        dropout = self.dropout if self.training else 0.0
+        mixed = attend(q, k, v, mask, is_causal, dropout)  # (B, H, T, K)
+        return mixed.transpose(1, 2).flatten(2)
+
+
+class MultiHeadAttention(_Attention):
+    """Queries, keys and values from one sequence."""
+
+    def __init__(
+        self, width: int, heads: int, dropout: float, biases: bool, layer: int = 0
+    ) -> None:
+        super().__init__(heads, dropout, layer)
         self.project = nn.Linear(width, 3 * width, bias=biases)  # queries, keys, values
         self.output = nn.Linear(width, width, bias=biases)
 
-    def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        is_causal: bool = False,
-        turn: Tensor | None = None,
-        cache: LayerCache | None = None,
-        keep: list[Tensor] | None = None,
-    ) -> Tensor:
-        """Attend within x; weights (B, H, T, S) are appended to `keep` when it is given."""
-        B, T, D = x.shape
-        q, k, v = self._split(self.project(x)).unbind(0)  # each (B, H, T, K)
-        if turn is not None:
-            q, k = rotate(q, turn), rotate(k, turn)
-        if cache is not None:
-            k, v = cache.extend(k, v)
-        if keep is not None:
-            keep.append(attention_weights(q, k, _full_mask(mask, is_causal, q, k)))
-        dropout = self.dropout if self.training else 0.0
-        mixed = attend(q, k, v, mask, is_causal, dropout)
-        return self.output(mixed.transpose(1, 2).reshape(B, T, D))
-
-    def _split(self, projected: Tensor) -> Tensor:
-        B, T, _ = projected.shape
-        return projected.view(B, T, 3, self.heads, -1).permute(2, 0, 3, 1, 4)  # (3, B, H, T, K)
+    def forward(self, x: Tensor, context: AttentionContext | None = None) -> Tensor:
+        """Attend within x (B, T, D)."""
+        context = context or AttentionContext()
+        q, k, v = _split_heads(self.project(x), 3, self.heads)  # each (B, H, T, K)
+        if context.cos_sin is not None:
+            q, k = apply_rope(q, context.cos_sin), apply_rope(k, context.cos_sin)
+        if context.cache is not None:
+            k, v = context.cache.append(self.layer, k, v)  # (B, H, S, K)
+        return self.output(self._mix(q, k, v, context))
 
 
-class CrossAttention(nn.Module):
+class CrossAttention(_Attention):
     """Queries from the target, keys and values from the source."""
 
-    def __init__(self, width: int, heads: int, dropout: float, biases: bool) -> None:
-        super().__init__()
-        self.heads = heads
-        self.dropout = dropout
+    def __init__(
+        self, width: int, heads: int, dropout: float, biases: bool, layer: int = 0
+    ) -> None:
+        super().__init__(heads, dropout, layer)
         self.query = nn.Linear(width, width, bias=biases)
         self.project = nn.Linear(width, 2 * width, bias=biases)  # keys, values
         self.output = nn.Linear(width, width, bias=biases)
 
-    def remember(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """Return keys and values (B, H, S, K) of a source (B, S, D): once for all queries."""
-        B, S, _ = source.shape
-        projected = self.project(source).view(B, S, 2, self.heads, -1)
-        keys, values = projected.permute(2, 0, 3, 1, 4).unbind(0)
+    def forward(self, x: Tensor, source: Tensor, context: AttentionContext) -> Tensor:
+        """Attend from x (N, T, D) to the source (B, S, D); N / B neighbouring rows share a row."""
+        k, v = self._keys_values(source, context.cache)  # (B, H, S, K)
+        B, N = len(k), len(x)
+        # No query sees another one, so all rows of a source can be queries of a single row.
+        q = self.query(x).view(B, N // B * x.shape[1], self.heads, -1).transpose(1, 2)
+        return self.output(self._mix(q, k, v, context).view(x.shape))
+
+    def _keys_values(self, source: Tensor, cache: KeyValueCache | None) -> tuple[Tensor, Tensor]:
+        """Return keys and values of the source, with a cache computed at the first step only."""
+        if cache is not None and self.layer in cache.source:
+            return cache.source[self.layer]
+        keys, values = _split_heads(self.project(source), 2, self.heads)
+        if cache is not None:
+            cache.source[self.layer] = keys, values
         return keys, values
 
-    def forward(self, x: Tensor, memory: LayerMemory) -> Tensor:
-        """Attend to the source; its N / B neighbouring rows of x (N, T, D) share each source."""
-        N, T, D = x.shape
-        B = len(memory.keys)
-        # No query sees another, so that the rows of one source can be queries of one row.
-        q = self.query(x).view(B, N // B * T, self.heads, -1).transpose(1, 2)  # (B, H, T', K)
-        if memory.keep is not None:
-            memory.keep.append(attention_weights(q, memory.keys, memory.mask))
-        dropout = self.dropout if self.training else 0.0
-        mixed = attend(q, memory.keys, memory.values, memory.mask, False, dropout)
-        return self.output(mixed.transpose(1, 2).reshape(N, T, D))
+
+def _split_heads(projected: Tensor, num: int, heads: int) -> tuple[Tensor, ...]:
+    """Cut (B, T, num · D) into `num` tensors of (B, H, T, K)."""
+    B, T, _ = projected.shape
+    return projected.view(B, T, num, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
 
 
-def _full_mask(mask: Tensor | None, is_causal: bool, q: Tensor, k: Tensor) -> Tensor | None:
-    if not is_causal:
-        return mask
-    return torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
+def apply_rope(x: Tensor, cos_sin: Tensor) -> Tensor:
+    """Rotate each pair of dimensions (k, k + K / 2) by the angle of its position."""
+    cos, sin = cos_sin
+    first, second = x.chunk(2, -1)
+    rotated = torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+    return rotated.to(x.dtype)

@@ -1,25 +1,22 @@
-"""The base Transformer: embeddings, blocks, final norm. Token ids in, hidden vectors out.
-
-Knows nothing about tasks, losses or text.
-"""
+"""The backbone: embeddings, blocks, final norm. Token ids in, hidden vectors out."""
 
 import math
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from warmstart.model.cache import Cache, LayerMemory, Memory
-from warmstart.model.layers import Block, build_norm
+from warmstart.model.attention import AttentionContext
+from warmstart.model.cache import KeyValueCache
+from warmstart.model.layers import Block, BlockOptions, DecoderBlock, build_norm
 from warmstart.model.masks import causal_mask, document_mask, padding_mask
-from warmstart.model.positions import rotations, sinusoids
+from warmstart.model.positions import rope_cos_sin, sinusoids
 from warmstart.settings.model import ModelConfig
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a batch lies in memory; what is None is absent."""
+    """How a batch lies in memory; None where absent."""
 
     is_token: Tensor | None = None  # (B, T) False where padded
     documents: Tensor | None = None  # (B, T) document numbers of packed rows
@@ -27,20 +24,20 @@ class Layout:
     segments: Tensor | None = None  # (B, T) segment of each token
 
 
-class Backbone(nn.Module):
-    """Embedding, positions, N blocks: what is pretrained and carried over.
-
-    With `has_memory` its blocks look at a source too; without `has_embedding` it borrows one.
-    """
+class Stack(nn.Module):
+    """What an encoder and a decoder have in common: embeddings, N blocks, a final norm."""
 
     def __init__(
-        self, config: ModelConfig, has_memory: bool = False, has_embedding: bool = True
+        self,
+        config: ModelConfig,
+        block_type: type[Block] | type[DecoderBlock],
+        embed: nn.Embedding | None,
     ) -> None:
         super().__init__()
         self.config = config
         width = config.width
-        if has_embedding:
-            self.embed = nn.Embedding(config.vocab_size, width)
+        if embed is not None:
+            self.embed = embed
         if config.positions == "learned":
             self.embed_positions = nn.Embedding(config.max_length, width)
         if config.positions == "sinusoidal":
@@ -52,92 +49,56 @@ class Backbone(nn.Module):
         if config.embedding_norm:
             self.norm_embed = build_norm(config.norm, width, config.biases, config.norm_eps)
         self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.ModuleList(
-            Block(
-                width,
-                config.heads,
-                config.ffn_width,
-                config.activation,
-                config.norm,
-                config.norm_position,
-                config.dropout,
-                config.biases,
-                config.norm_eps,
-                config.dropout if config.inner_dropout else 0.0,
-                has_memory,
-            )
-            for _ in range(config.depth)
-        )
+        options = block_options(config)
+        self.blocks = nn.ModuleList(block_type(options, layer) for layer in range(config.depth))
         if config.norm_position == "pre":
             self.norm_final = build_norm(config.norm, width, config.biases, config.norm_eps)
-        if config.pooler:
-            self.pooler = nn.Linear(width, width, bias=config.biases)
 
-    def forward(
+    def prepare(
         self,
-        ids: Tensor,
-        layout: Layout | None = None,
-        cache: Cache | None = None,
-        keep: list[Tensor] | None = None,
-        memory: Memory | None = None,
-        embedding: Tensor | None = None,
-    ) -> Tensor:
-        """Return hidden vectors (B, T, D); attention weights go to `keep` when it is given."""
-        B, T = ids.shape
-        layout = layout or Layout()
-        past = cache.length if cache else 0
+        tokens: Tensor,
+        layout: Layout,
+        cache: KeyValueCache | None,
+        attention_weights: list[Tensor] | None,
+    ) -> tuple[Tensor, AttentionContext]:
+        """Return what enters the blocks, from the embeddings of tokens (B, T, D)."""
+        B, T, _ = tokens.shape
+        num_past = cache.length if cache is not None else 0
         positions = layout.positions
         if positions is None:
-            positions = torch.arange(past, past + T, device=ids.device).expand(B, T)
-        turn = None
+            positions = torch.arange(num_past, num_past + T, device=tokens.device).expand(B, T)
+        cos_sin = None
         if self.config.positions == "rope":
-            turn = rotations(
-                positions, self.config.width // self.config.heads, self.config.rope_base
-            )
-        mask, is_causal = self._mask(ids, layout, past)
-        x = self._embedded(ids, positions, layout.segments, embedding)
-        for index, block in enumerate(self.blocks):
-            layer = cache.layers[index] if cache else None
-            source = memory.layers[index] if memory else None
-            x = block(x, mask, is_causal, turn, layer, keep, source)
+            width = self.config.width // self.config.heads
+            cos_sin = rope_cos_sin(positions, width, self.config.rope_base)
+        mask, is_causal = self._mask(layout, tokens, num_past)
+        context = AttentionContext(mask, is_causal, cos_sin, cache, attention_weights)
+        return self._add_positions(tokens, positions, layout.segments), context
+
+    def normalize(self, x: Tensor) -> Tensor:
+        """Apply the final norm, which follows pre-norm blocks only."""
         return self.norm_final(x) if self.config.norm_position == "pre" else x
 
-    def remember(
-        self, source: Tensor, is_token: Tensor | None, keep: list[Tensor] | None = None
-    ) -> Memory:
-        """Return a source (B, S, D) as this backbone's blocks will look at it."""
-        mask = None if is_token is None else padding_mask(is_token)
-        layers = []
-        for block in self.blocks:
-            assert isinstance(block, Block)
-            keys, values = block.cross.remember(source)
-            layers.append(LayerMemory(keys, values, mask, keep))
-        return Memory(layers)
-
-    def pool_first(self, hidden: Tensor) -> Tensor:
-        """Return the first position's vector, through the pooler where there is one."""
-        first = hidden[:, 0]  # (B, D)
-        return torch.tanh(self.pooler(first)) if self.config.pooler else first
-
-    def _embedded(
-        self, ids: Tensor, positions: Tensor, segments: Tensor | None, embedding: Tensor | None
-    ) -> Tensor:
-        x = self.embed(ids) if embedding is None else F.embedding(ids, embedding)  # (B, T, D)
-        if self.config.scale_embedding:
-            x = x * math.sqrt(self.config.width)
-        if self.config.positions == "learned":
+    def _add_positions(self, x: Tensor, positions: Tensor, segments: Tensor | None) -> Tensor:
+        """Scale token embeddings; add those of positions and segments; normalise and drop."""
+        config = self.config
+        if config.scale_embedding:
+            x = x * math.sqrt(config.width)
+        if config.positions == "learned":
             x = x + self.embed_positions(positions)
-        elif self.config.positions == "sinusoidal":
+        elif config.positions == "sinusoidal":
             x = x + self.sinusoids[positions].to(x.dtype)
-        if self.config.segments:
-            x = x + self.embed_segments(torch.zeros_like(ids) if segments is None else segments)
-        if self.config.embedding_norm:
+        if config.segments:
+            if segments is None or config.segments == 1:
+                segments = torch.zeros_like(positions)
+            x = x + self.embed_segments(segments)
+        if config.embedding_norm:
             x = self.norm_embed(x)
         return self.dropout(x)
 
-    def _mask(self, ids: Tensor, layout: Layout, past: int) -> tuple[Tensor | None, bool]:
-        """Return the mask that remains to be applied, and whether the kernel masks causally."""
-        T = ids.shape[1]
+    def _mask(self, layout: Layout, tokens: Tensor, num_past: int) -> tuple[Tensor | None, bool]:
+        """Return the mask to apply, and whether the kernel masks causally instead."""
+        T, device = tokens.shape[1], tokens.device
         if self.config.attention == "bidirectional":
             masks = []
             if layout.documents is not None:
@@ -145,10 +106,59 @@ class Backbone(nn.Module):
             if layout.is_token is not None:
                 masks.append(padding_mask(layout.is_token))
             return (masks[0] & masks[-1] if masks else None), False
-        # Padding stands at the right, where the causal mask hides it from every real token.
+        # Padding is at the right, where the causal mask hides it from every token.
         if layout.documents is not None:
-            square = causal_mask(T, past + T, ids.device)
-            return square & document_mask(layout.documents), False
-        if past == 0:
+            causal = causal_mask(T, num_past + T, device)
+            return causal & document_mask(layout.documents), False
+        if num_past == 0:
             return None, True
-        return (None if T == 1 else causal_mask(T, past + T, ids.device)), False
+        return (None if T == 1 else causal_mask(T, num_past + T, device)), False
+
+
+class Backbone(Stack):
+    """The Transformer without its head: what is pretrained and transferred.
+
+    With bidirectional attention it is the encoder of the 2017 paper, with causal attention a GPT.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config, Block, nn.Embedding(config.vocab_size, config.width))
+        if config.pooler:
+            self.pooler = nn.Linear(config.width, config.width, bias=config.biases)
+
+    def forward(
+        self,
+        ids: Tensor,
+        layout: Layout | None = None,
+        cache: KeyValueCache | None = None,
+        attention_weights: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Return hidden vectors (B, T, D); `attention_weights` receives (B, H, T, S) per layer.
+
+        A backbone with fewer than two segment embeddings reads every segment as the first.
+        """
+        x, context = self.prepare(self.embed(ids), layout or Layout(), cache, attention_weights)
+        for block in self.blocks:
+            x = block(x, context)
+        return self.normalize(x)
+
+    def pool_first(self, hidden: Tensor) -> Tensor:
+        """Return the first position's vector (B, D), through the pooler where there is one."""
+        first = hidden[:, 0]
+        return torch.tanh(self.pooler(first)) if self.config.pooler else first
+
+
+def block_options(config: ModelConfig) -> BlockOptions:
+    """Return what a model's blocks need to know of its config."""
+    return BlockOptions(
+        width=config.width,
+        heads=config.heads,
+        ffn_width=config.ffn_width,
+        activation=config.activation,
+        norm=config.norm,
+        norm_position=config.norm_position,
+        norm_eps=config.norm_eps,
+        biases=config.biases,
+        dropout=config.dropout,
+        inner_dropout=config.dropout if config.inner_dropout else 0.0,
+    )

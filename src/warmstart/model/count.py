@@ -1,11 +1,8 @@
-"""Parameters in closed form, layer by layer: a formula and a number for each.
-
-Derived from the config alone; builds no model, so that a test can set the two against each other.
-"""
+"""Parameter counts in closed form, layer by layer, from the config alone."""
 
 from dataclasses import dataclass, replace
 
-from warmstart.settings.model import ModelConfig, decoder_shape, encoder_shape
+from warmstart.settings.model import ModelConfig, decoder_config, encoder_config
 
 
 @dataclass(frozen=True)
@@ -18,7 +15,7 @@ class Layer:
 
 
 def legend(config: ModelConfig) -> str:
-    """Say what the letters of the formulas stand for."""
+    """Return what the letters of the formulas mean."""
     return (
         f"V = vocabulary {config.vocab_size:,}, D = width {config.width:,}, "
         f"F = feed-forward {config.ffn_width:,}, L = positions {config.max_length:,}, C = labels"
@@ -26,27 +23,27 @@ def legend(config: ModelConfig) -> str:
 
 
 def count_backbone(config: ModelConfig) -> list[Layer]:
-    """List the base: embeddings, blocks, final norm, pooler."""
+    """List the backbone: embeddings, blocks, final norm, pooler."""
     layers = [Layer("embed", "V·D", config.vocab_size * config.width)]
-    return layers + _above_embedding(config, has_memory=False)
+    return layers + _above_embedding(config, has_cross=False)
 
 
 def count_translator(config: ModelConfig) -> list[Layer]:
     """List encoder, decoder and head of a translator; tied weights are counted once."""
-    encoder = count_backbone(encoder_shape(config))
-    below = decoder_shape(config)
-    decoder = _above_embedding(below, has_memory=True)
+    encoder = count_backbone(encoder_config(config))
+    target = decoder_config(config)
+    decoder = _above_embedding(target, has_cross=True)
     if not config.shared:
-        decoder.insert(0, Layer("embed", "V'·D", below.vocab_size * below.width))
-    head = count_language_head(below)
+        decoder.insert(0, Layer("embed", "V'·D", target.vocab_size * target.width))
+    head = count_language_head(target)
     return [
-        *(Layer(f"encoder.{one.name}", one.formula, one.count) for one in encoder),
-        *(Layer(f"decoder.{one.name}", one.formula, one.count) for one in decoder),
+        *(replace(layer, name=f"encoder.{layer.name}") for layer in encoder),
+        *(replace(layer, name=f"decoder.{layer.name}") for layer in decoder),
         *head,
     ]
 
 
-def _above_embedding(config: ModelConfig, has_memory: bool) -> list[Layer]:
+def _above_embedding(config: ModelConfig, has_cross: bool) -> list[Layer]:
     D, L = config.width, config.max_length
     layers = []
     if config.positions == "learned":
@@ -58,7 +55,7 @@ def _above_embedding(config: ModelConfig, has_memory: bool) -> list[Layer]:
     if config.embedding_norm:
         layers.append(_norm("norm_embed", config))
     for index in range(config.depth):
-        layers += _block(f"blocks.{index}", config, has_memory)
+        layers += _block(f"blocks.{index}", config, has_cross)
     if config.norm_position == "pre":
         layers.append(_norm("norm_final", config))
     if config.pooler:
@@ -67,7 +64,7 @@ def _above_embedding(config: ModelConfig, has_memory: bool) -> list[Layer]:
 
 
 def count_language_head(config: ModelConfig) -> list[Layer]:
-    """List the language-model head; tied weights were counted with the embedding."""
+    """List the language-model head; tied weights are counted with the embedding."""
     layers = []
     if config.transform:
         layers.append(_linear("head.transform.dense", "D", "D", config))
@@ -93,12 +90,12 @@ def count_classification_head(config: ModelConfig, num_labels: int) -> list[Laye
 
 
 def count_pretraining_heads(config: ModelConfig) -> list[Layer]:
-    """List every head that pretraining puts on this base."""
+    """List every head that pretraining puts on this backbone."""
     heads = count_language_head(config)
     return heads + (count_next_sentence(config) if config.segments > 1 else [])
 
 
-def _block(name: str, config: ModelConfig, has_memory: bool) -> list[Layer]:
+def _block(name: str, config: ModelConfig, has_cross: bool) -> list[Layer]:
     inner = "2F" if config.activation == "swiglu" else "F"
     cross = [
         _linear(f"{name}.cross.query", "D", "D", config),
@@ -110,7 +107,7 @@ def _block(name: str, config: ModelConfig, has_memory: bool) -> list[Layer]:
         _linear(f"{name}.attend.project", "D", "3D", config),
         _linear(f"{name}.attend.output", "D", "D", config),
         _norm(f"{name}.norm_attend", config),
-        *(cross if has_memory else []),
+        *(cross if has_cross else []),
         _linear(f"{name}.ffn.inner", "D", inner, config),
         _linear(f"{name}.ffn.outer", "F", "D", config),
         _norm(f"{name}.norm_ffn", config),

@@ -1,7 +1,4 @@
-"""What stands on a base: a language-model head, a next-sentence head, a classification head.
-
-Knows nothing about losses.
-"""
+"""Heads: what turns a backbone's hidden vectors into logits."""
 
 import torch
 import torch.nn.functional as F
@@ -9,8 +6,8 @@ from torch import Tensor, nn
 
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.model.layers import ACTIVATIONS, build_norm
+from warmstart.settings.choices import Pooling
 from warmstart.settings.model import Activation, Norm
-from warmstart.settings.training import Pooling
 
 
 class Transform(nn.Module):
@@ -30,7 +27,7 @@ class Transform(nn.Module):
 
 
 class LanguageHead(nn.Module):
-    """Linear over the vocabulary; a tied one borrows the embedding's weights."""
+    """Linear over the vocabulary; a tied head uses the embedding's weights."""
 
     def __init__(
         self, width: int, vocab_size: int, tied: bool, biases: bool, transform: nn.Module | None
@@ -39,7 +36,7 @@ class LanguageHead(nn.Module):
         self.transform = transform if transform is not None else nn.Identity()
         self.output = nn.Linear(width, vocab_size, bias=biases)
         if tied:
-            del self.output.weight  # the embedding's weights are handed in at each call
+            del self.output.weight  # each call passes the embedding's weights
             self.output.register_parameter("weight", None)
 
     def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
@@ -64,7 +61,7 @@ class ClassificationHead(nn.Module):
     def forward(self, backbone: Backbone, hidden: Tensor, layout: Layout) -> Tensor:
         """Return logits (B, C)."""
         text = self.dropout(pool(backbone, hidden, layout.is_token, self.pooling))  # (B, D)
-        # In half precision many probabilities would come out equal; so few logits cost nothing.
+        # Half precision would make many probabilities equal; full precision costs nothing here.
         with torch.autocast(text.device.type, enabled=False):
             return self.output(text.to(self.output.weight.dtype))
 
@@ -80,4 +77,4 @@ def pool(backbone: Backbone, hidden: Tensor, is_token: Tensor | None, pooling: P
     if pooling == "last":
         return hidden[range(B), lengths - 1]
     summed = (hidden * is_token[..., None]).sum(1)
-    return summed / lengths.clamp(min=1)[:, None]  # no tokens: no vector, rather than NaN
+    return summed / lengths.clamp(min=1)[:, None]  # zero, not NaN, for a row without tokens

@@ -1,16 +1,13 @@
-"""The feed-forward layer and the block: attention, feed-forward, norms, residual sums.
-
-Knows nothing about tokens.
-"""
+"""The feed-forward layer, and the blocks of the encoder and of the decoder."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from warmstart.model.attention import CrossAttention, MultiHeadAttention
-from warmstart.model.cache import LayerCache, LayerMemory
+from warmstart.model.attention import AttentionContext, CrossAttention, MultiHeadAttention
 from warmstart.settings.model import Activation, Norm, NormPosition
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
@@ -22,6 +19,22 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class BlockOptions:
+    """The sizes of a block and the choices inside it."""
+
+    width: int
+    heads: int
+    ffn_width: int
+    activation: Activation = "relu"
+    norm: Norm = "layer"
+    norm_position: NormPosition = "post"
+    norm_eps: float = 1e-5
+    biases: bool = True
+    dropout: float = 0.0  # of each sublayer's output
+    inner_dropout: float = 0.0  # of attention weights and of the feed-forward layer's activations
+
+
 def build_norm(kind: Norm, width: int, biases: bool, eps: float = 1e-5) -> nn.Module:
     """Return a normalisation layer; RMS norm never has a bias."""
     if kind == "rms":
@@ -30,7 +43,7 @@ def build_norm(kind: Norm, width: int, biases: bool, eps: float = 1e-5) -> nn.Mo
 
 
 class FeedForward(nn.Module):
-    """Width to inner width and back; `swiglu` multiplies by a gate of its own."""
+    """Two linear layers with an activation between them; `swiglu` also multiplies by a gate."""
 
     def __init__(
         self, width: int, ffn_width: int, activation: Activation, dropout: float, biases: bool
@@ -50,57 +63,73 @@ class FeedForward(nn.Module):
         return self.outer(self.dropout(self.activate(self.inner(x))))
 
 
-class Block(nn.Module):
-    """Self-attention and feed-forward, each with a residual sum and a norm.
+class _ResidualBlock(nn.Module):
+    """Sublayers, each with a residual connection and a norm."""
 
-    A block of a decoder looks at the source in between.
-    """
-
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        ffn_width: int,
-        activation: Activation,
-        norm: Norm,
-        norm_position: NormPosition,
-        dropout: float,
-        biases: bool,
-        eps: float = 1e-5,
-        inner_dropout: float | None = None,  # None: the same
-        has_memory: bool = False,
-    ) -> None:
+    def __init__(self, options: BlockOptions) -> None:
         super().__init__()
-        inner = dropout if inner_dropout is None else inner_dropout
-        self.is_pre = norm_position == "pre"
-        self.attend = MultiHeadAttention(width, heads, inner, biases)
-        self.norm_attend = build_norm(norm, width, biases, eps)
-        if has_memory:
-            self.cross = CrossAttention(width, heads, inner, biases)
-            self.norm_cross = build_norm(norm, width, biases, eps)
-        self.ffn = FeedForward(width, ffn_width, activation, inner, biases)
-        self.norm_ffn = build_norm(norm, width, biases, eps)
-        self.dropout = nn.Dropout(dropout)
+        self.is_pre = options.norm_position == "pre"
+        self.dropout = nn.Dropout(options.dropout)
+
+    def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return norm(x + sublayer(x)), or with pre-norm x + sublayer(norm(x))."""
+        if self.is_pre:
+            return x + self.dropout(sublayer(norm(x)))
+        return norm(x + self.dropout(sublayer(x)))
+
+
+class Block(_ResidualBlock):
+    """Self-attention and feed-forward: a block of an encoder or of a language model."""
+
+    def __init__(self, options: BlockOptions, layer: int = 0) -> None:
+        super().__init__(options)
+        sizes = (options.width, options.heads, options.inner_dropout, options.biases, layer)
+        self.attend = MultiHeadAttention(*sizes)
+        self.norm_attend = _norm(options)
+        self.ffn = _feed_forward(options)
+        self.norm_ffn = _norm(options)
+
+    def forward(self, x: Tensor, context: AttentionContext | None = None) -> Tensor:
+        """Return hidden vectors (B, T, D) from hidden vectors."""
+        x = self.residual(x, self.norm_attend, lambda x: self.attend(x, context))
+        return self.residual(x, self.norm_ffn, self.ffn)
+
+
+class DecoderBlock(_ResidualBlock):
+    """Self-attention, attention to the source, and feed-forward."""
+
+    def __init__(self, options: BlockOptions, layer: int = 0) -> None:
+        super().__init__(options)
+        sizes = (options.width, options.heads, options.inner_dropout, options.biases, layer)
+        self.attend = MultiHeadAttention(*sizes)
+        self.norm_attend = _norm(options)
+        self.cross = CrossAttention(*sizes)
+        self.norm_cross = _norm(options)
+        self.ffn = _feed_forward(options)
+        self.norm_ffn = _norm(options)
 
     def forward(
         self,
         x: Tensor,
-        mask: Tensor | None = None,
-        is_causal: bool = False,
-        turn: Tensor | None = None,
-        cache: LayerCache | None = None,
-        keep: list[Tensor] | None = None,
-        memory: LayerMemory | None = None,
+        context: AttentionContext,
+        source: Tensor,
+        source_context: AttentionContext,
     ) -> Tensor:
-        """Let positions look at each other, perhaps at the source, then think alone."""
-        if self.is_pre:
-            seen = self.attend(self.norm_attend(x), mask, is_causal, turn, cache, keep)
-            x = x + self.dropout(seen)
-            if memory is not None:
-                x = x + self.dropout(self.cross(self.norm_cross(x), memory))
-            return x + self.dropout(self.ffn(self.norm_ffn(x)))
-        seen = self.attend(x, mask, is_causal, turn, cache, keep)
-        x = self.norm_attend(x + self.dropout(seen))
-        if memory is not None:
-            x = self.norm_cross(x + self.dropout(self.cross(x, memory)))
-        return self.norm_ffn(x + self.dropout(self.ffn(x)))
+        """Return hidden vectors (N, T, D) from hidden vectors and the source (B, S, D)."""
+        x = self.residual(x, self.norm_attend, lambda x: self.attend(x, context))
+        x = self.residual(x, self.norm_cross, lambda x: self.cross(x, source, source_context))
+        return self.residual(x, self.norm_ffn, self.ffn)
+
+
+def _norm(options: BlockOptions) -> nn.Module:
+    return build_norm(options.norm, options.width, options.biases, options.norm_eps)
+
+
+def _feed_forward(options: BlockOptions) -> FeedForward:
+    return FeedForward(
+        options.width,
+        options.ffn_width,
+        options.activation,
+        options.inner_dropout,
+        options.biases,
+    )

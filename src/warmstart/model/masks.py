@@ -1,7 +1,4 @@
-"""Who may look at whom: boolean masks, True means "may look".
-
-Knows nothing about attention scores. Masks broadcast over heads: (B, 1, T, S).
-"""
+"""Which keys each query sees: boolean masks that broadcast over heads, (B, 1, T, S)."""
 
 import torch
 from torch import Tensor
@@ -14,12 +11,12 @@ def causal_mask(num_queries: int, num_keys: int, device: torch.device) -> Tensor
 
 
 def padding_mask(is_token: Tensor) -> Tensor:
-    """Let every position see the real tokens of its own row."""
+    """Let every position see the tokens of its own row, but no padding."""
     B, S = is_token.shape
     return is_token.view(B, 1, 1, S)
 
 
 def document_mask(documents: Tensor) -> Tensor:
-    """Let a position see its own document alone; each row holds document numbers."""
+    """Let a position see its own document only; each row holds document numbers."""
     B, T = documents.shape
     return documents.view(B, 1, T, 1) == documents.view(B, 1, 1, T)  # (B, 1, T, T)

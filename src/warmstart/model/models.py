@@ -1,22 +1,21 @@
-"""Whole models: one base with the head its task needs.
-
-Knows nothing about losses or training.
-"""
+"""Whole models: a backbone with the head of its task, or an encoder and a decoder."""
 
 import math
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn import init
 
 from warmstart.model.backbone import Backbone, Layout
-from warmstart.model.cache import Cache, Memory
+from warmstart.model.cache import KeyValueCache
+from warmstart.model.decoder import Decoder, EncoderOutput
 from warmstart.model.heads import ClassificationHead, LanguageHead, Transform
-from warmstart.settings.model import ModelConfig, decoder_shape, encoder_shape
-from warmstart.settings.training import Pooling
+from warmstart.settings.choices import Pooling
+from warmstart.settings.model import ModelConfig, decoder_config, encoder_config
 
 
 class LanguageModel(nn.Module):
-    """A base that predicts tokens: the next one, or with `has_next_sentence` masked ones."""
+    """A backbone that predicts tokens; `has_next_sentence` adds BERT's next-sentence head."""
 
     def __init__(self, config: ModelConfig, has_next_sentence: bool = False) -> None:
         super().__init__()
@@ -34,14 +33,14 @@ class LanguageModel(nn.Module):
         initialise(self, config)
 
     def forward(
-        self, ids: Tensor, layout: Layout | None = None, cache: Cache | None = None
+        self, ids: Tensor, layout: Layout | None = None, cache: KeyValueCache | None = None
     ) -> Tensor:
         """Return logits (B, T, V)."""
         return self.head(self.backbone(ids, layout, cache), self.backbone.embed.weight)
 
 
 class BackboneOnly(nn.Module):
-    """A base without a head."""
+    """A backbone without a head."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -51,7 +50,7 @@ class BackboneOnly(nn.Module):
 
 
 class Classifier(nn.Module):
-    """A base that labels a text."""
+    """A backbone that labels a text."""
 
     def __init__(
         self, config: ModelConfig, num_labels: int, pooling: Pooling, dropout: float = 0.0
@@ -68,48 +67,56 @@ class Classifier(nn.Module):
 
 
 class Translator(nn.Module):
-    """An encoder that reads the source, and a decoder that looks at it and writes the target."""
+    """An encoder of the source, and a decoder that predicts the target."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.encoder = Backbone(encoder_shape(config))
-        below = decoder_shape(config)
-        self.decoder = Backbone(below, has_memory=True, has_embedding=not config.shared)
+        self.encoder = Backbone(encoder_config(config))
+        target = decoder_config(config)
+        self.decoder = Decoder(target)
         has_bias = config.biases and config.output_bias
-        self.head = LanguageHead(config.width, below.vocab_size, config.tied, has_bias, None)
+        self.head = LanguageHead(config.width, target.vocab_size, config.tied, has_bias, None)
         initialise(self, config)
 
     @property
     def embedding(self) -> Tensor:
         """Return the embedding of target tokens (V, D)."""
-        backbone = self.encoder if self.config.shared else self.decoder
-        return backbone.embed.weight
+        stack = self.encoder if self.config.shared else self.decoder
+        return stack.embed.weight
 
-    def remember(
+    def encode(
         self,
         source: Tensor,
         is_token: Tensor | None,
-        keep: list[Tensor] | None = None,
-        keep_cross: list[Tensor] | None = None,
-    ) -> Memory:
-        """Read the source (B, S) once; attention weights go to the lists that are given."""
-        hidden = self.encoder(source, Layout(is_token=is_token), keep=keep)
-        return self.decoder.remember(hidden, is_token, keep_cross)
+        attention_weights: list[Tensor] | None = None,
+    ) -> EncoderOutput:
+        """Encode sources (B, S); `attention_weights` receives (B, H, S, S) per layer."""
+        layout = Layout(is_token=is_token)
+        hidden = self.encoder(source, layout, attention_weights=attention_weights)
+        return EncoderOutput(hidden, is_token)
 
-    def hidden(
+    def decode(
         self,
         target: Tensor,
-        memory: Memory,
-        cache: Cache | None = None,
-        keep: list[Tensor] | None = None,
+        encoder_output: EncoderOutput,
+        cache: KeyValueCache | None = None,
+        attention_weights: list[Tensor] | None = None,
+        cross_attention_weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Return the vectors (B, T, D) that predict the token after each one of the target."""
-        return self.decoder(target, None, cache, keep, memory, self.embedding)
+        """Return the hidden vectors (N, T, D) that predict the token after each target token.
+
+        N / B neighbouring rows share each of the B sources. The lists receive the weights of
+        self-attention (N, H, T, S) and of attention to the source, per layer.
+        """
+        tokens = F.embedding(target, self.embedding)  # (N, T, D)
+        return self.decoder(
+            tokens, encoder_output, cache, attention_weights, cross_attention_weights
+        )
 
     def forward(self, source: Tensor, is_token: Tensor | None, target: Tensor) -> Tensor:
         """Return logits (B, T, V)."""
-        hidden = self.hidden(target, self.remember(source, is_token))
+        hidden = self.decode(target, self.encode(source, is_token))
         return self.head(hidden, self.embedding)
 
 
@@ -128,7 +135,7 @@ def initialise(model: nn.Module, config: ModelConfig) -> None:
 
 
 def _linear_std(name: str, linear: nn.Linear, config: ModelConfig) -> float:
-    """Keep variance through a layer; with pre-norm, sums over depth too."""
+    """Return the spread that preserves variance through a layer and, with pre-norm, over depth."""
     if not name.startswith(("backbone.", "encoder.", "decoder.")):
         return 0.02
     std = math.sqrt(2 / (linear.in_features + linear.out_features))

@@ -1,1 +1,4 @@
-"""Whole jobs, from files to results."""
+"""The verbs, one file each, in the order things happen.
+
+Start with pretrain.py.
+"""

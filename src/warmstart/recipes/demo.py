@@ -1,54 +1,63 @@
-"""The whole story on built-in data: text, tokenizer, pretraining, comparison, one report.
+"""The whole story on built-in data: pretraining, comparison, translation, one report.
 
-Knows the sizes that fit into a few minutes on two CPU cores; each step is done elsewhere.
+The sizes take a few minutes on two CPU cores.
 """
 
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
+from warmstart.loading import load_on
 from warmstart.recipes.compare import CompareResult, compare
-from warmstart.recipes.data import DataReport, report_data
-from warmstart.recipes.demo_translator import (
-    DemoTranslator,
-    demo_translator,
-    translator_section,
+from warmstart.recipes.data import report_data
+from warmstart.recipes.evaluate import evaluate
+from warmstart.recipes.pretrain import pretrain
+from warmstart.recipes.train_translator import train_translator
+from warmstart.report.demo_page import (
+    DemoPage,
+    Pretraining,
+    ReviewData,
+    ReviewFile,
+    TranslatorDemo,
+    write_demo_page,
 )
-from warmstart.recipes.pretrain import PretrainResult, pretrain
-from warmstart.report.background import reading_section
-from warmstart.report.page import (
-    Section,
-    bullets,
-    comparison_sections,
-    figure,
-    table,
-    write_page,
-)
-from warmstart.report.plots import draw_training
-from warmstart.samples.files import SampleFiles, SampleSizes, write_samples
-from warmstart.settings.training import CompareConfig, DataConfig, DemoConfig, PretrainConfig
+from warmstart.results.data import DataReport
+from warmstart.results.training import PretrainResult, TranslatorResult
+from warmstart.samples.sample_files import SampleFiles, SampleSizes, write_samples
+from warmstart.settings.comparing import CompareConfig
+from warmstart.settings.pretraining import PretrainConfig
+from warmstart.settings.starting import DataConfig, DemoConfig
+from warmstart.settings.translating import TrainTranslatorConfig
+from warmstart.settings.using import EvaluateConfig
 from warmstart.training.record import read_metrics
 
-STEPS = 1_000
-BATCH_TOKENS = 4_096
-LEARNING_RATE = 1e-2  # a model this small learns at a rate that would upset a larger one
 SIZES = SampleSizes(train=400, valid=300, test=1_000)
+BATCH_TOKENS = 4_096
+LEARNING_RATE = 1e-2  # suits a model this small; a larger one would diverge
+STEPS = 1_000  # of pretraining
 LABELS = ("50", "150", "all")
 SEEDS = (0, 1, 2)
 EPOCHS = 6
 TRIALS = 2
+TRANSLATOR_STEPS = 250
+BEAM = 4
+NUM_REVIEWS = 3  # shown in the report
+NUM_TRANSLATIONS = 5  # shown in the report
 
 
 @dataclass(frozen=True)
 class DemoResult:
-    """Where the demo's pieces are."""
+    """The results of each step, and the report."""
 
     folder: Path
     report: Path
     base: PretrainResult
     comparison: CompareResult
-    translator: DemoTranslator
+    translator: TranslatorResult
+    translator_scores: dict[str, Any]
 
 
 def demo(config: DemoConfig) -> DemoResult:
@@ -56,25 +65,35 @@ def demo(config: DemoConfig) -> DemoResult:
     folder = Path(config.out)
     if folder.exists() and any(folder.iterdir()) and not config.resume:
         raise WarmstartError(
-            f"{folder} exists already: add --resume to go on, or choose another -o"
+            f"{folder} exists already: add --resume to continue, or choose another -o"
         )
     progress.say("writing the built-in reviews")
     files = write_samples(folder / "data", config.seed, sizes=SIZES)
-    data = report_data(
-        DataConfig(files=tuple(map(str, (files.unlabelled, files.train, files.valid, files.test))))
+    texts = (files.unlabelled, files.train, files.valid, files.test)
+    data = report_data(DataConfig(files=tuple(map(str, texts))))
+    base = pretrain(_pretrain_config(config, files, folder))
+    compared = compare(_compare_config(config, files, folder))
+    translator = train_translator(_translator_config(config, files, folder))
+    scores = evaluate(_evaluate_config(config, files, translator.run)).scores
+    page = DemoPage(
+        data=_review_data(files, data),
+        pretraining=Pretraining(
+            num_tokens=base.tokens,
+            elapsed_s=base.elapsed_s,
+            perplexity=base.perplexity,
+            bits_per_byte=base.bits_per_byte,
+            metrics=read_metrics(base.run / "metrics.jsonl"),
+        ),
+        comparison=compared.comparison,
+        summary=compared.summary,
+        contrast=compared.contrast,
+        translator=_translator_demo(config, files, translator, scores),
     )
-    base = pretrain(_pretraining(config, files, folder))
-    found = compare(_comparison(config, files, folder))
-    translator = demo_translator(config, files, folder)
-    sections = comparison_sections(found.comparison, found.summary, found.contrast)
-    sections[1:1] = [_data_section(files, data), _pretraining_section(base)]
-    sections.append(translator_section(config, translator, files))
-    sections.append(reading_section(found.comparison))
-    report = write_page("warmstart demo", sections, folder / "report.html")
-    return DemoResult(folder, report, base, found, translator)
+    report = write_demo_page(page, folder / "report.html")
+    return DemoResult(folder, report, base, compared, translator, scores)
 
 
-def _pretraining(config: DemoConfig, files: SampleFiles, folder: Path) -> PretrainConfig:
+def _pretrain_config(config: DemoConfig, files: SampleFiles, folder: Path) -> PretrainConfig:
     return PretrainConfig(
         files=(str(files.unlabelled),),
         out=str(folder / "base"),
@@ -91,7 +110,7 @@ def _pretraining(config: DemoConfig, files: SampleFiles, folder: Path) -> Pretra
     )
 
 
-def _comparison(config: DemoConfig, files: SampleFiles, folder: Path) -> CompareConfig:
+def _compare_config(config: DemoConfig, files: SampleFiles, folder: Path) -> CompareConfig:
     return CompareConfig(
         from_runs=(str(folder / "base"),),
         train=str(files.train),
@@ -111,46 +130,82 @@ def _comparison(config: DemoConfig, files: SampleFiles, folder: Path) -> Compare
     )
 
 
-def _data_section(files: SampleFiles, data: DataReport) -> Section:
-    rows = [
-        [
-            Path(report.file).name,
-            f"{report.rows:,}",
-            f"{report.median:g}",
-            f"{report.longest:,}",
-            f"{report.repeats:,}",
-            ", ".join(f"{name} {count:,}" for name, count in (report.labels or {}).items()),
-        ]
-        for report in data.files
+def _translator_config(
+    config: DemoConfig, files: SampleFiles, folder: Path
+) -> TrainTranslatorConfig:
+    return TrainTranslatorConfig(
+        source=str(files.train_pairs.english),
+        target=str(files.train_pairs.french),
+        valid_source=str(files.valid_pairs.english),
+        valid_target=str(files.valid_pairs.french),
+        out=str(folder / "translator"),
+        resume=True,
+        preset="tiny",
+        steps=TRANSLATOR_STEPS,
+        eval_every=TRANSLATOR_STEPS,
+        batch_tokens=BATCH_TOKENS,
+        learning_rate=LEARNING_RATE,
+        average=1,
+        samples=2,
+        seed=config.seed,
+        device=config.device,
+        precision=config.precision,
+        threads=config.threads,
+    )
+
+
+def _evaluate_config(config: DemoConfig, files: SampleFiles, run: Path) -> EvaluateConfig:
+    return EvaluateConfig(
+        run=str(run),
+        source=str(files.test_pairs.english),
+        target=str(files.test_pairs.french),
+        beam=BEAM,
+        device=config.device,
+        precision=config.precision,
+        threads=config.threads,
+    )
+
+
+def _review_data(files: SampleFiles, data: DataReport) -> ReviewData:
+    reviews = [
+        ReviewFile(
+            name=Path(file.file).name,
+            num_rows=file.rows,
+            median_words=file.median,
+            longest=file.longest,
+            num_repeats=file.repeats,
+            labels=file.labels or {},
+        )
+        for file in data.files
     ]
     shared = [f"{s.a} and {s.b}: {s.distinct:,} texts" for s in data.shared if s.distinct]
-    headers = ("file", "rows", "median words", "longest", "repeats", "labels")
-    with files.unlabelled.open(encoding="utf-8") as lines:
-        examples = [next(lines).strip() for _ in range(3)]
-    return Section(
-        title="The data",
-        pieces=[
-            "Short book reviews from the grammar that comes with warmstart; the first three:",
-            bullets(examples),
-            table(headers, rows, "lrrrrl"),
-            bullets(shared) if shared else "No text stands in two of the files.",
-        ],
+    return ReviewData(
+        examples=_first_lines(files.unlabelled, NUM_REVIEWS), files=reviews, shared=shared
     )
 
 
-def _pretraining_section(base: PretrainResult) -> Section:
-    metrics = read_metrics(base.run / "metrics.jsonl")
-    train = [line for line in metrics if "train_loss" in line]
-    valid = [(int(line["step"]), line["valid_loss"]) for line in metrics if "valid_loss" in line]
-    drawing = draw_training(
-        [int(line["step"]) for line in train], [line["train_loss"] for line in train], valid
+def _translator_demo(
+    config: DemoConfig, files: SampleFiles, result: TranslatorResult, scores: dict[str, Any]
+) -> TranslatorDemo:
+    """Translate the first test sentences, and read the attention of the first."""
+    sources = _first_lines(files.test_pairs.english, NUM_TRANSLATIONS)
+    translator = load_on(result.run, config)
+    translations = [best[0].text for best in translator.translate(sources, beam=BEAM)]
+    attention = translator.attention(sources[0], target=translations[0])
+    with files.train_pairs.english.open(encoding="utf-8") as lines:
+        num_pairs = sum(1 for _ in lines)
+    return TranslatorDemo(
+        num_pairs=num_pairs,
+        elapsed_s=result.elapsed_s,
+        beam=BEAM,
+        scores=scores,
+        sources=sources,
+        translations=translations,
+        references=_first_lines(files.test_pairs.french, NUM_TRANSLATIONS),
+        cross=attention["cross"],
     )
-    return Section(
-        title="The pretraining",
-        pieces=[
-            f"The base read {base.tokens:,} tokens of unlabelled reviews in {base.elapsed_s:.0f} s "
-            f"and ended at a validation perplexity of {base.perplexity:.1f}, "
-            f"{base.bits_per_byte:.2f} bits per byte.",
-            figure(drawing, "Loss of the language model while it was pretrained"),
-        ],
-    )
+
+
+def _first_lines(path: Path, number: int) -> list[str]:
+    with path.open(encoding="utf-8") as lines:
+        return [line.strip() for line in islice(lines, number)]

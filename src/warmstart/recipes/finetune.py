@@ -1,9 +1,6 @@
-"""Pretrained base and labels -> classifier: warm, frozen or cold.
+"""Labelled texts -> fine-tuned model: warm, frozen or cold."""
 
-Knows the order of things; each step is done elsewhere.
-"""
-
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,114 +9,97 @@ from warmstart.data.labelled import LabelledTexts
 from warmstart.data.overlap import Fingerprints
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
-from warmstart.report.card import model_card
+from warmstart.report.model_card import model_card
+from warmstart.results.training import FinetuneResult
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import (
     check_length,
     check_unchanged,
-    file_facts,
-    opened,
+    open_run,
     refuse_overrides,
     refuse_together,
     write_config,
 )
-from warmstart.runs.lineage import ancestry
-from warmstart.runs.saved import Source
+from warmstart.runs.lineage import lineage_of
+from warmstart.runs.saved import SavedRun, read_run
 from warmstart.runtime import choose_runtime
-from warmstart.settings.model import (
-    ModelConfig,
-    apply_overrides,
-    model_from_json,
-    preset_named,
-)
-from warmstart.settings.training import FinetuneConfig
-from warmstart.tasks.classify import (
-    Examples,
-    build_classifier,
-    epochs_of,
-    examples_of,
-    fit_classifier,
-    read_base,
-)
+from warmstart.settings.architecture import apply_overrides
+from warmstart.settings.finetuning import FinetuneConfig
+from warmstart.settings.model import ModelConfig, model_from_json
+from warmstart.settings.presets import preset_named
+from warmstart.tasks.finetuning import FinetuningTask, Fit, Start, build_model, fit_model
 from warmstart.tasks.labelled import (
-    ClassData,
-    as_the_tokenizer_reads,
+    Examples,
     check_same_form,
-    class_names,
-    count_classes,
     describe_encoding,
-    number_classes,
-    read_class_file,
+    encode_labelled,
+    for_tokenizer,
+    read_labelled_file,
+    readable_rows,
 )
+from warmstart.tasks.registry import finetuning_task, task_of
+from warmstart.tasks.task import num_parameters
+from warmstart.textfiles import file_facts
 from warmstart.tokenization.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
 from warmstart.training.defaults import finetuning_rate
 from warmstart.training.trainer import State
 
 
-@dataclass(frozen=True)
-class FinetuneResult:
-    """What a fine-tuning run came to."""
-
-    run: Path
-    accuracy: float  # on validation, at the best epoch
-    f1: float
-    best_epoch: int
-    elapsed_s: float
-
-
 def finetune(config: FinetuneConfig) -> FinetuneResult:
-    """Train a classifier on labelled texts and write a run folder."""
-    with opened("finetune", config, config.out, config.resume) as run:
+    """Train a model on labelled texts and write a run folder."""
+    task = finetuning_task(config.task)
+    with open_run("finetune", config, config.out, config.resume) as run:
         if run.is_finished:
-            progress.say(f"{run.path} is finished already; nothing to do")
-            return _result(run)
+            progress.say(f"{run.path} is already finished; nothing to do")
+            return _result(run, task)
         if config.frozen and not config.from_run:
-            raise WarmstartError("--frozen needs --from: a base without pretraining stays random")
-        train = read_class_file(config.train, config.train_labels, config.columns)
-        valid = read_class_file(config.valid, config.valid_labels, config.columns)
+            raise WarmstartError("--frozen needs --from: a backbone from scratch would stay random")
+        train = read_labelled_file(config.train, config.train_labels, config.columns)
+        valid = read_labelled_file(config.valid, config.valid_labels, config.columns)
         check_same_form(train, valid)
-        names = class_names(train)
+        labels = task.read_labels(train)
         runtime = choose_runtime(config.device, config.precision, config.threads)
-        parent = read_base(config.from_run) if config.from_run else None
+        parent = read_backbone(config.from_run) if config.from_run else None
         tokenizer = parent.tokenizer if parent else _cold_tokenizer(config, train, run)
-        if run.data_file.exists():
-            check_unchanged(run.read_json(run.data_file))
-            shape = model_from_json(run.config()["model"])
-        else:
-            shape = _shape(config, tokenizer, parent)
-        data = [
-            number_classes(as_the_tokenizer_reads(split, tokenizer, config.pieces), names)
-            for split in (train, valid)
+        splits = [for_tokenizer(data, tokenizer, config.pieces) for data in (train, valid)]
+        targets = [task.targets(data, labels) for data in splits]
+        start = Start(
+            _architecture(config, run, tokenizer, parent),
+            parent.weights if parent else None,
+            config.frozen,
+        )
+        model, transfer = build_model(task, start, labels, config, config.seed)
+        _say_data(splits, task.describe_data(targets[0], labels))
+        if transfer:
+            progress.say(f"{start.arm}: {transfer}")
+        examples = [
+            _examples(data, target, tokenizer, start.model, config)
+            for data, target in zip(splits, targets, strict=True)
         ]
-        weights = parent.weights if parent else None
-        model, fate = build_classifier(
-            shape, len(names), config, config.seed, weights, config.frozen
-        )
-        arm = "frozen" if config.frozen else ("warm" if parent else "cold")
-        _describe(data, names, arm, fate)
-        learn, judge = (_examples(split, tokenizer, shape, config) for split in data)
-        if not run.data_file.exists():  # written last: what comes before it is whole
-            more = {"kind": "classifier", "classes": list(names), "arm": arm}
+        if not run.data_file.exists():  # written last: everything before it is complete
+            facts = {"task": task.name, **labels, "arm": start.arm}
             is_pair = train.seconds is not None
-            write_config(run, "finetune", config, shape, **more, pairs=is_pair)
+            write_config(run, "finetune", config, start.model, **facts, pairs=is_pair)
             tokenizer.save(run.path)
-            write_json(run.data_file, _facts(config, data, parent))
-        rate = config.learning_rate or finetuning_rate(shape, arm)
-        _, state = fit_classifier(
-            model,
-            learn,
-            judge,
-            config,
-            rate,
-            config.seed,
-            tokenizer.pad,
-            runtime,
-            arm,
-            run,
-            config,
+            write_json(run.data_file, _facts(config, splits, parent))
+        rate = config.learning_rate or finetuning_rate(start.model, start.arm)
+        learn, validate = examples
+        seed, pad = config.seed, tokenizer.pad
+        fit = Fit(learn, validate, labels, config, rate, seed, pad, runtime, start.arm)
+        _, state = fit_model(task, model, fit, run, config)
+        _finish(config, task, run, state, start.arm, num_parameters(model))
+        return _result(run, task)
+
+
+def read_backbone(path: str) -> SavedRun:
+    """Read a run whose backbone a fine-tuned model can start from."""
+    run = read_run(path)
+    task = task_of(run)
+    if not task.has_backbone:
+        raise WarmstartError(
+            f"--from {path} is {task.description}; start from a pretrained or a fine-tuned run"
         )
-        _finish(config, run, state, arm, names, sum(p.numel() for p in model.parameters()))
-        return _result(run)
+    return run
 
 
 def _cold_tokenizer(config: FinetuneConfig, train: LabelledTexts, run: RunFolder) -> Tokenizer:
@@ -133,79 +113,85 @@ def _cold_tokenizer(config: FinetuneConfig, train: LabelledTexts, run: RunFolder
     return train_tokenizer((*train.texts, *(train.seconds or ())), "bpe", size)
 
 
-def _shape(config: FinetuneConfig, tokenizer: Tokenizer, parent: Source | None) -> ModelConfig:
-    if parent:
-        refuse_overrides(config, allowed=("dropout", "max_length"))
-        refuse_together(config, "from", ("tokenizer", "vocab_size"))
-        check_length(parent.model, config.max_length, parent.path)
-        return apply_overrides(parent.model, config)
-    return replace(
-        apply_overrides(preset_named(config.preset), config), vocab_size=tokenizer.vocab_size
-    )
+def _architecture(
+    config: FinetuneConfig, run: RunFolder, tokenizer: Tokenizer, parent: SavedRun | None
+) -> ModelConfig:
+    if run.data_file.exists():
+        check_unchanged(run.read_json(run.data_file))
+        return model_from_json(run.config()["model"])
+    if not parent:
+        model = apply_overrides(preset_named(config.preset), config)
+        return replace(model, vocab_size=tokenizer.vocab_size)
+    refuse_overrides(config, allowed=("dropout", "max_length"))
+    refuse_together(config, "from", ("tokenizer", "vocab_size"))
+    check_length(parent.model, config.max_length, parent.path)
+    return apply_overrides(parent.model, config)
 
 
-def _describe(data: list[ClassData], names: tuple[str, ...], arm: str, fate: object) -> None:
-    counts = count_classes(data[0], names)
-    shown = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-    noun = "texts" if data[0].seconds is None else "pairs"
+def _say_data(splits: list[LabelledTexts], described: str) -> None:
+    noun = "texts" if splits[0].seconds is None else "pairs"
+    details = f" ({described})" if described else ""
     progress.say(
-        f"{len(data[0].texts):,} {noun} to train on ({shown}), "
-        f"{len(data[1].texts):,} to validate with"
+        f"{len(splits[0]):,} {noun} to train on{details}, {len(splits[1]):,} to validate with"
     )
-    if fate:
-        progress.say(f"{arm}: {fate}")
 
 
 def _examples(
-    data: ClassData, tokenizer: Tokenizer, shape: ModelConfig, config: FinetuneConfig
+    data: LabelledTexts,
+    targets: list[Any],
+    tokenizer: Tokenizer,
+    model: ModelConfig,
+    config: FinetuneConfig,
 ) -> Examples:
-    encoded = data.encode(tokenizer, shape.max_length, config.truncate)
-    progress.say(describe_encoding(data.file, encoded, shape.max_length, config.truncate))
-    return examples_of(encoded, data.classes)
+    encoded = encode_labelled(data, tokenizer, model.max_length, config.truncate)
+    progress.say(describe_encoding(data.file, encoded, model.max_length, config.truncate))
+    return Examples(encoded.ids, targets, encoded.starts)
 
 
-def _facts(config: FinetuneConfig, data: list[ClassData], parent: Source | None) -> dict[str, Any]:
+def _facts(
+    config: FinetuneConfig, splits: list[LabelledTexts], parent: SavedRun | None
+) -> dict[str, Any]:
     seen = Fingerprints()
-    for text in data[0].readable(config.pieces):
+    for text in readable_rows(splits[0], config.pieces):
         seen.add(text)
     rows: dict[Path, int] = {}
-    for split, labels in zip(data, (config.train_labels, config.valid_labels), strict=True):
-        rows |= {Path(file): len(split.texts) for file in (split.file, labels) if file}
+    for data, labels in zip(splits, (config.train_labels, config.valid_labels), strict=True):
+        rows |= {Path(file): len(data) for file in (data.file, labels) if file}
     return {
         "files": file_facts(rows),
         "fingerprints": seen.to_text(),
-        "before": ancestry(parent),
+        "lineage": lineage_of(parent),
     }
 
 
 def _finish(
     config: FinetuneConfig,
+    task: FinetuningTask,
     run: RunFolder,
     state: State,
     arm: str,
-    names: tuple[str, ...],
     parameters: int,
 ) -> None:
-    epochs = epochs_of(state)
-    best = max(range(len(epochs)), key=lambda i: state.evaluations[i]["step"] == state.best_step)
-    chosen = epochs[best]
-    valid = {"accuracy": chosen.valid_accuracy, "f1": chosen.valid_f1, "loss": chosen.valid_loss}
+    """Write the model card and the scores, which mark the run as finished."""
+    valid = state.best_scores()
+    epoch = 1 + [entry["step"] for entry in state.evaluations].index(state.best_step)
+    classes = run.config().get("classes", [])
+    on_classes = f" on {len(classes)} classes: {', '.join(classes)}" if classes else ""
     card = model_card(
         run.path.name,
-        "text-classification",
-        f"A text classifier ({arm} start) trained with warmstart on {len(names)} classes: "
-        f"{', '.join(names)}.",
+        task.hub_name,
+        f"{task.description[0].upper()}{task.description[1:]} ({arm} start) trained with "
+        f"warmstart{on_classes}.",
         {"parameters": parameters, "start": arm, "from": config.from_run or "scratch"},
-        {**valid, "best epoch": chosen.epoch},
-        [f"warmstart predict {run.path} texts.txt"],
+        {**valid, "best epoch": epoch},
+        [task.usage(run.path)],
     )
     write_whole(run.path / "README.md", card.encode())
-    run.finish({"valid": {**valid, "epoch": chosen.epoch}, "elapsed_s": state.elapsed_s})
+    run.finish({"valid": {**valid, "epoch": epoch}, "elapsed_s": state.elapsed_s})
 
 
-def _result(run: RunFolder) -> FinetuneResult:
+def _result(run: RunFolder, task: FinetuningTask) -> FinetuneResult:
     scores = run.read_json(run.scores_file)
-    valid = scores["valid"]
-    return FinetuneResult(
-        run.path, valid["accuracy"], valid["f1"], valid["epoch"], scores["elapsed_s"]
-    )
+    valid = dict(scores["valid"])
+    epoch = int(valid.pop("epoch"))
+    return FinetuneResult(run.path, valid, task.summary(valid), epoch, scores["elapsed_s"])

@@ -1,27 +1,24 @@
-"""Texts -> who may look at whom in the batch they make, as one picture.
-
-Knows nothing about weights: a preset has masks too.
-"""
+"""Show which tokens of a batch may attend to which. A preset has masks too."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from warmstart import progress
 from warmstart.errors import WarmstartError
-from warmstart.inference.attention_maps import target_tokenizer_of
-from warmstart.insight import masks
-from warmstart.recipes.look import shape_and_run, write_drawing
-from warmstart.recipes.reading import reader
-from warmstart.report.markup import Section, figure
-from warmstart.report.masks import MaskPicture, describe_masks, draw_masks
-from warmstart.results.attention import readable
-from warmstart.runs.saved import Source
+from warmstart.insight.attention_masks import batch_masks, cross_masks, packed_mask
+from warmstart.insight.mask_texts import MaskTexts
+from warmstart.insight.named_model import find_model
+from warmstart.report.mask_figure import draw_masks, mask_sections
+from warmstart.report.picture_file import write_picture
+from warmstart.results.mask_picture import MaskPicture
 from warmstart.settings.looking import LookMaskConfig
+from warmstart.tokenization.pair import load_tokenizer_pair
+from warmstart.tokenization.pieces import text_reader
+from warmstart.tokenization.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
 class MaskResult:
-    """Who may look at whom, and the picture of it."""
+    """The masks of a batch, and the file that shows them."""
 
     out: Path
     masks: tuple[MaskPicture, ...]
@@ -29,38 +26,22 @@ class MaskResult:
 
 
 def look_mask(config: LookMaskConfig) -> MaskResult:
-    """Show who may look at whom in a real batch, and what forbids the rest."""
-    pictures = _pictures(config)
-    sentences = describe_masks(pictures)
-    drawing = draw_masks(pictures)
-    caption = "Rows look, columns are looked at. " + "; ".join(sentences) + "."
-    section = Section(title="Who may look at whom", pieces=[figure(drawing, caption)])
-    out = write_drawing(drawing, f"Masks of {config.model}", [section], Path(config.out))
-    return MaskResult(out, tuple(pictures), tuple(sentences))
-
-
-def _pictures(config: LookMaskConfig) -> list[MaskPicture]:
-    shape, source = shape_and_run(config.model)
-    is_translator = shape.decoder_depth > 0
-    _check_texts(config, is_translator)
-    reader = _Reader(source, config.pieces, shape.max_length)
-    if is_translator:
-        below = [reader.read(text, True)[0] for text in config.source]
-        writer = _Reader(source, config.pieces, shape.max_length, is_target=True)
-        above = [writer.read(text, False)[0] for text in config.target]
-        return [
-            *masks.batch_masks(below, False, "encoder mask"),
-            *masks.batch_masks(above, True, "decoder mask"),
-            *masks.cross_masks(below, above),
-        ]
-    is_causal = shape.attention == "causal"
-    read = [reader.read(text, True) for text in config.text]
-    if config.packed:
-        tokens = [token for labels, _ in read for token in labels]
-        ids = [index for _, numbers in read for index in numbers]
-        return [masks.packed_mask(tokens, ids, reader.marks, is_causal)]
-    name = "causal mask" if is_causal else "bidirectional mask"
-    return masks.batch_masks([labels for labels, _ in read], is_causal, name)
+    """Show which tokens of a batch may attend to which, and what forbids the rest."""
+    shape, folder = find_model(config.model)
+    _check_texts(config, is_translator=shape.decoder_depth > 0)
+    tokenizer = target_tokenizer = None
+    if folder:
+        tokenizers = load_tokenizer_pair(folder.path)
+        tokenizer, target_tokenizer = tokenizers.source, tokenizers.target
+    texts = _texts(config, shape.max_length, tokenizer)
+    if shape.decoder_depth:
+        masks = _translator_masks(config, texts, _texts(config, shape.max_length, target_tokenizer))
+    else:
+        masks = _masks(config, texts, is_causal=shape.is_causal)
+    title = f"Masks of {config.model}"
+    out = write_picture(draw_masks(masks), title, mask_sections(masks), Path(config.out))
+    sentences = [mask.sentence for mask in masks]
+    return MaskResult(out, tuple(masks), tuple(sentences))
 
 
 def _check_texts(config: LookMaskConfig, is_translator: bool) -> None:
@@ -78,33 +59,31 @@ def _check_texts(config: LookMaskConfig, is_translator: bool) -> None:
     if not is_translator and not config.text:
         raise WarmstartError("--text is missing: the text to show masks of")
     if any(not text.strip() for text in (*config.text, *config.source, *config.target)):
-        raise WarmstartError("a text without a word has no mask worth a look")
+        raise WarmstartError("a text is empty; a mask needs at least one word")
 
 
-class _Reader:
-    """Texts -> labels and ids: a run's tokens, or for a preset the words."""
+def _texts(config: LookMaskConfig, max_length: int, tokenizer: Tokenizer | None) -> MaskTexts:
+    prepare = text_reader(tokenizer, config.pieces, config.model) if tokenizer else str
+    return MaskTexts(max_length, tokenizer, prepare)
 
-    def __init__(
-        self, source: Source | None, is_pieces: bool, max_length: int, is_target: bool = False
-    ) -> None:
-        self.max_length = max_length
-        self.words: dict[str, int] = {"<s>": 0, "</s>": 1}
-        self.is_pieces, self.marks, self.tokenizer = is_pieces, (0, 1), None
-        if source is not None:
-            self.path = source.path
-            self.tokenizer = target_tokenizer_of(source) if is_target else source.tokenizer
-            self.marks = (self.tokenizer.bos, self.tokenizer.eos)
 
-    def read(self, text: str, has_end: bool) -> tuple[list[str], list[int]]:
-        if self.tokenizer is None:
-            labels = ["<s>", *text.split(), *(["</s>"] if has_end else [])]
-            return labels, [self.words.setdefault(word, len(self.words)) for word in labels]
-        text = reader(str(self.path), self.tokenizer, self.is_pieces)(text)
-        ids = self.tokenizer.encode([text])[0]
-        bos, eos = self.marks
-        room = self.max_length - 1 - has_end
-        if len(ids) > room:
-            progress.say(f"the text has {len(ids):,} tokens; {room:,} are read")
-            ids = ids[:room]
-        ids = [bos, *ids, *([eos] if has_end else [])]
-        return [readable(piece) for piece in self.tokenizer.labels(ids)], ids
+def _masks(config: LookMaskConfig, texts: MaskTexts, is_causal: bool) -> list[MaskPicture]:
+    splits = [texts.split(text, has_end=True) for text in config.text]
+    if config.packed:
+        labels = [label for labels, _ in splits for label in labels]
+        ids = [index for _, ids in splits for index in ids]
+        return [packed_mask(labels, ids, texts.bos, texts.eos, is_causal)]
+    name = "causal mask" if is_causal else "bidirectional mask"
+    return batch_masks([labels for labels, _ in splits], is_causal, name)
+
+
+def _translator_masks(
+    config: LookMaskConfig, source_texts: MaskTexts, target_texts: MaskTexts
+) -> list[MaskPicture]:
+    sources = [source_texts.split(text, has_end=True)[0] for text in config.source]
+    targets = [target_texts.split(text, has_end=False)[0] for text in config.target]
+    return [
+        *batch_masks(sources, False, "encoder mask"),
+        *batch_masks(targets, True, "decoder mask"),
+        *cross_masks(sources, targets),
+    ]

@@ -1,76 +1,55 @@
-"""Files and prompts through a trained model.
-
-Knows nothing about training; streams, a line in and a line out.
-"""
+"""Texts through a fine-tuned model -> labels, in order."""
 
 import sys
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+from warmstart.data.chunks import chunked
 from warmstart.data.corpus import read_texts
 from warmstart.data.labelled import PAIR, has_named_column, read_text_pairs
-from warmstart.decoding.sample import Sampling
 from warmstart.files import write_lines
-from warmstart.predictor import Prediction, Predictor, load
-from warmstart.recipes.reading import reader
-from warmstart.settings.using import GenerateConfig, PredictConfig
+from warmstart.inference.text_model import TextModel
+from warmstart.loading import load_on
+from warmstart.settings.using import PredictConfig
 from warmstart.textfiles import file_or_stream, format_of
+from warmstart.tokenization.pieces import text_reader
 
 CHUNK = 1024  # texts sorted by length and labelled together
 
 
-def predict_file(config: PredictConfig, standard_input: BinaryIO) -> Iterator[Prediction]:
+def predict_file(config: PredictConfig, standard_input: BinaryIO) -> Iterator[Any]:
     """Yield a prediction for every text, in order."""
-    predictor = load(config.run, config.device, config.precision, config.threads)
-    readable = reader(config.run, predictor.tokenizer, config.pieces)
+    model = load_on(config.run, config)
+    readable = text_reader(model.tokenizer, config.pieces, config.run)
     source = file_or_stream(config.file, standard_input)
-    columns = _pair_columns(config, predictor, source)
+    columns = _pair_columns(config, model, source)
     if columns is None:
-        texts = read_texts(source, config.columns)
-        while chunk := list(islice(texts, CHUNK)):
-            yield from predictor.predict(list(map(readable, chunk)))
+        for texts in chunked(read_texts(source, config.columns), CHUNK):
+            yield from model.predict(list(map(readable, texts)))
         return
-    pairs = read_text_pairs(source, columns)
-    while some := list(islice(pairs, CHUNK)):
-        first, second = zip(*some, strict=True)
-        yield from predictor.predict(list(map(readable, first)), list(map(readable, second)))
+    for pairs in chunked(read_text_pairs(source, columns), CHUNK):
+        first, second = zip(*pairs, strict=True)
+        yield from model.predict(list(map(readable, first)), list(map(readable, second)))
 
 
-def predict(config: PredictConfig) -> list[Prediction]:
-    """Label the lines of a file, or with no file those of standard input."""
-    found = list(predict_file(config, sys.stdin.buffer))
+def predict(config: PredictConfig) -> list[Any]:
+    """Label the lines of a file, or of standard input when there is none."""
+    predictions = list(predict_file(config, sys.stdin.buffer))
     if config.out:
-        write_lines(Path(config.out), (one.label for one in found))
-    return found
+        write_lines(Path(config.out), (prediction.label for prediction in predictions))
+    return predictions
 
 
 def _pair_columns(
-    config: PredictConfig, predictor: Predictor, source: Path | BinaryIO
+    config: PredictConfig, model: TextModel, source: Path | BinaryIO
 ) -> tuple[str, ...] | None:
-    """Return the columns of pairs: named, or usual where the classifier reads pairs; else None."""
+    """Return the columns of pairs: named, or usual where the model reads pairs; else None."""
     if any(column.split("=")[0].strip() == "text2" for column in config.columns):
         return config.columns
     if config.columns != PredictConfig.columns:
         return None
-    reads_pairs = predictor.reads_pairs
+    reads_pairs = model.reads_pairs
     if reads_pairs is None and isinstance(source, Path) and format_of(source) != "lines":
         reads_pairs = has_named_column(source, "text2")
     return PAIR if reads_pairs else None
-
-
-def generate(config: GenerateConfig) -> list[str]:
-    """Write texts with a causal language model."""
-    texts = list(generate_texts(config))
-    if config.out:
-        write_lines(Path(config.out), texts)
-    return texts
-
-
-def generate_texts(config: GenerateConfig) -> Iterator[str]:
-    """Yield as many texts as asked for, each from a seed of its own."""
-    predictor = load(config.run, config.device, config.precision, config.threads)
-    sampling = Sampling(temperature=config.temperature, top_k=config.top_k, top_p=config.top_p)
-    for number in range(config.num):
-        yield predictor.generate(config.prompt, config.max_tokens, sampling, config.seed + number)

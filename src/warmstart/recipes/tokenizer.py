@@ -1,20 +1,18 @@
-"""Text -> tokenizer.
-
-Knows nothing about models.
-"""
+"""`tokenizer`: train a tokenizer on text."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
+from warmstart.data.corpus import source_of
+from warmstart.data.prepare import sample_tokenizer
 from warmstart.errors import WarmstartError
 from warmstart.files import whole_folder
-from warmstart.recipes.prepare import sample_tokenizer, source_of
-from warmstart.settings.training import TokenizerConfig
+from warmstart.settings.tokenizers import TokenizerConfig
 
 
 @dataclass(frozen=True)
 class TokenizerResult:
-    """What was learned."""
+    """The tokenizer that was written."""
 
     folder: Path
     vocab_size: int

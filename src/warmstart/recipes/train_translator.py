@@ -1,10 +1,7 @@
-"""Sentence pairs -> translator.
-
-Knows the order of things; each step is done elsewhere.
-"""
+"""Sentence pairs -> translator."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,32 +12,31 @@ from warmstart.data.pairs import Pairs
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.model.models import Translator
-from warmstart.objectives.translate import Translate
-from warmstart.recipes.tongues import (
-    Tongues,
-    choose_tongues,
-    encode_pairs,
-    read_split,
-    read_tongues,
-)
-from warmstart.recipes.translation_judge import Judge
-from warmstart.report.card import model_card
+from warmstart.report.model_card import model_card
+from warmstart.results.training import TranslatorResult
 from warmstart.runs.checkpoint import save_weights
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import (
     check_length,
     check_unchanged,
-    file_facts,
-    opened,
+    open_run,
     refuse_overrides,
     write_config,
 )
-from warmstart.runs.lineage import ancestry
-from warmstart.runs.saved import IN_WORDS, Source, read_source
+from warmstart.runs.lineage import lineage_of
+from warmstart.runs.saved import SavedRun, read_run
 from warmstart.runs.transfer import transfer_all
 from warmstart.runtime import Runtime, choose_runtime
-from warmstart.settings.model import ModelConfig, apply_overrides, model_from_json, preset_named
-from warmstart.settings.translation import DEFAULT_PRESET, TrainTranslatorConfig
+from warmstart.settings.architecture import apply_overrides
+from warmstart.settings.model import ModelConfig, model_from_json
+from warmstart.settings.presets import preset_named
+from warmstart.settings.translating import DEFAULT_PRESET, TrainTranslatorConfig
+from warmstart.tasks.registry import task_of
+from warmstart.tasks.task import num_parameters
+from warmstart.tasks.translate import TranslateObjective, TranslateTask, TranslationValidation
+from warmstart.tasks.translation_data import choose_tokenizers, encode_pairs, read_training_pairs
+from warmstart.textfiles import file_facts
+from warmstart.tokenization.pair import TokenizerPair, load_tokenizer_pair
 from warmstart.training.averaging import averaged, keep_snapshot, list_snapshots
 from warmstart.training.defaults import seed_weights, translation_rate
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
@@ -50,97 +46,91 @@ from warmstart.training.trainer import Evaluation, LoopSettings, State, Trainer
 EPOCHS = 30
 
 
-@dataclass(frozen=True)
-class TranslatorResult:
-    """What training a translator came to."""
-
-    run: Path
-    bleu: float  # greedy, on validation, of the weights that were kept
-    loss: float
-    step: int  # at which they were reached; the last one where weights were averaged
-    averaged: int  # how many validations' weights they are the mean of
-    elapsed_s: float
-
-
 def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
     """Train a translator on sentence pairs and write a run folder."""
-    with opened("train-translator", config, config.out, config.resume) as run:
+    with open_run("train-translator", config, config.out, config.resume) as run:
         if run.is_finished:
-            progress.say(f"{run.path} is finished already; nothing to do")
+            progress.say(f"{run.path} is already finished; nothing to do")
             return _result(run)
-        train, valid = read_split(config, ""), read_split(config, "valid_")
+        train, valid = read_training_pairs(config)
         runtime = choose_runtime(config.device, config.precision, config.threads)
         parent = _parent(config.from_run) if config.from_run else None
         if run.data_file.exists():
             check_unchanged(run.read_json(run.data_file))
-            shape, tongues = model_from_json(run.config()["model"]), read_tongues(run)
+            architecture = model_from_json(run.config()["model"])
+            tokenizers = load_tokenizer_pair(run.path)
         else:
-            tongues = choose_tongues(config, train, parent)
-            shape = _shape(config, tongues, parent)
-        learn, judge = (encode_pairs(pairs, tongues, shape.max_length) for pairs in (train, valid))
+            tokenizers = choose_tokenizers(config, train, parent)
+            architecture = _architecture(config, tokenizers, parent)
+        encoded = [encode_pairs(p, tokenizers, architecture.max_length) for p in (train, valid)]
         seed_weights(config.seed, "translator")
-        model = Translator(shape)
+        model = Translator(architecture)
         if parent:
             _warm_start(model, parent)
-        if not run.data_file.exists():  # written last: what comes before it is whole
-            write_config(run, "train-translator", config, shape, kind="translator")
-            tongues.save(run)
+        if not run.data_file.exists():  # written last: everything before it is complete
+            write_config(run, "train-translator", config, architecture, task=TranslateTask.name)
+            tokenizers.save(run.path)
             write_json(run.data_file, _facts(train, valid, parent))
         model.to(runtime.device)
-        judging = Judge(judge, valid, tongues, config.micro_tokens, config.select, config.samples)
-        trainer = _trainer(config, model, learn, judging, runtime, run)
+        validation = TranslationValidation(
+            encoded[1], valid, tokenizers, config.micro_tokens, config.select, config.samples
+        )
+        trainer = _trainer(config, model, encoded[0], validation, runtime, run)
         state = trainer.train("training")
-        _finish(config, run, trainer, state, lambda: judging(model, runtime))
+        _finish(config, run, trainer, state, lambda: validation(model, runtime))
         return _result(run)
 
 
-def _parent(path: str) -> Source:
-    """Return the run to start from, if its base can be an encoder."""
-    parent = read_source(path)
-    if parent.kind not in ("masked", "base") or parent.model.attention != "bidirectional":
+def _parent(path: str) -> SavedRun:
+    """Read the run to start from; its backbone becomes the encoder."""
+    parent = read_run(path)
+    task = task_of(parent)
+    if not task.is_pretraining or parent.model.attention != "bidirectional":
         raise WarmstartError(
-            f"--from {path} is {IN_WORDS[parent.kind]}; an encoder is warm-started from a "
-            "base that sees both sides, as `warmstart pretrain --objective masked` makes"
+            f"--from {path} is {task.description}; an encoder starts from a bidirectional "
+            "backbone, which `warmstart pretrain --objective masked` trains"
         )
     return parent
 
 
-def _shape(config: TrainTranslatorConfig, tongues: Tongues, parent: Source | None) -> ModelConfig:
-    """Return the shape asked for; a warm-started encoder keeps its own, but for a few words."""
+def _architecture(
+    config: TrainTranslatorConfig, tokenizers: TokenizerPair, parent: SavedRun | None
+) -> ModelConfig:
+    """Return the architecture asked for; a warm-started encoder keeps its own."""
     preset = preset_named(config.preset or DEFAULT_PRESET)
     if parent:
         refuse_overrides(config, allowed=("dropout", "max_length"))
         check_length(parent.model, config.max_length, parent.path)
-        base = replace(parent.model, attention="bidirectional", pooler=False)
+        encoder = replace(parent.model, attention="bidirectional", pooler=False)
     else:
-        base = replace(preset, attention="bidirectional")
-    given = 0 if parent else preset.decoder_depth
-    depth = config.decoder_depth or given or base.depth
-    target_size = 0 if tongues.is_joint else tongues.target.vocab_size
-    shared = tongues.is_joint if config.shared is None else config.shared
+        encoder = replace(preset, attention="bidirectional")
+    preset_depth = 0 if parent else preset.decoder_depth
+    target_size = 0 if tokenizers.is_joint else tokenizers.target.vocab_size
     return replace(
-        apply_overrides(base, config),
-        vocab_size=parent.model.vocab_size if parent else tongues.source.vocab_size,
-        decoder_depth=depth,
+        apply_overrides(encoder, config),
+        vocab_size=parent.model.vocab_size if parent else tokenizers.source.vocab_size,
+        decoder_depth=config.decoder_depth or preset_depth or encoder.depth,
         target_vocab_size=target_size,
-        shared=shared,
+        shared=tokenizers.is_joint if config.shared is None else config.shared,
     )
 
 
-def _warm_start(model: Translator, parent: Source) -> None:
+def _warm_start(model: Translator, parent: SavedRun) -> None:
     weights = {
         name.replace("backbone.", "encoder.", 1): tensor
         for name, tensor in parent.weights.items()
         if name.startswith("backbone.") and ".pooler." not in name
     }
-    fate = transfer_all(weights, model)
-    lacking = [name for name in fate.new if name.startswith("encoder.")]
-    if lacking:
-        raise WarmstartError(f"{parent.path}: its weights lack {', '.join(lacking[:3])}")
-    progress.say(f"encoder from {parent.path}: {len(fate.loaded)} tensors loaded, the rest is new")
+    transfer = transfer_all(weights, model)
+    missing = [name for name in transfer.new if name.startswith("encoder.")]
+    if missing:
+        raise WarmstartError(f"{parent.path}: its weights lack {', '.join(missing[:3])}")
+    progress.say(
+        f"encoder from {parent.path}: {len(transfer.loaded)} tensors loaded, the rest is new"
+    )
 
 
-def _facts(train: Pairs, valid: Pairs, parent: Source | None) -> dict[str, Any]:
+def _facts(train: Pairs, valid: Pairs, parent: SavedRun | None) -> dict[str, Any]:
     seen = Fingerprints()
     for text in (*train.sources, *train.targets):
         seen.add(text)
@@ -150,22 +140,21 @@ def _facts(train: Pairs, valid: Pairs, parent: Source | None) -> dict[str, Any]:
         "rows": len(train),
         "skipped": train.skipped,
         "fingerprints": seen.to_text(),
-        "before": ancestry(parent),
+        "lineage": lineage_of(parent),
     }
 
 
 def _trainer(
     config: TrainTranslatorConfig,
     model: Translator,
-    learn: EncodedPairs,
-    judge: Judge,
+    pairs: EncodedPairs,
+    validation: TranslationValidation,
     runtime: Runtime,
     run: RunFolder,
 ) -> Trainer:
-    pads = (judge.tongues.source.pad, judge.tongues.target.pad)
-    stream = PairStream(learn, config.batch_tokens, config.micro_tokens, *pads, config.seed)
+    pads = validation.tokenizers.pads
+    stream = PairStream(pairs, config.batch_tokens, config.micro_tokens, *pads, config.seed)
     steps = config.steps or (config.epochs or EPOCHS) * stream.steps_per_epoch
-    eval_every = config.eval_every or stream.steps_per_epoch
     rate = config.learning_rate or translation_rate(model.config, config.optimizer)
     schedules = {"cosine": warmup_cosine, "inverse-sqrt": warmup_inverse_sqrt}
     if config.compile:
@@ -175,24 +164,22 @@ def _trainer(
     def evaluate() -> Evaluation:
         if config.average > 1:
             keep_snapshot(run, model, trainer.state.step, config.average)
-        return judge(model, runtime)
+        return validation(model, runtime)
 
     trainer = Trainer(
         model,
-        Translate(config.label_smoothing),
+        TranslateObjective(config.label_smoothing),
         stream,
         build_optimizers(model, OptimizerSettings(config.optimizer, rate, config.weight_decay)),
         schedules[config.schedule](steps, config.warmup),
         evaluate,
-        LoopSettings(
+        LoopSettings.of(
+            config,
             steps=steps,
             clip=config.clip,
             seed=config.seed,
-            eval_every=eval_every,
+            eval_every=config.eval_every or stream.steps_per_epoch,
             log_every=config.log_every,
-            save_every=config.save_every,
-            save_s=60 * config.save_minutes,
-            keep=config.keep,
             patience=config.patience,
         ),
         runtime,
@@ -208,47 +195,46 @@ def _finish(
     state: State,
     evaluate: Callable[[], Evaluation],
 ) -> None:
-    best = next(e for e in state.evaluations if e["step"] == state.best_step)
-    chosen = {"loss": best["valid_loss"], "bleu": best["valid_bleu"], "step": state.best_step}
-    averaged = 1
-    files = list_snapshots(run, state.step)[-config.average :]
-    if config.average > 1 and len(files) > 1:
-        mean = _judge_average(trainer, files, evaluate)
+    """Average the last weights where that helps, and write model card and scores."""
+    scores, step, num_averaged = state.best_scores(), state.best_step, 1
+    snapshots = list_snapshots(run, state.step)[-config.average :]
+    if config.average > 1 and len(snapshots) > 1:
+        mean = _evaluate_average(trainer, snapshots, evaluate)
         if mean:
-            averaged = len(files)
-            chosen = {
-                "loss": mean.figures["valid_loss"],
-                "bleu": mean.figures["valid_bleu"],
-                "step": state.step,
-            }
+            num_averaged, step = len(snapshots), state.step
+            scores = {k.removeprefix("valid_"): v for k, v in mean.figures.items()}
             save_weights(run.weights_file, trainer.model)
-    parameters = sum(p.numel() for p in trainer.model.parameters())
+    task = TranslateTask()
     card = model_card(
         run.path.name,
-        "translation",
+        task.hub_name,
         "An encoder-decoder Transformer trained with warmstart to translate.",
-        {"parameters": parameters, "pairs": run.read_json(run.data_file)["rows"]},
-        {"BLEU, greedy": chosen["bleu"], "loss": chosen["loss"]},
-        [f"warmstart translate {run.path} sentences.txt"],
+        {
+            "parameters": num_parameters(trainer.model),
+            "pairs": run.read_json(run.data_file)["rows"],
+        },
+        {"BLEU, greedy": scores["bleu"], "loss": scores["loss"]},
+        [task.usage(run.path)],
     )
     write_whole(run.path / "README.md", card.encode())
-    run.finish({"valid": {**chosen, "averaged": averaged}, "elapsed_s": state.elapsed_s})
+    valid = {"loss": scores["loss"], "bleu": scores["bleu"], "step": step}
+    run.finish({"valid": {**valid, "averaged": num_averaged}, "elapsed_s": state.elapsed_s})
     run.drop_snapshots()
 
 
-def _judge_average(
-    trainer: Trainer, files: Sequence[Path], evaluate: Callable[[], Evaluation]
+def _evaluate_average(
+    trainer: Trainer, snapshots: Sequence[Path], evaluate: Callable[[], Evaluation]
 ) -> Evaluation | None:
-    """Put averaged weights into the model and judge them; None unless they are better."""
+    """Put averaged weights into the model and validate them; None unless they are better."""
     best = trainer.state.best_score or 0.0
     device = trainer.runtime.device
-    weights = {name: tensor.to(device) for name, tensor in averaged(files).items()}
+    weights = {name: tensor.to(device) for name, tensor in averaged(snapshots).items()}
     trainer.model.load_state_dict(weights)
     trainer.model.eval()
     mean = evaluate()
-    said = "better" if mean.score > best else "no better"
+    verdict = "better" if mean.score > best else "no better"
     progress.say(
-        f"the mean of the last {len(files)} validations' weights is {said} than the best: "
+        f"the mean of the last {len(snapshots)} validations' weights is {verdict} than the best: "
         f"{mean.note}"
     )
     return mean if mean.score > best else None

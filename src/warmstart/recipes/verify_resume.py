@@ -1,12 +1,9 @@
-"""Prove on the user's own machine and job that a killed run loses nothing.
-
-Knows how a job is made short; killing is done elsewhere.
-"""
+"""A job -> proof that it survives being killed."""
 
 import json
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +11,26 @@ from typing import Any
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
-from warmstart.recipes.chaos import Job, Kill, torment
-from warmstart.recipes.sittings import JOBS, Sittings
-from warmstart.samples.files import SampleSizes, write_samples
-from warmstart.settings.base import read_settings_file
+from warmstart.recipes.compare import compare
+from warmstart.recipes.finetune import finetune
+from warmstart.recipes.pretrain import pretrain
+from warmstart.recipes.train_translator import train_translator
+from warmstart.runs.chaos import Kill, KilledJob, kill_and_resume
+from warmstart.runs.sessions import Sessions
+from warmstart.samples.sample_files import SampleSizes, write_samples
+from warmstart.settings.base import Settings, read_settings_file
+from warmstart.settings.comparing import CompareConfig
+from warmstart.settings.finetuning import FinetuneConfig
+from warmstart.settings.pretraining import PretrainConfig
 from warmstart.settings.resuming import VerifyResumeConfig
+from warmstart.settings.translating import TrainTranslatorConfig
 
+JOBS: dict[str, tuple[type[Settings], Callable[[Any], object]]] = {
+    "pretrain": (PretrainConfig, pretrain),
+    "finetune": (FinetuneConfig, finetune),
+    "compare": (CompareConfig, compare),
+    "train-translator": (TrainTranslatorConfig, train_translator),
+}
 SIZES = SampleSizes(
     unlabelled=200, train=48, valid=24, test=24, train_pairs=1, valid_pairs=1, test_pairs=1
 )
@@ -38,13 +49,13 @@ SMALL: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class VerifyResult:
-    """Every kill, and what the run resumed after it came to."""
+    """Every kill, compared after its run was resumed."""
 
     kills: tuple[Kill, ...]
 
     @property
     def num_identical(self) -> int:
-        """Return how many resumed runs ended as if nothing had happened."""
+        """Return how many resumed runs equal the uninterrupted one."""
         return sum(kill.is_identical for kill in self.kills)
 
 
@@ -54,25 +65,25 @@ def verify_resume(config: VerifyResumeConfig) -> VerifyResult:
         job = _job(config, folder)
         rng = random.Random(config.seed)
         kills = []
-        with Sittings() as sittings, progress.bar("killing", config.kills, "kill") as bar:
-            for kill in torment(job, config.kills, rng, sittings, folder):
+        with Sessions(__name__) as sessions, progress.bar("killing", config.kills, "kill") as bar:
+            for kill in kill_and_resume(job, config.kills, rng, sessions, folder):
                 kills.append(kill)
-                progress.say(in_words(kill))
+                progress.say(str(kill))
                 bar.advance(1)
     return VerifyResult(tuple(kills))
 
 
-def in_words(kill: Kill) -> str:
-    """Say what one kill hit and what came of it."""
-    verdict = f"{', '.join(kill.differs)} differ" if kill.differs else "identical"
-    return f"killed while {kill.moment}, resumed from {kill.unit} {kill.step}: {verdict}"
+def run_job(command: str, settings: Mapping[str, Any]) -> object:
+    """Run one of the jobs in this process."""
+    config, recipe = JOBS[command]
+    return recipe(config.from_values(settings))
 
 
 @contextmanager
 def _folder(out: str | None) -> Iterator[Path]:
     if out is None:
-        with tempfile.TemporaryDirectory(prefix="warmstart-verify-") as made:
-            yield Path(made)
+        with tempfile.TemporaryDirectory(prefix="warmstart-verify-") as temporary:
+            yield Path(temporary)
         return
     folder = Path(out)
     if folder.is_dir() and any(folder.iterdir()):
@@ -81,7 +92,7 @@ def _folder(out: str | None) -> Iterator[Path]:
     yield folder
 
 
-def _job(config: VerifyResumeConfig, folder: Path) -> Job:
+def _job(config: VerifyResumeConfig, folder: Path) -> KilledJob:
     """Return the user's job, or a tiny one, made short."""
     if config.job is None:
         files = write_samples(folder / "samples", sizes=SIZES)
@@ -99,11 +110,11 @@ def _command_in(path: Path) -> str | None:
     """Return the command that a run's config.json names."""
     if path.suffix != ".json":
         return None
-    found = json.loads(path.read_text(encoding="utf-8")).get("command")
-    return None if found is None else str(found)
+    command = json.loads(path.read_text(encoding="utf-8")).get("command")
+    return None if command is None else str(command)
 
 
-def short_job(command: str, values: dict[str, Any], config: VerifyResumeConfig) -> Job:
+def short_job(command: str, values: dict[str, Any], config: VerifyResumeConfig) -> KilledJob:
     """Return a job that takes seconds, with many checkpoints."""
     settings = JOBS[command][0]
     steps, every = config.steps, config.save_every
@@ -120,4 +131,4 @@ def short_job(command: str, values: dict[str, Any], config: VerifyResumeConfig) 
         "threads": config.threads,
     }
     given = {key: value for key, value in machine.items() if value is not None}
-    return Job(command, settings.overridden(values, {**brief[command], **given}))
+    return KilledJob(command, settings.overridden(values, {**brief[command], **given}))

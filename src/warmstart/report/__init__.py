@@ -1,1 +1,4 @@
-"""Typed results, and the figures and pages drawn from them, without torch."""
+"""Figures and pages; never imports torch.
+
+Start with comparison_page.py.
+"""

@@ -1,88 +1,121 @@
-"""Attention maps as still pictures for papers: every head at a glance, or one in full.
+"""Attention weights as figures: every head, one head with its tokens, or a mean for each layer."""
 
-Knows nothing about models.
-"""
+from collections.abc import Mapping
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from numpy.typing import NDArray
 
-from warmstart.report.formats import shorten
+from warmstart.formats import shorten
 from warmstart.report.style import FAINT, styled
 from warmstart.results.attention import TITLES, AttentionMap, Tokens, readable
 
 HEAT = LinearSegmentedColormap.from_list(
     "heat", ["#ffffff", "#fde4d2", "#f5a56e", "#d5521c", "#6d2108"]
 )
-MOST_LABELS = 60  # tokens that can be named beside one head
+MAX_LABELS = 60  # tokens that can be named beside one head
+MAX_COLUMNS = 12  # layers of one model beside each other
+MAX_SHARED_COLUMNS = 6  # layers of all models that fit into one row
+WIDTH = 7.6  # of the figure with all layers, in inches
 
 
 @styled
-def draw_heads(found: AttentionMap) -> Figure:
-    """Draw every layer and head, layers downwards."""
-    layers, heads = found.weights.shape[:2]
+def draw_heads(attention: AttentionMap) -> Figure:
+    """Draw every head, one row for each layer."""
+    layers, heads = attention.weights.shape[:2]
     size = max(0.62, min(1.7, 7.2 / heads))
-    shape = len(found.queries) / len(found.keys)
+    shape = len(attention.queries) / len(attention.keys)
     figure = Figure(
         figsize=(size * heads + 0.9, size * shape * layers + 0.9),
         layout=ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02),
     )
     grid = figure.subplots(layers, heads, squeeze=False)
-    entropy = found.entropy()
+    entropy = attention.entropy()
     for layer in range(layers):
         for head in range(heads):
             axes = grid[layer][head]
-            image = _image(axes, found, layer, head)
+            image = _image(axes, attention, layer, head)
             axes.set_title(f"{entropy[layer, head]:.1f} bits", fontsize=6, pad=2, loc="center")
             if head == 0:
                 axes.set_ylabel(f"layer {layer + 1}", fontsize=7)
             if layer == layers - 1:
                 axes.set_xlabel(f"head {head + 1}", fontsize=7)
     _scale(figure, image, [axes for row in grid for axes in row])
-    figure.suptitle(f"{TITLES[found.part]}: weights, and entropy of each head", fontsize=9)
+    figure.suptitle(f"{TITLES[attention.part]}; entropy of each head", fontsize=9)
     return figure
 
 
 @styled
-def draw_head(found: AttentionMap, layer: int, head: int) -> Figure:
+def draw_head(attention: AttentionMap, layer: int, head: int) -> Figure:
     """Draw one head with its tokens; layer and head count from 0."""
-    T, S = len(found.queries), len(found.keys)
+    T, S = len(attention.queries), len(attention.keys)
     width = max(4.2, min(9.5, 0.21 * S + 1.6))
     height = max(3.4, min(9.5, 0.21 * T + 1.3))
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.add_subplot()
-    image = _image(axes, found, layer, head)
-    if max(T, S) <= MOST_LABELS:
+    image = _image(axes, attention, layer, head)
+    if max(T, S) <= MAX_LABELS:
         size = 8 if max(T, S) <= 32 else 6
-        axes.set_xticks(range(S), labels_of(found.keys), rotation=90, fontsize=size)
-        axes.set_yticks(range(T), labels_of(found.queries), fontsize=size)
+        axes.set_xticks(range(S), _labels(attention.keys), rotation=90, fontsize=size)
+        axes.set_yticks(range(T), _labels(attention.queries), fontsize=size)
         axes.xaxis.tick_top()
         axes.tick_params(length=0)
     else:
-        axes.set_xlabel(f"{S} tokens that are looked at")
-        axes.set_ylabel(f"{T} tokens that look")
+        axes.set_xlabel(f"{S} keys")
+        axes.set_ylabel(f"{T} queries")
     _scale(figure, image, [axes])
-    figures = f"entropy {found.entropy()[layer, head]:.2f} bits"
-    distance = found.distance()
+    statistics = f"entropy {attention.entropy()[layer, head]:.2f} bits"
+    distance = attention.distance()
     if distance is not None:
-        figures += f", average distance {distance[layer, head]:.1f}"
-    figure.suptitle(f"Layer {layer + 1}, head {head + 1}: {figures}", fontsize=9)
+        statistics += f", average distance {distance[layer, head]:.1f}"
+    figure.suptitle(f"Layer {layer + 1}, head {head + 1}: {statistics}", fontsize=9)
     return figure
 
 
-def labels_of(tokens: Tokens) -> list[str]:
-    """Return tokens as short labels."""
+@styled
+def draw_layers(maps: Mapping[str, AttentionMap]) -> Figure:
+    """Draw the layers of several models, averaged over heads: in one row, or a row for each."""
+    depth = max(len(attention.weights) for attention in maps.values())
+    is_one_row = depth * len(maps) <= MAX_SHARED_COLUMNS
+    columns = max(4, depth * len(maps)) if is_one_row else min(depth, MAX_COLUMNS)
+    per_model = depth if is_one_row else -(-depth // columns) * columns  # panels
+    rows, size = -(-per_model * len(maps) // columns), WIDTH / columns
+    figure = Figure(figsize=(WIDTH, (size + 0.2) * rows + 0.1), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes in grid:
+        axes.set_axis_off()
+    for number, (name, attention) in enumerate(maps.items()):
+        for layer, weights in enumerate(attention.weights):
+            axes = grid[number * per_model + layer]
+            _draw_layer(axes, weights, layer)
+            if layer == 0:
+                axes.set_title(shorten(name, 24), fontsize=7, pad=3, loc="left", weight="bold")
+    return figure
+
+
+def _draw_layer(axes: Axes, weights: NDArray[np.float32], layer: int) -> None:
+    axes.set_axis_on()
+    axes.grid(False)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.imshow(np.sqrt(weights.mean(0)), cmap=HEAT, vmin=0, vmax=1, interpolation="nearest")
+    axes.set_xlabel(f"layer {layer + 1}", fontsize=6.5, labelpad=3)
+
+
+def _labels(tokens: Tokens) -> list[str]:
     return [shorten(readable(piece), 14) for piece in tokens.pieces]
 
 
-def _image(axes: Axes, found: AttentionMap, layer: int, head: int) -> AxesImage:
+def _image(axes: Axes, attention: AttentionMap, layer: int, head: int) -> AxesImage:
     image = axes.imshow(
-        found.weights[layer, head],
+        attention.weights[layer, head],
         cmap=HEAT,
-        norm=PowerNorm(0.5, 0, 1),  # weak weights can be seen
-        aspect="auto" if found.part == "cross" else "equal",
+        norm=PowerNorm(0.5, 0, 1),  # small weights are visible
+        aspect="auto" if attention.part == "cross" else "equal",
         interpolation="nearest",
     )
     axes.grid(False)

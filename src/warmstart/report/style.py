@@ -1,7 +1,6 @@
-"""The look all figures share: colours that follow an arm everywhere, thin axes, end labels.
+"""The style that all figures share: the colour of each arm, thin axes, labels at line ends.
 
-Chooses no window system and leaves matplotlib's global settings as they were. Knows nothing about
-what is drawn.
+Needs no window system and leaves matplotlib's global settings unchanged.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ FAINT = "#8a8a8a"
 WIDTH, HEIGHT = 6.6, 3.7  # inches
 FONT = 8.5  # points
 
-# Hues a colour-blind reader can tell apart; a second arm of a kind takes the next shade of its hue.
+# Hues that colour-blind readers can tell apart; arms of one kind are shades of one hue.
 SHADES: dict[ArmKind, tuple[str, ...]] = {
     "warm": ("#d5521c", "#efa02b", "#8f2416", "#f08a6c", "#b8860b", "#5e1f3a"),
     "frozen": ("#2a9d8f", "#5fc2ae", "#146056", "#8fbf4d", "#4f8f3a", "#86aaa4"),
@@ -31,7 +30,7 @@ SHADES: dict[ArmKind, tuple[str, ...]] = {
 MARKERS: dict[ArmKind, str] = {"warm": "o", "frozen": "s", "cold": "^", "baseline": "D"}
 
 _SETTINGS: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib: the same picture on every machine
+    "font.family": "DejaVu Sans",  # comes with matplotlib: the same figure on every machine
     "font.size": FONT,
     "axes.titlesize": FONT + 1,
     "axes.titlelocation": "left",
@@ -62,16 +61,16 @@ styled = matplotlib.rc_context(_SETTINGS)  # decorates a function that draws
 
 @dataclass(frozen=True, kw_only=True)
 class EndLabel:
-    """A name beside the right edge of the axes, tied to the point it names."""
+    """A name at the right edge of the axes, linked to the end of its line."""
 
     text: str
     colour: str
-    x: float  # where the named line ends, in data units
+    x: float  # end of the named line, in data units
     y: float
 
 
 def arm_colours(arms: Sequence[Arm]) -> dict[str, str]:
-    """Give each arm the colour it keeps in every figure and table."""
+    """Return the colour of each arm, the same in every figure and table."""
     numbers = {kind: count() for kind in SHADES}
     return {
         arm.name: SHADES[arm.kind][next(numbers[arm.kind]) % len(SHADES[arm.kind])] for arm in arms
@@ -79,13 +78,13 @@ def arm_colours(arms: Sequence[Arm]) -> dict[str, str]:
 
 
 def new_axes(height: float = HEIGHT) -> tuple[Figure, Axes]:
-    """Start a figure with one pair of axes."""
+    """Return a new figure with one pair of axes."""
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     return figure, figure.add_subplot()
 
 
 def set_share_limits(axes: Axes, values: Sequence[float]) -> None:
-    """Fit the y axis to shares of one, in percent, never narrower than a few points."""
+    """Fit the y axis to shares, in percent, at least a few points high."""
     low, high = min(values), max(values)
     pad = max(0.07 * (high - low), (0.04 - (high - low)) / 2, 0.004)
     axes.set_ylim(max(low - pad, 0.0), min(high + pad, 1.0 + 0.3 * pad))
@@ -93,34 +92,34 @@ def set_share_limits(axes: Axes, values: Sequence[float]) -> None:
 
 
 def spread_out(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Move values the least (in squares) that leaves `gap` between them, inside the limits.
+    """Move values at least `gap` apart within the limits, with the least squared change.
 
     When there is no room for all, the gap shrinks.
     """
     order = sorted(range(len(values)), key=lambda index: values[index])
     gap = min(gap, (high - low) / max(len(values) - 1, 1))
-    slack = [values[index] - place * gap for place, index in enumerate(order)]
+    slack = [values[index] - rank * gap for rank, index in enumerate(order)]
     ceiling = high - (len(values) - 1) * gap
     moved = [0.0] * len(values)
-    for place, index in enumerate(order):
-        moved[index] = min(max(_monotone(slack, place), low), ceiling) + place * gap
+    for rank, index in enumerate(order):
+        moved[index] = min(max(_monotone(slack, rank), low), ceiling) + rank * gap
     return moved
 
 
-def _monotone(values: Sequence[float], place: int) -> float:
-    """Return one value of the rising sequence nearest to `values` in squares."""
+def _monotone(values: Sequence[float], rank: int) -> float:
+    """Return one value of the rising sequence nearest to `values` in squares (min-max formula)."""
 
     def lowest_mean(start: int) -> float:
-        ends = range(place + 1, len(values) + 1)
+        ends = range(rank + 1, len(values) + 1)
         return min(sum(values[start:end]) / (end - start) for end in ends)
 
-    return max(lowest_mean(start) for start in range(place + 1))
+    return max(lowest_mean(start) for start in range(rank + 1))
 
 
 def write_end_labels(axes: Axes, labels: Sequence[EndLabel], share: float = 1.0) -> None:
-    """Name lines beside the right edge, moved apart where they would overlap.
+    """Name lines at the right edge, moved apart where they would overlap.
 
-    `share` is the part of the figure's height that these axes have.
+    `share` is the share of the figure's height that these axes take.
     """
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     height = axes.figure.bbox.height / axes.figure.dpi  # inches, of which axes take about 0.78
@@ -143,7 +142,7 @@ def write_end_labels(axes: Axes, labels: Sequence[EndLabel], share: float = 1.0)
 
 
 def _x_share(axes: Axes, left: float, right: float) -> Callable[[float], float]:
-    """Return the function from x data to the share of the axes' width."""
+    """Return the function from x in data units to the share of the axes' width."""
     forward = axes.xaxis.get_transform().transform
     start, end = forward([left, right])
     return lambda x: float((forward([x])[0] - start) / (end - start))

@@ -1,1 +1,4 @@
-"""results."""
+"""Typed results that recipes return and reports draw; no torch.
+
+Start with comparison.py.
+"""

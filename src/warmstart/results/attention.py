@@ -1,13 +1,11 @@
-"""Attention weights with the names of what looks and what is looked at, and figures on each head.
+"""Attention weights of every layer and head with their tokens, statistics of each head, JSON."""
 
-Never imports torch; knows nothing about models or tokenizers.
-"""
-
+import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +15,18 @@ Array = NDArray[np.float64]
 
 TITLES: dict[Part, str] = {
     "self": "Self-attention",
-    "encoder": "Encoder: the source looks at itself",
-    "decoder": "Decoder: the target looks back",
-    "cross": "Cross-attention: the target looks at the source",
+    "encoder": "Encoder self-attention: source to source",
+    "decoder": "Decoder self-attention: target to earlier target",
+    "cross": "Cross-attention: target to source",
 }
 
-
-BYTES = re.compile(r"(?:<(?:0x)?[0-9A-F]{2}>)+")  # bytes of characters in pieces
+BYTES = re.compile(r"(?:<(?:0x)?[0-9A-F]{2}>)+")  # byte tokens within a word
 HEX = re.compile(r"<(?:0x)?|>")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
-    """Pieces in order, and the number of the word each belongs to."""
+    """Pieces in order, and the number of the word that each belongs to."""
 
     pieces: tuple[str, ...]  # a space is written U+2581
     words: tuple[int, ...]  # rising from 0
@@ -40,7 +37,7 @@ class Tokens:
 
     @property
     def starts(self) -> list[int]:
-        """Return where each word begins."""
+        """Return the index of the first piece of each word."""
         return [i for i, word in enumerate(self.words) if i == 0 or word != self.words[i - 1]]
 
     def joined(self) -> "Tokens":
@@ -52,11 +49,11 @@ class Tokens:
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionMap:
-    """Who looks at whom, in every layer and head."""
+    """Attention weights of every layer and head on one text, or between two."""
 
     part: Part
-    queries: Tokens  # what looks
-    keys: Tokens  # what is looked at
+    queries: Tokens
+    keys: Tokens
     weights: NDArray[np.float32]  # (layers, heads, queries, keys); each row sums to one
 
     def __post_init__(self) -> None:
@@ -65,7 +62,7 @@ class AttentionMap:
             raise ValueError(f"weights {self.weights.shape} do not fit {expected} tokens")
 
     def joined(self) -> "AttentionMap":
-        """Return attention between words: summed over what is looked at, mean over what looks."""
+        """Return attention between words: summed over key pieces, averaged over query pieces."""
         by_key = np.add.reduceat(self.weights, self.keys.starts, axis=3)
         summed = np.add.reduceat(by_key, self.queries.starts, axis=2)
         sizes = np.bincount(self.queries.words).astype(np.float32)
@@ -78,29 +75,67 @@ class AttentionMap:
 
     def entropy(self) -> Array:
         """Return the mean entropy of each head's rows in bits: (layers, heads)."""
-        shares = self.weights.astype(np.float64)
-        surprise = -np.log2(np.where(shares > 0, shares, 1.0))
-        return np.asarray((shares * surprise).sum(-1).mean(-1))
+        p = self.weights.astype(np.float64)
+        return np.asarray(-(p * np.log2(np.where(p > 0, p, 1.0))).sum(-1).mean(-1))
 
     def distance(self) -> Array | None:
-        """Return how far each head looks on average, in tokens; None across two texts."""
+        """Return each head's mean distance from query to key, in tokens; None across two texts."""
         if self.part == "cross":
             return None
-        places = np.arange(len(self.keys))
-        apart = np.abs(places[:, None] - places)
-        return np.asarray((self.weights.astype(np.float64) * apart).sum(-1).mean(-1))
+        positions = np.arange(len(self.keys))
+        distances = np.abs(positions[:, None] - positions)
+        return np.asarray((self.weights.astype(np.float64) * distances).sum(-1).mean(-1))
 
-    def share_at(self, place: Literal["itself", "previous", "first"]) -> Array | None:
-        """Return the share of each head's attention on one place; None across two texts."""
+    def share_at(self, key: Literal["itself", "previous", "first"]) -> Array | None:
+        """Return the mean weight that each head's queries give one key; None across two texts."""
         if self.part == "cross":
             return None
         T = len(self.queries)
         rows = np.arange(T)
-        columns = {"itself": rows, "previous": np.maximum(rows - 1, 0), "first": 0 * rows}[place]
-        picked = self.weights[:, :, rows, columns].astype(np.float64)
-        if place == "previous":
-            picked = picked[:, :, 1:] if T > 1 else 0 * picked
-        return np.asarray(picked.mean(-1))
+        columns = {"itself": rows, "previous": np.maximum(rows - 1, 0), "first": 0 * rows}[key]
+        weights = self.weights[:, :, rows, columns].astype(np.float64)
+        if key == "previous":
+            weights = weights[:, :, 1:] if T > 1 else 0 * weights
+        return np.asarray(weights.mean(-1))
+
+    def received(self, layer: int = -1) -> Array:
+        """Return the mean weight each key receives in a layer, over heads and queries that see it.
+
+        A query sees a key when any head gives it weight.
+        """
+        weights = self.weights[layer].astype(np.float64).mean(0)  # (queries, keys)
+        return np.asarray(weights.sum(0) / np.maximum((weights > 0).sum(0), 1))
+
+
+def encode_weights(
+    weights: NDArray[np.float32], dtype: type[np.unsignedinteger[Any]] = np.uint16
+) -> str:
+    """Return square roots of the weights as integers in base64; the root keeps small ones apart."""
+    roots = np.sqrt(np.clip(weights, 0.0, 1.0)) * np.iinfo(dtype).max
+    little_endian = np.dtype(dtype).newbyteorder("<")
+    return base64.b64encode(np.rint(roots).astype(little_endian).tobytes()).decode()
+
+
+def map_to_json(attention: AttentionMap) -> dict[str, Any]:
+    """Return a map as JSON values; weights are rounded to a byte each."""
+    return {
+        "part": attention.part,
+        "queries": [list(attention.queries.pieces), list(attention.queries.words)],
+        "keys": [list(attention.keys.pieces), list(attention.keys.words)],
+        "shape": list(attention.weights.shape),
+        "weights": encode_weights(attention.weights, np.uint8),
+    }
+
+
+def map_from_json(data: Mapping[str, Any]) -> AttentionMap:
+    """Rebuild a map from its JSON form."""
+    roots = np.frombuffer(base64.b64decode(data["weights"]), np.uint8).astype(np.float32) / 255
+    queries, keys = (
+        Tokens(pieces=tuple(data[side][0]), words=tuple(data[side][1]))
+        for side in ("queries", "keys")
+    )
+    weights = np.square(roots).reshape(data["shape"])
+    return AttentionMap(part=data["part"], queries=queries, keys=keys, weights=weights)
 
 
 def join_word(pieces: Sequence[str]) -> str:
@@ -114,7 +149,7 @@ def join_word(pieces: Sequence[str]) -> str:
 
 
 def readable(piece: str) -> str:
-    """Return a piece as a label: no space in front, line ends and lone spaces visible."""
+    """Return a piece as a label: without its leading space, line breaks and lone spaces visible."""
     plain = piece.replace("▁", " ")
     text = plain.strip(" ")
     return text.replace("\n", "⏎").replace("\t", "⇥") or ("␣" if plain else "∅")

@@ -1,18 +1,18 @@
-"""The result of a comparison as typed rows, and the JSON form they are kept in.
+"""What a comparison measured: arms, cells, splits, shared texts; and its JSON form."""
 
-Never imports torch; knows nothing about how the figures were obtained.
-"""
-
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
+
+from warmstart.results.attention import AttentionMap
 
 ArmKind = Literal["warm", "frozen", "cold", "baseline"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Epoch:
-    """One pass over the labelled texts, and what validation said after it."""
+    """One pass over the labelled texts, and the validation scores after it."""
 
     epoch: int  # counts from 1
     train_loss: float
@@ -24,7 +24,7 @@ class Epoch:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One setting that was tried, judged on validation alone."""
+    """One setting that was tried, scored on validation only."""
 
     setting: str  # "learning rate 0.001"
     valid_accuracy: float
@@ -38,9 +38,7 @@ class Cell:
     labels: int  # labelled training texts used
     seed: int
     setting: str  # the setting used, chosen on validation
-    trials: tuple[
-        Trial, ...
-    ]  # what was tried to choose it; empty when taken over from the tuned seed
+    trials: tuple[Trial, ...]  # the settings tried; empty for seeds that reuse the tuned one
     epochs: tuple[Epoch, ...]  # empty for the baseline
     best_epoch: int  # by validation; 0 for the baseline
     elapsed_s: float  # training time of this cell alone
@@ -64,12 +62,17 @@ class Arm:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """The texts that judge, with their true classes and the ones that are not clean."""
+    """Held-out texts: their true classes, and the ones that were seen in training."""
 
     name: Literal["validation", "test"]
     file: str
     classes: tuple[int, ...]  # true class index of every text
-    shared: tuple[int, ...]  # rows whose text also stands in training or pretraining text
+    shared: tuple[int, ...]  # rows whose text also occurs in training or pretraining data
+
+    @property
+    def majority_share(self) -> float:
+        """Return the accuracy of always predicting the most frequent class."""
+        return max(Counter(self.classes).values(), default=0) / max(len(self.classes), 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +82,7 @@ class Overlap:
     a: str
     b: str
     distinct: int  # different texts found in both
-    rows: int  # rows of b that hold one of them
+    rows: int  # rows of b with one of these texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,23 +101,23 @@ class Comparison:
     test: Split | None
     overlaps: tuple[Overlap, ...]
     notes: tuple[str, ...]  # what was truncated or skipped, one sentence each
-    attainable: float | None  # best accuracy possible in this world, where known
+    attainable: float | None  # best possible accuracy on the test file, where known
 
     @property
     def judge(self) -> Split:
-        """The split whose figures count: test when there is one."""
+        """Return the split that the scores are reported on: test when there is one."""
         return self.test or self.validation
 
     def predictions(self, cell: Cell) -> tuple[int, ...]:
-        """Return a cell's predictions on the split that judges."""
+        """Return a cell's predictions on the `judge` split."""
         return (
             cell.test_predictions if cell.test_predictions is not None else cell.valid_predictions
         )
 
     def cells_of(self, arm: str, labels: int) -> list[Cell]:
         """Return the cells of one arm at one subset, by seed."""
-        found = [cell for cell in self.cells if (cell.arm, cell.labels) == (arm, labels)]
-        return sorted(found, key=lambda cell: cell.seed)
+        cells = [cell for cell in self.cells if (cell.arm, cell.labels) == (arm, labels)]
+        return sorted(cells, key=lambda cell: cell.seed)
 
     def groups(self) -> Iterator[tuple[Arm, int, list[Cell]]]:
         """Yield each arm that was run at each subset, with its cells by seed."""
@@ -123,6 +126,39 @@ class Comparison:
                 cells = self.cells_of(arm.name, labels)
                 if cells:
                     yield arm, labels, cells
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disagreement:
+    """A text that two models label differently."""
+
+    text: str
+    label: str  # the true one
+    first: str  # the label one model predicted
+    second: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionExample:
+    """Attention of several arms' models on one text."""
+
+    row: int  # of the `judge` split
+    label: str
+    maps: Mapping[str, AttentionMap]  # by arm
+    predictions: Mapping[str, str]  # the label each arm predicted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrast:
+    """One warm and one cold model, trained on all labels with the first seed."""
+
+    warm: str  # names of the arms
+    cold: str
+    labels: int
+    seed: int
+    example: AttentionExample | None  # None: no text was short enough, or none was recorded
+    disagreements: Sequence[Disagreement]
+    num_texts: int  # of the `judge` split
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:

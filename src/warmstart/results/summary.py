@@ -1,7 +1,6 @@
-"""What a comparison says, as typed values: scores, curves, differences, labels saved, cost.
+"""What follows from a comparison: scores, curves, differences, labels saved, cost.
 
-Holds the answers only, so that pages and figures can draw them; knows nothing about how they are
-worked out. Accuracies and differences are shares (0.041 is 4.1 points); sentences speak in points.
+Accuracies and differences are shares (0.041 is 4.1 points); sentences use points.
 """
 
 from dataclasses import asdict, dataclass
@@ -39,7 +38,7 @@ class ArmScore:
 
     arm: str
     labels: int
-    judged: Score  # on the split that judges
+    judged: Score  # on the `judge` split
     clean: Score | None  # the same without shared texts; None when none, or all, are shared
     validation: Score  # equal to `judged` when there is no test
 
@@ -62,7 +61,7 @@ class Curve:
 
     arm: str
     labels: int
-    points: tuple[CurvePoint, ...]  # the epochs every seed went through, rising from 1
+    points: tuple[CurvePoint, ...]  # the epochs that every seed has, rising from 1
     best_epoch: int  # where the mean curve is highest; the first such epoch
 
     @property
@@ -72,20 +71,20 @@ class Curve:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Race:
-    """One warm arm against one cold arm by epoch, on their mean validation curves."""
+class TimeToAccuracy:
+    """When a warm arm reaches the best accuracy of a cold arm, on mean validation curves."""
 
     warm: str
     cold: str
     labels: int
     cold_best: float  # the accuracy to reach
     cold_best_epoch: int
-    cold_best_s: float  # time cold took to its best
-    reached_epoch: int | None  # first epoch at which warm is there; None when never
+    cold_best_s: float  # training time until then
+    reached_epoch: int | None  # first epoch at which warm reaches it; None: never
     reached_s: float | None  # fine-tuning time until then
-    reached_with_pretraining_s: float | None  # the same with the pretraining added
-    gaps: tuple[float, ...]  # warm minus cold after each epoch both went through
-    closed_epoch: int | None  # from here to the end the lead is at most half a point; None: open
+    reached_with_pretraining_s: float | None  # the same, pretraining included
+    gaps: tuple[float, ...]  # warm minus cold after each epoch that both have
+    closed_epoch: int | None  # from here on the lead is at most half a point; None: open
     sentence: str
 
 
@@ -102,14 +101,14 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelsSaved:
-    """How many labels arms without pretraining need to do as well as a warm arm."""
+    """How many labels arms without pretraining need to match a warm arm."""
 
     warm: str
     labels: int  # labels the warm arm had
-    accuracy: float  # what it reached with them, on the split that judges
-    rivals: tuple[str, ...]  # the arms without pretraining; at each size the better one counts
-    needed: int | None  # labels they need; None when that lies outside what was measured
-    text: str  # for print: "640", ">1,600" never reached, "≤50" reached at the smallest
+    accuracy: float  # reached with them, on the `judge` split
+    unpretrained: tuple[str, ...]  # arms without pretraining; at each size the best one counts
+    needed: int | None  # labels they need; None when outside the measured sizes
+    text: str  # "640", ">1,600" when never reached, "≤50" when reached at the smallest size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,15 +126,15 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """Every answer of a comparison, in order of arm within subset."""
+    """Everything that follows from a comparison, ordered by arm within subset."""
 
-    judge: Literal["validation", "test"]  # the split all scores and differences come from
-    headline: str  # the verdict at the largest subset, in words
-    caveats: tuple[str, ...]  # what a reader must know before believing it; may be empty
-    chance: float  # accuracy of always naming the most frequent class of the judging split
+    judge: Literal["validation", "test"]  # the split of all scores and differences
+    headline: str  # the verdict at the largest and the smallest subset
+    caveats: tuple[str, ...]  # what limits the verdict; may be empty
+    chance: float  # accuracy of always predicting the most frequent class of the `judge` split
     scores: tuple[ArmScore, ...]
     curves: tuple[Curve, ...]
-    races: tuple[Race, ...]
+    times_to_accuracy: tuple[TimeToAccuracy, ...]
     costs: tuple[Cost, ...]
     saved_over_best: tuple[LabelsSaved, ...]  # against the best arm without pretraining
     saved_over_cold: tuple[LabelsSaved, ...]  # against cold alone
@@ -143,13 +142,13 @@ class Summary:
 
     def score(self, arm: str, labels: int) -> ArmScore | None:
         """Return the score of one arm at one subset, None when it was not run there."""
-        found = (score for score in self.scores if (score.arm, score.labels) == (arm, labels))
-        return next(found, None)
+        scores = (score for score in self.scores if (score.arm, score.labels) == (arm, labels))
+        return next(scores, None)
 
     def curve(self, arm: str, labels: int) -> Curve | None:
         """Return the curve of one arm at one subset, None for the baseline."""
-        found = (curve for curve in self.curves if (curve.arm, curve.labels) == (arm, labels))
-        return next(found, None)
+        curves = (curve for curve in self.curves if (curve.arm, curve.labels) == (arm, labels))
+        return next(curves, None)
 
 
 def summary_to_json(summary: Summary) -> dict[str, Any]:

@@ -1,1 +1,4 @@
-"""Run folders, checkpoints, and weights that move from one model to the next."""
+"""Run folders: layout, lifecycle, checkpoints, lineage, weight transfer.
+
+Start with folder.py, the layout; saved.py reads a run back.
+"""

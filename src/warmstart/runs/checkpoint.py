@@ -1,7 +1,4 @@
-"""Checkpoints: weights, optimizer and position of a run, whole or absent, with checksums.
-
-Knows nothing about what is trained.
-"""
+"""Checkpoints of a run: weights, optimizer and state, with checksums, whole or absent."""
 
 import hashlib
 import json
@@ -27,7 +24,7 @@ from warmstart.runs.folder import RunFolder
 TENSORS = ("model.safetensors", "optimizer.safetensors")
 
 # What reading a file that somebody else wrote may raise.
-_UNFIT = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ def save_checkpoint(
     listed = list_checkpoints(run)
     after = listed.index(path) + 1
     for old in [*listed[: max(0, after - keep)], *listed[after:]]:
-        _remove(old)  # too old, or left by a sitting that went further and was damaged
+        _remove(old)  # too old, or newer than a damaged checkpoint that the run resumed before
     return path
 
 
@@ -74,7 +71,7 @@ def list_checkpoints(run: RunFolder) -> list[Path]:
 
 
 def load_latest(run: RunFolder) -> tuple[Checkpoint | None, list[str]]:
-    """Return the newest whole checkpoint, and a sentence for each damaged one passed over."""
+    """Return the newest undamaged checkpoint, and a sentence for each damaged one skipped."""
     faults: list[str] = []
     for path in reversed(list_checkpoints(run)):
         try:
@@ -98,7 +95,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
             raise WarmstartError(f"{path}: state.json is that of step {content['step']}")
         weights, optimizer = (read_weights(path / name) for name in TENSORS)
         return Checkpoint(path, content["step"], weights, optimizer, dict(content["state"]))
-    except _UNFIT as fault:
+    except _UNREADABLE as fault:
         raise WarmstartError(f"{path} is not a whole checkpoint: {fault}") from None
 
 
@@ -135,7 +132,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = load_file(path)
     except FileNotFoundError:
         raise WarmstartError(f"{path} does not exist") from None
-    except (SafetensorError, *_UNFIT) as fault:
+    except (SafetensorError, *_UNREADABLE) as fault:
         raise WarmstartError(f"{path} is not a whole safetensors file: {fault}") from None
     return tensors
 
@@ -176,7 +173,7 @@ def _checksum(path: Path) -> str:
 
 
 def _remove(path: Path) -> None:
-    """Take a checkpoint out of sight before deleting it, so that no half of one is left."""
+    """Rename a checkpoint before deleting it, so that no half-deleted one is ever listed."""
     hidden = path.with_name(f".{path.name}.old")
     shutil.rmtree(hidden, ignore_errors=True)
     path.rename(hidden)

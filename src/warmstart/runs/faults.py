@@ -1,7 +1,4 @@
-"""What ends a job from outside, in one sentence: a signal, a full disk, too little memory.
-
-Knows what is safe in the run folder, not what the job was doing.
-"""
+"""Explain what stopped a job from outside: a signal, a full disk, too little memory."""
 
 import errno
 import shlex
@@ -28,26 +25,26 @@ _MEMORY = ("DefaultCPUAllocator", "not enough memory", "bad_alloc", "ALLOC_FAILE
 
 @contextmanager
 def explained(command: str, run: RunFolder) -> Iterator[None]:
-    """Say how to go on after a job was stopped or could not go on."""
+    """Turn interruptions and system errors into a sentence that says how to continue."""
     try:
         yield
     except KeyboardInterrupt:
         if not run.has_work and not run.data_file.exists():
-            raise StoppedError("stopped before there was anything to keep") from None
-        raise StoppedError(f"stopped; go on with: {going_on(command, run)}") from None
+            raise StoppedError("stopped before there was anything to save") from None
+        raise StoppedError(f"stopped; continue with: {resume_command(command, run)}") from None
     except StoppedError as stop:
-        raise StoppedError(f"{stop}, as in: {going_on(command, run)}") from None
+        raise StoppedError(f"{stop}, as in: {resume_command(command, run)}") from None
     except OSError as fault:
         if fault.errno not in _DISK:
             raise
         where = f"{fault.filename or run.path}: {(fault.strerror or '').lower()}"
-        raise WarmstartError(f"{where}; {_DISK[fault.errno]}{_kept(command, run)}") from fault
+        raise WarmstartError(f"{where}; {_DISK[fault.errno]}{_safe(command, run)}") from fault
     except (MemoryError, RuntimeError) as fault:
         if not is_out_of_memory(fault):
             raise
         raise WarmstartError(
             "out of memory: lower --micro-tokens, --max-length or the size of the model, or take "
-            f"--precision bf16{_kept(command, run)}"
+            f"--precision bf16{_safe(command, run)}"
         ) from fault
 
 
@@ -57,17 +54,17 @@ def is_out_of_memory(fault: Exception) -> bool:
     return isinstance(fault, (MemoryError, torch.OutOfMemoryError)) or is_named
 
 
-def going_on(command: str, run: RunFolder) -> str:
-    """Return the command that goes on with a run."""
+def resume_command(command: str, run: RunFolder) -> str:
+    """Return the command that resumes a run."""
     words = ["warmstart", command, "--config", str(run.config_file), "-o", str(run.path)]
     return shlex.join([*words, "--resume"])
 
 
-def _kept(command: str, run: RunFolder) -> str:
-    """Say what is safe, and how a job with the same settings goes on."""
+def _safe(command: str, run: RunFolder) -> str:
+    """Say what is safe, and how to resume."""
     steps = [path.name.removeprefix("step-") for path in list_checkpoints(run)]
     cells = list(run.cells.glob("*.json"))
     if not steps and not cells:
         return ""
-    kept = f"step {steps[-1]} is safe" if steps else f"{len(cells)} finished parts are safe"
-    return f". {kept}; go on with: {going_on(command, run)}"
+    saved = f"step {steps[-1]} is safe" if steps else f"{len(cells)} finished cells are safe"
+    return f". {saved}; continue with: {resume_command(command, run)}"

@@ -1,7 +1,4 @@
-"""A run folder: it stands alone, loads anywhere and holds no pickle.
-
-Knows what its files are called, not what a job is.
-"""
+"""The layout of a run folder: self-contained, portable, no pickle."""
 
 import fcntl
 import json
@@ -14,6 +11,8 @@ from typing import Any
 
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.files import is_leftover, make_folder, remove_leftovers, write_json
+
+FORMAT = 1  # of a run folder; raised whenever older runs can no longer be read
 
 
 class RunFolder:
@@ -28,20 +27,19 @@ class RunFolder:
         self.metrics_file = self.path / "metrics.jsonl"
         self.checkpoints = self.path / "checkpoints"
         self.snapshots = self.path / "snapshots"  # weights of the last validations, to average
-        self.target_tokenizer = self.path / "target"  # where a translator has two
-        self.cells = self.path / "cells"  # finished parts of a comparison
-        self.cache = self.path / "cache"  # tokens of an unfinished run; goes when it is finished
+        self.cells = self.path / "cells"  # finished cells of a comparison
+        self.cache = self.path / "cache"  # token files; deleted when the run is finished
 
     @property
     def is_finished(self) -> bool:
-        """Tell whether the job ran to its end; its own scores are written last."""
+        """Tell whether the job is complete: its own scores are written last."""
         return self.scores_file.exists() and "valid" in self.read_json(self.scores_file)
 
     @property
     def has_work(self) -> bool:
         """Tell whether anything was trained that must not be lost."""
-        is_begun = self.scores_file.exists() or self.weights_file.exists() or self.cells.is_dir()
-        return is_begun or any(self.path.glob("checkpoints/*"))
+        has_results = self.scores_file.exists() or self.weights_file.exists() or self.cells.is_dir()
+        return has_results or any(self.path.glob("checkpoints/*"))
 
     def read_json(self, file: Path) -> dict[str, Any]:
         """Return a JSON file of this run."""
@@ -61,10 +59,15 @@ class RunFolder:
         for key in ("command", "settings", "model"):
             if key not in config:
                 raise WarmstartError(f"{self.config_file} has no '{key}': not written by warmstart")
+        if config.get("format") != FORMAT:
+            raise WarmstartError(
+                f"{self.config_file} has run format {config.get('format')!r}, this version reads "
+                f"{FORMAT}: train the run again with this version, or use the version that wrote it"
+            )
         return config
 
     def finish(self, scores: dict[str, Any]) -> None:
-        """Write the run's own scores; test evaluations of before stay in the ledger."""
+        """Write the run's own scores; earlier test evaluations stay in the ledger."""
         with self._alone():
             write_json(self.scores_file, {**scores, "ledger": self._scores().get("ledger", [])})
 
@@ -77,7 +80,7 @@ class RunFolder:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Wait until no other process changes the scores: each reads what the one before wrote."""
+        """Hold the lock under which scores.json is read and rewritten."""
         with self.config_file.open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -100,37 +103,37 @@ def claimed(path: str | Path, resume: bool) -> Iterator[RunFolder]:
     run = RunFolder(path)
     if run.path.exists() and not run.path.is_dir():
         raise WarmstartError(f"-o {run.path} is a file; name a folder")
-    is_used = run.path.is_dir() and any(not is_leftover(entry) for entry in run.path.iterdir())
-    if is_used and not resume:
+    is_occupied = run.path.is_dir() and any(not is_leftover(entry) for entry in run.path.iterdir())
+    if is_occupied and not resume:
         raise WarmstartError(
-            f"{run.path} exists already: add --resume to go on with it, or choose another -o"
+            f"{run.path} already exists: add --resume to continue it, or choose another -o"
         )
-    if is_used and not run.config_file.exists():
+    if is_occupied and not run.config_file.exists():
         raise WarmstartError(f"{run.path} is not a run folder, so nothing there can be resumed")
-    made = [folder for folder in (run.path, *run.path.parents) if not folder.exists()]
+    created = [folder for folder in (run.path, *run.path.parents) if not folder.exists()]
     lock = _locked(run.path)
     try:
         remove_leftovers(run.path)
         yield run
     except WarmstartError as fault:
         is_prepared = isinstance(fault, StoppedError) and run.data_file.exists()
-        if not is_used and not run.has_work and not is_prepared:
-            _clear(run.path, made)
+        if not is_occupied and not run.has_work and not is_prepared:
+            _clear(run.path, created)
         raise
     finally:
         os.close(lock)
 
 
-def _clear(path: Path, made: list[Path]) -> None:
-    """Leave things as they were before a job that failed before it did any work."""
+def _clear(path: Path, created: list[Path]) -> None:
+    """Remove what a job created that failed before it did any work."""
     for entry in path.iterdir():
         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    for folder in made:
+    for folder in created:
         folder.rmdir()
 
 
 def _locked(path: Path) -> int:
-    """Return the locked folder, which is its own lock; the system frees it when we die."""
+    """Lock the folder itself; the system releases the lock when the process ends."""
     try:
         make_folder(path)
         lock = os.open(path, os.O_RDONLY)

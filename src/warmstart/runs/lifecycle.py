@@ -1,29 +1,27 @@
-"""Begin a run or go on with one.
+"""The life of a run folder: start it, resume it, refuse what does not fit."""
 
-Knows what every run has in common, whatever its job.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from warmstart import progress
-from warmstart.settings.training import Destination
-from warmstart.settings.model import ModelConfig, ArchitectureOverrides
-from warmstart.settings.base import Settings
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.runs.faults import explained
-from warmstart.runs.folder import RunFolder, claimed
+from warmstart.runs.folder import FORMAT, RunFolder, claimed
+from warmstart.settings.architecture import ArchitectureOverrides
+from warmstart.settings.base import Settings
+from warmstart.settings.model import ModelConfig
+from warmstart.settings.saving import Destination
 from warmstart.textfiles import sha256_of
 from warmstart.version import package_version
 
 
 @contextmanager
-def opened(command: str, settings: Settings, out: str, resume: bool) -> Iterator[RunFolder]:
-    """Yield the job's folder; one that holds the same job goes on, any other is refused."""
+def open_run(command: str, settings: Settings, out: str, resume: bool) -> Iterator[RunFolder]:
+    """Yield the folder of a job, new or resumed; refuse one that holds another job."""
     with claimed(out, resume) as run:
         if run.config_file.exists():
             config = run.config()
@@ -31,7 +29,7 @@ def opened(command: str, settings: Settings, out: str, resume: bool) -> Iterator
                 raise WarmstartError(f"{out} holds a {config['command']} run, not a {command} run")
             changed = settings.changed_from(config["settings"])
             if changed:
-                raise WarmstartError(f"{out} was begun with other settings: {'; '.join(changed)}")
+                raise WarmstartError(f"{out} was started with other settings: {'; '.join(changed)}")
         if run.is_finished:
             run.drop_cache()  # a kill just before the end leaves these
             run.drop_snapshots()
@@ -48,6 +46,7 @@ def write_config(
     write_json(
         run.config_file,
         {
+            "format": FORMAT,
             "warmstart": package_version(),
             "command": command,
             "settings": settings.recorded(),
@@ -57,37 +56,29 @@ def write_config(
     )
 
 
-def file_facts(rows: Mapping[Path, int]) -> list[dict[str, Any]]:
-    """Return what identifies each file, and how many rows were read from it."""
-    return [
-        {"path": str(path), "sha256": sha256_of(path), "rows": count}
-        for path, count in rows.items()
-    ]
-
-
 def check_unchanged(facts: dict[str, Any]) -> None:
-    """Refuse to go on with files that are not those the run began with."""
+    """Refuse to resume with files that changed since the run started."""
     for entry in _entries(facts):
         if sha256_of(_present(entry)) != entry["sha256"]:
             raise WarmstartError(
-                f"{entry['path']} changed since the run began; start a new run for it, or go on "
-                "all the same with --changed-data"
+                f"{entry['path']} changed since the run started; start a new run, or continue "
+                "with the changed file by adding --changed-data"
             )
 
 
 def _accept_changes(run: RunFolder) -> None:
-    """Enter the checksums that files have now, and keep those they had."""
+    """Record the checksums that files have now, beside those they had."""
     if not run.data_file.exists():
         return
     facts = run.read_json(run.data_file)
     for entry in _entries(facts):
-        found = sha256_of(_present(entry))
-        if found != entry["sha256"]:
+        checksum = sha256_of(_present(entry))
+        if checksum != entry["sha256"]:
             entry["earlier"] = [*entry.get("earlier", []), entry["sha256"]]
-            entry["sha256"] = found
+            entry["sha256"] = checksum
             progress.say(
-                f"{entry['path']} changed since the run began; going on, but a later search for "
-                "texts already seen knows only those it held at first"
+                f"{entry['path']} changed since the run started; continuing, but a later search "
+                "for texts already seen only knows the texts it held at first"
             )
     write_json(run.data_file, facts)
 
@@ -95,43 +86,43 @@ def _accept_changes(run: RunFolder) -> None:
 def _present(entry: dict[str, Any]) -> Path:
     path = Path(entry["path"])
     if not path.exists():
-        raise WarmstartError(f"{path}, which the run began with, is gone; put it back")
+        raise WarmstartError(f"{path}, which the run was started with, is missing; restore it")
     return path
 
 
 def _entries(facts: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what data.json says about each file, training and validation alike."""
+    """Return the entries of data.json about training and validation files."""
     try:
         entries: list[dict[str, Any]] = [*facts["files"], *facts.get("valid", {}).get("files", [])]
         is_whole = all(isinstance(e["path"], str) and isinstance(e["sha256"], str) for e in entries)
     except (KeyError, TypeError, AttributeError):
         is_whole = False
     if not is_whole:
-        raise WarmstartError("data.json of the run does not name its files with their checksums")
+        raise WarmstartError("data.json of the run does not list its files with their checksums")
     return entries
 
 
 def refuse_overrides(config: ArchitectureOverrides, allowed: Sequence[str]) -> None:
-    """Refuse to change the shape of weights that exist."""
+    """Refuse to change the architecture of existing weights."""
     for field in fields(ArchitectureOverrides):
         if getattr(config, field.name) is not None and field.name not in allowed:
             flag = field.name.replace("_", "-")
             raise WarmstartError(f"--{flag} cannot change with --from: the weights fix it")
 
 
-def refuse_together(config: Settings, given: str, rivals: Sequence[str]) -> None:
-    """Refuse settings that another one, where given, decides already."""
+def refuse_together(config: Settings, key: str, redundant: Sequence[str]) -> None:
+    """Refuse settings that have no effect beside another one."""
     values = config.recorded()
-    for rival in rivals:
-        if values[given] and values[rival]:
-            flag = rival.replace("_", "-")
-            raise WarmstartError(f"--{flag} has no effect with --{given}: leave one of them out")
+    for other in redundant:
+        if values[key] and values[other]:
+            flag = other.replace("_", "-")
+            raise WarmstartError(f"--{flag} has no effect with --{key}: leave one of them out")
 
 
 def check_length(model: ModelConfig, length: int | None, path: Path) -> None:
-    """Refuse texts longer than the positions that were learned."""
+    """Refuse texts longer than the learned positions of a run."""
     if model.positions == "learned" and (length or 0) > model.max_length:
         raise WarmstartError(
             f"--max-length {length} is more than the {model.max_length} positions "
-            f"that {path} has learned"
+            f"that {path} was trained with"
         )

@@ -1,19 +1,16 @@
-"""What a run started from: the texts it has seen, and what its pretraining cost.
-
-Knows nothing about the job that goes on from it.
-"""
+"""What a run started from: the texts that trained it, and what its pretraining cost."""
 
 from typing import Any
 
 from warmstart.runs.checkpoint import list_checkpoints
-from warmstart.runs.saved import Source
+from warmstart.runs.saved import SavedRun
 
 
-def ancestry(parent: Source | None) -> list[dict[str, Any]]:
-    """Return what a run's data.json says of the run it starts from."""
+def lineage_of(parent: SavedRun | None) -> list[dict[str, Any]]:
+    """Return what data.json records of the run that a run starts from."""
     if parent is None:
         return []
-    tokens, elapsed_s = pretraining_of(parent)
+    tokens, elapsed_s = pretraining_cost(parent)
     return [
         {
             "run": str(parent.path),
@@ -25,36 +22,36 @@ def ancestry(parent: Source | None) -> list[dict[str, Any]]:
     ]
 
 
-def pretraining_of(source: Source) -> tuple[int, float]:
-    """Return the tokens that these weights saw and the seconds it took, over all stages."""
-    tokens, elapsed_s = _own_pretraining(source)
-    for before in source.run.read_json(source.run.data_file).get("before", []):
-        tokens += before.get("tokens_seen", 0)
-        elapsed_s += before.get("elapsed_s", 0.0)
+def pretraining_cost(run: SavedRun) -> tuple[int, float]:
+    """Return the tokens that these weights saw and the seconds that took, over all stages."""
+    tokens, elapsed_s = _own_cost(run)
+    for stage in run.folder.read_json(run.folder.data_file).get("lineage", []):
+        tokens += stage.get("tokens_seen", 0)
+        elapsed_s += stage.get("elapsed_s", 0.0)
     return tokens, elapsed_s
 
 
-def _own_pretraining(source: Source) -> tuple[int, float]:
-    run = source.run
-    scores = run.read_json(run.scores_file) if run.scores_file.exists() else {}
+def _own_cost(run: SavedRun) -> tuple[int, float]:
+    folder = run.folder
+    scores = folder.read_json(folder.scores_file) if folder.scores_file.exists() else {}
     tokens, elapsed_s = scores.get("tokens_seen", 0), scores.get("elapsed_s", 0.0)
-    if source.path == run.path:
+    if run.path == folder.path:
         return tokens, elapsed_s
-    kept = run.read_json(source.path / "state.json")
-    step = kept["step"]
+    checkpoint = folder.read_json(run.path / "state.json")
+    step = checkpoint["step"]
     if tokens:  # a finished run has a checkpoint of its last step
-        last = run.read_json(list_checkpoints(run)[-1] / "state.json")["step"]
+        last = folder.read_json(list_checkpoints(folder)[-1] / "state.json")["step"]
         tokens = round(tokens * step / last)
     else:
-        length = source.model.max_length
-        batch_tokens = source.config["settings"].get("batch_tokens", 0)  # a classifier has none
+        length = run.model.max_length
+        batch_tokens = run.settings.get("batch_tokens", 0)  # only pretraining counts tokens
         tokens = step * max(1, batch_tokens // length) * length if batch_tokens else 0
-    return tokens, kept["state"]["elapsed_s"]
+    return tokens, checkpoint["state"]["elapsed_s"]
 
 
-def unrecorded_words(name: str) -> str:
-    """Say what cannot be known of a run that was imported, or started from one."""
+def describe_unrecorded(name: str) -> str:
+    """Say what cannot be known of a run that started from an imported model."""
     return (
-        f"{name} began with an imported model: what texts that was trained on, and at what cost, "
-        "is not recorded, so texts it has seen are not all found"
+        f"{name} started from an imported model: its training texts and their cost are not "
+        "recorded, so texts it has already seen may go unnoticed"
     )

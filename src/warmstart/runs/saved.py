@@ -1,62 +1,41 @@
-"""A run to start from or to use: its shape, tokenizer and weights.
-
-Knows nothing about what will be done with them.
-"""
+"""A saved run, read back: its architecture, tokenizers and weights."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor
 
-from warmstart.settings.model import ModelConfig, model_from_json
+from warmstart.data.overlap import Fingerprints
 from warmstart.errors import WarmstartError
 from warmstart.runs.checkpoint import load_checkpoint, read_weights
 from warmstart.runs.folder import RunFolder
-from warmstart.data.overlap import Fingerprints
-from warmstart.tokenization.tokenizer import Tokenizer, load_tokenizer
-
-Kind = Literal["causal", "masked", "base", "classifier", "translator"]
-
-IN_WORDS: dict[Kind, str] = {
-    "causal": "a causal language model",
-    "masked": "a masked language model",
-    "base": "a base without a head",
-    "classifier": "a classifier",
-    "translator": "a translator",
-}
+from warmstart.settings.model import ModelConfig, model_from_json
+from warmstart.tokenization.pair import TokenizerPair, load_tokenizer_pair
+from warmstart.tokenization.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class Source:
-    """A run to start from: its shape, tokenizer and weights."""
+class SavedRun:
+    """A run to start from or to use."""
 
-    path: Path
-    kind: Kind
-    config: dict[str, Any]
+    path: Path  # of the run folder, or of a checkpoint inside it
+    task: str  # name of the task it was trained for
+    config: dict[str, Any]  # config.json
     model: ModelConfig
-    tokenizer: Tokenizer
+    tokenizers: TokenizerPair
     weights: dict[str, Tensor]
 
-    def texts_seen(self) -> Fingerprints:
-        """Return the fingerprints of every text its training, and what it started from, saw."""
-        facts = self.run.read_json(self.run.data_file)
-        try:
-            texts = [facts["fingerprints"], *(e["fingerprints"] for e in facts.get("before", []))]
-            found = [Fingerprints.from_text(text) for text in texts]
-        except (KeyError, TypeError, AttributeError):
-            raise WarmstartError(
-                f"{self.run.data_file} does not hold the fingerprints of the texts seen"
-            ) from None
-        for earlier in found[1:]:
-            found[0].merge(earlier)
-        return found[0]
-
     @property
-    def has_unrecorded_texts(self) -> bool:
-        """Tell whether it began with a model from elsewhere, whose texts are not known."""
-        facts = self.run.read_json(self.run.data_file)
-        return any(entry.get("unrecorded") for entry in (facts, *facts.get("before", [])))
+    def tokenizer(self) -> Tokenizer:
+        """Return the tokenizer that reads its input."""
+        return self.tokenizers.source
+
+    @cached_property
+    def folder(self) -> RunFolder:
+        """Return the run folder, also when a checkpoint inside it was named."""
+        return run_folder(self.path)
 
     @property
     def weights_file(self) -> Path:
@@ -64,46 +43,75 @@ class Source:
         return self.path / "model.safetensors"
 
     @property
-    def run(self) -> RunFolder:
-        """Return the folder, also when a checkpoint inside it was named."""
-        return run_folder(self.path)
+    def settings(self) -> dict[str, Any]:
+        """Return the settings the run was trained with."""
+        settings: dict[str, Any] = self.config["settings"]
+        return settings
+
+    def entry(self, *keys: str) -> Any:
+        """Return a required entry of config.json."""
+        value: Any = self.config
+        for key in keys:
+            if key not in value:
+                raise WarmstartError(f"{self.folder.config_file} has no '{key}'")
+            value = value[key]
+        return value
+
+    def texts_seen(self) -> Fingerprints:
+        """Return fingerprints of every text that trained it, earlier stages included."""
+        facts = self.folder.read_json(self.folder.data_file)
+        try:
+            stages = [facts, *facts.get("lineage", [])]
+            seen = [Fingerprints.from_text(stage["fingerprints"]) for stage in stages]
+        except (KeyError, TypeError, AttributeError):
+            raise WarmstartError(
+                f"{self.folder.data_file} does not hold the fingerprints of the texts seen"
+            ) from None
+        for earlier in seen[1:]:
+            seen[0].merge(earlier)
+        return seen[0]
+
+    @property
+    def has_unrecorded_texts(self) -> bool:
+        """Tell whether it started from an imported model, whose training texts are unknown."""
+        facts = self.folder.read_json(self.folder.data_file)
+        return any(stage.get("unrecorded") for stage in (facts, *facts.get("lineage", [])))
 
 
-def read_source(path: str | Path) -> Source:
-    """Read a finished run, an unfinished one's best weights, or one of its checkpoints."""
-    given = Path(path)
-    if not given.is_dir():
-        fault = "is a file, not a run folder" if given.exists() else "does not exist"
-        raise WarmstartError(f"{given} {fault}")
-    run = run_folder(given)
-    config = run.config()
-    kind = config.get("kind")
-    if kind not in IN_WORDS:
+def read_run(path: str | Path) -> SavedRun:
+    """Read a finished run, the best weights of an unfinished one, or one of its checkpoints."""
+    path = Path(path)
+    if not path.is_dir():
+        problem = "is a file, not a run folder" if path.exists() else "does not exist"
+        raise WarmstartError(f"{path} {problem}")
+    folder = run_folder(path)
+    config = folder.config()
+    if not isinstance(config.get("task"), str):
         raise WarmstartError(
-            f"{run.path} holds the results of `warmstart {config['command']}`, not a model"
+            f"{folder.path} holds the results of `warmstart {config['command']}`, not a model"
         )
-    weights = _best_weights(run) if given == run.path else load_checkpoint(given).weights
-    model = model_from_json(config["model"], run.config_file)
-    tokenizer = load_tokenizer(run.path)
-    if tokenizer.vocab_size > model.vocab_size:
+    weights = _best_weights(folder) if path == folder.path else load_checkpoint(path).weights
+    model = model_from_json(config["model"], folder.config_file)
+    tokenizers = load_tokenizer_pair(folder.path)
+    if tokenizers.source.vocab_size > model.vocab_size:
         raise WarmstartError(
-            f"{run.path}: its tokenizer has {tokenizer.vocab_size:,} entries, "
+            f"{folder.path}: its tokenizer has {tokenizers.source.vocab_size:,} entries, "
             f"the model only {model.vocab_size:,}"
         )
-    return Source(given, kind, config, model, tokenizer, weights)
+    return SavedRun(path, str(config["task"]), config, model, tokenizers, weights)
 
 
 def _best_weights(run: RunFolder) -> dict[str, Tensor]:
     if not run.weights_file.exists() and not run.is_finished:
         raise WarmstartError(
-            f"{run.path} stopped before its first validation, so it has no best weights: go on "
-            "with --resume, or name one of its checkpoints"
+            f"{run.path} stopped before its first validation, so it has no best weights: continue "
+            "it with --resume, or name one of its checkpoints"
         )
     return read_weights(run.weights_file)
 
 
 def run_folder(path: str | Path) -> RunFolder:
     """Return the folder of a run, also when a checkpoint inside it is named."""
-    given = Path(path)
-    is_checkpoint = given.parent.name == "checkpoints" and given.name.startswith("step-")
-    return RunFolder(given.parent.parent if is_checkpoint else given)
+    path = Path(path)
+    is_checkpoint = path.parent.name == "checkpoints" and path.name.startswith("step-")
+    return RunFolder(path.parent.parent if is_checkpoint else path)

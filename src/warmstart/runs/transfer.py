@@ -1,7 +1,4 @@
-"""A pretrained base under a new head; reports every tensor's fate.
-
-Knows nothing about run folders.
-"""
+"""Carry pretrained weights over to a model with another head."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,24 +26,24 @@ class Transfer:
 
 
 def transfer_backbone(weights: Mapping[str, Tensor], model: nn.Module) -> Transfer:
-    """Load the base of another model into this one; its head stays as it is."""
+    """Load the backbone of another model into this one; its head keeps its random start."""
     return _load(weights, model, "backbone.")
 
 
 def transfer_all(weights: Mapping[str, Tensor], model: nn.Module) -> Transfer:
-    """Load everything that has a place in this model, heads too."""
+    """Load every tensor that this model has, heads included."""
     return _load(weights, model, "")
 
 
-def _reached(name: str, tensor: Tensor, own: Tensor) -> Tensor:
-    """Leave out the learned positions that shorter texts never reach."""
+def _cut_positions(name: str, tensor: Tensor, own: Tensor) -> Tensor:
+    """Cut learned positions to the length that the model reads."""
     return tensor[: len(own)] if name.endswith("embed_positions.weight") else tensor
 
 
 def _load(weights: Mapping[str, Tensor], model: nn.Module, prefix: str) -> Transfer:
     own = model.state_dict()
     chosen = {
-        name: _reached(name, tensor, own[name])
+        name: _cut_positions(name, tensor, own[name])
         for name, tensor in weights.items()
         if name in own and name.startswith(prefix)
     }

@@ -1,1 +1,4 @@
-"""The built-in world of the demo: book reviews in English and French."""
+"""The built-in world of book reviews.
+
+Start with sample_files.py.
+"""

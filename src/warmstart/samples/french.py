@@ -1,6 +1,6 @@
-"""French forms: agreement of adjectives, articles, elision.
+"""French grammar: agreement of adjectives, articles, elision.
 
-Knows the rules and the exceptions our own words need; knows nothing about sentences or meanings.
+Covers the rules and exceptions that the word lists of this package need.
 """
 
 import re
@@ -24,7 +24,7 @@ _FEMININE_ENDINGS = (
     ("er", "ère"),
     ("e", "e"),
 )
-# Words whose h, or whose vowel, is spoken as a consonant: le héros, not l'héros.
+# No elision before an aspirated h and a few vowels: le héros, not l'héros.
 _VOWEL = r"(?:[aeiouàâéèêëîïôûœ]|y\b|h)"
 _ASPIRATED = (
     r"(?!hér(?:os|iss)|haine|hamac|hant|happé|hardi|hasard|hât|haut|hideux|hont|huit|onz|oui\b)"
@@ -37,7 +37,7 @@ _IF_HE = re.compile(r"\b(s)i (?=ils?\b)", re.IGNORECASE)
 
 
 def inflect(masculine: str, feminine: str = "", plural: str = "") -> tuple[str, str, str, str]:
-    """Return the masculine, feminine and both plural forms; those given replace the rule."""
+    """Return the masculine, feminine and both plural forms; arguments override the rules."""
     feminine = feminine or _feminine(masculine)
     return masculine, feminine, plural or _plural(masculine), feminine + "s"
 
@@ -49,7 +49,7 @@ def article(kind: str, is_feminine: bool, is_plural: bool, following: str) -> st
 
 
 def elide(text: str) -> str:
-    """Drop the vowels that French drops before another: `que il` is `qu'il`, `si il` is `s'il`."""
+    """Elide vowels before another vowel: `que il` becomes `qu'il`, `si il` becomes `s'il`."""
     return _IF_HE.sub(r"\1'", _ELIDED.sub(r"\1\2'", text))
 
 

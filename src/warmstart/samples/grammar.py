@@ -1,8 +1,4 @@
-"""Turn a phrasing and drawn words into one English and one French clause.
-
-Reads the notation of the word lists and phrasings and knows what a slot means; knows nothing about
-reviews, chance, or which opinion a word carries.
-"""
+"""Parse the word lists and phrasings, and put words into a phrasing in both languages."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,14 +12,14 @@ _AN = re.compile(r"\b([Aa]) (?=[aeiou])(?!useless|unique|one\b)")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word or phrase in both languages, with what agreement needs to know."""
+    """A word or phrase in both languages, with what agreement depends on."""
 
     english: str
     past: str  # of English verbs
     french: tuple[str, ...]  # one form, or masculine, feminine and both plurals
     is_feminine: bool = False
     is_plural: bool = False
-    is_before: bool = False  # a French adjective that stands before its noun
+    is_before: bool = False  # a French adjective that precedes its noun
 
 
 Words = Mapping[str, Word]
@@ -32,7 +28,7 @@ Part = Callable[[Words], str]
 
 @dataclass(frozen=True, slots=True)
 class Phrasing:
-    """One way of saying something in both languages."""
+    """A sentence pattern in both languages, with slots for words."""
 
     slots: tuple[str, ...]
     english: tuple[Part, ...]
@@ -54,7 +50,7 @@ def read_nouns(text: str) -> list[Word]:
 
 
 def read_adjectives(text: str) -> list[Word]:
-    """Read adjectives in the masculine, or with the forms that break the rules."""
+    """Read adjectives in the masculine, or with their irregular forms."""
     return [
         Word(english, "", inflect(*french.lstrip("^").split("/")), is_before=french[0] == "^")
         for english, french in _entries(text)
@@ -62,7 +58,7 @@ def read_adjectives(text: str) -> list[Word]:
 
 
 def read_verbs(text: str) -> list[Word]:
-    """Read English verbs, with their past where it is irregular, and French participles."""
+    """Read English verbs, with the past where it is irregular, and French participles."""
     words = []
     for english, french in _entries(text):
         base, _, past = english.partition("/")
@@ -71,17 +67,18 @@ def read_verbs(text: str) -> list[Word]:
 
 
 def read_phrases(text: str) -> list[Word]:
-    """Read phrases that never change; without `=` they are the same in both languages."""
+    """Read phrases that never change; without `=` both languages share them."""
     return [Word(english, "", (french,)) for english, french in _entries(text)]
 
 
 def read_phrasings(text: str) -> list[Phrasing]:
-    """Read phrasings, one a line; a line may break after its `=`."""
-    return [_phrasing(*line.split(" = ")) for line in _joined(text).splitlines() if line]
+    """Read phrasings, one per line; a line may break after its `=`."""
+    joined = re.sub(r" =\n +", " = ", text)
+    return [_phrasing(*line.split(" = ")) for line in joined.splitlines() if line]
 
 
 def finish(english: str, french: str, mark: str) -> tuple[str, str]:
-    """Make sentences of two clauses: articles, elision, a capital, and `mark` if there is none."""
+    """Make two clauses sentences: articles, elision, a capital, and `mark` if none ends them."""
     if english[-1] not in ".!?":
         english, french = english + mark, french + (mark if mark == "." else f" {mark}")
     english, french = _AN.sub(r"\1n ", english), elide(french)
@@ -169,7 +166,3 @@ def _entries(text: str) -> list[tuple[str, str]]:
     entries = [entry.strip() for entry in re.split(r"[;\n]", text) if entry.strip()]
     pairs = [entry.partition(" = ") for entry in entries]
     return [(english, french or english) for english, _, french in pairs]
-
-
-def _joined(text: str) -> str:
-    return re.sub(r" =\n +", " = ", text)

@@ -1,10 +1,9 @@
-"""The built-in world of book reviews: texts, labels and sentence pairs, in English and French.
+"""Write book reviews with labels, in English and French.
 
-Each reviewer leans to praise or to blame and writes facts and opinions; most opinions follow the
-leaning, some rest on a negated word, some stand two in a sentence. The verdict of a text is the
-opinion of the majority; when praise and blame are equal, the last opinion decides. A few reviewers
-give stars against their own text, so that no reader can beat `attainable_accuracy`. Everything
-follows from the seed. Knows nothing about tokens or models.
+Each reviewer tends to praise or to blame and writes facts and opinions. Most opinions follow that
+tendency; some use a negated word, and some sentences hold two opinions. The verdict of a text is
+the majority of its opinions; in a tie, the last one decides. A few reviewers give a label that
+contradicts their text, so no classifier can be expected to exceed `attainable_accuracy`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,10 +18,10 @@ POSITIVE, NEGATIVE = "positive", "negative"
 NUM_SENTENCES = (2, 3, 3, 3, 4, 4, 5)  # drawn evenly
 FACT_SHARE = 0.20  # of the sentences
 CLOSING_SHARE = 0.30  # of the reviews: the last sentence is advice
-PAIRED_SHARE = 0.15  # of the opinion sentences: two clauses in one
+PAIRED_SHARE = 0.15  # of the opinion sentences: they have two clauses
 OPPOSED_SHARE = 0.50  # of those: the first clause disagrees with the second
-FOLLOWED_SHARE = 0.97  # of the opinions: as the reviewer leans
-NOISE_SHARE = 0.04  # of the reviewers: stars against the text
+FOLLOWED_SHARE = 0.97  # of the opinions: they follow the reviewer's tendency
+NOISE_SHARE = 0.04  # of the reviewers: their label contradicts their text
 
 Language = Literal["english", "french"]
 
@@ -33,9 +32,9 @@ class Review:
 
     english: tuple[str, ...]  # sentences
     french: tuple[str, ...]  # the same sentences, in order
-    opinions: tuple[int, ...]  # +1 praises, -1 blames, in the order of the text
+    opinions: tuple[int, ...]  # 1 praises, -1 blames, in the order of the text
     verdict: str  # what the text says: positive or negative
-    label: str  # what the reviewer's stars said
+    label: str  # what the reviewer chose
 
     def text(self, language: Language) -> str:
         """Return the whole review as one line."""
@@ -43,18 +42,18 @@ class Review:
 
 
 def judge(opinions: Sequence[int]) -> str:
-    """Return the verdict: the majority, or the last opinion when there is none."""
+    """Return the verdict: the majority of the opinions, or the last one in a tie."""
     balance = sum(opinions) or opinions[-1]
     return POSITIVE if balance > 0 else NEGATIVE
 
 
 def write_reviews(num: int, seed: int) -> list[Review]:
-    """Write `num` reviews; the same seed always gives the same ones."""
+    """Write `num` reviews that depend on the seed alone."""
     return list(islice(stream_reviews(Random(seed)), num))
 
 
 def stream_reviews(random: Random) -> Iterator[Review]:
-    """Write reviews without end."""
+    """Yield reviews without end."""
     while True:
         yield _write_review(random)
 
@@ -66,22 +65,22 @@ def attainable_accuracy(reviews: Sequence[Review]) -> float:
 
 def _write_review(random: Random) -> Review:
     writer = Writer(random)
-    leaning = 1 if random.random() < 0.5 else -1
+    tendency = 1 if random.random() < 0.5 else -1
     sentences: list[Sentence] = []
     opinions: list[int] = []
     num = NUM_SENTENCES[int(random.random() * len(NUM_SENTENCES))]
     for num_after in reversed(range(num)):
         if not num_after and random.random() < CLOSING_SHARE:
-            voiced = _draw_opinions(random, leaning)[-1:]
-            sentences.append(writer.closing(*voiced))
-        elif random.random() < FACT_SHARE and (num_after or opinions):  # one opinion at least
-            voiced = ()
+            expressed = _draw_opinions(random, tendency)[-1:]
+            sentences.append(writer.closing(*expressed))
+        elif random.random() < FACT_SHARE and (num_after or opinions):  # at least one opinion
+            expressed = ()
             sentences.append(writer.fact())
         else:
-            voiced = _draw_opinions(random, leaning)
-            write = writer.opinion if len(voiced) == 1 else writer.opinions
-            sentences.append(write(*voiced))
-        opinions += voiced
+            expressed = _draw_opinions(random, tendency)
+            write = writer.opinion if len(expressed) == 1 else writer.opinions
+            sentences.append(write(*expressed))
+        opinions += expressed
     verdict = judge(opinions)
     return Review(
         english=tuple(english for english, _ in sentences),
@@ -92,8 +91,8 @@ def _write_review(random: Random) -> Review:
     )
 
 
-def _draw_opinions(random: Random, leaning: int) -> tuple[int, ...]:
-    opinion = leaning if random.random() < FOLLOWED_SHARE else -leaning
+def _draw_opinions(random: Random, tendency: int) -> tuple[int, ...]:
+    opinion = tendency if random.random() < FOLLOWED_SHARE else -tendency
     if random.random() >= PAIRED_SHARE:
         return (opinion,)
     return (-opinion if random.random() < OPPOSED_SHARE else opinion, opinion)

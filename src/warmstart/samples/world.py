@@ -1,18 +1,15 @@
-"""The word lists and phrasings, read once and ready to draw from.
+"""Load the word lists and phrasings, ready to draw from, and set how often each kind occurs."""
 
-Says how often each kind of opinion and each rank of word occurs. Knows nothing about sentences in a
-row.
-"""
-
+import tomllib
 from bisect import bisect
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from itertools import accumulate
 from random import Random
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from warmstart.samples import opinions, phrasings, words
 from warmstart.samples.grammar import (
     Phrasing,
     Word,
@@ -23,7 +20,7 @@ from warmstart.samples.grammar import (
     read_verbs,
 )
 
-WORD_OFFSET = 5.0  # larger is flatter: how much more often a list's first words are used
+WORD_OFFSET = 5.0  # a larger offset makes the first words of a list less dominant
 PHRASING_OFFSET = 30.0
 CLOSING_OFFSET = 0.5
 PHRASE = "phrase"  # a set phrase, whose opinion is in no single word
@@ -38,7 +35,7 @@ KIND_SHARES = {  # how often an opinion is of each kind
     "manner": 0.06,
     PHRASE: 0.06,
 }
-READERS = {
+OPINION_READERS = {
     "adj": read_adjectives,
     "trait": read_adjectives,
     "finish": read_adjectives,
@@ -48,111 +45,104 @@ READERS = {
     "quality": read_phrases,
     "manner": read_phrases,
 }
-NEUTRAL = (
-    (words.NOUNS, read_nouns),
-    (words.ADJECTIVES, read_adjectives),
-    (words.PHRASES, read_phrases),
-    (words.NAMES, read_phrases),
-)
-SECTIONS = (  # phrasings, the opinions they can express, whether the word says the opposite
-    (phrasings.STRAIGHT, (1, -1), False),
-    (phrasings.PRAISE, (1,), False),
-    (phrasings.BLAME, (-1,), False),
-    (phrasings.NEGATED, (1, -1), True),
-    (phrasings.SPARED, (1,), True),
-    (phrasings.MISSED, (-1,), True),
-)
+NEUTRAL_READERS = {
+    "nouns": read_nouns,
+    "adjectives": read_adjectives,
+    "phrases": read_phrases,
+    "names": read_phrases,
+}
+OPINIONS = {"positive": 1, "negative": -1}
 
 T = TypeVar("T")
 
 
-class Urn(Generic[T]):
-    """Things to draw, each with its weight."""
+class WeightedChoice(Generic[T]):
+    """Items to draw from, each with its weight."""
 
     def __init__(self, items: Iterable[T], weights: Iterable[float]) -> None:
         self.items = tuple(items)
         self._sums = list(accumulate(weights))
 
     def draw(self, random: Random) -> T:
-        """Draw one thing."""
+        """Draw one item."""
         return self.items[bisect(self._sums, random.random() * self._sums[-1])]
 
 
-def _ranked(items: Iterable[T], offset: float) -> Urn[T]:
-    """Return an urn in which the item of rank r, from 0, has weight 1 / (r + offset)."""
+def _ranked(items: Iterable[T], offset: float) -> WeightedChoice[T]:
+    """Give the item of rank r, counted from 0, the weight 1 / (r + offset)."""
     items = tuple(items)
-    return Urn(items, (1 / (rank + offset) for rank in range(len(items))))
+    return WeightedChoice(items, (1 / (rank + offset) for rank in range(len(items))))
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What decides which clauses fit."""
+class ClauseType:
+    """The properties that decide which clauses fit."""
 
     kind: str  # of KIND_SHARES
-    opinion: int  # +1 praises, -1 blames
+    opinion: int  # 1 praises, -1 blames
     is_negated: bool  # the word says the opposite
     is_joined: bool  # the clause is part of a longer sentence
 
 
 @dataclass(frozen=True)
 class World:
-    """Everything that can be said."""
+    """All words and phrasings."""
 
-    kinds: Urn[str]
-    neutral: dict[str, Urn[Word]]  # by slot
-    telling: dict[tuple[str, int], Urn[Word]]  # by kind, and by what the word says
-    clauses: dict[Setting, Urn[Phrasing]]
-    facts: Urn[Phrasing]
-    openers: dict[int, Urn[Phrasing]]  # by opinion, like the next two
-    tails: dict[int, Urn[Phrasing]]
-    closings: dict[int, Urn[Phrasing]]
-    pairs: dict[bool, Urn[Phrasing]]  # by whether the two clauses agree
+    kinds: WeightedChoice[str]
+    neutral: dict[str, WeightedChoice[Word]]  # by slot
+    opinionated: dict[tuple[str, int], WeightedChoice[Word]]  # by kind and by the word's opinion
+    clauses: dict[ClauseType, WeightedChoice[Phrasing]]
+    facts: WeightedChoice[Phrasing]
+    openers: dict[int, WeightedChoice[Phrasing]]  # by opinion, like the next two
+    tails: dict[int, WeightedChoice[Phrasing]]
+    closings: dict[int, WeightedChoice[Phrasing]]
+    pairs: dict[bool, WeightedChoice[Phrasing]]  # by whether the two clauses agree
 
 
 @cache
 def read_world() -> World:
-    """Read all lists."""
+    """Read all lists from the data files of this package."""
+    words, opinions, phrasings = map(_read_toml, ("words", "opinions", "phrasings"))
+    openers, pairs = phrasings["openers"], phrasings["pairs"]
     return World(
-        kinds=Urn(KIND_SHARES, KIND_SHARES.values()),
+        kinds=WeightedChoice(KIND_SHARES, KIND_SHARES.values()),
         neutral={
-            name: _ranked(read(text), WORD_OFFSET)
-            for lists, read in NEUTRAL
-            for name, text in lists.items()
+            slot: _ranked(read(text), WORD_OFFSET)
+            for table, read in NEUTRAL_READERS.items()
+            for slot, text in words[table].items()
         },
-        telling={
-            (kind, says): _ranked(read(lists[kind]), WORD_OFFSET)
-            for kind, read in READERS.items()
-            for says, lists in ((1, opinions.POSITIVE), (-1, opinions.NEGATIVE))
+        opinionated={
+            (kind, opinion): _ranked(read(opinions[name][kind]), WORD_OFFSET)
+            for kind, read in OPINION_READERS.items()
+            for name, opinion in OPINIONS.items()
         },
-        clauses=_read_clauses(),
-        facts=_read_phrasings(phrasings.NEUTRAL),
-        openers={
-            opinion: _read_phrasings(text + phrasings.PREFACES)
-            for opinion, text in phrasings.OPENERS.items()
-        },
-        tails={opinion: _read_phrasings(text) for opinion, text in phrasings.TAILS.items()},
+        clauses=_read_clauses(phrasings["clauses"].values()),
+        facts=_choice(phrasings["facts"]["text"]),
+        openers={opinion: _choice(openers[n] + openers["any"]) for n, opinion in OPINIONS.items()},
+        tails={opinion: _choice(phrasings["tails"][n]) for n, opinion in OPINIONS.items()},
         closings={
-            opinion: _ranked(read_phrasings(text), CLOSING_OFFSET)
-            for opinion, text in phrasings.CLOSINGS.items()
+            opinion: _choice(phrasings["closings"][n], CLOSING_OFFSET)
+            for n, opinion in OPINIONS.items()
         },
-        pairs={
-            True: _read_phrasings(phrasings.AGREEING),
-            False: _read_phrasings(phrasings.OPPOSING),
-        },
+        pairs={True: _choice(pairs["agreeing"]), False: _choice(pairs["opposing"])},
     )
 
 
-def _read_phrasings(text: str) -> Urn[Phrasing]:
-    return _ranked(read_phrasings(text), PHRASING_OFFSET)
+def _read_toml(name: str) -> dict[str, Any]:
+    return tomllib.loads((files(__package__) / f"{name}.toml").read_text("utf-8"))
 
 
-def _read_clauses() -> dict[Setting, Urn[Phrasing]]:
-    found: dict[Setting, list[Phrasing]] = {}
-    for text, signs, is_negated in SECTIONS:
-        for phrasing in read_phrasings(text):
-            kind = next((slot for slot in phrasing.slots if slot in READERS), PHRASE)
-            for opinion in signs:
-                for is_joined in (False, True)[: 1 + phrasing.is_joinable]:
-                    manner = Setting(kind, opinion, is_negated, is_joined)
-                    found.setdefault(manner, []).append(phrasing)
-    return {manner: _ranked(listed, PHRASING_OFFSET) for manner, listed in found.items()}
+def _choice(text: str, offset: float = PHRASING_OFFSET) -> WeightedChoice[Phrasing]:
+    return _ranked(read_phrasings(text), offset)
+
+
+def _read_clauses(tables: Iterable[dict[str, Any]]) -> dict[ClauseType, WeightedChoice[Phrasing]]:
+    by_type: dict[ClauseType, list[Phrasing]] = {}
+    for table in tables:
+        for phrasing in read_phrasings(table["text"]):
+            kind = next((slot for slot in phrasing.slots if slot in OPINION_READERS), PHRASE)
+            for opinion in table["opinions"]:
+                for is_joined in (False, True) if phrasing.is_joinable else (False,):
+                    clause = ClauseType(kind, opinion, table["is_negated"], is_joined)
+                    by_type.setdefault(clause, []).append(phrasing)
+    return {clause: _ranked(listed, PHRASING_OFFSET) for clause, listed in by_type.items()}

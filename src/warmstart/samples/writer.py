@@ -1,41 +1,46 @@
 """Write the sentences of one reviewer: facts, opinions, and two opinions in one sentence.
 
-An opinion is +1 (praise) or -1 (blame): what its word says, turned round by a negation. Knows
-nothing about labels, verdicts or files.
+An opinion is 1 (praise) or -1 (blame): that of its word, reversed by a negation.
 """
 
 from random import Random
 from typing import TypeVar
 
 from warmstart.samples.grammar import Phrasing, Word, finish
-from warmstart.samples.world import PHRASE, READERS, Setting, Urn, read_world
+from warmstart.samples.world import (
+    OPINION_READERS,
+    PHRASE,
+    ClauseType,
+    WeightedChoice,
+    read_world,
+)
 
-NEGATED_SHARE = 0.21  # of the opinions that rest on a word
+NEGATED_SHARE = 0.21  # of the opinions that a single word expresses
 OPENED_SHARE = 0.20  # of the clauses that can follow an opening
 TAILED_SHARE = 0.60  # of the single clauses that can be followed
 EXCLAIMED_SHARE = 0.08  # of the opinions
-CONSTANT = ("book", "first", "last", "role", "place", "time")  # the same all through a review
-NUM_TRIES = 20  # draws before a word may be said again
+CONSTANT_SLOTS = ("book", "first", "last", "role", "place", "time")  # the same in a whole review
+NUM_TRIES = 20  # draws before a word may be repeated
 
 Sentence = tuple[str, str]  # English, French
 T = TypeVar("T")
 
 
 class Writer:
-    """A reviewer, who speaks of one book and avoids saying the same thing twice."""
+    """A reviewer, who writes about one book and avoids repeating words."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._world = read_world()
-        self._said: set[int] = set()  # identities of the words and phrasings used
-        self._constant = {name: self._fresh(self._world.neutral[name]) for name in CONSTANT}
+        self._used: set[int] = set()  # identities of words and phrasings
+        self._constant = {slot: self._draw(self._world.neutral[slot]) for slot in CONSTANT_SLOTS}
 
     def fact(self) -> Sentence:
         """Write a sentence without opinion."""
         return finish(*self._phrase(self._world.facts, 0), ".")
 
     def opinion(self, opinion: int) -> Sentence:
-        """Write a sentence of one opinion, perhaps with words before and after the clause."""
+        """Write a sentence of one opinion, sometimes with words before or after the clause."""
         is_opened, is_tailed = self._chance(OPENED_SHARE), self._chance(TAILED_SHARE)
         clauses = self._clause(opinion, is_joined=is_opened or is_tailed)
         if is_opened:
@@ -45,15 +50,15 @@ class Writer:
         return finish(*clauses, self._mark())
 
     def opinions(self, first: int, second: int) -> Sentence:
-        """Write a sentence of two opinions, joined as they agree or disagree."""
-        frame = self._fresh(self._world.pairs[first == second])
+        """Write a sentence of two opinions, joined according to whether they agree."""
+        frame = self._draw(self._world.pairs[first == second])
         english_a, french_a = self._clause(first, is_joined=True)
         english_b, french_b = self._clause(second, is_joined=True)
         words = {"a": Word(english_a, "", (french_a,)), "b": Word(english_b, "", (french_b,))}
         return finish(*frame.say(words), self._mark())
 
     def closing(self, opinion: int) -> Sentence:
-        """Write a last sentence: advice to other readers."""
+        """Write the last sentence: advice to other readers."""
         return finish(*self._phrase(self._world.closings[opinion], opinion), self._mark())
 
     def _mark(self) -> str:
@@ -62,27 +67,30 @@ class Writer:
     def _clause(self, opinion: int, is_joined: bool) -> Sentence:
         kind = self._world.kinds.draw(self._random)
         is_negated = kind != PHRASE and self._chance(NEGATED_SHARE)
-        fitting = self._world.clauses[Setting(kind, opinion, is_negated, is_joined)]
-        return self._phrase(fitting, -opinion if is_negated else opinion)
+        clauses = self._world.clauses[ClauseType(kind, opinion, is_negated, is_joined)]
+        return self._phrase(clauses, -opinion if is_negated else opinion)
 
-    def _phrase(self, urn: Urn[Phrasing], says: int) -> Sentence:
-        phrasing = self._fresh(urn)
-        return phrasing.say(self._words(phrasing, says))
+    def _phrase(self, phrasings: WeightedChoice[Phrasing], word_opinion: int) -> Sentence:
+        phrasing = self._draw(phrasings)
+        return phrasing.say(self._words(phrasing, word_opinion))
 
-    def _words(self, phrasing: Phrasing, says: int) -> dict[str, Word]:
+    def _words(self, phrasing: Phrasing, opinion: int) -> dict[str, Word]:
         words = {}
         for slot in phrasing.slots:
-            name = slot.rstrip("2")
-            urn = self._world.telling[name, says] if name in READERS else self._world.neutral[name]
-            words[slot] = self._constant.get(slot) or self._fresh(urn)
+            kind = slot.rstrip("2")
+            if kind in OPINION_READERS:
+                choice = self._world.opinionated[kind, opinion]
+            else:
+                choice = self._world.neutral[kind]
+            words[slot] = self._constant.get(slot) or self._draw(choice)
         return words
 
-    def _fresh(self, urn: Urn[T]) -> T:
+    def _draw(self, choice: WeightedChoice[T]) -> T:
         for _ in range(NUM_TRIES):
-            item = urn.draw(self._random)
-            if id(item) not in self._said:
+            item = choice.draw(self._random)
+            if id(item) not in self._used:
                 break
-        self._said.add(id(item))
+        self._used.add(id(item))
         return item
 
     def _chance(self, share: float) -> bool:

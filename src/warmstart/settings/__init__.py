@@ -1,1 +1,4 @@
-"""Every setting, as frozen dataclasses; TOML and overrides in."""
+"""Every setting a command takes, its help text and limits; presets.
+
+Start with base.py, how a setting is declared.
+"""

@@ -1,39 +1,45 @@
-"""How a settings dataclass is declared, checked, read from TOML or JSON, and compared.
+"""The base of every command's settings: declared once, checked on entry, read from TOML or JSON.
 
-A field's name is its flag, its TOML key and its keyword in Python. Knows no particular setting.
+A field's name is its flag, its TOML key and its keyword in Python.
 """
 
 import dataclasses
 import difflib
+import functools
+import inspect
 import json
 import math
 import tomllib
-import types
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from warmstart.errors import WarmstartError
 
 T = TypeVar("T")
+Panel = Literal["Input and output", "Model", "Training", "Decoding", "Saving", "Machine"]
+TYPE_NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Option:
-    """What the command line and the checks know about one field."""
+    """What a declaration adds to a field's name, type and default."""
 
     help: str
-    key: str | None = None  # flag and TOML key where the field's name cannot be used (`from`)
+    panel: Panel | None = None  # of --help; None: the panel of the class
+    metavar: str | None = None  # stands for the value in --help; None: by type
+    key: str = ""  # flag and TOML key where the field's name cannot be used (`from`)
     short: str | None = None  # one-letter flag
     least: float | None = None  # smallest value allowed
     most: float | None = None  # largest value allowed
     above: float | None = None  # values must exceed this
-    listed: bool = False  # a tuple written with commas, not as a repeated flag
+    comma_separated: bool = False  # a list written with commas, not as a repeated flag
     positional: bool = False  # given without a flag
-    recorded: bool = True  # belongs to the job: kept in config.json
+    recorded: bool = True  # part of the job: saved in config.json
     fixed: bool = True  # may not change when a run is resumed
-    hidden: bool = False  # for Python and TOML, without a flag
-    excludes: str | None = None  # key of a setting that cannot be given with this one
+    advanced: bool = False  # shown by --help-all, not by --help
+    has_flag: bool = True  # False: for Python and TOML only
+    excludes: str | None = None  # key of a mutually exclusive setting
 
 
 def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> Any:
@@ -42,201 +48,194 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Setting(Option):
+    """One field of a settings class: its declaration, name, type and default."""
+
+    name: str
+    default: Any
+    value_type: Any  # of the value, or of each item of a list
+    is_list: bool
+    allows_none: bool
+
+    @property
+    def is_required(self) -> bool:
+        """Tell whether there is no default."""
+        return self.default is dataclasses.MISSING
+
+    @property
+    def flag(self) -> str:
+        """Return how the setting is written on the command line."""
+        return self.key.upper() if self.positional else "--" + self.key.replace("_", "-")
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Return the values allowed, or nothing where any value of the type is."""
+        return get_args(self.value_type) if get_origin(self.value_type) is Literal else ()
+
+    def checked(self, value: Any) -> Any:
+        """Return the value in its type; refuse a missing, mistyped or out-of-range one."""
+        if value is None and self.allows_none:
+            return None
+        if value is None or (self.is_required and value in ((), [])):
+            raise WarmstartError(f"{self.flag} is missing: {self.help}")
+        if not self.is_list:
+            return self._checked_item(value)
+        items = value if isinstance(value, (list, tuple)) else [value]
+        return tuple(self._checked_item(item) for item in items)
+
+    def _checked_item(self, value: Any) -> Any:
+        if self.choices:
+            if value not in self.choices:
+                hint = suggestion(str(value), self.choices)
+                raise WarmstartError(f"{self.flag} {value!r} is unknown{hint}")
+            return value
+        if isinstance(value, Path):
+            value = str(value)
+        if not has_type(value, self.value_type):
+            allowed = TYPE_NAMES[self.value_type]
+            raise WarmstartError(f"{self.flag} must be {allowed}, not {value!r}")
+        if self.value_type is float:
+            value = float(value)
+            if not math.isfinite(value):
+                raise WarmstartError(f"{self.flag} {value} is not allowed: it must be finite")
+        if isinstance(value, (int, float)) and not (
+            (self.least is None or value >= self.least)
+            and (self.above is None or value > self.above)
+            and (self.most is None or value <= self.most)
+        ):
+            raise WarmstartError(f"{self.flag} {value} is not allowed: it must be {self._range()}")
+        return value
+
+    def _range(self) -> str:
+        bounds = {"at least": self.least, "above": self.above, "at most": self.most}
+        return " and ".join(
+            f"{name} {bound:g}" for name, bound in bounds.items() if bound is not None
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Base of every job's settings: checks each value where it enters."""
+    """Base of settings classes; a subclass names the help panel of the fields it declares."""
+
+    panel: ClassVar[Panel]
+
+    def __init_subclass__(cls, panel: Panel = "Input and output") -> None:
+        cls.panel = panel
 
     def __post_init__(self) -> None:
-        hints = field_types(type(self))
-        for field in dataclasses.fields(self):
-            value = _checked(field, hints[field.name], getattr(self, field.name))
-            object.__setattr__(self, field.name, value)
-        given = [f for f in dataclasses.fields(self) if getattr(self, f.name) is not None]
-        flags = {key_of(field): flag_of(field) for field in given}
-        for field in given:
-            rival = option_of(field).excludes
-            if rival and rival in flags:
-                both = f"{flag_of(field)} and {flags[rival]}"
-                raise WarmstartError(f"{both} exclude each other: give one")
+        for setting in self.declared():
+            value = setting.checked(getattr(self, setting.name))
+            object.__setattr__(self, setting.name, value)
+        given = {s.key: s for s in self.declared() if getattr(self, s.name) is not None}
+        for setting in given.values():
+            if setting.excludes in given:
+                flags = f"{setting.flag} and {given[setting.excludes].flag}"
+                raise WarmstartError(f"{flags} are mutually exclusive: give one")
+
+    @classmethod
+    @functools.cache
+    def declared(cls) -> tuple[Setting, ...]:
+        """Return every setting: those of the class itself first, then those of its bases."""
+        types = get_type_hints(cls)
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        owners: dict[str, type[Settings]] = {}
+        for owner in cls.__mro__:
+            for name in inspect.get_annotations(owner):
+                owners.setdefault(name, owner)
+        return tuple(
+            _setting(fields[name], types[name], owner.panel)
+            for name, owner in owners.items()
+            if name in fields
+        )
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
         """Build from keys as written in TOML or on the command line."""
         cls.check_keys(values)
-        fields = dataclasses.fields(cls)
-        given = {f.name: None for f in fields if is_required(f)}  # refused unless it is given
-        given |= {f.name: values[key_of(f)] for f in fields if key_of(f) in values}
-        return cls(**given)
+        missing = {s.name: None for s in cls.declared() if s.is_required}  # refused when checked
+        return cls(**missing | {s.name: values[s.key] for s in cls.declared() if s.key in values})
 
     @classmethod
     def check_keys(cls, keys: Iterable[str], where: str = "") -> None:
-        """Refuse a key that is no setting; `where` says in which file it stands."""
-        known = [key_of(field) for field in dataclasses.fields(cls)]
+        """Refuse a key that is no setting; `where` begins the message and names the file."""
+        known = [setting.key for setting in cls.declared()]
         for key in keys:
             if key not in known:
                 raise WarmstartError(f"{where}unknown setting '{key}'{suggestion(key, known)}")
 
     @classmethod
     def overridden(cls, values: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values with the flags in their place; a flag replaces its rival too."""
-        fields = [field for field in dataclasses.fields(cls) if key_of(field) in flags]
-        rivals = {option_of(field).excludes for field in fields}
-        return {key: value for key, value in values.items() if key not in rivals} | dict(flags)
+        """Return a file's values with flags in their place; a flag also drops what it excludes."""
+        excluded = {s.excludes for s in cls.declared() if s.key in flags}
+        excluded |= {s.key for s in cls.declared() if s.excludes in flags}
+        return {key: value for key, value in values.items() if key not in excluded} | dict(flags)
 
     def recorded(self) -> dict[str, Any]:
         """Return what defines the job, as JSON values, by key."""
-        return {
-            key_of(field): list(value) if isinstance(value, tuple) else value
-            for field in dataclasses.fields(self)
-            if option_of(field).recorded
-            for value in [getattr(self, field.name)]
-        }
+        values = {s.key: getattr(self, s.name) for s in self.declared() if s.recorded}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
     def changed_from(self, recorded: Mapping[str, Any]) -> list[str]:
-        """Name the settings that differ from a run's and may not, with both values."""
-        mine = self.recorded()
+        """Name the fixed settings that differ from a run's, with both values."""
+        now = self.recorded()
         return [
-            f"{flag_of(field)} was {recorded[key]!r}, now {mine[key]!r}"
-            for field in dataclasses.fields(self)
-            for key in [key_of(field)]
-            if option_of(field).fixed and key in recorded and key in mine
-            if recorded[key] != mine[key]
+            f"{s.flag} was {recorded[s.key]!r}, now {now[s.key]!r}"
+            for s in self.declared()
+            if s.fixed and s.key in recorded and s.key in now and recorded[s.key] != now[s.key]
         ]
 
 
-def option_of(field: "dataclasses.Field[Any]") -> Option:
-    """Return the declaration of a field."""
+def _setting(field: "dataclasses.Field[Any]", hint: Any, panel: Panel) -> Setting:
     declared: Option = field.metadata["option"]
-    return declared
+    allows_none = type(None) in get_args(hint)
+    value_type = next(t for t in get_args(hint) if t is not type(None)) if allows_none else hint
+    is_list = get_origin(value_type) is tuple
+    details = vars(declared) | {"key": declared.key or field.name, "panel": declared.panel or panel}
+    return Setting(
+        **details,
+        name=field.name,
+        default=field.default,
+        value_type=get_args(value_type)[0] if is_list else value_type,
+        is_list=is_list,
+        allows_none=allows_none,
+    )
 
 
-def key_of(field: "dataclasses.Field[Any]") -> str:
-    """Return the name a user writes for a field."""
-    return option_of(field).key or field.name
+def has_type(value: object, value_type: type) -> bool:
+    """Tell whether a value has a plain type; an int is a float too, a bool is no number."""
+    if isinstance(value, bool):
+        return value_type is bool
+    return isinstance(value, (int, float) if value_type is float else value_type)
 
 
-def is_required(field: "dataclasses.Field[Any]") -> bool:
-    """Tell whether a field has no default."""
-    return field.default is dataclasses.MISSING
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?` when a known name is close, else the known names."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean '{close[0]}'?" if close else f"; known: {', '.join(names)}"
 
 
-def flag_of(field: "dataclasses.Field[Any]") -> str:
-    """Return how a field is given on the command line."""
-    if option_of(field).positional:
-        return key_of(field).upper()
-    return "--" + key_of(field).replace("_", "-")
-
-
-def field_types(settings: type) -> dict[str, Any]:
-    """Return the type of every field."""
-    return get_type_hints(settings)
-
-
-def bare_type(hint: Any) -> tuple[Any, bool]:
-    """Split `X | None` into X and whether None is allowed."""
-    if get_origin(hint) in (Union, types.UnionType):
-        options = [part for part in get_args(hint) if part is not type(None)]
-        return options[0], True
-    return hint, False
-
-
-def suggestion(word: str, known: Any) -> str:
-    """Return `; did you mean 'x'?` when a known word is close, else what is known."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean '{close[0]}'?" if close else f"; known: {', '.join(sorted(known))}"
-
-
-def choose(table: Mapping[str, T], word: str, setting: str) -> T:
-    """Return the entry of `table` named by `word`, or say what is allowed."""
-    if word not in table:
-        raise WarmstartError(f"{setting}={word!r} is unknown{suggestion(word, table)}")
-    return table[word]
+def choose(table: Mapping[str, T], name: str, setting: str) -> T:
+    """Return the entry of `table` with this name, or say what is allowed."""
+    if name not in table:
+        raise WarmstartError(f"{setting}={name!r} is unknown{suggestion(name, table)}")
+    return table[name]
 
 
 def read_settings_file(path: Path, command: str | None = None) -> dict[str, Any]:
     """Return the keys of a TOML file, or of the config.json of a run that `command` wrote."""
     try:
         text = path.read_text(encoding="utf-8")
-        if path.suffix == ".json":
-            data = _settings_in(json.loads(text), path, command)
-        else:
-            data = tomllib.loads(text)
+        data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except FileNotFoundError:
         raise WarmstartError(f"--config {path} does not exist") from None
-    except (OSError, ValueError, RecursionError) as fault:  # the decoders' errors are ValueErrors
-        raise WarmstartError(f"--config {path} cannot be read: {fault}") from None
+    except (OSError, ValueError, RecursionError) as error:  # the decoders raise ValueErrors
+        raise WarmstartError(f"--config {path} cannot be read: {error}") from None
+    if path.suffix == ".json" and isinstance(data, dict):
+        writer = data.get("command", command)
+        if command and writer != command:
+            raise WarmstartError(f"--config {path} was written by {writer}, not {command}")
+        data = data.get("settings", data)
     if not isinstance(data, dict):
         raise WarmstartError(f"--config {path} must hold keys and values")
     return {key.replace("-", "_"): value for key, value in data.items()}
-
-
-def _settings_in(config: Any, path: Path, command: str | None) -> Any:
-    """Return the settings in a run's config.json, or all of another JSON file."""
-    if not isinstance(config, dict):
-        return config
-    writer = config.get("command", command)
-    if command and writer != command:
-        raise WarmstartError(f"--config {path} was written by {writer}, not {command}")
-    return config.get("settings", config)
-
-
-def _checked(field: "dataclasses.Field[Any]", hint: Any, value: Any) -> Any:
-    kind, optional = bare_type(hint)
-    if value is None and optional:
-        return None
-    if value is None or (is_required(field) and value in ((), [])):
-        raise WarmstartError(f"{flag_of(field)} is missing: {option_of(field).help}")
-    if get_origin(kind) is tuple:
-        item = get_args(kind)[0]
-        items = value if isinstance(value, (list, tuple)) else [value]
-        return tuple(_checked_one(field, item, part) for part in items)
-    return _checked_one(field, kind, value)
-
-
-def _checked_one(field: "dataclasses.Field[Any]", kind: Any, value: Any) -> Any:
-    name, limits = flag_of(field), option_of(field)
-    if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            allowed = [str(word) for word in get_args(kind)]
-            raise WarmstartError(f"{name} {value!r} is unknown{suggestion(str(value), allowed)}")
-        return value
-    if isinstance(value, Path):
-        value = str(value)
-    if not has_kind(value, kind):
-        raise WarmstartError(f"{name} must be {in_words(kind)}, not {value!r}")
-    if kind is float:
-        value = float(value)
-        if not math.isfinite(value):
-            raise WarmstartError(f"{name} {value} is not allowed: it must be a finite number")
-    if isinstance(value, (int, float)) and not _is_within(limits, value):
-        raise WarmstartError(f"{name} {value} is not allowed: {_limits_in_words(limits)}")
-    return value
-
-
-def has_kind(value: object, kind: type) -> bool:
-    """Tell whether a value is of a plain type; a whole number is a number, true and false none."""
-    if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, (int, float) if kind is float else kind)
-
-
-def in_words(kind: type) -> str:
-    """Return what a value of a plain type is called."""
-    words = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
-    return words[kind]
-
-
-def _is_within(limits: Option, value: float) -> bool:
-    low = limits.least is None or value >= limits.least
-    strict = limits.above is None or value > limits.above
-    return low and strict and (limits.most is None or value <= limits.most)
-
-
-def _limits_in_words(limits: Option) -> str:
-    parts = []
-    if limits.least is not None:
-        parts.append(f"at least {limits.least:g}")
-    if limits.above is not None:
-        parts.append(f"above {limits.above:g}")
-    if limits.most is not None:
-        parts.append(f"at most {limits.most:g}")
-    return "it must be " + " and ".join(parts)

@@ -1,28 +1,42 @@
-"""The settings of `plan`: a job that is not run yet, and the machine it would run on.
-
-Knows nothing about what a job costs.
-"""
+"""The settings of `params` and `plan`."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-from warmstart.settings.base import Settings, option
-from warmstart.settings.model import ArchitectureOverrides
-from warmstart.settings.training import Machine
-
-PlannedObjective = Literal["causal", "masked", "classify", "translate"]
+from warmstart.settings.architecture import ArchitectureOverrides
+from warmstart.settings.base import option
+from warmstart.settings.choices import Optimizer
+from warmstart.settings.machine import Machine
+from warmstart.settings.model import Attention
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanConfig(ArchitectureOverrides, Machine, Settings):
-    """A shape and a job in; FLOPs, memory and time out."""
+class ParamsConfig(ArchitectureOverrides, panel="Model"):
+    """An architecture in, its parameter counts out."""
+
+    model: str = option(help="preset or run folder", positional=True)
+    head: Literal["all", "lm", "classifier", "none"] = option(
+        "all", help="all: every head of pretraining"
+    )
+    labels: int = option(2, help="classes of the classifier", least=2)
+    frozen: bool = option(False, help="count only the head as trainable")
+    vocab_size: int | None = option(None, help="entries in the vocabulary", least=1)
+    attention: Attention | None = option(None, help="which positions each one sees")
+    segments: int | None = option(None, help="number of segment embeddings", least=0)
+    pooler: bool | None = option(None, help="dense + tanh over the first position")
+    transform: bool | None = option(None, help="dense + norm before the output weights")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanConfig(ArchitectureOverrides, Machine, panel="Training"):
+    """An architecture and a job in; FLOPs, memory and time out."""
 
     model: str | None = option(None, help="preset or run folder", positional=True)
-    objective: PlannedObjective | None = option(
-        None, help="causal, masked, classify or translate; default: what the model is for"
+    objective: str | None = option(
+        None, help="causal, masked, classify or translate; default: by model", metavar="NAME"
     )
-    vocab_size: int | None = option(None, help="entries in the vocabulary", least=1)
-    labels: int = option(2, help="classes of a classifier", least=2)
+    vocab_size: int | None = option(None, help="entries in the vocabulary", least=1, panel="Model")
+    labels: int = option(2, help="classes of a classifier", least=2, panel="Model")
     batch_tokens: int | None = option(
         None, help="tokens per optimizer step; default: by objective", least=2
     )
@@ -32,15 +46,14 @@ class PlanConfig(ArchitectureOverrides, Machine, Settings):
     steps: int | None = option(
         None, help="optimizer steps; default: by objective", least=1, excludes="tokens"
     )
-    tokens: int | None = option(
-        None, help="tokens to see, instead of steps", least=1, excludes="steps"
-    )
-    mask_rate: float = option(0.15, help="share of tokens a masked model restores", above=0, most=1)
-    optimizer: Literal["adamw", "muon"] | None = option(
-        None, help="adamw or muon; default: what the objective's command takes"
-    )
+    tokens: int | None = option(None, help="tokens to train on, instead of --steps", least=1)
+    mask_rate: float = option(0.15, help="masked: share of tokens masked", above=0, most=1)
+    optimizer: Optimizer | None = option(None, help="default: by objective")
     on: str | None = option(
-        None, help="a device of the table instead of this machine; list prints the table"
+        None,
+        help="device to plan for instead of this machine; list: show them",
+        metavar="NAME",
+        panel="Machine",
     )
-    measure: bool = option(True, help="run some steps here to know the time")
-    seconds: float = option(30.0, help="time to measure for, about", above=0)
+    measure: bool = option(True, help="run some steps here to measure the time", panel="Machine")
+    seconds: float = option(30.0, help="time to measure, approximately", above=0, panel="Machine")

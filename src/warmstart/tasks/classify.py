@@ -1,176 +1,256 @@
-"""Fit one classifier: the part that `finetune` and `compare` have in common.
+"""Label a text, or a pair of texts, with one of several classes."""
 
-Knows nothing about files; a run folder is optional.
-"""
-
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from warmstart.batching.encode import EncodedTexts
+from warmstart.batching.batch import Batch, LabelledBatch
 from warmstart.batching.loader import LabelledStream
+from warmstart.batching.padding import pad_texts
+from warmstart.data.labelled import LabelledTexts
 from warmstart.errors import WarmstartError
-from warmstart.evaluation.metrics import accuracy, macro_f1
-from warmstart.evaluation.score import classify
+from warmstart.evaluation.intervals import interval
+from warmstart.evaluation.metrics import accuracy, calibration, class_scores, macro_f1
+from warmstart.inference.text_predictor import TextBatches, text_outputs
 from warmstart.inference.vectors import text_vectors
+from warmstart.model.backbone import Layout
 from warmstart.model.models import Classifier
-from warmstart.objectives.classify import Classify, VectorBatch, class_weights, label_vectors
 from warmstart.results.comparison import Epoch
-from warmstart.runs.folder import RunFolder
-from warmstart.runs.saved import IN_WORDS, Source, read_source
-from warmstart.runs.transfer import Transfer, transfer_backbone
-from warmstart.runtime import Runtime
+from warmstart.results.predictions import Prediction
+from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
-from warmstart.settings.training import Checkpoints, Tuning
-from warmstart.training.defaults import seed_weights
-from warmstart.training.optimizers import OptimizerSettings, build_optimizers
-from warmstart.training.schedules import warmup_cosine
-from warmstart.training.trainer import Evaluation, LoopSettings, State, Trainer
+from warmstart.tasks.finetuning import FinetuningTask, Fit, Labels
+from warmstart.tasks.labelled import Examples
+from warmstart.tasks.task import Training
+from warmstart.tasks.workload import EOS, Workload, WorkloadShape
+from warmstart.training.trainer import Evaluation, Objective, State
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Examples:
-    """Encoded texts with their classes."""
+class VectorBatch(Batch):
+    """Texts that a frozen backbone has already read; `ids` are their row numbers."""
 
-    ids: Sequence[Sequence[int]]
-    classes: Sequence[int]
-    starts: Sequence[int] | None = None  # where the second text of each pair begins
-
-    def subset(self, rows: Sequence[int]) -> "Examples":
-        """Return these rows, in this order."""
-        starts = None if self.starts is None else [self.starts[row] for row in rows]
-        return Examples([self.ids[r] for r in rows], [self.classes[r] for r in rows], starts)
+    vectors: Tensor  # (B, D)
+    targets: Tensor  # (B,)
 
 
-def examples_of(encoded: EncodedTexts, classes: Sequence[int]) -> Examples:
-    """Return encoded texts with their classes."""
-    return Examples(encoded.ids, classes, encoded.starts)
+class ClassifyObjective:
+    """Summed cross-entropy over labelled texts, weighted by class."""
 
+    def __init__(self, weights: Tensor) -> None:
+        self.weights = weights  # (C,)
 
-def read_base(path: str) -> Source:
-    """Read a run that a classifier can start from."""
-    source = read_source(path)
-    if source.kind == "translator":
-        raise WarmstartError(
-            f"--from {path} is {IN_WORDS[source.kind]}; a classifier starts from a pretrained run "
-            "or from another classifier"
-        )
-    return source
+    def count(self, group: Sequence[LabelledBatch | VectorBatch]) -> dict[str, float]:
+        """Add up the weights of the texts."""
+        weights = self.weights.cpu().double()
+        return {"label": sum(float(weights[batch.targets.cpu()].sum()) for batch in group)}
 
-
-def build_classifier(
-    shape: ModelConfig,
-    num_classes: int,
-    tuning: Tuning,
-    seed: int,
-    weights: dict[str, Tensor] | None,
-    frozen: bool,
-) -> tuple[Classifier, Transfer | None]:
-    """Return a classifier: warm with pretrained weights, cold without, or with a frozen base."""
-    seed_weights(seed, "classifier")
-    model = Classifier(shape, num_classes, tuning.pooling, tuning.classifier_dropout)
-    fate = transfer_backbone(weights, model) if weights is not None else None
-    model.backbone.requires_grad_(not frozen)
-    return model, fate
-
-
-def fit_classifier(
-    model: Classifier,
-    train: Examples,
-    valid: Examples,
-    tuning: Tuning,
-    rate: float,
-    seed: int,
-    pad: int,
-    runtime: Runtime,
-    title: str,
-    run: RunFolder | None = None,
-    checkpoints: Checkpoints | None = None,
-) -> tuple[Trainer, State]:
-    """Train on labelled texts; the trainer then holds the best epoch's weights, or the run does."""
-    model.to(runtime.device)
-    size, budget = tuning.batch_size, tuning.micro_tokens
-    stream = LabelledStream(train.ids, train.classes, size, budget, pad, seed, train.starts)
-    is_frozen = not any(p.requires_grad for p in model.backbone.parameters())
-    learned, chosen = (FrozenTexts(model, texts, budget, pad, runtime) for texts in (train, valid))
-    steps = tuning.epochs * stream.steps_per_epoch
-    num_classes = model.head.output.out_features
-    balanced = tuning.balance == "weights"
-    weights = class_weights(list(train.classes), num_classes) if balanced else [1.0] * num_classes
-
-    def evaluate() -> Evaluation:
-        if is_frozen:
-            found = chosen.classify()
+    def __call__(self, model: Classifier, batch: LabelledBatch | VectorBatch) -> dict[str, Tensor]:
+        """Return the summed loss."""
+        if isinstance(batch, VectorBatch):
+            logits = _label_vectors(model, batch.vectors)
         else:
-            found = classify(model, valid.ids, budget, pad, runtime, valid.starts)
-        return _judged(found, valid.classes, tuning.select)
+            logits = model(batch.ids, Layout(is_token=batch.is_token, segments=batch.segments))
+        weights = self.weights.to(logits)
+        return {"label": F.cross_entropy(logits, batch.targets, weights, reduction="sum")}
 
-    unfreeze = stream.steps_per_epoch if tuning.unfreeze else 0
-    optimizer = OptimizerSettings("adamw", rate, tuning.weight_decay, tuning.layer_decay, unfreeze)
-    cadence = checkpoints or Checkpoints()
-    trainer = Trainer(
-        model,
-        Classify(torch.tensor(weights)),
-        VectorStream(stream, learned) if is_frozen else stream,
-        build_optimizers(model, optimizer),
-        warmup_cosine(steps, tuning.warmup),
-        evaluate,
-        LoopSettings(
-            steps=steps,
-            clip=tuning.clip,
-            seed=seed,
-            eval_every=stream.steps_per_epoch,
-            log_every=stream.steps_per_epoch,
-            save_every=cadence.save_every,
-            save_s=60 * cadence.save_minutes,
-            keep=cadence.keep,
-        ),
-        runtime,
-        run,
-    )
-    return trainer, trainer.train(title)
+
+def class_weights(classes: Sequence[int], num_classes: int) -> list[float]:
+    """Return weights that give every class the same total; all one when classes are balanced."""
+    counts = [max(1, classes.count(k)) for k in range(num_classes)]
+    return [len(classes) / (num_classes * count) for count in counts]
+
+
+def class_names(train: LabelledTexts) -> tuple[str, ...]:
+    """Return the classes to tell apart, in sorted order."""
+    names = tuple(sorted(set(train.labels)))
+    if len(names) < 2:
+        raise WarmstartError(
+            f"{train.file}: all {len(train):,} texts have the label '{names[0]}'; "
+            "a classifier needs at least two"
+        )
+    return names
+
+
+def class_numbers(data: LabelledTexts, names: Sequence[str]) -> list[int]:
+    """Return each row's class number; refuse a label that the training data does not have."""
+    numbers = {name: number for number, name in enumerate(names)}
+    for label, line in zip(data.labels, data.lines, strict=True):
+        if label not in numbers:
+            raise WarmstartError(
+                f"{data.file} line {line}: the label '{label}' is not in the training data, "
+                f"which has {', '.join(names)}"
+            )
+    return [numbers[label] for label in data.labels]
+
+
+def count_classes(classes: Sequence[int], names: Sequence[str]) -> dict[str, int]:
+    """Return how many texts each class has."""
+    counts = Counter(classes)
+    return {name: counts[number] for number, name in enumerate(names)}
+
+
+class ClassifyWorkload(Workload):
+    """A step of fine-tuning a classifier."""
+
+    objective = "classify"
+    steps = 800
+    batch_tokens = 4096
+    micro_tokens = Tuning.micro_tokens
+    optimizers = ("adamw",)
+    has_vocabulary_head = False
+
+    def suits(self, model: ModelConfig) -> bool:
+        return False
+
+    def architecture(self, model: ModelConfig, is_preset: bool) -> ModelConfig:
+        return model
+
+    def num_predictions(self, shape: WorkloadShape, rows: int) -> int:
+        return rows
+
+    def build_model(self, shape: WorkloadShape) -> nn.Module:
+        return Classifier(shape.model, shape.labels, "mean", Tuning.classifier_dropout)
+
+    def build_objective(self, shape: WorkloadShape) -> Objective:
+        return ClassifyObjective(torch.ones(shape.labels))
+
+    def random_batch(self, shape: WorkloadShape, rows: int, generator: torch.Generator) -> Any:
+        texts = shape.random_ids(rows, shape.length, generator).tolist()
+        return pad_texts(texts, [row % shape.labels for row in range(rows)], range(rows), EOS)
+
+
+class ClassifyTask(FinetuningTask):
+    """A classifier with any number of classes."""
+
+    name = "classify"
+    description = "a classifier"
+    hub_name = "text-classification"
+    hub_class = "ForSequenceClassification"
+    workload = ClassifyWorkload()
+
+    def read_labels(self, train: LabelledTexts) -> dict[str, Any]:
+        return {"classes": list(class_names(train))}
+
+    def targets(self, data: LabelledTexts, labels: Labels) -> list[Any]:
+        return class_numbers(data, labels["classes"])
+
+    def describe_data(self, targets: Sequence[Any], labels: Labels) -> str:
+        counts = count_classes(targets, labels["classes"])
+        return ", ".join(f"{name} {count:,}" for name, count in counts.items())
+
+    def new_model(self, model: ModelConfig, labels: Labels, tuning: Tuning) -> nn.Module:
+        if "classes" not in labels:
+            raise WarmstartError("config.json has no 'classes'")
+        num_classes = len(labels["classes"])
+        return Classifier(model, num_classes, tuning.pooling, tuning.classifier_dropout)
+
+    def objective(self, fit: Fit) -> Objective:
+        num_classes = len(fit.labels["classes"])
+        weights = [1.0] * num_classes
+        if fit.tuning.balance == "weights":
+            weights = class_weights(list(fit.train.targets), num_classes)
+        return ClassifyObjective(torch.tensor(weights))
+
+    def outputs(self, model: nn.Module, texts: Examples, batches: TextBatches) -> Floats:
+        probabilities = text_outputs(model, texts.ids, batches, texts.starts).softmax(-1)
+        return probabilities.numpy()
+
+    def scores(
+        self, outputs: NDArray[Any], targets: Sequence[Any], labels: Labels
+    ) -> dict[str, float]:
+        predicted = outputs.argmax(1)
+        truth = np.asarray(targets)
+        of_truth = outputs[np.arange(len(truth)), truth]
+        return {
+            "loss": float(-np.log(np.maximum(of_truth, 1e-12)).mean()),
+            "accuracy": accuracy(truth, predicted),
+            "f1": macro_f1(truth, predicted),
+        }
+
+    def summary(self, scores: Mapping[str, float]) -> str:
+        return f"accuracy {scores['accuracy']:.1%}, F1 {scores['f1']:.3f}"
+
+    def selection_score(self, scores: Mapping[str, float], tuning: Tuning) -> float:
+        return scores[tuning.select]
+
+    def test_scores(
+        self, outputs: NDArray[Any], targets: Sequence[Any], labels: Labels
+    ) -> dict[str, Any]:
+        predicted = outputs.argmax(1)
+        scores = asdict(class_scores(targets, predicted, labels["classes"]))
+        scores.pop("num_texts")
+        return {
+            **scores,
+            "interval": asdict(interval(predicted == np.asarray(targets))),
+            "calibration": asdict(calibration(targets, outputs)),
+        }
+
+    def predictions(self, outputs: NDArray[Any], labels: Labels) -> list[Any]:
+        names = labels["classes"]
+        return [
+            Prediction(
+                names[int(row.argmax())],
+                float(row.max()),
+                {name: float(share) for name, share in zip(names, row, strict=True)},
+            )
+            for row in outputs
+        ]
+
+    def training(self, model: nn.Module, fit: Fit) -> Training:
+        """Return objective, batches and validation; a frozen backbone reads each text once."""
+        classifier = cast(Classifier, model)
+        if any(p.requires_grad for p in classifier.backbone.parameters()):
+            return super().training(model, fit)
+        train, valid = (FrozenTexts(classifier, texts, fit) for texts in (fit.train, fit.valid))
+
+        def evaluate() -> Evaluation:
+            return self.validate(valid.outputs(), fit)
+
+        return Training(self.objective(fit), FrozenStream(fit.stream(), train), evaluate)
 
 
 @dataclass
 class FrozenTexts:
-    """Texts as a frozen base reads them: without dropout, and once, for they never change."""
+    """Texts as a frozen backbone reads them: once, and without dropout."""
 
     model: Classifier
-    examples: Examples
-    micro_tokens: int
-    pad: int
-    runtime: Runtime
+    texts: Examples
+    fit: Fit
 
     @cached_property
     def vectors(self) -> Tensor:
-        """Return one vector for every text (texts, D), read when first asked for."""
-        model, examples = self.model, self.examples
-        found = text_vectors(
-            model.backbone,
-            examples.ids,
-            model.head.pooling,
-            self.micro_tokens,
-            self.pad,
-            self.runtime,
-            starts=examples.starts,
+        """Return one vector for every text: (texts, D)."""
+        vectors = text_vectors(
+            self.model.backbone,
+            self.texts.ids,
+            self.model.head.pooling,
+            self.fit.tuning.micro_tokens,
+            self.fit.pad,
+            self.fit.runtime,
+            starts=self.texts.starts,
         )
-        return found.to(self.runtime.device)
+        return vectors.to(self.fit.runtime.device)
 
     @torch.no_grad()
-    def classify(self) -> NDArray[np.float64]:
+    def outputs(self) -> Floats:
         """Return the probability of every class for every text: (texts, C)."""
-        logits = label_vectors(self.model, self.vectors)
-        return logits.double().softmax(-1).cpu().numpy()
+        return _label_vectors(self.model, self.vectors).double().softmax(-1).cpu().numpy()
 
 
 @dataclass
-class VectorStream:
-    """The batches of a stream of texts, as vectors that a frozen base made of them."""
+class FrozenStream:
+    """The batches of a stream of texts, as vectors."""
 
     stream: LabelledStream
     texts: FrozenTexts
@@ -180,12 +260,18 @@ class VectorStream:
         return [self._batch(rows) for rows in self.stream.rows(step)]
 
     def _batch(self, rows: list[int]) -> VectorBatch:
-        classes = torch.tensor([self.stream.classes[row] for row in rows])
+        classes = torch.tensor([self.stream.targets[row] for row in rows])
         return VectorBatch(torch.tensor(rows), self.texts.vectors[rows], classes)
 
 
+def _label_vectors(model: Classifier, vectors: Tensor) -> Tensor:
+    """Return logits (B, C) of texts whose vectors are known."""
+    with torch.autocast(vectors.device.type, enabled=False):
+        return model.head.output(model.head.dropout(vectors))
+
+
 def epochs_of(state: State) -> tuple[Epoch, ...]:
-    """Return the epochs a training run went through."""
+    """Return the validation figures of each epoch."""
     return tuple(
         Epoch(
             epoch=number,
@@ -197,12 +283,3 @@ def epochs_of(state: State) -> tuple[Epoch, ...]:
         )
         for number, entry in enumerate(state.evaluations, 1)
     )
-
-
-def _judged(found: NDArray[np.float64], classes: Sequence[int], select: str) -> Evaluation:
-    predicted = found.argmax(1)
-    right = accuracy(classes, predicted)
-    f1 = macro_f1(classes, predicted)
-    nll = -float(np.log(np.maximum(found[range(len(classes)), list(classes)], 1e-12)).mean())
-    figures = {"valid_loss": nll, "valid_accuracy": right, "valid_f1": f1}
-    return Evaluation(right if select == "accuracy" else f1, figures, f"valid accuracy {right:.1%}")

@@ -1,1 +1,4 @@
-"""tokenization."""
+"""Train, load and use tokenizers.
+
+Start with tokenizer.py.
+"""

@@ -1,12 +1,12 @@
 """The two libraries behind a tokenizer: `tokenizers` and `sentencepiece`.
 
-Each wraps one vocabulary and finds its special ids. Knows nothing about where the vocabulary came
-from, and adds no special token to a text.
+A backend wraps one vocabulary and finds its special ids. It adds no special token to a text.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import tokenizers
@@ -22,7 +22,7 @@ _KINDS = {"BPE": "bpe", "Unigram": "unigram", "WordLevel": "pieces", "WordPiece"
 
 @dataclass(frozen=True)
 class Specials:
-    """The ids that stand for no text."""
+    """The ids of the special tokens, which represent no text."""
 
     bos: int
     eos: int
@@ -31,29 +31,27 @@ class Specials:
     mask: int | None
 
 
-HALF = "\ufffd"  # how a piece that is part of a character decodes
+HALF = "\ufffd"  # what part of a character decodes to
 
 
+@cache
 def _byte_letters() -> dict[str, int]:
-    """Return the letters by which byte-level vocabularies spell bytes: themselves if they show."""
+    """Return the letter that byte-level vocabularies write for each byte: itself if printable."""
     shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
     hidden = [byte for byte in range(256) if byte not in shown]
     return {chr(b): b for b in shown} | {chr(256 + n): b for n, b in enumerate(hidden)}
 
 
-BYTES = _byte_letters()
-
-
 class Backend(Protocol):
-    """What a tokenizer needs of a library."""
+    """The operations that a tokenizer needs from a library."""
 
     kind: str
     vocab_size: int
-    own_size: int  # entries of the file; special tokens may come after them
+    own_size: int  # entries in the file; special tokens may follow them
     specials: Specials
-    file_name: str  # what a folder calls the file that defines it
-    content: bytes  # that file
-    names: Names  # of special tokens, where they were given rather than found
+    file_name: str  # of the file that defines the vocabulary
+    content: bytes  # of that file
+    names: Names  # of special tokens that were named explicitly
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of every text."""
@@ -65,14 +63,14 @@ class Backend(Protocol):
         """Return one piece, with a space written as U+2581."""
 
     def label(self, index: int) -> str:
-        """Return the same to be shown: bytes that make up no character as <E3>."""
+        """Return one piece for display: bytes that form no character as <E3>."""
 
     def with_mask(self) -> "Backend":
         """Return the same vocabulary with a mask token at its end."""
 
 
 class LibraryBackend:
-    """A tokenizer.json, made by us or by anyone."""
+    """A tokenizer.json, of any origin."""
 
     file_name = "tokenizer.json"
 
@@ -97,34 +95,29 @@ class LibraryBackend:
         return dict(_parsed(content).get_vocab())
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of every text."""
         encoded = self._library.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [one.ids for one in encoded]
+        return [encoding.ids for encoding in encoded]
 
     def decode(self, ids: list[int]) -> str:
-        """Return the text of ids that are not special."""
         return str(self._library.decode(ids, skip_special_tokens=True))
 
     def piece(self, index: int) -> str:
-        """Return one piece, with a space written as U+2581."""
         token = self._library.id_to_token(index) or f"<{index}>"  # a model may have more rows
         if self._is_byte_level and index not in self._added:
             token = decoders.ByteLevel().decode([token])
         return token.replace(" ", "▁")
 
     def label(self, index: int) -> str:
-        """Return one piece to be shown: bytes that make up no character as <E3>."""
         piece = self.piece(index)
         if HALF not in piece or not self._is_byte_level:
             return piece
-        written = bytes(BYTES[char] for char in self._library.id_to_token(index) or "")
+        written = bytes(_byte_letters()[char] for char in self._library.id_to_token(index) or "")
         shown = written.decode("utf-8", "surrogateescape").replace(" ", "▁")
         return "".join(
             f"<{ord(c) - 0xDC00:02X}>" if "\udc80" <= c <= "\udcff" else c for c in shown
         )
 
     def with_mask(self) -> "LibraryBackend":
-        """Return the same vocabulary with a mask token at its end."""
         library = tokenizers.Tokenizer.from_buffer(self.content)
         library.add_special_tokens([USUAL["mask"][0]])
         return LibraryBackend(library.to_str().encode(), self.names)
@@ -133,20 +126,18 @@ class LibraryBackend:
 def _parsed(content: bytes) -> tokenizers.Tokenizer:
     try:
         library = tokenizers.Tokenizer.from_buffer(content)
-    except Exception as error:  # the library raises nothing narrower
+    except Exception as error:  # the library raises no narrower class
         raise WarmstartError(f"not a tokenizer.json ({error})") from None
     if not library.get_vocab():
         raise WarmstartError("a tokenizer.json without a vocabulary")
     return library
 
 
-def _specials(found: Mapping[str, int | None]) -> Specials:
-    bos, eos, pad, unk = found["bos"], found["eos"], found["pad"], found["unk"]
-    assert bos is not None
-    assert eos is not None
-    assert pad is not None
-    # Where one token plays every part, text never comes out as it: there is no unknown token.
-    return Specials(bos, eos, pad, None if unk in (bos, eos) else unk, found["mask"])
+def _specials(ids: Mapping[str, int | None]) -> Specials:
+    bos, eos, pad, unk = ids["bos"], ids["eos"], ids["pad"], ids["unk"]
+    assert bos is not None and eos is not None and pad is not None  # noqa: PT018
+    # A token that has every role never results from text, so it is not the unknown token.
+    return Specials(bos, eos, pad, None if unk in (bos, eos) else unk, ids["mask"])
 
 
 def _add_missing(library: tokenizers.Tokenizer, names: Names) -> bool:
@@ -167,9 +158,9 @@ def _find(library: tokenizers.Tokenizer, role: str, names: Names) -> int | None:
 
 
 class SentencePieceBackend:
-    """A SentencePiece model; the special ids it lacks come after its own vocabulary.
+    """A SentencePiece model; missing special ids follow its own vocabulary.
 
-    Where names are given, it has a mask token only if that is named.
+    Where names are given, it has a mask token only if one is named.
     """
 
     kind = "sentencepiece"
@@ -204,48 +195,43 @@ class SentencePieceBackend:
         names = (self.names[role],) if role in self.names else USUAL[role]
         for name in names:
             index = int(self._model.piece_to_id(name))
-            if self._model.id_to_piece(index) == name:  # not the unknown piece instead
+            if self._model.id_to_piece(index) == name:  # not the unknown piece
                 return index
         self._added.append(names[0])
         return len(self._model) + len(self._added) - 1
 
     def with_mask(self) -> "SentencePieceBackend":
-        """Return the same vocabulary with a mask token at its end."""
         return SentencePieceBackend(self.content, {**self.names, "mask": USUAL["mask"][0]})
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of every text."""
         encoded: list[list[int]] = self._model.encode(list(texts))
         return encoded
 
     def decode(self, ids: list[int]) -> str:
-        """Return the text of ids that are not special."""
         return str(self._model.decode([index for index in ids if index < self.own_size]))
 
     def piece(self, index: int) -> str:
-        """Return one piece, with a space written as U+2581."""
         if index < self.own_size:
             return str(self._model.id_to_piece(index))
         # A model may have more rows than its vocabulary has entries.
         return f"<{index}>" if index >= self.vocab_size else self._added[index - self.own_size]
 
     def label(self, index: int) -> str:
-        """Return one piece to be shown; bytes are written <0xE3> already."""
-        return self.piece(index)
+        return self.piece(index)  # which writes bytes as <0xE3>
 
 
 def _is_whole_model(content: bytes) -> bool:
-    """Walk the protocol buffer to its end; the library takes a file cut between two pieces."""
-    seen = set()
+    """Check the protocol buffer to its end; the library accepts a file cut between two pieces."""
+    fields = set()
     position = 0
     while position < len(content):
         tag, position = _varint(content, position)
         size, position = _varint(content, position)
         if tag & 7 != 2 or position + size > len(content):  # 2: a field with a length
             return False
-        seen.add(tag >> 3)
+        fields.add(tag >> 3)
         position += size
-    return {1, 2, 3} <= seen  # pieces, training settings, normalisation
+    return {1, 2, 3} <= fields  # pieces, training settings, normalization
 
 
 def _varint(content: bytes, position: int) -> tuple[int, int]:

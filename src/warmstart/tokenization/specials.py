@@ -1,7 +1,4 @@
-"""What a vocabulary calls its special tokens: the roles, the usual names, and a file of them.
-
-Knows nothing about ids or libraries.
-"""
+"""Names of special tokens: their roles, their usual names, and the file that lists them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,7 +7,7 @@ from warmstart.errors import WarmstartError
 
 FILE_NAME = "special_tokens_map.json"
 
-# Usual names, the likeliest first; the first is also the name of one that has to be added.
+# The likeliest name comes first; it is also the name of a token that has to be added.
 USUAL = {
     "bos": ("<s>", "[CLS]", "<|begin_of_text|>", "<bos>", "<|startoftext|>", "<|endoftext|>"),
     "eos": ("</s>", "[SEP]", "<|end_of_text|>", "<eos>", "<|endoftext|>"),
@@ -18,7 +15,7 @@ USUAL = {
     "unk": ("<unk>", "[UNK]"),
     "mask": ("<mask>", "[MASK]"),
 }
-# A text begins with `cls` and ends with `sep` where a vocabulary tells them from bos and eos.
+# `cls` and `sep` take precedence over bos and eos where a vocabulary has both.
 _KEYS = {
     "bos": ("cls_token", "bos_token"),
     "eos": ("sep_token", "eos_token"),
@@ -29,7 +26,7 @@ _KEYS = {
 
 
 def parse_names(entries: Mapping[str, Any], file: object) -> dict[str, str]:
-    """Return the name of every role that a file's entries give: a name, or an object with one."""
+    """Return the names by role; an entry is a name or an object that contains one."""
     names = {}
     for role, keys in _KEYS.items():
         for key in keys:
@@ -45,10 +42,10 @@ def parse_names(entries: Mapping[str, Any], file: object) -> dict[str, str]:
 
 
 def to_entries(names: Mapping[str, str]) -> dict[str, str]:
-    """Return names as `parse_names` reads them."""
+    """Return names in the form that `parse_names` reads."""
     return {f"{role}_token": name for role, name in names.items()}
 
 
 def find_usual(role: str, has_token: Callable[[str], bool]) -> str | None:
-    """Return the usual name of a role that a vocabulary has."""
+    """Return the first usual name of a role that a vocabulary has."""
     return next((name for name in USUAL[role] if has_token(name)), None)

@@ -1,7 +1,6 @@
-"""Turn text into ids and back; own the special ids.
+"""Encode text to ids and decode ids to text.
 
-Adds no special token to a text, and never lets a text forge one. Knows nothing about documents,
-lengths or batches.
+No special token is added, and no text can produce one.
 """
 
 import hashlib
@@ -19,7 +18,7 @@ from warmstart.tokenization.vocabularies import pieces_json, train_json
 
 
 class Tokenizer:
-    """One vocabulary, whichever library runs it."""
+    """One vocabulary, independent of the library behind it."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -28,32 +27,31 @@ class Tokenizer:
         self.bos = backend.specials.bos
         self.eos = backend.specials.eos
         self.pad = backend.specials.pad
-        self.unk = backend.specials.unk  # None: every text has pieces
-        self.mask = backend.specials.mask  # None: not for masked pretraining
-        marks = (self.bos, self.eos, self.pad, self.mask)
-        self._marks = {mark for mark in marks if mark is not None}
+        self.unk = backend.specials.unk  # None: the vocabulary covers every text
+        self.mask = backend.specials.mask  # None: no masked pretraining
+        self._specials = {self.bos, self.eos, self.pad, self.mask} - {None}
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of every text, without special tokens."""
-        return [self._unforged(ids) for ids in self._backend.encode(texts)]
+        return [self._without_specials(ids) for ids in self._backend.encode(texts)]
 
-    def _unforged(self, ids: list[int]) -> list[int]:
-        """Replace marks that a text spells out: some vocabularies hold `</s>` as a piece."""
-        if self._marks.isdisjoint(ids):
+    def _without_specials(self, ids: list[int]) -> list[int]:
+        """Replace special ids that a text spells out: some vocabularies have the piece `</s>`."""
+        if self._specials.isdisjoint(ids):
             return ids
-        safe = [self.unk if index in self._marks else index for index in ids]
+        safe = [self.unk if index in self._specials else index for index in ids]
         return [index for index in safe if index is not None]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids, leaving out special ones."""
-        return self._backend.decode([i for i in ids if i not in self._marks and i != self.unk])
+        """Return the text of ids without the special ones."""
+        return self._backend.decode([i for i in ids if i not in self._specials and i != self.unk])
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Return every id as a readable piece, special ones too; U+2581 stands for a space."""
+        """Return every id, special ones included, as a piece with U+2581 for a space."""
         return [self._backend.piece(index) for index in ids]
 
     def labels(self, ids: Sequence[int]) -> list[str]:
-        """Return the same to be shown: bytes that make up no character as <E3>."""
+        """Return the pieces for display: bytes that form no character as <E3>."""
         return [self._backend.label(index) for index in ids]
 
     def with_mask(self) -> "Tokenizer":
@@ -65,7 +63,7 @@ class Tokenizer:
     def save(self, folder: Path) -> None:
         """Write tokenizer.json, or tokenizer.model for SentencePiece, whole or not at all.
 
-        What its special tokens are called stands beside it, where that was told rather than found.
+        Names of special tokens that were given explicitly are written to a file beside it.
         """
         if self.names:
             write_json(folder / specials.FILE_NAME, specials.to_entries(self.names))
@@ -73,44 +71,49 @@ class Tokenizer:
 
     @property
     def names(self) -> Names:
-        """Return what special tokens are called, by role, where that was told."""
+        """Return the names of special tokens, by role, that were given explicitly."""
         return self._backend.names
 
     def suppressed_ids(self, num_rows: int) -> list[int]:
-        """Return what no text has: marks but the end, and the rows a model has to spare."""
-        marks = [mark for mark in (self.bos, self.pad, self.unk, self.mask) if mark is not None]
-        return [mark for mark in marks if mark != self.eos] + list(range(self.vocab_size, num_rows))
+        """Return the ids that generated text never contains.
+
+        These are the special ids except eos, and the rows of a model beyond the vocabulary.
+        """
+        specials = (self.bos, self.pad, self.unk, self.mask)
+        special_ids = [i for i in specials if i is not None and i != self.eos]
+        return [*special_ids, *range(self.vocab_size, num_rows)]
 
     @property
     def definition(self) -> tuple[str, bytes]:
-        """Return the file that defines this tokenizer: its name and its content."""
+        """Return the name and the content of the file that defines this tokenizer."""
         return self._backend.file_name, self._backend.content
 
     @property
     def own_size(self) -> int:
-        """Return how many entries stand in that file; special tokens may come after them."""
+        """Return the number of entries in that file; special tokens may follow them."""
         return self._backend.own_size
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of what defines this tokenizer."""
-        told = json.dumps(dict(self.names), sort_keys=True).encode() if self.names else b""
-        return hashlib.sha256(self._backend.content + told).hexdigest()
+        names = json.dumps(dict(self.names), sort_keys=True).encode() if self.names else b""
+        return hashlib.sha256(self._backend.content + names).hexdigest()
 
 
 def train_tokenizer(texts: Iterable[str], kind: str = "bpe", vocab_size: int = 16000) -> Tokenizer:
-    """Train on all of `texts`; too little text gives a smaller vocabulary, and says so."""
-    made = Tokenizer(LibraryBackend(train_json(texts, kind, vocab_size).encode()))
-    if made.vocab_size < vocab_size:
-        say(f"The text gives {made.vocab_size:,} pieces only, fewer than the {vocab_size:,} asked.")
-    return made
+    """Train on all of `texts`; report when too little text gives a smaller vocabulary."""
+    tokenizer = Tokenizer(LibraryBackend(train_json(texts, kind, vocab_size).encode()))
+    if tokenizer.vocab_size < vocab_size:
+        num = tokenizer.vocab_size
+        say(f"The text gives only {num:,} pieces, fewer than the {vocab_size:,} requested.")
+    return tokenizer
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """Load a folder's tokenizer, a tokenizer.json, a SentencePiece model or a list of pieces."""
+    """Load a tokenizer: a folder, a tokenizer.json, a SentencePiece model or a list of pieces."""
     names: Names = {}
     if path.is_dir():
-        names = _told_names(path / specials.FILE_NAME)
-        path = _inside(path)
+        names = _read_names(path / specials.FILE_NAME)
+        path = _definition_file(path)
     match base_suffix(path):
         case ".json":
             return _load(path, LibraryBackend, names)
@@ -119,19 +122,19 @@ def load_tokenizer(path: Path) -> Tokenizer:
         case ".txt":
             return Tokenizer(LibraryBackend(pieces_json(read_lines(path), str(path)).encode()))
     raise WarmstartError(
-        f"{path}: not a tokenizer by its name; a folder, a tokenizer.json, a SentencePiece .model "
-        "or a .txt of pieces is"
+        f"{path}: not a tokenizer by its name; give a folder, a tokenizer.json, a SentencePiece "
+        ".model or a .txt of pieces"
     )
 
 
-def _inside(folder: Path) -> Path:
+def _definition_file(folder: Path) -> Path:
     for name in (LibraryBackend.file_name, SentencePieceBackend.file_name):
         if (folder / name).is_file():
             return folder / name
     raise WarmstartError(f"{folder}: neither tokenizer.json nor tokenizer.model in this folder")
 
 
-def _told_names(file: Path) -> dict[str, str]:
+def _read_names(file: Path) -> dict[str, str]:
     if not file.is_file():
         return {}
     try:

@@ -1,7 +1,4 @@
-"""Make a tokenizer.json: train one on text, or write one for a list of pieces.
-
-Knows nothing about files or special ids found in other people's tokenizers.
-"""
+"""Make a tokenizer.json: train it on text, or build it from a list of pieces."""
 
 import json
 from collections.abc import Iterable
@@ -16,11 +13,11 @@ from warmstart.errors import WarmstartError
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")  # ids 0 to 4
 MIN_VOCAB_SIZE = len(SPECIALS) + 256
 
-_UNSEEN_STEP = 0.0001  # what the library lifts each unseen byte above the lowest score
+_UNSEEN_STEP = 0.0001  # by which the library raises the score of each unseen byte
 
 
 def train_json(texts: Iterable[str], kind: str, vocab_size: int) -> str:
-    """Train a byte-level vocabulary, which has pieces for any text and gives it back exactly."""
+    """Train a byte-level vocabulary, which covers any text and decodes to it exactly."""
     if kind not in ("bpe", "unigram"):
         raise WarmstartError(f"tokenizer kind {kind!r} must be bpe or unigram")
     if vocab_size < MIN_VOCAB_SIZE:
@@ -31,43 +28,36 @@ def train_json(texts: Iterable[str], kind: str, vocab_size: int) -> str:
     stream = iter(texts)
     first = next((text for text in stream if text), None)
     if first is None:
-        raise WarmstartError("no text to train a tokenizer on: every row given is empty")
+        raise WarmstartError("no text to train a tokenizer on: every row is empty")
     library = tokenizers.Tokenizer(models.BPE() if kind == "bpe" else models.Unigram())
-    # A space before every text gives its first word the pieces it has inside a text.
+    # A space before every text gives its first word the same pieces as inside a text.
     library.normalizer = normalizers.Prepend(" ")
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     library.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
     library.train_from_iterator(chain([first], stream), _trainer(kind, vocab_size))
-    made = library.to_str()
-    return made if kind == "bpe" else _settle_unigram(made)
+    spec = library.to_str()
+    return spec if kind == "bpe" else _settle_unigram(spec)
 
 
 def _trainer(kind: str, vocab_size: int) -> Any:
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    shared: dict[str, Any] = {
+        "vocab_size": vocab_size,
+        "special_tokens": list(SPECIALS),
+        "initial_alphabet": pre_tokenizers.ByteLevel.alphabet(),
+        "show_progress": False,
+    }
     if kind == "bpe":
-        return trainers.BpeTrainer(
-            vocab_size=vocab_size,
-            min_frequency=2,
-            special_tokens=list(SPECIALS),
-            initial_alphabet=alphabet,
-            show_progress=False,
-        )
-    return trainers.UnigramTrainer(
-        vocab_size=vocab_size,
-        unk_token="<unk>",
-        special_tokens=list(SPECIALS),
-        initial_alphabet=alphabet,
-        show_progress=False,
-    )
+        return trainers.BpeTrainer(min_frequency=2, **shared)
+    return trainers.UnigramTrainer(unk_token="<unk>", **shared)
 
 
-def _settle_unigram(made: str) -> str:
+def _settle_unigram(content: str) -> str:
     """Undo the library's random order, so that the same text always gives the same vocabulary.
 
-    Bytes that the text lacks get scores in arbitrary order just above the lowest: here they all get
-    the lowest. Sums in arbitrary order differ in their last digits: these go.
+    Bytes that the text lacks get scores just above the lowest, in arbitrary order: all get the
+    lowest. Sums in arbitrary order differ in their last digits: scores are rounded.
     """
-    spec = json.loads(made)
+    spec = json.loads(content)
     vocab = spec["model"]["vocab"]
     specials, learned = vocab[: len(SPECIALS)], vocab[len(SPECIALS) :]
     lowest = min(score for _, score in learned)
@@ -80,15 +70,15 @@ def _settle_unigram(made: str) -> str:
 
 
 def pieces_json(lines: Iterable[str], name: str) -> str:
-    """Write a vocabulary of pieces, one a line with or without a count, after the specials."""
+    """Build a vocabulary of the specials and of pieces, from lines `piece` or `piece count`."""
     vocab = {special: index for index, special in enumerate(SPECIALS[:4])}
     for number, line in enumerate(lines, 1):
         piece = _parse_piece(line, f"{name} line {number}")
         if piece in vocab:
-            raise WarmstartError(f"{name} line {number}: the piece {piece} stands there already")
+            raise WarmstartError(f"{name} line {number}: the piece {piece} occurs twice")
         vocab[piece] = len(vocab)
     if len(vocab) == 4:
-        raise WarmstartError(f"{name}: no pieces; a vocabulary has one a line")
+        raise WarmstartError(f"{name}: no pieces; a vocabulary has one per line")
     library = tokenizers.Tokenizer(models.WordLevel(vocab, unk_token="<unk>"))
     library.add_special_tokens(list(SPECIALS[:4]))
     library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()

@@ -1,1 +1,4 @@
-"""The loop that trains anything: optimizer, schedule, evaluation, checkpoints."""
+"""The training loop, optimizers, schedules, weight averaging.
+
+Start with trainer.py.
+"""

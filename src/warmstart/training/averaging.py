@@ -1,7 +1,4 @@
-"""The weights of the last validations, kept to be averaged.
-
-Knows nothing about what the weights are for.
-"""
+"""Average the weights of the last validations."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +18,7 @@ def keep_snapshot(run: RunFolder, model: nn.Module, step: int, keep: int) -> Non
 
 
 def list_snapshots(run: RunFolder, up_to: int) -> list[Path]:
-    """Return the snapshots in order; later ones were left by a sitting that was cut off."""
+    """Return the snapshots in order; later ones come from a process that was killed."""
     numbered = {int(path.stem.removeprefix("step-")): path for path in run.snapshots.glob("step-*")}
     return [numbered[step] for step in sorted(numbered) if step <= up_to]
 

@@ -1,7 +1,4 @@
-"""Ctrl-C and SIGTERM as a question that a loop asks between steps.
-
-Knows nothing about what is interrupted.
-"""
+"""Ctrl-C and SIGTERM as a flag that a loop checks between steps."""
 
 import signal
 from collections.abc import Iterator
@@ -13,25 +10,25 @@ from warmstart.errors import StoppedError
 
 
 class Interrupt:
-    """Whether the user asked to stop; a second request is not waited for."""
+    """Whether the user asked to stop; a second request stops at once."""
 
     def __init__(self) -> None:
         self.is_set = False
 
     def request(self, number: int, _: FrameType | None) -> None:
-        """Note the first request; give the signal its usual effect from then on."""
+        """Set the flag, and restore the default effect of the signal."""
         self.is_set = True
         signal.signal(number, signal.SIG_DFL)
 
     def obey(self) -> None:
-        """Stop here if that was asked for."""
+        """Raise if the user asked to stop."""
         if self.is_set:
             raise StoppedError("stopped")
 
 
 @contextmanager
 def listening() -> Iterator[Interrupt]:
-    """Catch the signals inside the block; only the main thread may."""
+    """Catch the signals inside the block; only possible in the main thread."""
     interrupt = Interrupt()
     if current_thread() is not main_thread():
         yield interrupt

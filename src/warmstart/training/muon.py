@@ -1,7 +1,7 @@
 """Muon for many small matrices: those of one shape take their step together.
 
-On a GPU the start of a product costs more than a small product itself, and Muon has fifteen for
-every matrix. Knows nothing about what the matrices are for.
+On a GPU launching a product costs more than a small product itself, and Muon has fifteen for
+every matrix.
 """
 
 from collections import defaultdict
@@ -12,21 +12,21 @@ from torch import Tensor
 from torch.optim import Muon
 
 
-class TogetherMuon(Muon):
+class BatchedMuon(Muon):
     """`torch.optim.Muon`, as `match_rms_adamw` scales it, with one product per shape."""
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Take one step; closures have no use here."""
         for group in self.param_groups:
-            alike: dict[torch.Size, list[Tensor]] = defaultdict(list)
+            same_shape: dict[torch.Size, list[Tensor]] = defaultdict(list)
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    alike[parameter.shape].append(parameter)
-            for parameters in alike.values():
-                self._step_alike(parameters, group)
+                    same_shape[parameter.shape].append(parameter)
+            for parameters in same_shape.values():
+                self._step_same_shape(parameters, group)
 
-    def _step_alike(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
+    def _step_same_shape(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
         grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
         for parameter in parameters:
             if "momentum_buffer" not in self.state[parameter]:
@@ -34,10 +34,10 @@ class TogetherMuon(Muon):
         moments = [self.state[parameter]["momentum_buffer"] for parameter in parameters]
         torch._foreach_lerp_(moments, grads, 1 - group["momentum"])
         updates = torch.stack(torch._foreach_lerp(grads, moments, group["momentum"]))
-        turned = orthogonal(updates, group["ns_coefficients"], group["ns_steps"], group["eps"])
+        updates = orthogonal(updates, group["ns_coefficients"], group["ns_steps"], group["eps"])
         rate = group["lr"] * 0.2 * max(parameters[0].shape) ** 0.5
         torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-        torch._foreach_add_(parameters, turned.to(parameters[0].dtype).unbind(0), alpha=-rate)
+        torch._foreach_add_(parameters, updates.to(parameters[0].dtype).unbind(0), alpha=-rate)
 
 
 def orthogonal(

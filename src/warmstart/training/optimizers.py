@@ -1,7 +1,4 @@
-"""Parameter groups and optimizers.
-
-Knows parameters by name and shape alone.
-"""
+"""Parameter groups and optimizers."""
 
 import re
 from dataclasses import dataclass
@@ -11,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Muon, Optimizer
 
-from warmstart.training.muon import TogetherMuon
+from warmstart.training.muon import BatchedMuon
 
 Named = dict[str, nn.Parameter]
 
@@ -24,7 +21,7 @@ class OptimizerSettings:
     learning_rate: float  # peak
     weight_decay: float  # on matrices; vectors and embeddings have none
     layer_decay: float = 1.0  # rate of each block relative to the one above it
-    unfreeze_steps: int = 0  # gradual unfreezing: each level below the head opens so much later
+    unfreeze_steps: int = 0  # gradual unfreezing: delay of each level below the head
 
 
 def build_optimizers(model: nn.Module, settings: OptimizerSettings) -> dict[str, Optimizer]:
@@ -35,22 +32,22 @@ def build_optimizers(model: nn.Module, settings: OptimizerSettings) -> dict[str,
     hidden = {name: p for name, p in named.items() if _is_hidden_matrix(name, p)}
     rest = {name: p for name, p in named.items() if name not in hidden}
     is_cuda = any(p.device.type == "cuda" for p in hidden.values())
-    muon = (TogetherMuon if is_cuda else Muon)(
+    muon = (BatchedMuon if is_cuda else Muon)(
         list(hidden.values()),
         lr=settings.learning_rate,
         weight_decay=settings.weight_decay,
         adjust_lr_fn="match_rms_adamw",
     )
     for group in muon.param_groups:
-        group |= {"peak": settings.learning_rate, "opens": 0}
+        group |= {"peak": settings.learning_rate, "start_step": 0}
     return {"muon": muon, "adamw": _adamw(rest, settings, settings.learning_rate)}
 
 
 def set_rates(optimizers: dict[str, Optimizer], step: int, factor: float) -> None:
-    """Set every open group's rate to this share of its peak; a closed one stands still."""
+    """Set the rate of every group to this share of its peak, or to 0 before it starts."""
     for optimizer in optimizers.values():
         for group in optimizer.param_groups:
-            group["lr"] = group["peak"] * factor if step >= group["opens"] else 0.0
+            group["lr"] = group["peak"] * factor if step >= group["start_step"] else 0.0
 
 
 def _adamw(named: Named, settings: OptimizerSettings, rate: float) -> AdamW:
@@ -60,11 +57,17 @@ def _adamw(named: Named, settings: OptimizerSettings, rate: float) -> AdamW:
     for name, parameter in named.items():
         decay = settings.weight_decay if _is_decayed(name, parameter) else 0.0
         level = _levels_below_head(name, depth)
-        peak, opens = rate * settings.layer_decay**level, level * settings.unfreeze_steps
-        groups.setdefault((peak, opens, decay), []).append(parameter)
+        peak, start_step = rate * settings.layer_decay**level, level * settings.unfreeze_steps
+        groups.setdefault((peak, start_step, decay), []).append(parameter)
     listed = [
-        {"params": members, "lr": peak, "peak": peak, "opens": opens, "weight_decay": decay}
-        for (peak, opens, decay), members in groups.items()
+        {
+            "params": members,
+            "lr": peak,
+            "peak": peak,
+            "start_step": start_step,
+            "weight_decay": decay,
+        }
+        for (peak, start_step, decay), members in groups.items()
     ]
     is_fused = all(
         p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in named.values()

@@ -1,7 +1,4 @@
-"""Append to metrics.jsonl and to TensorBoard events.
-
-Knows nothing about what the figures mean.
-"""
+"""Append to metrics.jsonl and to TensorBoard events."""
 
 import json
 import os
@@ -17,7 +14,7 @@ _BLOCK = 1 << 16  # bytes read at a time from the end of metrics.jsonl
 
 
 class Record:
-    """The figures of a run by step; going on from a checkpoint drops what came after it."""
+    """The metrics of a run by step; a resume drops those after its checkpoint."""
 
     def __init__(self, run: RunFolder, step: int) -> None:
         _cut(run.metrics_file, step)
@@ -31,13 +28,13 @@ class Record:
         self._events.add(step, figures)
 
     def sync(self) -> None:
-        """Make everything so far durable; a checkpoint must not know more than its record."""
+        """Make everything so far durable, before a checkpoint of the same step is written."""
         for file in (self._lines, self._events.file):
             file.flush()
             os.fsync(file.fileno())
 
     def close(self) -> None:
-        """Close both files, also when the disk has no room for what they still hold."""
+        """Close both files, even if the disk is too full to flush them."""
         try:
             self._lines.close()
         finally:
@@ -45,7 +42,7 @@ class Record:
 
 
 class Events:
-    """A TensorBoard event file, written where it is called: a full disk is an error at once."""
+    """A TensorBoard event file, written synchronously so that a full disk raises at once."""
 
     def __init__(self, folder: Path, step: int) -> None:
         from tensorboard.compat.proto import event_pb2, summary_pb2
@@ -57,7 +54,7 @@ class Events:
         self.file: BinaryIO = _new_file(folder)
         self._writer: Any = RecordWriter(self.file)
         self._write(step=step + 1, file_version="brain.Event:2")
-        # Tells TensorBoard to forget what another sitting wrote from this step on.
+        # Tells TensorBoard to drop what an earlier process wrote from this step on.
         start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
         self._write(step=step + 1, session_log=start)
 
@@ -73,7 +70,7 @@ class Events:
 
 
 def _new_file(folder: Path) -> BinaryIO:
-    """Open a file that sorts after those of earlier sittings: TensorBoard reads them in order."""
+    """Open a file that sorts after those of earlier processes: TensorBoard reads them in order."""
     number = 1 + max((_number(path) for path in folder.glob("events.out.tfevents.*")), default=0)
     number = max(number, int(time.time()))
     return (folder / f"events.out.tfevents.{number:010}").open("xb")
@@ -102,7 +99,7 @@ def _parse(line: bytes) -> dict[str, float] | None:
 
 
 def _cut(path: Path, step: int) -> None:
-    """Cut off what came after `step`, from the end: a long record costs no more than a short."""
+    """Drop the lines after `step`, reading from the end: the time does not grow with the file."""
     if not path.exists():
         return
     with path.open("r+b") as file:
@@ -117,7 +114,7 @@ def _cut(path: Path, step: int) -> None:
 
 
 def _lines_backwards(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield every line with the place it begins at, the last first."""
+    """Yield every line with its offset, the last first."""
     start = file.seek(0, os.SEEK_END)
     rest = b""  # the end of a line that begins in an earlier block
     while start > 0:
@@ -127,7 +124,7 @@ def _lines_backwards(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         block = file.read(size) + rest
         lines = block.splitlines(keepends=True)
         rest = b"" if start == 0 else lines.pop(0)
-        place = start + len(block)
+        offset = start + len(block)
         for line in reversed(lines):
-            place -= len(line)
-            yield place, line
+            offset -= len(line)
+            yield offset, line

@@ -1,7 +1,4 @@
-"""Step -> share of the peak learning rate: pure functions.
-
-Knows nothing about optimizers.
-"""
+"""Learning-rate schedules: step -> share of the peak rate."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +7,7 @@ Schedule = Callable[[int], float]  # steps done before this one -> factor from 0
 
 
 def warmup_cosine(steps: int, warmup: float, floor: float = 0.05) -> Schedule:
-    """Rise in a line over the share `warmup` of all steps, then fall along a cosine to `floor`."""
+    """Rise linearly over the share `warmup` of all steps, then fall along a cosine to `floor`."""
     rising = max(1, round(steps * warmup))
 
     def factor(step: int) -> float:
@@ -23,7 +20,7 @@ def warmup_cosine(steps: int, warmup: float, floor: float = 0.05) -> Schedule:
 
 
 def warmup_inverse_sqrt(steps: int, warmup: float) -> Schedule:
-    """Rise in a line, then fall with the inverse square root of the step, as in the 2017 paper."""
+    """Rise linearly, then fall with the inverse square root of the step, as in the 2017 paper."""
     rising = max(1, round(steps * warmup))
 
     def factor(step: int) -> float:

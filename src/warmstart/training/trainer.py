@@ -1,13 +1,13 @@
-"""The loop, evaluation cadence, resume.
+"""The training loop: steps, validation, checkpoints, resume.
 
-Knows nothing about text or tasks: a stream gives batches for a step, an objective gives sums.
+A stream gives the batches of a step, an objective their summed losses.
 """
 
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,7 @@ from warmstart.runs.checkpoint import (
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
+from warmstart.settings.saving import Checkpoints
 from warmstart.training.interrupt import Interrupt, listening
 from warmstart.training.optimizers import clip_gradients, set_rates
 from warmstart.training.record import Record
@@ -51,7 +52,7 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What validation said."""
+    """The result of one validation."""
 
     score: float  # higher is better
     figures: dict[str, float]
@@ -72,6 +73,16 @@ class LoopSettings:
     keep: int
     patience: int | None = None  # evaluations without a better one before it stops early
 
+    @classmethod
+    def of(cls, checkpoints: Checkpoints, **cadence: Any) -> Self:
+        """Return the cadence of a run that is saved as its settings say."""
+        return cls(
+            save_every=checkpoints.save_every,
+            save_s=60 * checkpoints.save_minutes,
+            keep=checkpoints.keep,
+            **cadence,
+        )
+
 
 @dataclass
 class State:
@@ -80,10 +91,16 @@ class State:
     step: int = 0  # optimizer steps done
     best_score: float | None = None
     best_step: int = 0
-    elapsed_s: float = 0.0  # training and validation, over all sittings
+    elapsed_s: float = 0.0  # training and validation, over all processes
     loss_sum: float = 0.0  # training loss since the last evaluation
     loss_steps: int = 0
     evaluations: list[dict[str, float]] = field(default_factory=list)
+
+    def best_scores(self) -> dict[str, float]:
+        """Return the validation scores at the best step, by name."""
+        best = next(entry for entry in self.evaluations if entry["step"] == self.best_step)
+        prefix = "valid_"
+        return {k.removeprefix(prefix): v for k, v in best.items() if k.startswith(prefix)}
 
 
 def train_step(
@@ -154,7 +171,7 @@ class Trainer:
                     record.add(step, figures)
                 note = f"loss {figures['train_loss']:.3f}"
             if step % self.settings.eval_every == 0 or is_last:
-                self._check_sound(loss)
+                self._check_finite_weights(loss)
                 evaluation = self._evaluate()
                 self.state.elapsed_s = before + time.monotonic() - began
                 if record:
@@ -164,18 +181,18 @@ class Trainer:
             bar.advance(1, note)
             overdue = time.monotonic() - saved > self.settings.save_s
             if step % self.settings.save_every == 0 or is_last or overdue or interrupt.is_set:
-                self._check_sound(loss)
+                self._check_finite_weights(loss)
                 if record:
                     record.sync()
                 self._save()
                 saved = time.monotonic()
             if interrupt.is_set and not (is_last and self.run):
-                where = f", saved in {self.run.path}: go on with --resume" if self.run else ""
+                where = f", saved in {self.run.path}: continue with --resume" if self.run else ""
                 raise StoppedError(f"stopped at step {step}{where}")
 
     @property
     def is_done(self) -> bool:
-        """Tell whether the last step is taken, or the last evaluations brought nothing better."""
+        """Tell whether the last step is done, or patience has run out."""
         state, patience = self.state, self.settings.patience
         if state.step >= self.settings.steps or patience is None:
             return state.step >= self.settings.steps
@@ -199,23 +216,23 @@ class Trainer:
     def _check_finite(self, loss: Tensor) -> float:
         value = float(loss)
         if not math.isfinite(value):
-            raise DivergedError(self._unsound(f"the loss became {value}"))
+            raise DivergedError(self._divergence(f"the loss became {value}"))
         return value
 
-    def _check_sound(self, loss: Tensor) -> None:
-        """Refuse to judge or keep weights that are no numbers; a finite loss can hide them."""
+    def _check_finite_weights(self, loss: Tensor) -> None:
+        """Refuse to validate or save weights that are not finite; a finite loss can hide them."""
         self._check_finite(loss)
         if not all(tensor.isfinite().all() for tensor in self.model.state_dict().values()):
-            raise DivergedError(self._unsound("the weights became infinite or no numbers"))
+            raise DivergedError(self._divergence("the weights became infinite or NaN"))
 
-    def _unsound(self, what: str) -> str:
-        kept = list_checkpoints(self.run) if self.run else []
-        if not kept and self.run and self.run.weights_file.exists():
-            kept = [self.run.weights_file]
-        where = f"; the last good weights are in {kept[-1]}" if kept else ""
+    def _divergence(self, symptom: str) -> str:
+        saved = list_checkpoints(self.run) if self.run else []
+        if not saved and self.run and self.run.weights_file.exists():
+            saved = [self.run.weights_file]
+        where = f"; the last good weights are in {saved[-1]}" if saved else ""
         return (
-            f"{what} at step {self.state.step}: try a lower --learning-rate, a longer --warmup or "
-            f"--precision fp32{where}"
+            f"{symptom} at step {self.state.step}: try a lower --learning-rate, a longer --warmup "
+            f"or --precision fp32{where}"
         )
 
     def _figures(self, loss: Tensor, norm: Tensor) -> dict[str, float]:
@@ -269,7 +286,7 @@ class Trainer:
             return
         checkpoint, faults = load_latest(self.run)
         for fault in faults:
-            progress.say(f"passed over a damaged checkpoint: {fault}")
+            progress.say(f"skipped a damaged checkpoint: {fault}")
         if checkpoint:
             try:
                 self.model.load_state_dict(checkpoint.weights)
@@ -278,6 +295,6 @@ class Trainer:
             except (RuntimeError, ValueError, TypeError, KeyError) as fault:
                 reason = str(fault).splitlines()[0]
                 raise WarmstartError(f"{checkpoint.path} does not fit this run: {reason}") from None
-            progress.say(f"going on from step {checkpoint.step} of {self.settings.steps}")
+            progress.say(f"continuing from step {checkpoint.step} of {self.settings.steps}")
         elif faults:
-            progress.say("no whole checkpoint is left; starting again from step 0")
+            progress.say("no undamaged checkpoint is left; starting again from step 0")

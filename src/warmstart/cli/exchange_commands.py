@@ -1,0 +1,40 @@
+"""The commands `import` and `export`: call the recipe, print the result."""
+
+from warmstart.cli.options import Command
+from warmstart.cli.printing import quoted, say, say_next
+from warmstart.settings.exchanging import ExportConfig, ImportConfig
+
+
+def import_model(config: ImportConfig) -> None:
+    """Turn a Hugging Face folder into a run for every other command."""
+    from warmstart.recipes.import_model import import_model as run
+
+    result = run(config)
+    say(f"{result.architecture}: {result.kind}, {result.parameters:,} parameters")
+    if result.left_out:
+        say(f"not imported, because {result.kind} does not use it: {', '.join(result.left_out)}")
+    files = "--train train.tsv --valid valid.tsv"
+    say_next(result.run, f"compare --from {quoted(result.run)} {files} -o comparison")
+
+
+def export_model(config: ExportConfig) -> None:
+    """Write a run as a Hugging Face folder and check that its outputs agree."""
+    from warmstart.recipes.export_model import export_model as run
+
+    result = run(config)
+    say(f"{result.architecture}, {result.parameters:,} parameters")
+    check = result.check
+    if check is None:
+        say("not checked: transformers is not installed; pip install transformers")
+    else:
+        say(
+            f"checked with transformers {check.version} on {check.num_texts} texts: same tokens, "
+            f"outputs differ by {check.difference:.1e} at most"
+        )
+    say_next(result.folder, f"import {quoted(result.folder)} -o runs/again")
+
+
+COMMANDS = (
+    Command("import", "Exchange", import_model, "bert-base-uncased -o runs/bert"),
+    Command("export", "Exchange", export_model, "runs/warm --to hf -o exported"),
+)

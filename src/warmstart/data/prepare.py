@@ -1,0 +1,199 @@
+"""Turn text files into token files for training and validation."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warmstart import progress
+from warmstart.data.corpus import RowCounts, TextSource
+from warmstart.data.encoding import EncodedPassage, encode_source
+from warmstart.data.overlap import Fingerprints, fingerprint
+from warmstart.data.sentence_file import SentenceFile, SentenceWriter
+from warmstart.data.sentences import SentenceFinder
+from warmstart.data.token_file import TokenFile, TokenWriter
+from warmstart.errors import WarmstartError
+from warmstart.files import whole_folder
+from warmstart.textfiles import file_facts
+from warmstart.tokenization.pieces import join_pieces
+from warmstart.tokenization.tokenizer import Tokenizer, train_tokenizer
+
+HELD_OUT = (0.01, 0.1, 0.5)  # share for validation; the next one if the corpus is too small
+
+
+def sample_tokenizer(source: TextSource, kind: str, vocab_size: int, sample_mb: int) -> Tokenizer:
+    """Train a tokenizer on a sample of passages, chosen by their content."""
+    size = source.num_bytes
+    if size is None:
+        size = sum(len(row.encode()) for passage in source.passages() for row in passage.rows)
+    share = min(1.0, sample_mb * 1_000_000 / max(1, size))
+    texts = ("\n".join(passage.rows) for passage in source.passages())
+    sample = (text for text in texts if share == 1.0 or fingerprint(text) < share * 2**64)
+    return train_tokenizer(sample, kind, vocab_size)
+
+
+class _DocumentWriter:
+    """Writes passages as documents, each between its first and last special token."""
+
+    def __init__(
+        self, file: TokenWriter, tokenizer: Tokenizer, index: SentenceWriter | None
+    ) -> None:
+        self.file, self.tokenizer, self.index = file, tokenizer, index
+        self.is_open = False
+        self.start = self.num_sentences = self.document = 0
+
+    def add(self, passage: EncodedPassage, continues: bool) -> None:
+        """Append a passage to the open document, or open a new one."""
+        if not (continues and self.is_open):
+            self.close()
+            self.file.write([self.tokenizer.bos])
+            self.is_open, self.start, self.num_sentences = True, self.file.num_tokens, 0
+            self.document = passage.document
+        if self.index:
+            self.index.add_sentences(self.file.num_tokens + passage.starts)
+            self.num_sentences += len(passage.starts)
+        self.file.write(passage.ids, passage.num_bytes)
+
+    def close(self) -> None:
+        """End the document."""
+        if not self.is_open:
+            return
+        if self.index and self.num_sentences:
+            stop = self.file.num_tokens
+            self.index.end_part(self.start, stop, self.num_sentences, self.document)
+        self.file.write([self.tokenizer.eos])
+        self.is_open = False
+
+
+@contextmanager
+def _writing(path: Path, tokenizer: Tokenizer, has_index: bool) -> Iterator[_DocumentWriter]:
+    with (
+        TokenWriter(path, tokenizer.vocab_size) as file,
+        SentenceWriter(path) if has_index else nullcontext() as index,
+    ):
+        writer = _DocumentWriter(file, tokenizer, index)
+        yield writer
+        writer.close()
+
+
+@dataclass(frozen=True)
+class PreparedText:
+    """Tokens for training and validation, and the facts for data.json."""
+
+    train: TokenFile
+    valid: TokenFile
+    facts: dict[str, Any]
+    train_index: SentenceFile | None = None  # where sentences are, for next-sentence pairs
+    valid_index: SentenceFile | None = None
+
+
+def prepare(
+    source: TextSource,
+    valid: TextSource | None,
+    tokenizer: Tokenizer,
+    folder: Path,
+    has_index: bool = False,
+) -> dict[str, Any]:
+    """Write train and validation tokens to `folder`, whole or not at all; return the facts.
+
+    With `has_index`, an index of the sentences is written too, for next-sentence pairs.
+    """
+    finder = SentenceFinder(tokenizer) if has_index else None
+    for share in (0.0,) if valid else HELD_OUT:
+        with whole_folder(folder) as temporary:
+            facts = _write_split(source, tokenizer, temporary, share, finder)
+            if valid:
+                facts["valid"] = write_tokens(valid, tokenizer, temporary / "valid.bin", finder)
+            if has_index and share <= HELD_OUT[0]:
+                check_pairs(temporary / "train.bin", source)
+            if has_index and valid:
+                check_pairs(temporary / "valid.bin", valid)
+        if _is_enough(folder, has_index):
+            break
+    else:
+        raise WarmstartError(
+            f"{source.files[0]}: too little text to hold some out for validation; give --valid"
+        )
+    if TokenFile(folder / "train.bin").num_tokens < 2:
+        raise WarmstartError(f"{source.files[0]}: no text is left for training; give more text")
+    return facts
+
+
+def _is_enough(folder: Path, has_index: bool) -> bool:
+    """Tell whether there is text for validation, and pairs on both sides if they are needed."""
+    if not has_index:
+        return TokenFile(folder / "valid.bin").num_tokens > 0
+    return all(SentenceFile(folder / name).has_pairs for name in ("train.bin", "valid.bin"))
+
+
+def check_pairs(path: Path, source: TextSource) -> None:
+    """Refuse text without positive or without negative next-sentence pairs."""
+    index, files = SentenceFile(path), ", ".join(map(str, source.files[:3]))
+    if index.num_documents < 2:
+        raise WarmstartError(
+            f"{files}: there is only one document, so no negative next-sentence pair exists; add "
+            "--document line if each line is a document, or --no-nsp to predict masked tokens only"
+        )
+    if not index.has_positive_pairs:
+        raise WarmstartError(
+            f"{files}: every document is a single sentence, so no positive next-sentence pair "
+            "exists; add --document blank if blank lines separate documents, or --no-nsp"
+        )
+
+
+def read_prepared(folder: Path, facts: dict[str, Any], has_index: bool = False) -> PreparedText:
+    """Map prepared tokens into memory."""
+    train, valid = folder / "train.bin", folder / "valid.bin"
+    indices = [SentenceFile(path) if has_index else None for path in (train, valid)]
+    return PreparedText(TokenFile(train), TokenFile(valid), facts, *indices)
+
+
+def write_tokens(
+    source: TextSource, tokenizer: Tokenizer, path: Path, finder: SentenceFinder | None = None
+) -> dict[str, Any]:
+    """Write all text of a source to one token file; return the facts."""
+    counts: dict[Path, RowCounts] = {}
+    with _writing(path, tokenizer, finder is not None) as writer:
+        for passage in encode_source(source, tokenizer, finder, counts):
+            writer.add(passage, passage.continues)
+    return {**_row_facts(counts), **_token_facts(writer.file)}
+
+
+def _write_split(
+    source: TextSource,
+    tokenizer: Tokenizer,
+    folder: Path,
+    held_out: float,
+    finder: SentenceFinder | None,
+) -> dict[str, Any]:
+    """Write the held-out passages, chosen by their content, to a file of their own."""
+    counts: dict[Path, RowCounts] = {}
+    seen, has_index = Fingerprints(), finder is not None
+    with (
+        _writing(folder / "train.bin", tokenizer, has_index) as train,
+        _writing(folder / "valid.bin", tokenizer, has_index) as valid,
+    ):
+        for passage in encode_source(source, tokenizer, finder, counts):
+            if fingerprint("\n".join(passage.rows)) % 10_000 < held_out * 10_000:
+                train.close()  # the text before and after the passage is not contiguous
+                valid.add(passage, continues=False)
+                continue
+            train.add(passage, passage.continues)
+            for row in passage.rows:
+                seen.add(join_pieces(row) if tokenizer.kind == "pieces" else row)
+    split = {"held_out": held_out, "fingerprints": seen.to_text()}
+    return {**_row_facts(counts), **_token_facts(train.file), **split}
+
+
+def _token_facts(file: TokenWriter) -> dict[str, Any]:
+    return {"tokens": file.num_tokens, "bytes": file.num_bytes}
+
+
+def _row_facts(counts: dict[Path, RowCounts]) -> dict[str, Any]:
+    for path, count in counts.items():
+        if count.skipped:
+            progress.say(f"{path}: skipped {count.skipped:,} empty rows of {count.rows:,}")
+    rows = {path: count.rows for path, count in counts.items()}
+    skipped = sum(count.skipped for count in counts.values())
+    return {"files": file_facts(rows), "rows": sum(rows.values()), "skipped": skipped}

@@ -1,0 +1,58 @@
+"""Write numbers and names the same way in every message, table and figure."""
+
+
+def percent(share: float) -> str:
+    """Write a share of one as a percentage."""
+    return f"{100 * share:.1f}%"
+
+
+def points(share: float) -> str:
+    """Write a difference of shares as signed percentage points."""
+    text = f"{100 * share:+.1f}"
+    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", "−")
+
+
+def unsigned_points(share: float) -> str:
+    """Write percentage points with a minus sign but no plus sign."""
+    return points(share).removeprefix("+")
+
+
+def percent_range(low: float, high: float) -> str:
+    """Write an interval of shares with one percent sign."""
+    return f"{100 * low:.1f} to {100 * high:.1f}%"
+
+
+def points_range(low: float, high: float) -> str:
+    """Write an interval of differences in percentage points."""
+    return f"{points(low)} to {points(high)}"
+
+
+def count(number: int) -> str:
+    """Write a whole number with a thousands separator."""
+    return f"{number:,}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number with its noun, which takes an s in the plural."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Write a time in its two largest units."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    minutes = round(whole / 60)
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def shorten(text: str, width: int = 26) -> str:
+    """Cut the middle out of a name that is too long for a figure."""
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[-tail:]}"

@@ -1,0 +1,209 @@
+"""A trained model in use: text in, vectors or attention maps out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, get_args
+
+import numpy as np
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from warmstart import progress
+from warmstart.batching.encode import EncodedTexts, encode_texts
+from warmstart.batching.truncate import truncate, truncate_pair
+from warmstart.errors import WarmstartError
+from warmstart.inference.attention_maps import text_attention
+from warmstart.inference.vectors import backbone_of, text_vectors, token_vectors
+from warmstart.model.backbone import Backbone
+from warmstart.results.attention import AttentionMap
+from warmstart.runtime import Runtime
+from warmstart.settings.choices import Pooling, Truncate
+from warmstart.settings.model import ModelConfig
+from warmstart.tokenization.tokenizer import Tokenizer
+
+MICRO_TOKENS = 8192  # padded tokens read together by default
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextModel:
+    """What every trained model can do; subclasses add what their kind can."""
+
+    name: str  # for messages: the path of its run
+    description: str  # "a masked language model"
+    model: nn.Module
+    tokenizer: Tokenizer
+    runtime: Runtime
+    truncate: Truncate = "head"  # what a text that is too long keeps
+    ends_texts: bool = True  # whether it reads an end token after a text
+    reads_pairs: bool | None = None  # None: not recorded
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Refuse: a classifier has classes."""
+        self._refuse("list its classes", "a classifier", "finetune")
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        """Return the tokenizer of what it writes; a translator may have another one for that."""
+        return self.tokenizer
+
+    def __post_init__(self) -> None:
+        if self.truncate not in get_args(Truncate):
+            raise WarmstartError(
+                f"{self.name}: truncate {self.truncate!r} is unknown; known: "
+                f"{', '.join(get_args(Truncate))}"
+            )
+        self.model.to(self.runtime.device).eval()
+
+    @property
+    def config(self) -> ModelConfig:
+        """Return its architecture."""
+        config: Any = self.model.config
+        assert isinstance(config, ModelConfig)
+        return config
+
+    @property
+    def backbone(self) -> Backbone:
+        """Return what reads the text; of a translator, the encoder."""
+        return backbone_of(self.model)
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        texts2: Sequence[str] | None = None,
+        truncate: Truncate | None = None,
+    ) -> EncodedTexts:
+        """Return ids as the model reads them, cut by the rule given or its own."""
+        rule = truncate or self.truncate
+        return encode_texts(texts, self.tokenizer, self.config.max_length, rule, texts2)
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        pooling: Pooling = "mean",
+        layer: int | None = None,
+        normalize: bool = False,
+        truncate: Truncate | None = None,
+    ) -> NDArray[np.float32]:
+        """Return one vector for every text: (texts, D); layer 0 is the embeddings."""
+        if isinstance(texts, str):
+            raise WarmstartError("embed takes a list of texts, not one text")
+        if pooling not in get_args(Pooling):
+            raise WarmstartError(f"pooling {pooling!r} is unknown: cls, last or mean")
+        return self.vectors(self.encode(texts, truncate=truncate), pooling, layer, normalize)
+
+    def vectors(
+        self,
+        encoded: EncodedTexts,
+        pooling: Pooling = "mean",
+        layer: int | None = None,
+        normalize: bool = False,
+        micro_tokens: int = MICRO_TOKENS,
+    ) -> NDArray[np.float32]:
+        """Return one vector for every encoded text: (texts, D)."""
+        vectors = text_vectors(
+            self.backbone,
+            encoded.ids,
+            pooling,
+            micro_tokens,
+            self.tokenizer.pad,
+            self.runtime,
+            self._layer(layer),
+            encoded.starts,
+        )
+        return _as_array(vectors, normalize)
+
+    def token_vectors(
+        self,
+        encoded: EncodedTexts,
+        layer: int | None = None,
+        normalize: bool = False,
+        micro_tokens: int = MICRO_TOKENS,
+    ) -> list[NDArray[np.float32]]:
+        """Return a vector for each token in context of every encoded text: (T, D)."""
+        layers, pad = [self._layer(layer)], self.tokenizer.pad
+        by_text = token_vectors(self.backbone, encoded.ids, layers, micro_tokens, pad, self.runtime)
+        return [_as_array(vectors[0], normalize) for vectors in by_text]
+
+    def attention(
+        self, text: str, text2: str | None = None, target: str | None = None
+    ) -> dict[str, AttentionMap]:
+        """Return attention weights by part: `self`, or a translator's encoder, decoder, cross.
+
+        Computed in the precision of the weights, so that each row sums to one.
+        """
+        if target is not None:
+            raise WarmstartError(f"--target needs a translator; {self.name} is {self.description}")
+        segments = None
+        if text2 is None:
+            room = self.config.max_length - 1 - self.ends_texts
+            ids = [self.tokenizer.bos, *self.cut(text, room, self.tokenizer)]
+            ids += [self.tokenizer.eos] * self.ends_texts
+        else:
+            ids, segments = self._pair(text, text2)
+        return {"self": text_attention(self.backbone, self.tokenizer, ids, segments)}
+
+    def predict(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[Any]:
+        """Refuse: a model that is fine-tuned on labels predicts them."""
+        self._refuse("predict labels", "a fine-tuned model", "finetune")
+
+    def generate(self, prompt: str = "", max_tokens: int = 100, **_: Any) -> str:
+        """Refuse: a causal language model generates text."""
+        self._refuse("generate text", "a causal language model", "pretrain")
+
+    def translate(self, texts: Sequence[str], **_: Any) -> list[Any]:
+        """Refuse: a translator translates."""
+        self._refuse("translate", "a translator", "train-translator")
+
+    def _refuse(self, purpose: str, needed: str, command: str) -> NoReturn:
+        raise WarmstartError(
+            f"{self.name} is {self.description}; to {purpose} you need {needed}, "
+            f"which `warmstart {command}` trains"
+        )
+
+    def cut(self, text: str, room: int, tokenizer: Tokenizer) -> list[int]:
+        """Return the ids of a text; one that is too long is cut, with a message."""
+        ids = tokenizer.encode([text])[0]
+        if not ids:
+            raise WarmstartError(f"the text {text!r} has no tokens to show")
+        if len(ids) > room:
+            progress.say(
+                f"the text has {len(ids):,} tokens; {room:,} are read, by the rule "
+                f"'{self.truncate}'"
+            )
+            ids = truncate(ids, room, self.truncate)
+        return ids
+
+    def _layer(self, layer: int | None) -> int:
+        depth = self.backbone.config.depth
+        if layer is not None and not 0 <= layer <= depth:
+            raise WarmstartError(
+                f"--layer {layer} is out of range: {self.name} has layers 0 (embeddings) to {depth}"
+            )
+        return depth if layer is None else layer
+
+    def _pair(self, text: str, text2: str) -> tuple[list[int], list[int]]:
+        """Return two texts in one row, each followed by an end token, and their segments."""
+        if self.config.is_causal and not self.reads_pairs:
+            raise WarmstartError(
+                f"--text2 needs a model with bidirectional attention or trained on pairs; "
+                f"{self.name} is {self.description}"
+            )
+        tokenizer = self.tokenizer
+        first, second = tokenizer.encode([text, text2])
+        num_tokens, room = len(first) + len(second), self.config.max_length - 3
+        if num_tokens > room:
+            progress.say(
+                f"the texts have {num_tokens:,} tokens; {room:,} are read, by the rule "
+                f"'{self.truncate}'"
+            )
+        first, second = truncate_pair(first, second, room, self.truncate)
+        ids = [tokenizer.bos, *first, tokenizer.eos, *second, tokenizer.eos]
+        return ids, [0] * (len(first) + 2) + [1] * (len(second) + 1)
+
+
+def _as_array(vectors: Tensor, normalize: bool) -> NDArray[np.float32]:
+    scaled = F.normalize(vectors, dim=-1) if normalize else vectors
+    array: NDArray[np.float32] = scaled.float().numpy()
+    return array

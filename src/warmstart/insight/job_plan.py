@@ -1,0 +1,174 @@
+"""What a job needs: operations, memory, time, and whether it fits; as numbers and sentences."""
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from warmstart.formats import counted
+from warmstart.insight.devices import DEVICES, GIB, Device, step_seconds, target_on
+from warmstart.insight.flops import PartFlops, optimizer_flops, row_flops
+from warmstart.insight.planned_job import PAPER
+from warmstart.insight.step_memory import ComputeTarget, StepMemory, largest_rows, step_memory
+from warmstart.insight.step_timing import StepTiming
+from warmstart.insight.training_job import TrainingJob, empty_model
+from warmstart.runtime import Runtime
+from warmstart.settings.presets import PRESETS
+from warmstart.settings.translating import TrainTranslatorConfig
+
+USABLE_SHARE = 0.92  # of a device's memory; the rest goes to driver, system and fragmentation
+
+
+@dataclass(frozen=True)
+class PlannedMachine:
+    """The machine that a job is planned for."""
+
+    title: str
+    target: ComputeTarget
+    memory: int  # bytes
+
+    @property
+    def usable(self) -> int:
+        """Return the bytes that a job can use."""
+        return round(USABLE_SHARE * self.memory)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobPlan:
+    """What a job needs, known before it runs."""
+
+    name: str
+    job: TrainingJob
+    machine: PlannedMachine
+    parameters: int
+    work: tuple[PartFlops, ...]  # of one row
+    optimizer_flops: int  # of a step
+    memory: StepMemory
+    largest_micro_tokens: int  # 0: not even one row fits
+    step_s: float | None  # None: nothing was measured
+    measured: StepTiming | None
+
+    @property
+    def token_flops(self) -> float:
+        """Return the operations per token, forward and backward."""
+        return sum(part.both for part in self.work) / self.job.row_tokens
+
+    @property
+    def step_flops(self) -> int:
+        """Return the operations of an optimizer step."""
+        return self.job.rows * sum(part.both for part in self.work) + self.optimizer_flops
+
+    @property
+    def fits(self) -> bool:
+        """Tell whether the peak is within the usable memory."""
+        return self.memory.peak <= self.machine.usable
+
+    @property
+    def total_s(self) -> float | None:
+        """Return the time of all steps."""
+        return None if self.step_s is None else self.job.steps * self.step_s
+
+
+def make_plan(
+    name: str, job: TrainingJob, machine: PlannedMachine, timing: StepTiming | Device | None
+) -> JobPlan:
+    """Plan a job for a machine; its time comes from a measurement or a data sheet."""
+    if isinstance(timing, Device):
+        step_s: float | None = step_seconds(job, timing, machine.target)
+    else:
+        step_s = timing.step_s(job) if timing else None
+    return JobPlan(
+        name=name,
+        job=job,
+        machine=machine,
+        parameters=sum(p.numel() for p in empty_model(job).parameters()),
+        work=tuple(row_flops(job)),
+        optimizer_flops=optimizer_flops(job),
+        memory=step_memory(job, machine.target),
+        largest_micro_tokens=largest_rows(job, machine.target, machine.usable) * job.row_tokens,
+        step_s=step_s,
+        measured=timing if isinstance(timing, StepTiming) else None,
+    )
+
+
+def this_machine(runtime: Runtime) -> PlannedMachine:
+    """Return the machine that this process runs on."""
+    is_bf16 = runtime.dtype is not None
+    if runtime.device.type == "cuda":
+        properties = torch.cuda.get_device_properties(runtime.device)
+        target = ComputeTarget("cuda", is_bf16)
+        return PlannedMachine(properties.name, target, properties.total_memory)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit_file = Path("/sys/fs/cgroup/memory.max")  # of a container
+    limit = limit_file.read_text().strip() if limit_file.exists() else "max"
+    if limit.isdecimal():
+        memory = min(memory, int(limit))
+    title = f"this machine's CPU, {counted(torch.get_num_threads(), 'thread')}"
+    return PlannedMachine(title, ComputeTarget("cpu", is_bf16), memory)
+
+
+def sentences(plan: JobPlan) -> list[str]:
+    """Say whether the job fits, how long it takes, and how that compares with the 2017 paper."""
+    return [_fit_sentence(plan), *_time_sentence(plan), *_paper_sentence(plan)]
+
+
+def _fit_sentence(plan: JobPlan) -> str:
+    usable = f"{plan.machine.usable / GIB:.1f} of {plan.machine.memory / GIB:.1f} GiB usable"
+    need = f"{plan.memory.peak / GIB:.2f} GiB at the peak, {usable}"
+    tokens = f"{plan.job.micro_rows * plan.job.row_tokens:,}"
+    if plan.fits:
+        return (
+            f"fits: {need}, with {tokens} tokens in a forward pass; the largest --micro-tokens "
+            f"that fits is {plan.largest_micro_tokens:,}"
+        )
+    if plan.largest_micro_tokens:
+        return f"does not fit: {need}; lower --micro-tokens to {plan.largest_micro_tokens:,}"
+    return f"does not fit: {need}; even a single row is too much"
+
+
+def _time_sentence(plan: JobPlan) -> list[str]:
+    if plan.total_s is None or plan.step_s is None:
+        return []
+    steps, rate = counted(plan.job.steps, "step"), plan.job.step_tokens / plan.step_s
+    attained = plan.step_flops / plan.step_s / 1e12
+    basis = "by its data sheet" if plan.measured is None else "as measured"
+    return [
+        f"{long_time(plan.total_s)} for {steps} on {plan.machine.title}, {basis}: {rate:,.0f} "
+        f"tokens/s, {attained:.3g} TFLOP/s, without validation and saving"
+    ]
+
+
+def _paper_sentence(plan: JobPlan) -> list[str]:
+    """Compare the presets of the 2017 paper with its own training times."""
+    job = plan.job
+    if plan.name not in PAPER or not job.workload.has_decoder or job.model != PRESETS[plan.name]:
+        return []
+    steps, tokens, hours = PAPER[plan.name]
+    times = ""
+    if plan.step_s is not None:
+        is_same = tokens - job.row_tokens < job.step_tokens <= tokens
+        seconds = plan.step_s * steps * (1.0 if is_same else tokens / job.step_tokens)
+        times = f"; on {plan.machine.title}: {long_time(seconds)}"
+    device = DEVICES["h200"]
+    if plan.machine.title != f"one {device.title}":
+        rows, micro_rows = (
+            n // job.row_tokens for n in (tokens, TrainTranslatorConfig.micro_tokens)
+        )
+        paper_job = replace(job, rows=rows, micro_rows=micro_rows)
+        seconds = steps * step_seconds(paper_job, device, target_on(device, "auto"))
+        times += f"; on one {device.title}: about {long_time(seconds)}"
+    return [
+        f"{plan.name} took 8 P100s {long_time(3600 * hours)} ({steps:,} steps of about {tokens:,} "
+        f"source and target tokens){times}"
+    ]
+
+
+def long_time(seconds: float) -> str:
+    """Write a duration in seconds, minutes, hours or days."""
+    units = ((90, 1, "s"), (5400, 60, "minutes"), (172_800, 3600, "hours"))
+    size, unit = next(
+        ((size, unit) for limit, size, unit in units if seconds < limit), (86_400, "days")
+    )
+    number = seconds / size
+    return f"{number:.2g} {unit}" if number < 10 else f"{number:,.0f} {unit}"

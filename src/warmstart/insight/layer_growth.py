@@ -1,0 +1,207 @@
+"""Measure time and memory of single layers against length: forward and backward pass of one row."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+import torch
+from torch import Tensor, nn
+
+from warmstart import progress
+from warmstart.formats import counted
+from warmstart.insight.layer_types import LayerSettings, LayerType, layer_types
+from warmstart.results.growth import Crossing, Growth, LayerCost, crossings_of, exponent_of
+from warmstart.runtime import Runtime
+
+# Long and wide enough that the work takes longer than starting it.
+LENGTHS = {"cpu": tuple(2**n for n in range(7, 14)), "cuda": tuple(2**n for n in range(10, 19))}
+WIDTHS = {"cpu": 64, "cuda": 512}
+MIN_ROUNDS, MAX_ROUNDS = 3, 25
+SHORTEST_S = 0.02  # a shorter pass is repeated until its time is reliable
+ARRAYS = 6  # of n × n numbers, alive at once in plain attention and its backward pass
+MEMORY_SHARE = 0.5  # of the free memory, for one measurement
+TIMING = (
+    "Time: forward and backward pass of one row, in rounds over all layers and lengths; the median"
+    " of the faster half of the rounds."
+)
+
+
+@dataclass
+class TimedLayer:
+    """One layer at one length, and the times it has taken so far."""
+
+    layer_type: LayerType
+    layer: nn.Module
+    x: Tensor  # (1, n, D)
+    memory_bytes: int
+    first_s: float
+    times: list[float] = field(default_factory=list)
+
+
+def measure_growth(
+    lengths: Sequence[int], settings: LayerSettings, seconds: float, runtime: Runtime
+) -> tuple[list[Growth], list[Crossing]]:
+    """Measure every layer at every length, within about `seconds`."""
+    types = layer_types(settings)
+    layers = _first_passes(types, sorted(set(lengths)), settings.width, seconds, runtime)
+    ends = time.monotonic() + seconds - sum(layer.first_s for layer in layers)
+    _time_rounds(layers, ends, runtime)
+    growths = [_growth(kind, [one for one in layers if one.layer_type is kind]) for kind in types]
+    return growths, crossings_of(growths, settings.width, settings.kernel)
+
+
+def _first_passes(
+    types: Sequence[LayerType],
+    lengths: Sequence[int],
+    width: int,
+    seconds: float,
+    runtime: Runtime,
+) -> list[TimedLayer]:
+    """Run each layer once at each length that there is time to repeat."""
+    timed: list[TimedLayer] = []
+    budget_s = seconds / len(types) / (1 + MIN_ROUNDS)  # for one pass of a layer at each length
+    with progress.bar("first passes", len(types) * len(lengths), "layer") as bar:
+        for layer_type in types:
+            torch.manual_seed(0)
+            layer = layer_type.build().to(runtime.device)
+            last_s = spent_s = 0.0
+            for index, length in enumerate(lengths):
+                bar.advance(1, f"{layer_type.name}, length {length:,}")
+                growth = (length / lengths[index - 1]) ** layer_type.power if index else 1.0
+                is_slow = spent_s + growth * last_s > budget_s
+                reason = _reason_to_stop(layer_type, length, is_slow, runtime.device)
+                if reason:
+                    progress.say(f"{layer_type.name}: stopped before length {length:,}, {reason}")
+                    break
+                x = torch.randn(1, length, width, device=runtime.device)
+                if index == 0:
+                    _time_pass(layer, x, runtime)  # the first pass includes setting up
+                with runtime.precision():
+                    memory = _peak_bytes(layer, x) if x.is_cuda else saved_bytes(layer, x)
+                last_s = _time_pass(layer, x, runtime, shortest=0.0)
+                spent_s += last_s
+                timed.append(TimedLayer(layer_type, layer, x, memory, last_s))
+    return timed
+
+
+def _reason_to_stop(
+    layer_type: LayerType, length: int, is_slow: bool, device: torch.device
+) -> str | None:
+    free = _free_bytes(device)
+    if free and ARRAYS * 4 * layer_type.numbers_per_pair * length**2 > MEMORY_SHARE * free:
+        return "which needs more memory"
+    return "for which there is no time: give more --seconds" if is_slow else None
+
+
+def _time_rounds(layers: Sequence[TimedLayer], ends: float, runtime: Runtime) -> None:
+    """Time all layers in rounds, so that other work on the machine slows all of them alike."""
+    with progress.bar("rounds", None, "round") as bar:
+        for num_rounds in range(1, MAX_ROUNDS + 1):
+            began = time.monotonic()
+            for layer in layers:
+                layer.times.append(_time_pass(layer.layer, layer.x, runtime))
+            bar.advance(1)
+            now = time.monotonic()
+            if num_rounds >= MIN_ROUNDS and now + (now - began) > ends:
+                return
+
+
+def _growth(layer_type: LayerType, layers: Sequence[TimedLayer]) -> Growth:
+    points = tuple(
+        LayerCost(
+            length=layer.x.shape[1],
+            time_s=_typical(layer.times),
+            memory_bytes=layer.memory_bytes,
+            operations=layer_type.operations(layer.x.shape[1]),
+        )
+        for layer in layers
+    )
+    return Growth(
+        name=layer_type.name,
+        formula=layer_type.formula,
+        power=layer_type.power,
+        points=points,
+        time_exponent=exponent_of([(p.length, p.time_s) for p in points]),
+        memory_exponent=exponent_of([(p.length, p.memory_bytes) for p in points]),
+    )
+
+
+def _typical(times: Sequence[float]) -> float:
+    """Return the median of the faster half: other work on the machine can only add time."""
+    return median(sorted(times)[: -(-len(times) // 2)])
+
+
+def _step(layer: nn.Module, x: Tensor) -> None:
+    layer(x).sum().backward()
+    layer.zero_grad(set_to_none=True)
+
+
+def _time_pass(
+    layer: nn.Module, x: Tensor, runtime: Runtime, shortest: float = SHORTEST_S
+) -> float:
+    """Return the seconds of one pass; a short pass is repeated."""
+    began, num_passes = time.perf_counter(), 0
+    while True:
+        with runtime.precision():
+            _step(layer, x)
+        num_passes += 1
+        if x.is_cuda:
+            torch.cuda.synchronize()
+        elapsed_s = time.perf_counter() - began
+        if elapsed_s > shortest:
+            return elapsed_s / num_passes
+
+
+def _peak_bytes(layer: nn.Module, x: Tensor) -> int:
+    """Return by how much one pass raises the CUDA allocator's peak."""
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    _step(layer, x)
+    return torch.cuda.max_memory_allocated() - before
+
+
+def saved_bytes(layer: nn.Module, x: Tensor) -> int:
+    """Return the bytes of the output and of the tensors saved for the backward pass.
+
+    Parameters are not counted.
+    """
+    parameters = {parameter.untyped_storage().data_ptr() for parameter in layer.parameters()}
+    sizes: dict[int, int] = {}
+
+    def save(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in parameters:
+            sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
+        output = layer(x)  # stays alive, so that no two tensors share an address
+    save(output)
+    return sum(sizes.values())
+
+
+def _free_bytes(device: torch.device) -> int | None:
+    """Return the free memory of a device; None if it is not known."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    meminfo = Path("/proc/meminfo")
+    lines = meminfo.read_text().splitlines() if meminfo.exists() else []
+    available = (line.split()[1] for line in lines if line.startswith("MemAvailable:"))
+    return next((1024 * int(kibibytes) for kibibytes in available), None)
+
+
+def describe_memory(device: torch.device) -> str:
+    """Say what the memory figures count."""
+    if device.type == "cuda":
+        return "Memory: by how much a forward and backward pass raises the CUDA allocator's peak."
+    return "Memory: the output, and the tensors saved in the forward pass for the backward pass."
+
+
+def describe_device(runtime: Runtime) -> str:
+    """Name the device that was measured, and its precision."""
+    precision = "fp32" if runtime.dtype is None else "bf16"
+    if runtime.device.type == "cuda":
+        return f"{torch.cuda.get_device_name(runtime.device)}, {precision}"
+    return f"the CPU with {counted(torch.get_num_threads(), 'thread')}, {precision}"

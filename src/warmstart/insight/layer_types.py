@@ -1,0 +1,98 @@
+"""The layers that `look complexity` compares: attention, recurrence and convolution."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from warmstart.model.attention import MultiHeadAttention, attention_weights
+
+HEAD_WIDTH = 64  # of attention, if it divides the layer's width
+
+
+class PlainAttention(nn.Module):
+    """Self-attention as the formula is written: all weights are stored."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.project = nn.Linear(width, 3 * width)
+        self.output = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Attend within x (B, T, D)."""
+        split = self.project(x).unflatten(-1, (3, self.heads, -1))  # (B, T, 3, H, K)
+        q, k, v = split.permute(2, 0, 3, 1, 4)
+        mixed = attention_weights(q, k, None) @ v
+        return self.output(mixed.transpose(1, 2).reshape(x.shape))
+
+
+class Recurrence(nn.Module):
+    """One recurrent layer."""
+
+    def __init__(self, width: int, kind: str) -> None:
+        super().__init__()
+        layer = nn.LSTM if kind == "lstm" else nn.GRU
+        self.layer = layer(width, width, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Read x (B, T, D) from left to right."""
+        return self.layer(x)[0]
+
+
+class Convolution(nn.Module):
+    """One convolution over positions."""
+
+    def __init__(self, width: int, kernel: int) -> None:
+        super().__init__()
+        self.layer = nn.Conv1d(width, width, kernel, padding=kernel // 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Mix each position of x (B, T, D) with its neighbours."""
+        return self.layer(x.transpose(1, 2)).transpose(1, 2)[:, : x.shape[1]]
+
+
+@dataclass(frozen=True)
+class LayerSettings:
+    """The settings of the layers to compare."""
+
+    width: int
+    kernel: int  # positions that a convolution sees
+    recurrence: str  # gru or lstm
+
+
+@dataclass(frozen=True)
+class LayerType:
+    """One kind of layer, and its cost in theory."""
+
+    name: str
+    formula: str  # multiply-adds that grow with length, as the 2017 paper writes them
+    power: int  # of the length in the formula
+    build: Callable[[], nn.Module]
+    operations: Callable[[int], int]  # multiply-adds of a forward pass, by length
+    numbers_per_pair: int = 0  # stored for every pair of positions
+
+
+def layer_types(settings: LayerSettings) -> list[LayerType]:
+    """Return the layers to compare."""
+    d, kernel, recurrence = settings.width, settings.kernel, settings.recurrence
+    gates = {"gru": 3, "lstm": 4}[recurrence]
+    heads = 1 if d % HEAD_WIDTH else d // HEAD_WIDTH
+
+    def attention(n: int) -> int:
+        return 4 * n * d * d + 2 * n * n * d
+
+    def recurrent(n: int) -> int:
+        return 2 * gates * n * d * d
+
+    def convolution(n: int) -> int:
+        return kernel * n * d * d
+
+    return [
+        LayerType("self-attention", "n²d", 2, lambda: PlainAttention(d, heads), attention, heads),
+        LayerType(
+            "fused attention", "n²d", 2, lambda: MultiHeadAttention(d, heads, 0.0, True), attention
+        ),
+        LayerType(recurrence.upper(), "nd²", 1, lambda: Recurrence(d, recurrence), recurrent),
+        LayerType("convolution", "knd²", 1, lambda: Convolution(d, kernel), convolution),
+    ]

@@ -1,0 +1,162 @@
+"""How well a causal language model predicts text at each position, within and past its length."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+
+from warmstart import progress
+from warmstart.data.corpus import read_passages
+from warmstart.errors import WarmstartError
+from warmstart.inference.text_model import TextModel
+from warmstart.model.models import LanguageModel
+from warmstart.model.positions import sinusoids
+from warmstart.results.position_view import PerplexityByPosition
+from warmstart.runtime import Runtime
+from warmstart.settings.looking import LookPositionsConfig
+from warmstart.settings.model import ModelConfig
+
+Array = NDArray[np.float64]
+MAX_BUCKETS = 32  # points of the curve
+MIN_WINDOWS = 8  # full windows; with fewer, shorter ones are used too
+NUM_RESAMPLES = 500
+MAX_LOGITS = 1 << 25  # computed at once
+MAX_TOKENS = 400_000  # scored for the curve
+
+
+def perplexity_of_file(
+    predictor: TextModel, config: LookPositionsConfig, file: Path
+) -> PerplexityByPosition:
+    """Return perplexity by position on the text of a file."""
+    model = predictor.model
+    if not isinstance(model, LanguageModel) or not model.config.is_causal:
+        raise WarmstartError(
+            f"--test: {predictor.name} is {predictor.description}; perplexity by position needs a "
+            "causal language model"
+        )
+    length, length_note = longest_length(model.config, config.past)
+    windows, window_note = cut_windows(_read_documents(predictor, config, file), length)
+    curve = perplexity_by_position(model, windows, length, predictor.runtime)
+    return replace(curve, notes=tuple(note for note in (window_note, length_note) if note))
+
+
+def _read_documents(
+    predictor: TextModel, config: LookPositionsConfig, file: Path
+) -> list[list[int]]:
+    """Return the documents of a file as ids, each between its special tokens; enough of them."""
+    tokenizer = predictor.tokenizer
+    if not file.is_file():
+        fault = "is a folder; give one file" if file.is_dir() else "does not exist"
+        raise WarmstartError(f"--test {file} {fault}")
+    documents: list[list[int]] = []
+    num_tokens = 0
+    for passage in read_passages(file, config.document, config.columns):
+        ids = tokenizer.encode(["\n".join(passage.rows)])[0]
+        if passage.continues and documents:
+            documents[-1] += ids
+        else:
+            documents.append([tokenizer.bos, *ids])
+        num_tokens += len(ids)
+        if num_tokens > 2 * MAX_TOKENS:
+            break
+    return [[*ids, tokenizer.eos] for ids in documents]
+
+
+def cut_windows(documents: Sequence[Sequence[int]], length: int) -> tuple[list[list[int]], str]:
+    """Cut documents into windows of `length` + 1 tokens; return them and a note about them."""
+    size = length + 1
+    windows = [
+        list(ids[start : start + size])
+        for ids in documents
+        for start in range(0, len(ids), size)
+        if len(ids) - start > 1
+    ]
+    full = [window for window in windows if len(window) == size]
+    if len(full) >= MIN_WINDOWS:
+        return full, "Every position is averaged over the same windows of text."
+    if not windows:
+        raise WarmstartError("--test holds no text of two or more tokens")
+    return windows, (
+        f"Only {len(full)} windows are {length:,} tokens long, so shorter texts are used too: late"
+        " positions are averaged over other texts than early ones."
+    )
+
+
+def longest_length(shape: ModelConfig, past: float) -> tuple[int, str]:
+    """Return up to which position a model can predict, and a note if that ends the curve."""
+    if shape.positions == "learned":
+        return shape.max_length, (
+            f"Learned positions end at the trained length: there is no vector for position"
+            f" {shape.max_length:,}, so the curve ends there."
+        )
+    return max(2, int(shape.max_length * past)), ""
+
+
+def perplexity_by_position(
+    model: LanguageModel, windows: Sequence[Sequence[int]], length: int, runtime: Runtime
+) -> PerplexityByPosition:
+    """Score windows of text, and average over buckets of positions."""
+    backbone, trained = model.backbone, model.config.max_length
+    if model.config.positions == "sinusoidal" and length > trained:
+        table = sinusoids(length, model.config.width, runtime.device).float()
+        backbone.register_buffer("sinusoids", table, persistent=False)
+    losses = _losses(model, windows[: max(1, MAX_TOKENS // length)], length, runtime)
+    edges = np.unique(np.linspace(0, length, min(MAX_BUCKETS, length) + 1).round().astype(int))
+    # No bucket spans the trained length, where the curve may jump.
+    edges = np.unique([*edges, min(trained, length)])
+    buckets = [losses[:, start:end] for start, end in pairwise(edges)]
+    sums = np.stack([np.nansum(bucket, 1) for bucket in buckets], 1)  # (windows, buckets)
+    counts = np.stack([np.isfinite(bucket).sum(1) for bucket in buckets], 1)
+    is_used = counts.sum(0) >= 2
+    mean, low, high = _intervals(sums[:, is_used], counts[:, is_used])
+    return PerplexityByPosition(
+        positions=((edges[:-1] + edges[1:] - 1) / 2)[is_used],
+        perplexity=np.exp(mean),
+        low=np.exp(low),
+        high=np.exp(high),
+        tokens=counts.sum(0)[is_used],
+        trained_length=trained,
+        num_windows=len(losses),
+        notes=(),
+    )
+
+
+@torch.inference_mode()
+def _losses(
+    model: LanguageModel, windows: Sequence[Sequence[int]], length: int, runtime: Runtime
+) -> Array:
+    """Return the loss of the token after each position (windows, length); NaN if there is none."""
+    losses = np.full((len(windows), length), np.nan)
+    size = max(1, MAX_LOGITS // (length * model.config.vocab_size))
+    with progress.bar("reading text", len(windows), "window") as bar:
+        for start in range(0, len(windows), size):
+            group = windows[start : start + size]
+            longest = max(map(len, group))
+            ids = torch.zeros(len(group), longest, dtype=torch.long)  # (B, T + 1)
+            for row, window in zip(ids, group, strict=True):
+                row[: len(window)] = torch.tensor(window)
+            ids = ids.to(runtime.device)
+            with runtime.precision():
+                logits = model(ids[:, :-1])  # (B, T, V); padding comes last, so no token sees it
+            loss = F.cross_entropy(logits.float().transpose(1, 2), ids[:, 1:], reduction="none")
+            for index, (window, row) in enumerate(zip(group, loss, strict=True), start):
+                num_targets = len(window) - 1
+                losses[index, :num_targets] = row[:num_targets].double().cpu().numpy()
+            bar.advance(len(group))
+    return losses
+
+
+def _intervals(sums: Array, counts: NDArray[np.int64]) -> tuple[Array, Array, Array]:
+    """Return each bucket's mean loss and its 95% bootstrap interval over windows."""
+    W = len(sums)
+    rng = np.random.Generator(np.random.PCG64(0))
+    draws = rng.multinomial(W, np.full(W, 1 / W), NUM_RESAMPLES).astype(np.float64)
+    totals = draws @ counts  # (resamples, buckets)
+    means = np.where(totals > 0, (draws @ sums) / np.maximum(totals, 1), np.nan)
+    low, high = np.nanquantile(means, [0.025, 0.975], axis=0)
+    return sums.sum(0) / counts.sum(0), low, high

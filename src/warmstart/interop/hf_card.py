@@ -1,0 +1,60 @@
+"""The model card of an exported folder: metadata for model hubs, a table, code that loads it."""
+
+from collections.abc import Mapping
+
+from warmstart.interop.hf_family import NO_HEAD, hub_class_of
+from warmstart.runs.saved import SavedRun
+from warmstart.tasks.registry import task_of
+
+_CARD = """\
+---
+library_name: transformers
+pipeline_tag: {tag}
+tags:
+- warmstart
+---
+
+# {title}
+
+A {architecture}, trained or imported with warmstart.
+
+{facts}
+{scores}
+```python
+from transformers import AutoTokenizer, {auto_class}
+
+tokenizer = AutoTokenizer.from_pretrained("{title}")
+model = {auto_class}.from_pretrained("{title}")
+```
+"""
+
+
+def exported_card(source: SavedRun, architecture: str, title: str, num_parameters: int) -> str:
+    """Return the card of a run that was exported for transformers."""
+    facts: dict[str, object] = {
+        "architecture": architecture,
+        "parameters": f"{num_parameters:,}",
+        "longest text": f"{source.model.max_length:,} tokens",
+        "vocabulary": f"{source.tokenizer.vocab_size:,}",
+    }
+    if "classes" in source.config:
+        facts["classes"] = ", ".join(map(str, source.config["classes"]))
+    scores = {}
+    if source.folder.scores_file.exists():
+        scores = source.folder.read_json(source.folder.scores_file).get("valid", {})
+    return _CARD.format(
+        tag=task_of(source).hub_name,
+        auto_class=f"Auto{NO_HEAD}{hub_class_of(source).removeprefix(NO_HEAD)}",
+        architecture=architecture,
+        title=title,
+        facts=_table(facts),
+        scores=f"\nOn validation data:\n\n{_table(scores)}\n" if scores else "",
+    )
+
+
+def _table(values: Mapping[str, object]) -> str:
+    rows = (
+        f"| {name} | {f'{value:.4g}' if isinstance(value, float) else value} |"
+        for name, value in values.items()
+    )
+    return "\n".join(["| | |", "|---|---|", *rows])

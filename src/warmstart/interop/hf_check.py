@@ -1,0 +1,112 @@
+"""Load an exported folder with transformers, if installed, and compare its outputs with ours."""
+
+import importlib.util
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from warmstart.errors import WarmstartError
+from warmstart.interop.hf_tokenizer_writer import PROBES
+from warmstart.model.backbone import Layout
+from warmstart.model.models import BackboneOnly, Classifier, LanguageModel
+from warmstart.runs.saved import SavedRun
+from warmstart.tasks.registry import task_of
+
+LARGEST_DIFFERENCE = 1e-4
+
+
+@dataclass(frozen=True)
+class OutputCheck:
+    """How the outputs of a folder compare with ours."""
+
+    version: str  # of transformers
+    num_texts: int
+    difference: float  # the largest, of any output
+
+
+def check_folder(source: SavedRun, model: nn.Module, folder: Path) -> OutputCheck | None:
+    """Compare tokens and outputs on a padded batch; None if transformers is not installed."""
+    if importlib.util.find_spec("transformers") is None:
+        return None
+    import transformers
+
+    config = json.loads((folder / "config.json").read_text())
+    with _quiet(transformers):
+        theirs: Any = getattr(transformers, config["architectures"][0]).from_pretrained(folder)
+        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
+    ids, is_token = _encode_probes(source, tokenizer)
+    inputs = {"input_ids": ids, "attention_mask": is_token.long()}
+    segments = None
+    if source.model.segments > 1:  # any segments will do, if they differ
+        segments = (torch.arange(ids.shape[1]) % 4 > 1).long().expand_as(ids)
+        inputs["token_type_ids"] = segments
+    with torch.inference_mode():
+        their_outputs = theirs.eval().float()(**inputs)
+        our_outputs = _outputs(model, ids, Layout(is_token=is_token, segments=segments))
+    difference = max(
+        _difference(their_outputs[name], output, is_token) for name, output in our_outputs.items()
+    )
+    return OutputCheck(transformers.__version__, len(PROBES), difference)
+
+
+def _encode_probes(source: SavedRun, tokenizer: Any) -> tuple[Tensor, Tensor]:
+    """Encode the probes with the exported tokenizer, which must agree with ours."""
+    ours, longest = source.tokenizer, source.model.max_length
+    end = [ours.eos] if task_of(source).ends_texts else []
+    batch = tokenizer(
+        list(PROBES), truncation=True, max_length=longest, padding=True, return_tensors="pt"
+    )
+    ids, is_token = batch["input_ids"], batch["attention_mask"].bool()
+    for row, probe in enumerate(PROBES):
+        theirs = ids[row][is_token[row]].tolist()
+        wanted = [ours.bos, *ours.encode([probe])[0][: longest - 1 - len(end)], *end]
+        if theirs != wanted:
+            raise WarmstartError(
+                f"the exported tokenizer encodes {probe[:40]!r} as {theirs[:8]}…, "
+                f"ours as {wanted[:8]}…"
+            )
+    return ids, is_token
+
+
+def _outputs(model: nn.Module, ids: Tensor, layout: Layout) -> dict[str, Tensor]:
+    """Return our outputs under the names that transformers gives them."""
+    assert isinstance(model, BackboneOnly | Classifier | LanguageModel)
+    ids = ids.clamp(max=model.config.vocab_size - 1)  # padding may have an id of its own
+    hidden = model.backbone(ids, layout)
+    if isinstance(model, Classifier):
+        return {"logits": model.head(model.backbone, hidden, layout)}
+    if isinstance(model, BackboneOnly):
+        return {"last_hidden_state": hidden}
+    logits = model.head(hidden, model.backbone.embed.weight)
+    if hasattr(model, "next_sentence"):
+        pair = model.next_sentence(model.backbone.pool_first(hidden))
+        return {"prediction_logits": logits, "seq_relationship_logits": pair}
+    return {"logits": logits}
+
+
+def _difference(theirs: Tensor, ours: Tensor, is_token: Tensor) -> float:
+    """Return the largest difference at positions that are not padding."""
+    if ours.dim() == 3:
+        theirs, ours = theirs[is_token], ours[is_token]
+    return float((theirs - ours).abs().max())
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """Keep the library's progress bars and notes off the terminal."""
+    logging = transformers.utils.logging
+    level, has_bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if has_bar:
+            logging.enable_progress_bar()

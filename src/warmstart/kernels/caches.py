@@ -1,0 +1,159 @@
+"""Key/value caches of fast decoding, for sources that are continued in several rows each."""
+
+from copy import copy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+CAPACITY_STEP = 16  # positions by which a full buffer grows
+STATIC_CAPACITY = 64  # positions of a static buffer at first
+
+
+@dataclass(frozen=True)
+class SourceKeysValues:
+    """The keys and values of a batch of sources in every layer of a decoder."""
+
+    keys: list[Tensor]  # (B, H, S, K) of each layer
+    values: list[Tensor]
+    mask: Tensor | None  # (B, 1, 1, S) True where there is a token
+
+    def select(self, rows: Tensor) -> "SourceKeysValues":
+        """Return those of these sources, in this order."""
+        return SourceKeysValues(
+            [keys[rows] for keys in self.keys],
+            [values[rows] for values in self.values],
+            None if self.mask is None else self.mask[rows],
+        )
+
+    def contiguous(self) -> "SourceKeysValues":
+        """Return the same with the keys of each head side by side, and its values."""
+        return SourceKeysValues(
+            [keys.contiguous() for keys in self.keys],
+            [values.contiguous() for values in self.values],
+            self.mask,
+        )
+
+
+class BeamCache:
+    """The keys and values of B sources that are continued in W rows each: written, never moved.
+
+    A row may continue another row of its source. Nothing is copied then: every row can attend to
+    all that its source has cached, and a mask limits it to its own ancestors.
+    """
+
+    def __init__(self, depth: int, width: int) -> None:
+        self.depth, self.width = depth, width
+        self.length = 0  # positions held
+        self.mask: Tensor | None = None  # (B, 1, W, length * W) to add to scores
+        self._buffer: Tensor | None = None  # (depth, 2, B, H, capacity * W, K)
+        self._ancestors: Tensor | None = None  # (B, W, length) of each row, by position
+
+    @property
+    def position(self) -> int:
+        """Return the position that is being written."""
+        return self.length
+
+    def append(self, layer: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
+        """Append one position of a layer (2, B, H, W, K); return all keys and all values."""
+        W = self.width
+        if layer == 0:
+            self._begin(keys_values)
+        assert self._buffer is not None
+        buffer, stop = self._buffer[layer], self.length + 1
+        buffer.narrow(3, self.length * W, W).copy_(keys_values)
+        if layer == self.depth - 1:
+            self.length = stop
+        keys, values = buffer.narrow(3, 0, stop * W).unbind(0)
+        return keys, values  # (B, H, length * W, K)
+
+    def select(self, rows: Tensor) -> None:
+        """Continue these rows; sources that no row continues are dropped."""
+        W = self.width
+        assert self._buffer is not None
+        sources = rows[::W] // W
+        if len(sources) < self._buffer.shape[2]:
+            self._buffer = self._buffer.index_select(2, sources)
+            if self._ancestors is not None:
+                self._ancestors = self._ancestors[sources]
+        if self._ancestors is not None:
+            slots = (rows % W).view(-1, W, 1).expand(-1, -1, self.length)
+            self._ancestors = self._ancestors.gather(1, slots)
+
+    def _begin(self, keys_values: Tensor) -> None:
+        """Make room for a position, and let every row attend to itself."""
+        _, B, H, W, K = keys_values.shape
+        needed = (self.length + 1) * W
+        if self._buffer is None or self._buffer.shape[4] < needed:
+            capacity = -(-(self.length + 1) // CAPACITY_STEP) * CAPACITY_STEP
+            larger = keys_values.new_empty(self.depth, 2, B, H, capacity * W, K)
+            if self._buffer is not None:
+                larger[..., : self.length * W, :] = self._buffer[..., : self.length * W, :]
+            self._buffer = larger
+        if W > 1:
+            slots = torch.arange(W)
+            own = slots.view(1, W, 1).expand(B, W, 1)
+            before = self._ancestors
+            self._ancestors = own if before is None else torch.cat([before, own], 2)
+            is_foreign = self._ancestors[..., None] != slots  # (B, W, T, W)
+            mask = keys_values.new_zeros(is_foreign.shape).masked_fill_(is_foreign, float("-inf"))
+            self.mask = mask.view(B, 1, W, needed)
+
+
+class StaticCache:
+    """A beam cache in buffers of fixed shape and address, so that a step can be recorded.
+
+    Every row attends to the whole buffer; the mask hides what is not its ancestor and what is not
+    yet written.
+    """
+
+    def __init__(self, depth: int, width: int, source: SourceKeysValues) -> None:
+        capacity = STATIC_CAPACITY
+        like = source.keys[0]
+        B, H, _, K = like.shape
+        self.width, self.capacity = width, capacity
+        self.position = torch.zeros(1, dtype=torch.long, device=like.device)  # being written
+        self.mask: Tensor | None = None  # (B, 1, W, capacity * W) to add to scores
+        # Zeros and not uninitialised memory: a mask does not hide NaN.
+        self._buffer = like.new_zeros(depth, 2, B, H, capacity * width, K)
+        self._ancestors = torch.zeros(B, width, capacity, dtype=torch.long, device=like.device)
+
+    def __len__(self) -> int:
+        """Return the number of sources."""
+        return self._buffer.shape[2]
+
+    def begin(self) -> None:
+        """Let every row attend to itself and to its ancestors."""
+        slots = torch.arange(self.width, device=self.position.device)
+        B, W, capacity = self._ancestors.shape
+        self._ancestors.index_copy_(2, self.position, slots.view(1, W, 1).expand(B, W, 1))
+        is_written = torch.arange(capacity, device=slots.device) <= self.position
+        is_seen = (self._ancestors[..., None] == slots) & is_written[:, None]  # (B, W, T, W)
+        mask = self._buffer.new_zeros(is_seen.shape).masked_fill_(~is_seen, float("-inf"))
+        self.mask = mask.view(B, 1, W, capacity * W)
+        self._slots = self.position * W + slots
+
+    def append(self, layer: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
+        """Write one position of a layer (2, B, H, W, K); return all keys and all values."""
+        buffer = self._buffer[layer]
+        buffer.index_copy_(3, self._slots, keys_values)
+        keys, values = buffer.unbind(0)
+        return keys, values  # (B, H, capacity * W, K)
+
+    def continue_rows(self, sources: Tensor, slots: Tensor) -> None:
+        """Let the rows of these sources continue these rows (B', W) of the same source."""
+        index = slots[:, :, None].expand(-1, -1, self.capacity)
+        self._ancestors[sources] = self._ancestors[sources].gather(1, index)
+
+    def moved(self, sources: Tensor, capacity: int) -> "StaticCache":
+        """Return a cache of these sources in new buffers of the given capacity."""
+        other = copy(self)
+        depth, two, _, H, size, K = self._buffer.shape
+        other.capacity, other.position = capacity, self.position.clone()
+        other._buffer = self._buffer.new_zeros(
+            depth, two, len(sources), H, capacity * self.width, K
+        )
+        other._buffer[..., :size, :] = self._buffer[:, :, sources]
+        other._ancestors = self._ancestors.new_zeros(len(sources), self.width, capacity)
+        other._ancestors[..., : self.capacity] = self._ancestors[sources]
+        return other

@@ -1,0 +1,39 @@
+"""Export a model: a run folder -> a Hugging Face folder."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from warmstart.errors import WarmstartError
+from warmstart.files import whole_folder
+from warmstart.interop.hf_check import LARGEST_DIFFERENCE, OutputCheck, check_folder
+from warmstart.interop.hf_folder import check_is_new
+from warmstart.interop.hf_writer import write_folder
+from warmstart.runs.saved import read_run
+from warmstart.settings.exchanging import ExportConfig
+from warmstart.tasks.registry import task_of
+
+
+@dataclass(frozen=True)
+class ExportResult:
+    """The folder that was written, and how its outputs compare with ours."""
+
+    folder: Path
+    architecture: str
+    parameters: int
+    check: OutputCheck | None  # None: transformers is not installed
+
+
+def export_model(config: ExportConfig) -> ExportResult:
+    """Write a run as a folder that transformers loads, and check that its outputs are ours."""
+    out = check_is_new(config.out)
+    source = read_run(config.run)
+    model = task_of(source).load_model(source).eval()
+    with whole_folder(out) as temporary:
+        exported = write_folder(source, model, temporary, out.name)
+        check = check_folder(source, model, temporary)
+        if check and not check.difference <= LARGEST_DIFFERENCE:
+            raise WarmstartError(
+                f"{out} was not written: its outputs in transformers differ from ours by "
+                f"{check.difference:.1e}, more than {LARGEST_DIFFERENCE:.0e}"
+            )
+    return ExportResult(out, exported.architecture, exported.num_parameters, check)

@@ -1,0 +1,81 @@
+"""Import a model: a Hugging Face folder -> a run folder."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save
+
+from warmstart import progress
+from warmstart.data.overlap import Fingerprints
+from warmstart.files import whole_folder, write_json, write_whole
+from warmstart.interop.hf_folder import check_is_new
+from warmstart.interop.hf_reader import ImportedModel, read_folder
+from warmstart.report.model_card import model_card
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.lifecycle import write_config
+from warmstart.settings.exchanging import ImportConfig
+from warmstart.settings.finetuning import Tuning
+
+
+@dataclass(frozen=True)
+class ImportResult:
+    """The run that was written, and what it holds."""
+
+    run: Path
+    architecture: str
+    kind: str  # as a phrase
+    parameters: int
+    left_out: tuple[str, ...]  # tensors of heads that the run does not have
+
+
+def import_model(config: ImportConfig) -> ImportResult:
+    """Read a Hugging Face folder into a run folder that every other command takes."""
+    out = check_is_new(config.out)
+    imported = read_folder(Path(config.folder))
+    if imported.classes and imported.model.is_causal:
+        tokenizer = imported.tokenizer
+        bos, eos = tokenizer.pieces([tokenizer.bos, tokenizer.eos])
+        progress.say(f"warmstart puts every text between {bos} and {eos}")
+    with whole_folder(out) as temporary:
+        _write_run(config, imported, RunFolder(temporary), out)
+    kind = imported.task.description
+    parameters = imported.num_parameters
+    return ImportResult(out, imported.architecture, kind, parameters, imported.left_out)
+
+
+def _write_run(config: ImportConfig, imported: ImportedModel, run: RunFolder, out: Path) -> None:
+    facts: dict[str, Any] = {"task": imported.task.name, "architecture": imported.architecture}
+    if imported.classes:
+        facts["classes"] = list(imported.classes)
+    if imported.has_pairs:
+        facts["pairs"] = True
+    write_config(run, "import", config, imported.model, **facts)
+    if imported.classes:  # `predict` and `evaluate` need these settings
+        written = run.config()
+        defaults = Tuning()
+        written["settings"] |= {
+            "pooling": imported.pooling,
+            "truncate": defaults.truncate,
+            "micro_tokens": defaults.micro_tokens,
+        }
+        write_json(run.config_file, written)
+    imported.tokenizer.save(run.path)
+    write_whole(run.weights_file, save(imported.weights))
+    empty = Fingerprints().to_text()
+    write_json(run.data_file, {"files": [], "fingerprints": empty, "unrecorded": True})
+    write_whole(run.path / "README.md", _card(config, imported, out).encode())
+    run.finish({"valid": {}})
+
+
+def _card(config: ImportConfig, imported: ImportedModel, out: Path) -> str:
+    shape = {k: v for k, v in imported.model.to_json().items() if not isinstance(v, bool)}
+    return model_card(
+        out.name,
+        imported.task.hub_name,
+        f"{imported.architecture} from {Path(config.folder).name}, imported with warmstart. "
+        "The texts it was trained on are not recorded.",
+        {"parameters": imported.num_parameters, **shape},
+        {"figures": "none: it was not trained here"},
+        [imported.task.usage(out)],
+    )

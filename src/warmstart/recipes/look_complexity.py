@@ -1,0 +1,47 @@
+"""Measure how the cost of self-attention, recurrence and convolution grows with length."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from warmstart.insight import layer_growth
+from warmstart.insight.layer_types import LayerSettings
+from warmstart.report.growth_figure import draw_growth, growth_sections
+from warmstart.report.picture_file import write_picture
+from warmstart.results.growth import Crossing, Growth
+from warmstart.runtime import Runtime, choose_runtime
+from warmstart.settings.looking import LookComplexityConfig
+
+
+@dataclass(frozen=True)
+class ComplexityResult:
+    """How the cost of layers grows with length."""
+
+    out: Path | None
+    device: str
+    width: int
+    kernel: int
+    layers: tuple[Growth, ...]
+    crossings: tuple[Crossing, ...]
+    memory: str  # what the memory figures count
+
+
+def look_complexity(config: LookComplexityConfig) -> ComplexityResult:
+    """Measure how self-attention, recurrence and convolution grow with length on this machine."""
+    runtime = choose_runtime(config.device, config.precision, config.threads)
+    if runtime.device.type == "cpu" and config.precision == "auto":
+        runtime = Runtime(runtime.device)  # in bf16 a CPU computes short rows differently
+    lengths = config.lengths or layer_growth.LENGTHS[runtime.device.type]
+    width = config.width or layer_growth.WIDTHS[runtime.device.type]
+    settings = LayerSettings(width, config.kernel, config.recurrence)
+    growths, crossings = layer_growth.measure_growth(lengths, settings, config.seconds, runtime)
+    memory = layer_growth.describe_memory(runtime.device)
+    device = layer_growth.describe_device(runtime)
+    out = None
+    if config.out is not None:
+        title = f"One layer of width {width} on {device}"
+        sections = growth_sections(growths, crossings, title, [layer_growth.TIMING, memory])
+        drawing = draw_growth(growths, title)
+        out = write_picture(drawing, "Growth with length", sections, Path(config.out))
+    return ComplexityResult(
+        out, device, width, config.kernel, tuple(growths), tuple(crossings), memory
+    )

@@ -1,0 +1,221 @@
+"""Figures of a comparison: accuracy by epoch, accuracy by labels, paired differences."""
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from warmstart.formats import count, percent, points, points_range, shorten
+from warmstart.report.style import (
+    FAINT,
+    INK,
+    MARKERS,
+    EndLabel,
+    arm_colours,
+    new_axes,
+    set_share_limits,
+    styled,
+    write_end_labels,
+)
+from warmstart.results.comparison import Arm, Comparison
+from warmstart.results.summary import ArmScore, Curve, Difference, Summary
+
+GROUP_GAP = 1.35  # rows between one group and the title of the next
+MAX_MARKS = 15  # epochs up to which each has its own mark
+
+
+@styled
+def draw_epochs(comparison: Comparison, summary: Summary, subset: int | None = None) -> Figure:
+    """Draw validation accuracy by epoch at one subset, the largest unless named."""
+    labels = comparison.subsets[-1] if subset is None else subset
+    figure, axes = new_axes()
+    colours = arm_colours(comparison.arms)
+    curves = [(arm, summary.curve(arm.name, labels)) for arm in comparison.arms]
+    drawn = [(arm, curve) for arm, curve in curves if curve is not None]
+    flat = [(arm, summary.score(arm.name, labels)) for arm, curve in curves if curve is None]
+    last = max((len(curve.points) for _, curve in drawn), default=1)
+    axes.set_xlim(1 - 0.03 * max(last - 1, 8), last + 0.03 * max(last - 1, 8))
+    ends = [_draw_curve(axes, arm, curve, colours[arm.name]) for arm, curve in drawn]
+    ends += [_draw_level(axes, arm, s, colours[arm.name]) for arm, s in flat if s is not None]
+    shown = [value for _, curve in drawn for p in curve.points for value in (p.lowest, p.highest)]
+    shown += [end.y for end in ends]
+    _finish(axes, comparison, ends, shown, comparison.validation.majority_share)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.set_xlabel("epoch")
+    axes.set_title(f"Validation accuracy by epoch, {count(labels)} labels")
+    return figure
+
+
+@styled
+def draw_labels(comparison: Comparison, summary: Summary) -> Figure:
+    """Draw accuracy on the `judge` split against the number of labels, with 95% intervals."""
+    figure, axes = new_axes()
+    colours = arm_colours(comparison.arms)
+    first, last = comparison.subsets[0], comparison.subsets[-1]
+    span = max(math.log(last / first), 0.5)
+    axes.set_xscale("log")
+    axes.set_xlim(first * math.exp(-0.07 * span), last * math.exp(0.07 * span))
+    ends, shown = [], []
+    for index, arm in enumerate(comparison.arms):
+        offset = math.exp(0.011 * span * (index - (len(comparison.arms) - 1) / 2))
+        scores = [s for n in comparison.subsets if (s := summary.score(arm.name, n)) is not None]
+        if scores:
+            ends.append(_draw_scores(axes, arm, scores, colours[arm.name], offset))
+            shown += [value for s in scores for value in _reach(s)]
+    _finish(axes, comparison, ends, shown, summary.chance)
+    _tick_subsets(axes, comparison.subsets, span)
+    axes.set_xlabel("labelled training texts")
+    axes.set_title(f"Accuracy on {summary.judge} by number of labels")
+    return figure
+
+
+@styled
+def draw_differences(comparison: Comparison, summary: Summary, subset: int | None = None) -> Figure:
+    """Draw paired differences with 95% intervals, at one subset or at all of them."""
+    subsets = comparison.subsets[::-1] if subset is None else (subset,)
+    groups = [(n, [d for d in summary.differences if d.labels == n]) for n in subsets]
+    groups = [(labels, rows) for labels, rows in groups if rows]
+    height = sum(len(rows) for _, rows in groups) + GROUP_GAP * len(groups)
+    figure, axes = new_axes(height=0.95 + 0.21 * height)
+    colours = arm_colours(comparison.arms)
+    axes.axvline(0, color=INK, linewidth=0.9)
+    axes.grid(visible=False, axis="y")
+    y, names = 0.0, []
+    for labels, rows in groups:
+        _write_left(axes, y, f"{count(labels)} labels", weight="bold")
+        for row, difference in enumerate(rows, start=1):
+            names.append((y + row, _draw_difference(axes, y + row, difference, colours)))
+        y += len(rows) + GROUP_GAP
+    axes.set_ylim(max(y - GROUP_GAP, 0.0) + 0.7, -0.6)
+    for row_y, name in names:
+        _write_left(axes, row_y, name)
+    axes.yaxis.set_major_locator(NullLocator())
+    axes.spines["left"].set_visible(False)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _write_tick(100 * value)))
+    axes.set_xlabel("difference in accuracy, percentage points (95% interval)")
+    axes.set_title(f"Paired differences on {summary.judge}")
+    return figure
+
+
+def _draw_curve(axes: Axes, arm: Arm, curve: Curve, colour: str) -> EndLabel:
+    epochs = [point.epoch for point in curve.points]
+    accuracies = [point.accuracy for point in curve.points]
+    lowest, highest = [p.lowest for p in curve.points], [p.highest for p in curve.points]
+    marker = MARKERS[arm.kind] if len(epochs) <= MAX_MARKS else ""
+    axes.fill_between(epochs, lowest, highest, color=colour, alpha=0.14, linewidth=0)
+    axes.plot(epochs, accuracies, color=colour, marker=marker, markersize=3.2)
+    axes.plot(
+        [curve.best.epoch],
+        [curve.best.accuracy],
+        marker=MARKERS[arm.kind],
+        markersize=7.5,
+        markerfacecolor="white",
+        markeredgecolor=colour,
+        markeredgewidth=1.6,
+        zorder=4,
+    )
+    text = f"{shorten(arm.name)}  best {percent(curve.best.accuracy)}"
+    return EndLabel(text=text, colour=colour, x=epochs[-1], y=accuracies[-1])
+
+
+def _draw_level(axes: Axes, arm: Arm, score: ArmScore, colour: str) -> EndLabel:
+    level = score.validation
+    axes.axhline(level.accuracy, color=colour, linewidth=1.4, dashes=(5, 3))
+    if level.highest > level.lowest:
+        axes.axhspan(level.lowest, level.highest, color=colour, alpha=0.14, linewidth=0)
+    text = f"{shorten(arm.name)}  {percent(level.accuracy)}"
+    return EndLabel(text=text, colour=colour, x=axes.get_xlim()[1], y=level.accuracy)
+
+
+def _draw_scores(
+    axes: Axes, arm: Arm, scores: Sequence[ArmScore], colour: str, offset: float
+) -> EndLabel:
+    x = [score.labels * offset for score in scores]
+    y = [score.judged.accuracy for score in scores]
+    low = [max(score.judged.accuracy - _reach(score)[0], 0.0) for score in scores]
+    high = [max(_reach(score)[1] - score.judged.accuracy, 0.0) for score in scores]
+    axes.errorbar(
+        x,
+        y,
+        yerr=[low, high],
+        color=colour,
+        marker=MARKERS[arm.kind],
+        markersize=4.5,
+        linestyle="--" if arm.kind == "baseline" else "-",
+        elinewidth=1.0,
+        capsize=2.0,
+        capthick=1.0,
+    )
+    text = f"{shorten(arm.name)}  {percent(y[-1])}"
+    return EndLabel(text=text, colour=colour, x=x[-1], y=y[-1])
+
+
+def _reach(score: ArmScore) -> tuple[float, float]:
+    return score.judged.interval.low, score.judged.interval.high
+
+
+def _finish(
+    axes: Axes, comparison: Comparison, ends: list[EndLabel], shown: list[float], chance: float
+) -> None:
+    """Draw the reference lines, fit the axis and name every line."""
+    right = axes.get_xlim()[1]
+    if comparison.attainable is not None:
+        axes.axhline(comparison.attainable, color=INK, linewidth=0.9, linestyle=":")
+        text = f"attainable  {percent(comparison.attainable)}"
+        ends.append(EndLabel(text=text, colour=INK, x=right, y=comparison.attainable))
+        shown.append(comparison.attainable)
+    # When chance is far below the curves, its line would flatten them: an arrow replaces it.
+    is_near = chance >= min(shown) - 0.35 * (max(shown) - min(shown))
+    if is_near:
+        axes.axhline(chance, color=FAINT, linewidth=0.7, linestyle=(0, (1, 3)))
+        shown.append(chance)
+    text = f"{'' if is_near else '↓ '}chance  {percent(chance)}"
+    set_share_limits(axes, shown)
+    write_end_labels(axes, [*ends, EndLabel(text=text, colour=FAINT, x=right, y=chance)])
+
+
+def _tick_subsets(axes: Axes, subsets: Sequence[int], span: float) -> None:
+    """Put a tick at every subset, with its number where there is room."""
+    axes.xaxis.set_major_locator(FixedLocator(list(subsets)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    named: list[int] = []
+    for labels in reversed(subsets):
+        if not named or math.log(named[-1] / labels) > 0.07 * span:
+            named.append(labels)
+    axes.xaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: count(round(value)) if round(value) in named else "")
+    )
+
+
+def _draw_difference(axes: Axes, y: float, row: Difference, colours: dict[str, str]) -> str:
+    """Draw one row in the second arm's colour, hollow without a difference; return its name."""
+    colour, interval = colours[row.second], row.interval
+    axes.plot([interval.low, interval.high], [y, y], color=colour, linewidth=1.5)
+    fill = "white" if row.outcome == "none" else colour
+    axes.plot([interval.mean], [y], "o", color=colour, markerfacecolor=fill, markersize=5.5)
+    axes.annotate(
+        f"{points(interval.mean)}  ({points_range(interval.low, interval.high)})",
+        (1.02, y),
+        xycoords=("axes fraction", "data"),
+        va="center",
+        annotation_clip=False,
+    )
+    return f"{shorten(row.first, 20)} − {shorten(row.second, 20)}"
+
+
+def _write_left(axes: Axes, y: float, text: str, weight: str = "normal") -> None:
+    axes.annotate(
+        text,
+        (-0.02, y),
+        xycoords=("axes fraction", "data"),
+        ha="right",
+        va="center",
+        weight=weight,
+        annotation_clip=False,
+    )
+
+
+def _write_tick(value: float) -> str:
+    return f"{round(value, 2):+g}".replace("-", "−") if abs(value) > 1e-6 else "0"

@@ -1,0 +1,128 @@
+"""How the cost of layers grows with length: figure, table and page."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from warmstart.report.html import Section, bullets, figure, soft, table
+from warmstart.report.style import EndLabel, spread_out, styled
+from warmstart.results.growth import Crossing, Growth
+
+COLOURS = ("#d5521c", "#efa02b", "#2166ac", "#2a9d8f")
+HEADERS = ("layer", "theory", "time n^", "memory n^", "longest", "time", "memory")
+
+
+@styled
+def draw_growth(layers: Sequence[Growth], title: str) -> Figure:
+    """Draw time and memory against length, with the theoretical slope of the time."""
+    drawing = Figure(figsize=(7.4, 6.4), layout="constrained")
+    above, below = drawing.subplots(2, 1, sharex=True)
+    _draw(above, layers, "time_s", "forward + backward, seconds")
+    _draw(below, layers, "memory_bytes", "memory, bytes")
+    below.set_xlabel("length in tokens")
+    above.set_title(title)
+    return drawing
+
+
+def _draw(axes: Axes, layers: Sequence[Growth], what: str, label: str) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    labels = []
+    for growth, colour in zip(layers, COLOURS, strict=True):
+        if not growth.points:
+            continue
+        lengths = np.array([point.length for point in growth.points], dtype=np.float64)
+        values = np.array([getattr(point, what) for point in growth.points], dtype=np.float64)
+        axes.plot(lengths, values, color=colour, marker="o", markersize=3.5)
+        if what == "time_s":
+            guide = values[-1] * (lengths / lengths[-1]) ** growth.power
+            axes.plot(lengths, guide, color=colour, linewidth=0.9, linestyle=(0, (2, 2)), alpha=0.7)
+        power = growth.time_exponent if what == "time_s" else growth.memory_exponent
+        text = growth.name if power is None else f"{growth.name}: n^{power:.2f}"
+        labels.append(EndLabel(text=text, colour=colour, x=lengths[-1], y=values[-1]))
+    costs = [getattr(p, what) for growth in layers for p in growth.points]
+    axes.set_ylim(min(costs) / 1.6, max(costs) * 1.6)
+    ticks = sorted({point.length for growth in layers for point in growth.points})
+    axes.set_xticks(ticks, [f"{n:,}" for n in ticks])
+    axes.minorticks_off()
+    axes.set_ylabel(label)
+    _write_names(axes, labels)
+
+
+def _write_names(axes: Axes, labels: Sequence[EndLabel]) -> None:
+    """Name lines at the right edge of a logarithmic axis, moved apart where they overlap."""
+    low, high = (math.log10(limit) for limit in axes.get_ylim())
+    heights = [(math.log10(label.y) - low) / (high - low) for label in labels]
+    for label, end in zip(labels, spread_out(heights, 0.085, 0, 1), strict=True):
+        axes.annotate(
+            label.text,
+            (label.x, label.y),
+            (1.035, end),
+            xycoords="data",
+            textcoords="axes fraction",
+            va="center",
+            color=label.colour,
+            arrowprops={"arrowstyle": "-", "color": label.colour, "lw": 0.6, "alpha": 0.6},
+        )
+
+
+def growth_rows(layers: Sequence[Growth]) -> list[tuple[str, ...]]:
+    """Return a row for each layer under `HEADERS`; costs are those at its longest length."""
+    return [
+        (
+            growth.name,
+            growth.formula,
+            _power(growth.time_exponent),
+            _power(growth.memory_exponent),
+            f"{growth.points[-1].length:,}" if growth.points else "–",
+            _time(growth.points[-1].time_s) if growth.points else "–",
+            _memory(growth.points[-1].memory_bytes) if growth.points else "–",
+        )
+        for growth in layers
+    ]
+
+
+def _time(seconds: float) -> str:
+    return _rounded(seconds, "s") if seconds >= 1 else _rounded(1e3 * seconds, "ms")
+
+
+def _memory(size: int) -> str:
+    return _rounded(size / 2**30, "GiB") if size >= 2**30 else _rounded(size / 2**20, "MiB")
+
+
+def _rounded(value: float, unit: str) -> str:
+    return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
+
+
+def _power(exponent: float | None) -> str:
+    return "–" if exponent is None else f"{exponent:.2f}"
+
+
+def growth_sections(
+    layers: Sequence[Growth], crossings: Sequence[Crossing], title: str, notes: Sequence[str]
+) -> list[Section]:
+    """Return the sections of a page about growth with length."""
+    caption = (
+        "Both axes are logarithmic. Solid lines are measured; dotted lines show the theoretical"
+        " slope through the longest length. The exponent beside a name is fitted to the longest"
+        " lengths."
+    )
+    lengths = sorted({p.length for growth in layers for p in growth.points})
+    times = [{p.length: p.time_s for p in growth.points} for growth in layers]
+    rows = [(f"{n:,}", *(f"{1e3 * t[n]:,.2f}" if n in t else "–" for t in times)) for n in lengths]
+    measured = [
+        figure(draw_growth(layers, title), caption),
+        table(HEADERS, growth_rows(layers), left=[1]),
+        *map(soft, notes),
+    ]
+    return [
+        Section(title="Growth with length", pieces=measured),
+        Section(title="Where they cross", pieces=[bullets(c.sentence for c in crossings)]),
+        Section(
+            title="Times in milliseconds",
+            pieces=[table(("length", *(growth.name for growth in layers)), rows)],
+        ),
+    ]

@@ -1,0 +1,172 @@
+"""Kill a run repeatedly, resume it, and compare it with an uninterrupted run.
+
+Kills come at random moments and in the middle of writes, which are recognised by the temporary
+names in the run folder.
+"""
+
+import hashlib
+import json
+import random
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warmstart.errors import WarmstartError
+from warmstart.files import is_leftover
+from warmstart.runs.checkpoint import TENSORS, list_checkpoints
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.sessions import Session, Sessions
+from warmstart.textfiles import sha256_of
+
+_POLL_S = 0.0003
+_PATIENCE_S = 120.0  # for a session to make progress
+_NEW_RUN_SHARE = 0.4  # of kills that hit a new run rather than the killed one, resumed
+_WRITE_S = 0.004  # longest delay between the start of a write and the kill
+
+
+@dataclass(frozen=True)
+class KilledJob:
+    """A run to kill and resume."""
+
+    command: str
+    settings: Mapping[str, Any]  # without the folder
+
+
+@dataclass(frozen=True)
+class Kill:
+    """One SIGKILL, and how the resumed run compares."""
+
+    moment: str  # what the process was doing
+    step: int  # from which the run resumed; for a comparison, its finished cells
+    unit: str  # "step" or "cell"
+    differs: tuple[str, ...]  # files that differ from the uninterrupted run
+
+    def __str__(self) -> str:
+        verdict = f"{', '.join(self.differs)} differ" if self.differs else "identical"
+        return f"killed while {self.moment}, resumed from {self.unit} {self.step}: {verdict}"
+
+    @property
+    def is_identical(self) -> bool:
+        """Tell whether the run resumed from saved work and ended like the uninterrupted one."""
+        return self.step > 0 and not self.differs
+
+
+def kill_and_resume(
+    job: KilledJob, num_kills: int, rng: random.Random, sessions: Sessions, folder: Path
+) -> Iterator[Kill]:
+    """Yield each kill, compared after its run was resumed and finished."""
+    uninterrupted, took_s = _finish(job, sessions, folder / "uninterrupted")
+    expected = traces(uninterrupted)
+    victim = RunFolder(folder / "victim")
+    while num_kills:
+        moment = _killed(job, sessions, victim, rng, took_s)
+        if moment is None:  # the run finished before the kill
+            shutil.rmtree(victim.path)
+            continue
+        num_kills -= 1
+        shutil.copytree(victim.path, folder / "resumed")  # the victim itself is killed again
+        resumed, _ = _finish(job, sessions, folder / "resumed")
+        actual = traces(resumed)
+        differs = [name for name in expected | actual if expected.get(name) != actual.get(name)]
+        yield Kill(moment, *_resumed_at(folder / "resumed.log", victim), tuple(differs))
+        shutil.rmtree(resumed.path)
+        if rng.random() < _NEW_RUN_SHARE:
+            shutil.rmtree(victim.path)
+
+
+def traces(run: RunFolder) -> dict[str, str]:
+    """Return checksums of everything a finished run trained and measured, except times."""
+    sums = {path.name: sha256_of(path) for path in run.path.glob("*.safetensors")}
+    for path in list_checkpoints(run)[-1:]:
+        sums |= {f"{path.name}/{name}": sha256_of(path / name) for name in TENSORS}
+    if run.metrics_file.exists():
+        lines = run.metrics_file.read_text(encoding="utf-8").splitlines()
+        sums[run.metrics_file.name] = _checksum([json.loads(line) for line in lines])
+    for cell in sorted(run.cells.glob("*.json")):
+        sums[f"{run.cells.name}/{cell.name}"] = _checksum(run.read_json(cell))
+    return sums
+
+
+def _checksum(data: object) -> str:
+    return hashlib.sha256(json.dumps(_without_times(data), sort_keys=True).encode()).hexdigest()
+
+
+def _without_times(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _without_times(value) for key, value in data.items() if not key.endswith("_s")}
+    return [_without_times(item) for item in data] if isinstance(data, list) else data
+
+
+def _start(job: KilledJob, sessions: Sessions, path: Path) -> Session:
+    folder = {"out": str(path), "resume": path.exists()}
+    return sessions.start(job.command, {**job.settings, **folder}, path.with_suffix(".log"))
+
+
+def _finish(job: KilledJob, sessions: Sessions, path: Path) -> tuple[RunFolder, float]:
+    """Run or resume a job to its end; return its folder and the seconds it took."""
+    session = _start(job, sessions, path)
+    started = time.monotonic()
+    _check_exit(session, session.wait())
+    return RunFolder(path), time.monotonic() - started
+
+
+def _check_exit(session: Session, code: int) -> None:
+    if code:
+        last = (session.output().strip().splitlines() or [f"exit code {code}"])[-1]
+        raise WarmstartError(f"the run failed: {last.removeprefix('warmstart: ')}")
+
+
+def _killed(
+    job: KilledJob, sessions: Sessions, run: RunFolder, rng: random.Random, took_s: float
+) -> str | None:
+    """Kill a session that has work to lose; return what it was doing, None if it ended first."""
+    session = _start(job, sessions, run.path)
+    _await(session, lambda: _has_saved_work(run))
+    until = time.monotonic() + rng.uniform(0, took_s)
+    _await(session, lambda: time.monotonic() > until)
+    if rng.random() < 0.5:
+        _await(session, lambda: bool(_being_written(run)))
+        time.sleep(rng.uniform(0, _WRITE_S))
+    code = session.kill()
+    if session.is_over:
+        _check_exit(session, max(0, code))
+        return None
+    if run.is_finished:  # killed while exiting: nothing is left to resume
+        return None
+    writing = _being_written(run)
+    return f"writing {writing[0]}" if writing else "computing"
+
+
+def _await(session: Session, condition: Any) -> None:
+    """Wait for a condition, the end of the session, or the time limit."""
+    until = time.monotonic() + _PATIENCE_S
+    while not condition() and not session.is_over and time.monotonic() < until:
+        time.sleep(_POLL_S)
+
+
+def _has_saved_work(run: RunFolder) -> bool:
+    return bool(list_checkpoints(run)) or any(run.cells.glob("[!.]*.json"))
+
+
+def _being_written(run: RunFolder) -> list[str]:
+    """Return the names of files that are being written."""
+    folders = (run.path, run.checkpoints, run.cells)
+    return [
+        re.sub(r"^\.|\.\d+\.tmp$", "", entry.name)
+        for folder in folders
+        if folder.is_dir()
+        for entry in folder.iterdir()
+        if is_leftover(entry) and entry.name.endswith(".tmp")
+    ]
+
+
+def _resumed_at(log: Path, victim: RunFolder) -> tuple[int, str]:
+    """Return the step from which the run resumed; for a comparison, its finished cells."""
+    match = re.search(r"continuing from step (\d+)", log.read_text(encoding="utf-8"))
+    if match:
+        return int(match[1]), "step"
+    return len(list(victim.cells.glob("[!.]*.json"))), "cell"

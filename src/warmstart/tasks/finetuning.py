@@ -1,0 +1,249 @@
+"""The interface of tasks that are fine-tuned on labelled texts."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from warmstart.batching.encode import EncodedTexts
+from warmstart.batching.loader import LabelledStream
+from warmstart.data.labelled import LabelledTexts
+from warmstart.inference.text_predictor import TextBatches, TextPredictor
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.saved import SavedRun
+from warmstart.runs.transfer import Transfer, transfer_backbone
+from warmstart.runtime import Runtime
+from warmstart.seeds import derive_seed
+from warmstart.settings.finetuning import Tuning
+from warmstart.settings.model import ModelConfig
+from warmstart.settings.saving import Checkpoints
+from warmstart.settings.using import EvaluateConfig
+from warmstart.tasks.labelled import Examples, for_tokenizer, read_labelled_file, rows_seen
+from warmstart.tasks.task import Task, Training
+from warmstart.training.optimizers import OptimizerSettings, build_optimizers
+from warmstart.training.schedules import warmup_cosine
+from warmstart.training.trainer import Evaluation, LoopSettings, Objective, State, Trainer
+
+Labels = Mapping[str, Any]  # what config.json records of the labels: {"classes": [...]}
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One training on labelled texts."""
+
+    train: Examples
+    valid: Examples
+    labels: Labels
+    tuning: Tuning
+    learning_rate: float
+    seed: int
+    pad: int
+    runtime: Runtime
+    title: str = "training"
+
+    @property
+    def batches(self) -> TextBatches:
+        """Return how texts are grouped when nothing is learned from them."""
+        return TextBatches(self.tuning.micro_tokens, self.pad, self.runtime)
+
+    def stream(self) -> LabelledStream:
+        """Return the training texts in batches."""
+        return LabelledStream(
+            self.train.ids,
+            self.train.targets,
+            self.tuning.batch_size,
+            self.tuning.micro_tokens,
+            self.pad,
+            self.seed,
+            self.train.starts,
+        )
+
+
+class FinetuningTask(Task):
+    """A task that learns from labelled texts: a backbone with a head of the task's own."""
+
+    command = "finetune"
+    select_by: ClassVar[str] = "accuracy"  # the validation score that picks the best epoch
+
+    @abstractmethod
+    def read_labels(self, train: LabelledTexts) -> dict[str, Any]:
+        """Return what the run records of its labels; refuse labels nothing can be learned from."""
+
+    @abstractmethod
+    def targets(self, data: LabelledTexts, labels: Labels) -> list[Any]:
+        """Return each row's target; refuse labels that the training data does not have."""
+
+    @abstractmethod
+    def new_model(self, model: ModelConfig, labels: Labels, tuning: Tuning) -> nn.Module:
+        """Return a model with `backbone` and a new head, with random weights."""
+
+    @abstractmethod
+    def objective(self, fit: Fit) -> Objective:
+        """Return the loss."""
+
+    @abstractmethod
+    def outputs(self, model: nn.Module, texts: Examples, batches: TextBatches) -> NDArray[Any]:
+        """Return what the model says of every text, in order."""
+
+    @abstractmethod
+    def scores(
+        self, outputs: NDArray[Any], targets: Sequence[Any], labels: Labels
+    ) -> dict[str, float]:
+        """Score outputs; higher `select_by` is better."""
+
+    @abstractmethod
+    def predictions(self, outputs: NDArray[Any], labels: Labels) -> list[Any]:
+        """Return what the user sees for every text; each has a `label`."""
+
+    def summary(self, scores: Mapping[str, float]) -> str:
+        """Describe validation scores in one phrase."""
+        return ", ".join(f"{name} {value:.3f}" for name, value in scores.items())
+
+    def describe_data(self, targets: Sequence[Any], labels: Labels) -> str:
+        """Describe the training targets in a few words; empty: nothing to say."""
+        return ""
+
+    def test_scores(
+        self, outputs: NDArray[Any], targets: Sequence[Any], labels: Labels
+    ) -> dict[str, Any]:
+        """Score held-out outputs; return JSON values."""
+        return self.scores(outputs, targets, labels)
+
+    def selection_score(self, scores: Mapping[str, float], tuning: Tuning) -> float:
+        """Return the validation score that picks the best epoch."""
+        return scores[self.select_by]
+
+    def training(self, model: nn.Module, fit: Fit) -> Training:
+        """Return objective, batches and validation."""
+
+        def evaluate() -> Evaluation:
+            return self.validate(self.outputs(model, fit.valid, fit.batches), fit)
+
+        return Training(self.objective(fit), fit.stream(), evaluate)
+
+    def validate(self, outputs: NDArray[Any], fit: Fit) -> Evaluation:
+        """Turn validation outputs into scores."""
+        scores = self.scores(outputs, fit.valid.targets, fit.labels)
+        figures = {f"valid_{name}": value for name, value in scores.items()}
+        note = f"valid {self.summary(scores)}"
+        return Evaluation(self.selection_score(scores, fit.tuning), figures, note)
+
+    def empty_model(self, run: SavedRun) -> nn.Module:
+        tuning = Tuning(pooling=run.entry("settings", "pooling"), classifier_dropout=0.0)
+        return self.new_model(run.model, run.config, tuning)
+
+    def open(self, run: SavedRun, runtime: Runtime) -> TextPredictor:
+        model = self.load_model(run)
+        batches = TextBatches(run.entry("settings", "micro_tokens"), run.tokenizer.pad, runtime)
+
+        def answer(encoded: EncodedTexts) -> list[Any]:
+            texts = Examples(encoded.ids, [0] * len(encoded.ids), encoded.starts)
+            return self.predictions(self.outputs(model, texts, batches), run.config)
+
+        return TextPredictor(
+            name=str(run.path),
+            description=self.description,
+            model=model,
+            tokenizer=run.tokenizer,
+            runtime=runtime,
+            truncate=run.entry("settings", "truncate"),
+            reads_pairs=run.config.get("pairs"),
+            answer=answer,
+            classes=tuple(run.config.get("classes", ())),
+        )
+
+    def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
+        predictor = self.open(run, runtime)
+        data = read_labelled_file(settings.test or "", settings.test_labels, settings.columns)
+        read = for_tokenizer(data, run.tokenizer, settings.pieces)
+        targets = self.targets(read, run.config)
+        predictor.check_form(read.seconds is not None)
+        encoded = predictor.encode(read.texts, read.seconds)
+        texts = Examples(encoded.ids, targets, encoded.starts)
+        batches = TextBatches(run.entry("settings", "micro_tokens"), run.tokenizer.pad, runtime)
+        outputs = self.outputs(predictor.model, texts, batches)
+        is_seen = rows_seen(data, run.texts_seen(), settings.pieces)
+        unseen = [row for row, seen in enumerate(is_seen) if not seen]
+        without_seen = None
+        if unseen:
+            scores = self.scores(outputs[unseen], [targets[row] for row in unseen], run.config)
+            without_seen = scores[self.select_by]
+        return {
+            "rows": len(read),
+            **self.test_scores(outputs, targets, run.config),
+            "seen_in_training": int(is_seen.sum()),
+            f"{self.select_by}_unseen": without_seen,
+        }
+
+    def usage(self, path: Path) -> str:
+        return f"warmstart predict {path} texts.txt"
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a fine-tuned model starts."""
+
+    model: ModelConfig
+    weights: Mapping[str, torch.Tensor] | None  # None: cold
+    is_frozen: bool = False
+
+    @property
+    def arm(self) -> str:
+        """Return the name of this start: warm, frozen or cold."""
+        if self.weights is None:
+            return "cold"
+        return "frozen" if self.is_frozen else "warm"
+
+
+def build_model(
+    task: FinetuningTask, start: Start, labels: Labels, tuning: Tuning, seed: int
+) -> tuple[nn.Module, Transfer | None]:
+    """Return a model to fine-tune, and which of its tensors were loaded."""
+    torch.manual_seed(derive_seed(seed, "weights", "classifier"))
+    model = task.new_model(start.model, labels, tuning)
+    transfer = transfer_backbone(start.weights, model) if start.weights is not None else None
+    backbone: Any = model.backbone
+    backbone.requires_grad_(not start.is_frozen)
+    return model, transfer
+
+
+def fit_model(
+    task: FinetuningTask,
+    model: nn.Module,
+    fit: Fit,
+    run: RunFolder | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> tuple[Trainer, State]:
+    """Train; the best epoch's weights are then in the run, or in the trainer without one."""
+    model.to(fit.runtime.device)
+    tuning, training = fit.tuning, task.training(model, fit)
+    steps_per_epoch = fit.stream().steps_per_epoch
+    steps = tuning.epochs * steps_per_epoch
+    unfreeze_steps = steps_per_epoch if tuning.unfreeze else 0
+    optimizer = OptimizerSettings(
+        "adamw", fit.learning_rate, tuning.weight_decay, tuning.layer_decay, unfreeze_steps
+    )
+    trainer = Trainer(
+        model,
+        training.objective,
+        training.stream,
+        build_optimizers(model, optimizer),
+        warmup_cosine(steps, tuning.warmup),
+        training.evaluate,
+        LoopSettings.of(
+            checkpoints or Checkpoints(),
+            steps=steps,
+            clip=tuning.clip,
+            seed=fit.seed,
+            eval_every=steps_per_epoch,
+            log_every=steps_per_epoch,
+        ),
+        fit.runtime,
+        run,
+    )
+    return trainer, trainer.train(fit.title)

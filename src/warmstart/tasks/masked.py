@@ -1,0 +1,343 @@
+"""Restore masked tokens and, where rows are pairs, judge whether the second segment follows."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from warmstart import progress
+from warmstart.batching.batch import MaskedBatch, move
+from warmstart.batching.loader import RunningText
+from warmstart.batching.masked_rows import (
+    MaskedStream,
+    RunningRows,
+    masked_in_order,
+    pairs_in_order,
+)
+from warmstart.batching.masking import Corruption
+from warmstart.batching.next_sentence import NextSentencePairs
+from warmstart.data.sentence_file import SentenceFile
+from warmstart.data.sentences import SentenceFinder
+from warmstart.data.token_file import TokenFile
+from warmstart.errors import WarmstartError
+from warmstart.evaluation.masked_scores import MaskedRows
+from warmstart.kernels.loss import IGNORE, LOGITS_PER_CHUNK, linear_cross_entropy
+from warmstart.model.backbone import Layout
+from warmstart.model.models import LanguageModel
+from warmstart.runs.saved import SavedRun
+from warmstart.runtime import Runtime
+from warmstart.settings.model import ModelConfig
+from warmstart.settings.pretraining import Masking, PretrainConfig
+from warmstart.settings.using import EvaluateConfig
+from warmstart.tasks.causal import (
+    VALID_TOKENS,
+    CausalWorkload,
+    freeze_pair_head,
+    packed_stream,
+)
+from warmstart.tasks.held_out import BATCH_TOKENS, held_out_text
+from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
+from warmstart.tasks.workload import WorkloadShape
+from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.tokenization.words import word_table
+from warmstart.training.trainer import Evaluation, Objective
+
+SHORTEST_PAIR = 5  # two tokens between three special ones
+FIXED_SEED = 0  # validation and evaluation always mask the same tokens and draw the same pairs
+SAMPLED_ROWS = 65_536  # from which the share of padding is estimated
+
+
+@dataclass(frozen=True)
+class MaskedOutput:
+    """What a model makes of a batch."""
+
+    hidden: Tensor  # (B, P, D) at masked positions, ready for the output weights
+    pair_logits: Tensor | None  # (B, 2): follows, does not follow
+
+
+class MaskedObjective:
+    """BERT's two losses, each summed."""
+
+    def count(self, group: Sequence[MaskedBatch]) -> dict[str, float]:
+        """Count the masked tokens, and the pairs if there are any."""
+        num_masked = sum(int((batch.targets != IGNORE).sum()) for batch in group)
+        num_pairs = sum(len(batch.classes) for batch in group if batch.classes is not None)
+        return {"mlm": max(1, num_masked), **({"nsp": num_pairs} if num_pairs else {})}
+
+    def __call__(self, model: LanguageModel, batch: MaskedBatch) -> dict[str, Tensor]:
+        """Return the summed losses."""
+        output = masked_output(model, batch)
+        weight, bias = model.head.weights(model.backbone.embed.weight)
+        hidden, targets = output.hidden.flatten(0, 1), batch.targets.flatten()
+        sums = {"mlm": linear_cross_entropy(hidden, weight, bias, targets)[0]}
+        if output.pair_logits is not None and batch.classes is not None:
+            sums["nsp"] = F.cross_entropy(output.pair_logits, batch.classes, reduction="sum")
+        return sums
+
+
+def masked_output(model: LanguageModel, batch: MaskedBatch) -> MaskedOutput:
+    """Run a model over a batch; only masked positions go through the head."""
+    layout = Layout(batch.is_token, batch.documents, batch.positions, batch.segments)
+    hidden = model.backbone(batch.ids, layout)  # (B, T, D)
+    masked = batch.masked_positions[..., None].expand(-1, -1, hidden.shape[-1])
+    at_masked = model.head.transform(hidden.gather(1, masked))  # (B, P, D)
+    if batch.classes is None:
+        return MaskedOutput(at_masked, None)
+    first = model.backbone.pool_first(hidden)  # (B, D)
+    with torch.autocast(first.device.type, enabled=False):
+        logits = model.next_sentence(first.to(model.next_sentence.weight.dtype))
+    return MaskedOutput(at_masked, logits)
+
+
+class MaskedWorkload(CausalWorkload):
+    """A step of masked pretraining."""
+
+    objective = "masked"
+    masks_tokens = True
+
+    def suits(self, model: ModelConfig) -> bool:
+        return not model.is_causal and not model.decoder_depth
+
+    def architecture(self, model: ModelConfig, is_preset: bool) -> ModelConfig:
+        """Return the architecture with bidirectional attention; a preset gets pairs."""
+        if is_preset:
+            return replace(model, attention="bidirectional", segments=2, pooler=True)
+        return replace(model, attention="bidirectional")
+
+    def has_pairs(self, model: ModelConfig) -> bool:
+        return model.segments > 1
+
+    def has_documents(self, model: ModelConfig) -> bool:
+        return not self.has_pairs(model)
+
+    def num_predictions(self, shape: WorkloadShape, rows: int) -> int:
+        return rows * max(1, round(shape.mask_rate * shape.length))
+
+    def build_model(self, shape: WorkloadShape) -> nn.Module:
+        return LanguageModel(shape.model, self.has_pairs(shape.model))
+
+    def build_objective(self, shape: WorkloadShape) -> Objective:
+        return MaskedObjective()
+
+    def random_batch(self, shape: WorkloadShape, rows: int, generator: torch.Generator) -> Any:
+        packed = super().random_batch(shape, rows, generator)
+        positions = torch.rand(rows, shape.length, generator=generator).argsort(1)
+        positions = positions[:, : self.num_predictions(shape, 1)]  # (B, P)
+        targets = packed.ids.gather(1, positions)
+        if not self.has_pairs(shape.model):
+            layout = (None, packed.documents, packed.positions, None)
+            return MaskedBatch(packed.ids, positions, targets, None, *layout)
+        segments = (torch.arange(shape.length) >= shape.length // 2).long().expand(rows, -1)
+        is_token, classes = torch.ones_like(segments, dtype=torch.bool), torch.arange(rows) % 2
+        return MaskedBatch(packed.ids, positions, targets, classes, is_token, None, None, segments)
+
+
+class MaskedTask(PretrainingTask):
+    """BERT's pretraining: masked tokens, with or without the next sentence."""
+
+    name = "masked"
+    description = "a masked language model"
+    hub_name = "fill-mask"
+    hub_class = "ForMaskedLM"
+    attention = "bidirectional"
+    workload = MaskedWorkload()
+
+    def reads_sentences(self, settings: PretrainConfig) -> bool:
+        return settings.nsp
+
+    def adapt_tokenizer(self, tokenizer: Tokenizer, parent: SavedRun | None) -> Tokenizer:
+        """Add a mask token; existing weights must have room for it."""
+        with_mask = tokenizer.with_mask()
+        if parent and with_mask.vocab_size > parent.model.vocab_size:
+            raise WarmstartError(
+                f"--from {parent.path}: its tokenizer has no mask token and its vocabulary of "
+                f"{parent.model.vocab_size:,} has no room for one, so --objective {self.name} "
+                "cannot continue it"
+            )
+        return with_mask
+
+    def architecture(
+        self, model: ModelConfig, settings: PretrainConfig, parent: SavedRun | None
+    ) -> ModelConfig:
+        if settings.nsp and model.max_length < SHORTEST_PAIR:
+            raise WarmstartError(
+                f"--max-length {model.max_length} is too short for pairs of segments: it must be "
+                f"at least {SHORTEST_PAIR}, or add --no-nsp"
+            )
+        if not parent:
+            segments = 2 if settings.nsp else 0
+            return replace(model, attention="bidirectional", segments=segments, pooler=settings.nsp)
+        if settings.nsp and model.segments < 2:
+            raise WarmstartError(
+                f"--from {parent.path}: the model has no embeddings for two segments, which the "
+                "next-sentence loss needs: add --no-nsp"
+            )
+        return replace(model, attention="bidirectional")
+
+    def new_model(
+        self, model: ModelConfig, settings: PretrainConfig, parent: SavedRun | None
+    ) -> nn.Module:
+        """Return a language model; an unused pair head of the parent is carried along, frozen."""
+        has_head = parent is not None and "next_sentence.weight" in parent.weights
+        built = LanguageModel(model, has_next_sentence=settings.nsp or has_head)
+        if not settings.nsp:
+            freeze_pair_head(built)
+        return built
+
+    def training(self, model: nn.Module, data: PretrainingData) -> Pretraining:
+        language_model = cast(LanguageModel, model)
+        settings, tokenizer, text = data.settings, data.tokenizer, data.text
+        packed = packed_stream(data, language_model.config.max_length)
+        length, num_rows = packed.text.length, packed.rows_per_step
+        masking = build_masking(tokenizer, settings, settings.seed)
+        held_out = HeldOutRows(
+            text.valid,
+            text.valid_index,
+            length,
+            tokenizer,
+            replace(masking, seed=FIXED_SEED),
+            packed.rows_per_batch,
+        )
+        batches = list(held_out.batches(VALID_TOKENS))
+
+        def evaluate() -> Evaluation:
+            scores = score_masked(language_model, batches, data.runtime).figures()
+            figures = {f"valid_{name}": value for name, value in scores.items()}
+            note = f"valid masked tokens {scores['mlm_accuracy']:.1%}"
+            if "nsp_accuracy" in scores:
+                note += f", next sentence {scores['nsp_accuracy']:.1%}"
+            return Evaluation(-scores["loss"], figures, note)
+
+        if text.train_index is None:
+            rows = RunningRows(packed)
+            stream = MaskedStream(rows, masking, num_rows, packed.rows_per_batch)
+            return Pretraining(MaskedObjective(), stream, evaluate, lambda num: num * length)
+        pairs = _pairs(text.train, text.train_index, length, tokenizer, settings.seed)
+        stream = MaskedStream(pairs, masking, num_rows, packed.rows_per_batch)
+        sampled = min(pairs.num_rows, SAMPLED_ROWS)
+        filled = pairs.num_tokens(sampled) / (sampled * length)
+        return Pretraining(MaskedObjective(), stream, evaluate, pairs.num_tokens, filled)
+
+    def summary(self, scores: Mapping[str, float]) -> str:
+        summary = (
+            f"validation: {scores['mlm_accuracy']:.1%} of masked tokens restored, "
+            f"pseudo-perplexity {scores['pseudo_perplexity']:.2f}"
+        )
+        if "nsp_accuracy" in scores:
+            summary += f"; next sentence judged right in {scores['nsp_accuracy']:.1%}"
+        return summary
+
+    def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
+        """Return accuracy on masked tokens and pairs; the 95% intervals are over rows."""
+        model, tokenizer = cast(LanguageModel, self.open(run, runtime).model), run.tokenizer
+        finder = SentenceFinder(tokenizer) if hasattr(model, "next_sentence") else None
+        masking = _masking_of(run)
+        length = run.model.max_length
+        with held_out_text(settings, tokenizer, finder) as text:
+            index = SentenceFile(text.path) if finder else None
+            if index and not index.has_pairs:
+                progress.say(f"{settings.test} has no segments to pair: only masked tokens count")
+                index = None
+            num_rows = max(1, BATCH_TOKENS // length)
+            rows = HeldOutRows(text.file, index, length, tokenizer, masking, num_rows)
+            scores = score_masked(model, rows.batches(), runtime)
+            return {
+                **scores.figures(),
+                "masked_tokens": int(scores.counts.sum()),
+                "tokens": text.file.num_tokens,
+                "intervals": {name: asdict(span) for name, span in scores.intervals().items()},
+                **text.rows_seen(run),
+            }
+
+
+def build_masking(tokenizer: Tokenizer, settings: Masking, seed: int) -> Corruption:
+    """Return how tokens of this vocabulary are masked."""
+    if tokenizer.mask is None:
+        raise WarmstartError("the tokenizer has no mask token, which masking needs")
+    specials = (tokenizer.bos, tokenizer.eos, tokenizer.pad, tokenizer.unk, tokenizer.mask)
+    words = word_table(tokenizer) if settings.whole_words else None
+    return Corruption(
+        tokenizer.vocab_size,
+        tuple(special for special in specials if special is not None),
+        tokenizer.mask,
+        settings.mask_rate,
+        seed,
+        words.begins if words else None,
+        words.alone if words else None,
+    )
+
+
+def _masking_of(run: SavedRun) -> Corruption:
+    """Mask as the run's own pretraining did; an imported run as BERT does."""
+    default = Masking()
+    settings = Masking(
+        mask_rate=run.settings.get("mask_rate", default.mask_rate),
+        whole_words=run.settings.get("whole_words", default.whole_words),
+    )
+    return build_masking(run.tokenizer, settings, FIXED_SEED)
+
+
+def _pairs(
+    file: TokenFile, index: SentenceFile, length: int, tokenizer: Tokenizer, seed: int
+) -> NextSentencePairs:
+    return NextSentencePairs(
+        file.ids, index, length, tokenizer.bos, tokenizer.eos, tokenizer.pad, seed
+    )
+
+
+@dataclass(frozen=True)
+class HeldOutRows:
+    """Held-out text, masked the same way every time: pairs where there is an index, else rows."""
+
+    file: TokenFile
+    index: SentenceFile | None
+    length: int
+    tokenizer: Tokenizer
+    masking: Corruption
+    rows_per_batch: int
+
+    def batches(self, max_tokens: int | None = None) -> Iterator[MaskedBatch]:
+        """Yield the text; more than `max_tokens` is sampled in evenly spaced rows."""
+        if self.index is not None:
+            pairs = _pairs(self.file, self.index, self.length, self.tokenizer, FIXED_SEED)
+            return pairs_in_order(pairs, self.rows_per_batch, self.masking, max_tokens)
+        text = RunningText(self.file.ids, self.length, self.tokenizer.bos, self.tokenizer.eos)
+        return masked_in_order(text, self.rows_per_batch, self.masking, max_tokens)
+
+
+@torch.inference_mode()
+def score_masked(
+    model: LanguageModel, batches: Iterable[MaskedBatch], runtime: Runtime
+) -> MaskedRows:
+    """Score every row."""
+    columns: list[list[float]] = [[], [], [], [], []]
+    for batch in batches:
+        on_device = move(batch, runtime.device)
+        with runtime.precision():
+            output = masked_output(model, on_device)
+            losses, right = _token_scores(model, output.hidden, on_device.targets)
+        columns[0] += (batch.targets != IGNORE).sum(1).tolist()
+        columns[1] += losses.sum(1).tolist()
+        columns[2] += right.sum(1).tolist()
+        if output.pair_logits is not None and on_device.classes is not None:
+            logits, classes = output.pair_logits.double(), on_device.classes
+            columns[3] += F.cross_entropy(logits, classes, reduction="none").tolist()
+            columns[4] += (logits.argmax(1) == classes).tolist()
+    return MaskedRows(*(np.array(column, np.float64) for column in columns))
+
+
+def _token_scores(model: LanguageModel, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Return loss and success at every masked position, both (B, P); unused ones have neither."""
+    weight, bias = model.head.weights(model.backbone.embed.weight)
+    size = max(1, LOGITS_PER_CHUNK[hidden.device.type] // len(weight))
+    chunks = zip(hidden.flatten(0, 1).split(size), targets.flatten().split(size), strict=True)
+    losses, right = [], []
+    for vectors, chunk_targets in chunks:
+        logits = F.linear(vectors, weight, bias).to(weight.dtype)  # (n, V)
+        losses.append(F.cross_entropy(logits, chunk_targets, ignore_index=IGNORE, reduction="none"))
+        right.append(logits.argmax(1) == chunk_targets)
+    return torch.cat(losses).double().view_as(targets), torch.cat(right).view_as(targets)

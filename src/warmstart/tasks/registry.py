@@ -1,0 +1,71 @@
+"""The tasks there are, by name. A new kind of training is one line here."""
+
+from typing import TypeVar
+
+from warmstart.errors import WarmstartError
+from warmstart.runs.saved import SavedRun
+from warmstart.settings.base import suggestion
+from warmstart.tasks.backbone import BackboneTask
+from warmstart.tasks.causal import CausalTask
+from warmstart.tasks.classify import ClassifyTask
+from warmstart.tasks.finetuning import FinetuningTask
+from warmstart.tasks.masked import MaskedTask
+from warmstart.tasks.task import PretrainingTask, Task
+from warmstart.tasks.translate import TranslateTask
+from warmstart.tasks.workload import Workload
+
+AnyTask = TypeVar("AnyTask", bound=Task)
+
+_TASKS: dict[str, Task] = {}
+
+
+def register(task: Task) -> None:
+    """Make a task known under its name."""
+    _TASKS[task.name] = task
+
+
+for _task in (CausalTask(), MaskedTask(), BackboneTask(), ClassifyTask(), TranslateTask()):
+    register(_task)
+
+
+def task_named(name: str) -> Task:
+    """Return a task by its name."""
+    if name not in _TASKS:
+        raise WarmstartError(f"the task {name!r} is unknown{suggestion(name, _TASKS)}")
+    return _TASKS[name]
+
+
+def task_of(run: SavedRun) -> Task:
+    """Return the task that a run was trained for."""
+    try:
+        return task_named(run.task)
+    except WarmstartError as problem:
+        raise WarmstartError(f"{run.folder.config_file}: {problem}") from None
+
+
+def task_for_class(hub_class: str) -> Task:
+    """Return the task of models whose class in transformers ends like this."""
+    return next(task for task in _TASKS.values() if task.hub_class == hub_class)
+
+
+def pretraining_task(name: str) -> PretrainingTask:
+    """Return the task that `--objective` names."""
+    return _choose(PretrainingTask, name, "--objective")  # type: ignore[type-abstract]
+
+
+def finetuning_task(name: str) -> FinetuningTask:
+    """Return the task that `--task` names."""
+    return _choose(FinetuningTask, name, "--task")  # type: ignore[type-abstract]
+
+
+def planned_tasks() -> dict[str, Workload]:
+    """Return what `plan` can estimate, by the name of the objective."""
+    workloads = [task.workload for task in _TASKS.values() if task.workload is not None]
+    return {workload.objective: workload for workload in workloads}
+
+
+def _choose(kind: type[AnyTask], name: str, flag: str) -> AnyTask:
+    known = {task.name: task for task in _TASKS.values() if isinstance(task, kind)}
+    if name not in known:
+        raise WarmstartError(f"{flag} {name!r} is unknown{suggestion(name, known)}")
+    return known[name]

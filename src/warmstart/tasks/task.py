@@ -1,0 +1,148 @@
+"""The interface of a task: everything that depends on the kind of training."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torch import nn
+
+from warmstart.data.prepare import PreparedText
+from warmstart.errors import WarmstartError
+from warmstart.inference.text_model import TextModel
+from warmstart.model.models import LanguageModel
+from warmstart.runs.saved import SavedRun
+from warmstart.runs.transfer import transfer_all
+from warmstart.runtime import Runtime
+from warmstart.settings.model import Attention, ModelConfig
+from warmstart.settings.pretraining import PretrainConfig
+from warmstart.settings.using import EvaluateConfig
+from warmstart.tasks.workload import Workload
+from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.training.trainer import Evaluation, Objective, Stream
+
+
+@dataclass(frozen=True)
+class Training:
+    """What the trainer needs from a task."""
+
+    objective: Objective
+    stream: Stream
+    evaluate: Callable[[], Evaluation]
+
+
+class Task(ABC):
+    """One kind of training, and what a run of that kind can do."""
+
+    name: ClassVar[str]  # in config.json, and after --objective or --task
+    description: ClassVar[str]  # with its article: "a classifier"
+    command: ClassVar[str]  # that trains one
+    hub_name: ClassVar[str]  # of the task on a model hub
+    hub_class: ClassVar[str | None] = None  # how transformers' class names end: "ForMaskedLM"
+    has_backbone: ClassVar[bool] = True  # whether other tasks can start from its backbone
+    is_pretraining: ClassVar[bool] = False  # whether `pretrain` can continue such a run
+    ends_texts: ClassVar[bool] = True  # whether it reads an end token after a text
+    text_model: ClassVar[type[TextModel]] = TextModel  # what `open` returns
+    workload: ClassVar[Workload | None] = None  # None: `plan` cannot estimate it
+    test_options: ClassVar[tuple[str, ...]] = ("test",)  # that name its held-out data
+
+    @abstractmethod
+    def empty_model(self, run: SavedRun) -> nn.Module:
+        """Return the model of a run with random weights."""
+
+    def open(self, run: SavedRun, runtime: Runtime) -> TextModel:
+        """Return a run ready for use."""
+        return self.text_model(
+            name=str(run.path),
+            description=self.description,
+            model=self.load_model(run),
+            tokenizer=run.tokenizer,
+            runtime=runtime,
+            ends_texts=self.ends_texts,
+        )
+
+    @abstractmethod
+    def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
+        """Score a run on held-out data; return JSON values."""
+
+    def usage(self, path: Path) -> str:
+        """Return a command that uses a run, for its model card."""
+        return f"warmstart finetune --from {path} --train train.tsv --valid valid.tsv -o classifier"
+
+    def load_model(self, run: SavedRun) -> nn.Module:
+        """Return the model of a run with its weights."""
+        model = self.empty_model(run)
+        try:
+            transfer = transfer_all(run.weights, model)
+        except WarmstartError as problem:
+            raise WarmstartError(f"{run.path}: {problem}") from None
+        if transfer.new:
+            raise WarmstartError(f"{run.path}: its weights lack {', '.join(transfer.new)}")
+        return model
+
+
+@dataclass(frozen=True)
+class PretrainingData:
+    """What a pretraining task builds its batches from."""
+
+    settings: PretrainConfig
+    tokenizer: Tokenizer
+    text: PreparedText
+    runtime: Runtime
+
+
+@dataclass(frozen=True)
+class Pretraining(Training):
+    """A pretraining task with its text."""
+
+    tokens_in: Callable[[int], int]  # number of rows -> tokens in them, padding left out
+    filled_share: float = 1.0  # of a row that is not padding
+
+
+class PretrainingTask(Task):
+    """A task that learns from unlabelled text."""
+
+    command = "pretrain"
+    is_pretraining = True
+    attention: ClassVar[Attention]
+
+    def check(self, settings: PretrainConfig) -> None:
+        """Refuse settings that have no effect on this task."""
+
+    def reads_sentences(self, settings: PretrainConfig) -> bool:
+        """Tell whether it needs to know where sentences start."""
+        return False
+
+    def adapt_tokenizer(self, tokenizer: Tokenizer, parent: SavedRun | None) -> Tokenizer:
+        """Return the tokenizer with the special tokens that the task needs."""
+        return tokenizer
+
+    @abstractmethod
+    def architecture(
+        self, model: ModelConfig, settings: PretrainConfig, parent: SavedRun | None
+    ) -> ModelConfig:
+        """Return the architecture, chosen or the parent's, as this task trains it."""
+
+    @abstractmethod
+    def new_model(
+        self, model: ModelConfig, settings: PretrainConfig, parent: SavedRun | None
+    ) -> nn.Module:
+        """Return the model to train, with random weights."""
+
+    def empty_model(self, run: SavedRun) -> nn.Module:
+        """Return a language model with the heads the run has."""
+        return LanguageModel(run.model, has_next_sentence="next_sentence.weight" in run.weights)
+
+    @abstractmethod
+    def training(self, model: nn.Module, data: PretrainingData) -> Pretraining:
+        """Return objective, batches and validation."""
+
+    @abstractmethod
+    def summary(self, scores: Mapping[str, float]) -> str:
+        """Describe validation scores in one phrase."""
+
+
+def num_parameters(model: nn.Module, trainable: bool = False) -> int:
+    """Return the number of parameters of a model."""
+    return sum(p.numel() for p in model.parameters() if p.requires_grad or not trainable)

@@ -1,0 +1,235 @@
+"""Predict the target sentence given the source."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from warmstart import progress
+from warmstart.batching.pair_batches import EncodedPairs, PairBatch, budgeted_pairs, pad_pairs
+from warmstart.data.overlap import fingerprints_of
+from warmstart.data.pairs import Pairs, read_aligned, read_pair_table
+from warmstart.decoding.beam import Beam
+from warmstart.decoding.engines import training_engine
+from warmstart.errors import WarmstartError
+from warmstart.evaluation.bleu import corpus_bleu, paired_test, translation_scores
+from warmstart.evaluation.token_scores import score_tokens
+from warmstart.formats import counted
+from warmstart.inference.text_translator import TextTranslator
+from warmstart.inference.translator import BeamTranslator, TranslationSearch
+from warmstart.kernels.loss import IGNORE, linear_cross_entropy
+from warmstart.model.models import Translator
+from warmstart.runs.saved import SavedRun, read_run
+from warmstart.runtime import Runtime
+from warmstart.settings.model import ModelConfig
+from warmstart.settings.translating import TrainTranslatorConfig
+from warmstart.settings.using import EvaluateConfig
+from warmstart.tasks.task import Task
+from warmstart.tasks.workload import Workload, WorkloadShape
+from warmstart.tokenization.pair import TokenizerPair
+from warmstart.training.trainer import Evaluation, Objective
+
+VALID_SENTENCES = 2000  # of more validation pairs, evenly spaced ones are translated
+SENTENCE_TOKENS = 64  # on each side, in estimates
+SAMPLE_CHARS = 72  # of a sample translation that are shown
+
+
+class TranslateObjective:
+    """Summed loss of every target token, given the true ones before it."""
+
+    def __init__(self, smoothing: float = 0.0) -> None:
+        self.smoothing = smoothing  # share of each target spread over the whole vocabulary
+
+    def count(self, group: Sequence[PairBatch]) -> dict[str, float]:
+        """Count the predicted tokens."""
+        return {"translate": max(1, sum(int((b.targets != IGNORE).sum()) for b in group))}
+
+    def __call__(self, model: Translator, batch: PairBatch) -> dict[str, Tensor]:
+        """Return the summed loss."""
+        return {"translate": self.score(model, batch)[0]}
+
+    def score(self, model: Translator, batch: PairBatch) -> tuple[Tensor, Tensor]:
+        """Return the summed loss and the number of tokens predicted right."""
+        hidden = model.decode(batch.inputs, model.encode(batch.ids, batch.is_token))
+        weight, bias = model.head.weights(model.embedding)
+        targets = batch.targets.flatten()
+        return linear_cross_entropy(hidden.flatten(0, 1), weight, bias, targets, self.smoothing)
+
+
+@dataclass(frozen=True)
+class TranslationValidation:
+    """Validation pairs: ids for the loss, text for BLEU."""
+
+    pairs: EncodedPairs
+    texts: Pairs
+    tokenizers: TokenizerPair
+    micro_tokens: int
+    select: Literal["bleu", "loss"]  # the figure that picks the best weights
+    num_samples: int  # translations that are shown
+
+    def __call__(self, model: Translator, runtime: Runtime) -> Evaluation:
+        """Validate the current weights of a model."""
+        rows = budgeted_pairs(range(len(self.pairs)), self.pairs.sizes(), self.micro_tokens)
+        batches = (pad_pairs(self.pairs, part, *self.tokenizers.pads) for part in rows)
+        objective = TranslateObjective()
+        tokens = score_tokens(lambda batch: objective.score(model, batch), batches, runtime)
+        bleu = self._bleu(model, runtime)
+        figures = {
+            "valid_loss": tokens.loss,
+            "valid_bleu": bleu,
+            "valid_accuracy": tokens.accuracy,
+        }
+        # BLEU is often zero at the start: then the lower loss is better.
+        score = bleu - 1e-6 * tokens.loss if self.select == "bleu" else -tokens.loss
+        return Evaluation(score, figures, f"valid loss {tokens.loss:.3f}, BLEU {bleu:.1f}")
+
+    def _bleu(self, model: Translator, runtime: Runtime) -> float:
+        """Return the BLEU of greedy translations, and show some."""
+        num = len(self.texts)
+        rows = range(0, num, -(-num // VALID_SENTENCES))
+        sources = [self.texts.sources[row] for row in rows]
+        references = [self.texts.targets[row] for row in rows]
+        greedy = BeamTranslator(
+            training_engine(model, runtime),
+            self.tokenizers.source,
+            self.tokenizers.target,
+            TranslationSearch(beam=Beam(width=1), batch_tokens=self.micro_tokens),
+        )
+        with torch.compiler.set_stance("force_eager"):  # every step has a new shape
+            translations = [best[0].text for best in greedy.translate(sources)]
+        for row in range(min(self.num_samples, len(sources))):
+            progress.say(f"  {_shortened(sources[row])} -> {_shortened(translations[row])}")
+        return corpus_bleu(translations, references)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= SAMPLE_CHARS else f"{text[: SAMPLE_CHARS - 1]}…"
+
+
+class TranslateWorkload(Workload):
+    """A step of training a translator."""
+
+    objective = "translate"
+    steps = 20_000
+    batch_tokens = TrainTranslatorConfig.batch_tokens
+    micro_tokens = TrainTranslatorConfig.micro_tokens
+    sides = 2
+    has_decoder = True
+
+    def suits(self, model: ModelConfig) -> bool:
+        return model.decoder_depth > 0
+
+    def architecture(self, model: ModelConfig, is_preset: bool) -> ModelConfig:
+        """Return the architecture with a decoder; one without gets one of the same depth."""
+        if model.decoder_depth:
+            return model
+        model = replace(model, attention="bidirectional", pooler=False, segments=0)
+        return replace(model, decoder_depth=model.depth, shared=True)
+
+    def default_length(self, model: ModelConfig) -> int:
+        return min(SENTENCE_TOKENS, model.max_length)
+
+    def build_model(self, shape: WorkloadShape) -> nn.Module:
+        return Translator(shape.model)
+
+    def build_objective(self, shape: WorkloadShape) -> Objective:
+        return TranslateObjective(TrainTranslatorConfig.label_smoothing)
+
+    def random_batch(self, shape: WorkloadShape, rows: int, generator: torch.Generator) -> Any:
+        target = shape.random_ids(rows, shape.length + 1, generator)
+        is_token = torch.ones(rows, shape.length, dtype=torch.bool)
+        source = shape.random_ids(rows, shape.length, generator)
+        return PairBatch(source, is_token, target[:, :-1], target[:, 1:])
+
+
+class TranslateTask(Task):
+    """An encoder-decoder that translates."""
+
+    name = "translate"
+    description = "a translator"
+    command = "train-translator"
+    hub_name = "translation"
+    has_backbone = False
+    workload = TranslateWorkload()
+    test_options = ("test", "source", "target", "against")
+
+    def empty_model(self, run: SavedRun) -> nn.Module:
+        return Translator(run.model)
+
+    def open(self, run: SavedRun, runtime: Runtime) -> TextTranslator:
+        return TextTranslator(
+            name=str(run.path),
+            description=self.description,
+            model=self.load_model(run),
+            tokenizer=run.tokenizer,
+            tokenizers=run.tokenizers,
+            runtime=runtime,
+        )
+
+    def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
+        pairs = _read_test_pairs(settings)
+        other = None
+        if settings.against:
+            other = self._translations(read_run(settings.against), settings, runtime, pairs)
+        translations = self._translations(run, settings, runtime, pairs)
+        scores = translation_scores(translations, pairs.targets)
+        seen = run.texts_seen().contain(fingerprints_of(pairs.sources))
+        metrics = {"bleu": scores.bleu, "chrf": scores.chrf}
+        result: dict[str, Any] = {
+            "sentences": len(pairs),
+            "skipped": pairs.skipped,
+            **{name: metric.score for name, metric in metrics.items()},
+            "intervals": {n: {"low": m.low, "high": m.high} for n, m in metrics.items()},
+            "signatures": {name: metric.signature for name, metric in metrics.items()},
+            "beam": settings.beam,
+            "length_penalty": settings.length_penalty,
+            "seen_in_training": int(seen.sum()),
+        }
+        if other is not None:
+            tests = [asdict(test) for test in paired_test(other, translations, pairs.targets)]
+            result["against"] = {"run": settings.against, "tests": tests}
+        return result
+
+    def _translations(
+        self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime, pairs: Pairs
+    ) -> list[str]:
+        translations = self.open(run, runtime).translate(
+            pairs.sources,
+            beam=settings.beam,
+            length_penalty=settings.length_penalty,
+            max_ratio=settings.max_ratio,
+            batch_tokens=settings.batch_tokens,
+        )
+        report_overlong(sum(best[0].num_parts > 1 for best in translations))
+        return [best[0].text for best in translations]
+
+    def usage(self, path: Path) -> str:
+        return f"warmstart translate {path} sentences.txt"
+
+
+def report_overlong(num_sentences: int) -> None:
+    """Tell how many sentences were longer than the model reads."""
+    if num_sentences:
+        progress.say(
+            f"{counted(num_sentences, 'sentence')} longer than the model reads: translated in parts"
+        )
+
+
+def _read_test_pairs(settings: EvaluateConfig) -> Pairs:
+    """Read the pairs to score: two files, or one table."""
+    if settings.test and (settings.source or settings.target):
+        raise WarmstartError("--test holds both sides: leave out --source and --target")
+    for name in ("test_labels", "pieces"):
+        if getattr(settings, name):
+            flag = f"--{name.replace('_', '-')}"
+            raise WarmstartError(f"{flag} is for classifiers; {settings.run} is a translator")
+    if settings.columns and not settings.test:
+        raise WarmstartError("--columns needs --test: plain lines have no columns")
+    if settings.test:
+        return read_pair_table(Path(settings.test), settings.columns)
+    if not settings.source or not settings.target:
+        raise WarmstartError("a translator is scored on --source and --target, or a --test table")
+    return read_aligned(Path(settings.source), Path(settings.target))

@@ -1,0 +1,177 @@
+from collections import Counter
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from product import MACHINE, TINY, World, read, read_labelled_rows, succeed, write_labelled
+from warmstart.errors import DivergedError
+from warmstart.experiments.arms import TransformerArm
+from warmstart.experiments.cells import nested_rows
+
+OPTIONS = f"--epochs 2 --trials 2 {MACHINE}"
+COMMAND = f"compare --from {{base}} --train {{train}} --valid {{valid}} {OPTIONS}"
+ARMS = ["warm", "frozen", "cold", "tf-idf"]
+
+Key = tuple[str, int, int]
+
+
+@pytest.fixture(scope="module")
+def compared(world: World, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compared") / "out"
+    succeed(
+        f"{COMMAND} --test {{test}} --labels 12,24,all --seeds 0,1 -o {folder}",
+        **vars(world),
+        base=base,
+    )
+    return folder
+
+
+def cells_of(folder: Path) -> dict[Key, dict[str, Any]]:
+    """Return every cell without what a clock measured."""
+    cells = {}
+    for cell in read(folder / "results.json")["cells"]:
+        for epoch in cell["epochs"]:
+            del epoch["elapsed_s"]
+        del cell["elapsed_s"]
+        cells[cell["arm"], cell["labels"], cell["seed"]] = cell
+    return cells
+
+
+def test_results_hold_every_arm_subset_seed_and_epoch(compared: Path) -> None:
+    cells = cells_of(compared)
+    assert set(cells) == {(arm, n, seed) for arm in ARMS for n in (12, 24, 48) for seed in (0, 1)}
+    for (arm, _, seed), cell in cells.items():
+        assert [e["epoch"] for e in cell["epochs"]] == ([] if arm == "tf-idf" else [1, 2])
+        assert len(cell["valid_predictions"]) == len(cell["test_predictions"]) == 24
+        assert len(cell["trials"]) == (2 if seed == 0 else 0)
+
+
+def test_every_arm_has_the_same_tuning_budget(compared: Path) -> None:
+    tuned = [len(cell["trials"]) for (_, _, seed), cell in cells_of(compared).items() if not seed]
+    assert set(tuned) == {2}
+
+
+def test_the_report_and_its_figures_are_written(compared: Path) -> None:
+    page = (compared / "report.html").read_text(encoding="utf-8")
+    assert "<html" in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert 'src="http' not in page
+    for name in ("epochs", "labels", "differences"):
+        assert (compared / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert "<svg" in (compared / f"{name}.svg").read_text(encoding="utf-8")
+
+
+def test_a_cell_does_not_depend_on_what_ran_before_it(
+    compared: Path, world: World, base: Path, here: Path
+) -> None:
+    command = f"{COMMAND} --test {{test}} --labels 24 --seeds 0 -o alone"
+    succeed(command, **vars(world), base=base)
+    among, alone = cells_of(compared), cells_of(here / "alone")
+    assert len(alone) == len(ARMS)
+    for key, cell in alone.items():
+        assert cell == among[key]
+
+
+def test_test_data_is_never_used_to_choose(
+    compared: Path, world: World, base: Path, here: Path
+) -> None:
+    flipped = {"positive": "negative", "negative": "positive"}
+    rows = [(flipped[label], text.upper()) for label, text in read_labelled_rows(world.test)[:10]]
+    write_labelled(here / "other.tsv", rows)
+    command = f"{COMMAND} --labels 24 --seeds 0,1 -o other --test other.tsv"
+    succeed(command, **vars(world), base=base)
+    succeed(f"{COMMAND} --labels 24 --seeds 0,1 -o none", **vars(world), base=base)
+    first = cells_of(compared)
+    for name in ("other", "none"):
+        for key, cell in cells_of(here / name).items():
+            for chosen in ("setting", "trials", "epochs", "best_epoch", "valid_predictions"):
+                assert cell[chosen] == first[key][chosen]
+
+
+def test_without_a_test_the_figures_are_called_validation_figures(
+    world: World, base: Path, here: Path
+) -> None:
+    options = OPTIONS.replace("--trials 2", "--trials 1")
+    ran = succeed(f"{COMMAND} {options} --seeds 0 -o out", **vars(world), base=base)
+    assert "validation figures" in ran.out
+    assert "validation figures" in (here / "out/report.html").read_text(encoding="utf-8")
+    assert read(here / "out/results.json")["test"] is None
+
+
+def test_leaks_between_splits_and_from_pretraining_are_found(
+    world: World, base: Path, here: Path
+) -> None:
+    held = read_labelled_rows(world.test)[:6]
+    trained = read_labelled_rows(world.train)[:2]
+    pretrained = world.texts.read_text(encoding="utf-8").splitlines()
+    leaked = [("positive", text) for text in pretrained[:20]]
+    rows = [*trained, *held, *leaked]
+    write_labelled(here / "test.tsv", rows)
+    places = {**vars(world), "base": base, "test": "test.tsv"}
+    ran = succeed(f"{COMMAND} --seeds 0 --test {{test}} -o out", **places)
+    result = read(here / "out/results.json")
+    between = {(found["a"], found["b"]): found["rows"] for found in result["overlaps"]}
+    assert between["train", "test"] == 2
+    assert 15 <= between["pretraining of base", "test"] <= 20
+    assert between["pretraining of base", "validation"] == 0
+    shared = set(result["test"]["shared"])
+    assert {0, 1} <= shared
+    assert shared.isdisjoint(range(2, 8))
+    assert len(shared) == 2 + between["pretraining of base", "test"]
+    assert "test" in ran.out
+
+
+def test_several_runs_are_several_warm_arms(world: World, base: Path, here: Path) -> None:
+    for folder in ("a", "b"):
+        succeed(f"pretrain {world.texts} -o {folder}/base {TINY} --seed {ord(folder)}")
+    command = COMMAND.replace("--from {base}", "--from a/base --from b/base")
+    options = OPTIONS.replace("--trials 2", "--trials 1")
+    succeed(f"{command} {options} --seeds 0 -o out", **vars(world))
+    result = read(here / "out/results.json")
+    arms = [arm["name"] for arm in result["arms"]]
+    assert len(set(arms)) == len(arms) == 6
+    assert len(list((here / "out/cells").iterdir())) == 6
+
+
+@given(
+    counts=st.lists(st.integers(1, 30), min_size=2, max_size=6),
+    seed=st.integers(0, 5),
+    data=st.data(),
+)
+def test_subsets_are_nested_and_stratified(
+    counts: list[int], seed: int, data: st.DataObject
+) -> None:
+    classes = [number for number, count in enumerate(counts) for _ in range(count)]
+    rows = nested_rows(classes, seed)
+    assert sorted(rows) == list(range(len(classes)))
+    size = data.draw(st.integers(len(counts), len(classes)))
+    found = Counter(classes[row] for row in rows[:size])
+    assert set(found) == set(range(len(counts)))
+    for number, count in enumerate(counts):
+        share = size * count / len(classes)
+        assert found[number] == 1 or abs(found[number] - share) <= len(counts)
+
+
+def test_seeds_draw_different_subsets() -> None:
+    assert nested_rows([0, 1] * 20, 0)[:10] != nested_rows([0, 1] * 20, 1)[:10]
+
+
+def test_a_rate_that_diverges_is_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[float] = []
+
+    def train_at(arm: TransformerArm, _: object, rate: float, __: int) -> tuple[str, str]:
+        tried.append(rate)
+        if rate > 1e-3:
+            raise DivergedError("the loss became nan")
+        return "trainer", "state"
+
+    monkeypatch.setattr(TransformerArm, "_train_at", train_at)
+    arm = TransformerArm("warm", "warm", *[None] * (len(fields(TransformerArm)) - 2))  # type: ignore[arg-type]
+    assert arm._train(None, 3e-3, 0) == ("trainer", "state", pytest.approx(9e-4))  # type: ignore[arg-type]
+    assert tried == pytest.approx([3e-3, 9e-4])
+    with pytest.raises(DivergedError, match="became nan"):
+        arm._train(None, 3.0, 0)  # type: ignore[arg-type]

@@ -1,0 +1,196 @@
+"""A comparison shows the warm and the cold model on one text, and where they disagree."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from product import MACHINE, TINY, World, read, read_labelled_rows, run, succeed
+from warmstart.experiments.plan import MAX_SHOWN_TOKENS, choose_attention_row
+from warmstart.recipes.compare import CompareResult, compare
+from warmstart.results.attention import map_from_json
+from warmstart.settings.comparing import CompareConfig
+
+FILES = "--train {train} --valid {valid} --test {test}"
+OPTIONS = f"--labels 12,all --epochs 1 --trials 1 --seeds 1,0 {MACHINE}"
+ATTENTION, DISAGREE = "Attention on one text", "Where warm and cold disagree"
+
+
+@pytest.fixture(scope="module")
+def compared(world: World, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("seen") / "out"
+    succeed(f"compare --from {base} {FILES} {OPTIONS} -o {folder}", **vars(world))
+    return folder
+
+
+def again(folder: Path, world: World, base: Path) -> CompareResult:
+    """Go on with a comparison in Python."""
+    files = {name: str(getattr(world, name)) for name in ("train", "valid", "test")}
+    return compare(
+        CompareConfig(
+            from_runs=(str(base),),
+            **files,
+            out=str(folder),
+            resume=True,
+            labels=("12", "all"),
+            epochs=1,
+            trials=1,
+            seeds=(1, 0),
+            threads=1,
+            precision="fp32",
+        )
+    )
+
+
+def unfinish(folder: Path, copy: Path) -> Path:
+    """Copy a comparison as it was before its last files."""
+    shutil.copytree(folder, copy)
+    (copy / "results.json").unlink()
+    (copy / "report.html").unlink()
+    return copy
+
+
+def page_of(folder: Path) -> str:
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_two_cells_keep_their_attention_and_the_results_none(compared: Path) -> None:
+    kept = {file.name: read(file) for file in (compared / "cells").iterdir()}
+    assert {name for name, cell in kept.items() if "attention" in cell} == {
+        "0-warm-48-1.json",
+        "2-cold-48-1.json",
+    }
+    assert "attention" not in (compared / "results.json").read_text()
+    for name in ("0-warm-48-1.json", "2-cold-48-1.json"):
+        found = map_from_json(kept[name]["attention"])
+        assert found.weights.shape[:2] == (1, 2)
+        assert 8 <= len(found.queries) <= 16
+        np.testing.assert_allclose(found.weights.sum(-1), 1, atol=0.02)
+
+
+def test_the_report_shows_both(compared: Path, world: World, base: Path) -> None:
+    page = page_of(compared)
+    order = ["Paired differences", ATTENTION, DISAGREE, "Tuning"]
+    assert [page.index(f"<h2>{title}") for title in order] == sorted(
+        page.index(f"<h2>{title}") for title in order
+    )
+    found = again(compared, world, base).contrast
+    assert found.example is not None
+    label, text = read_labelled_rows(world.test)[found.example.row]
+    assert found.example.label == label
+    for arm in ("warm", "cold"):
+        words = found.example.maps[arm].joined().keys.pieces
+        assert text.startswith(" ".join(words[1:-1]))  # cut to what the model reads
+    assert page.count(f">{text.split()[1]}</span>") >= 2
+    cells = {(cell["arm"], cell["labels"], cell["seed"]): cell for cell in _cells(compared)}
+    warm, cold = (cells[arm, 48, 1]["test_predictions"] for arm in ("warm", "cold"))
+    names = ("negative", "positive")
+    assert found.example.predictions == {
+        "warm": names[warm[found.example.row]],
+        "cold": names[cold[found.example.row]],
+    }
+    rows = [text for (_, text), a, b in zip(_rows(world), warm, cold, strict=True) if a != b]
+    assert [row.text for row in found.disagreements] == rows
+    assert f"disagree on {len(rows)} of 24 texts" in page
+
+
+def _rows(world: World) -> list[tuple[str, str]]:
+    return read_labelled_rows(world.test)
+
+
+def _cells(folder: Path) -> list[dict[str, Any]]:
+    cells: list[dict[str, Any]] = read(folder / "results.json")["cells"]
+    return cells
+
+
+def test_going_on_keeps_the_attention(compared: Path, world: World, base: Path, here: Path) -> None:
+    copy = unfinish(compared, here / "copy")
+    (copy / "cells/2-cold-48-1.json").unlink()  # trained again, and the same
+    again(copy, world, base)
+    assert page_of(copy)[page_of(copy).index(f"<h2>{ATTENTION}") :].count("<svg") == 1
+    name = "cells/2-cold-48-1.json"
+    assert read(copy / name)["attention"] == read(compared / name)["attention"]
+    figures = [{**cell, "epochs": 0, "elapsed_s": 0} for cell in _cells(compared)]
+    assert [{**cell, "epochs": 0, "elapsed_s": 0} for cell in _cells(copy)] == figures
+
+
+def test_a_cell_of_an_earlier_version_is_read(
+    compared: Path, world: World, base: Path, here: Path
+) -> None:
+    copy = unfinish(compared, here / "copy")
+    file = copy / "cells/0-warm-48-1.json"
+    kept = read(file)
+    del kept["attention"]
+    file.write_text(json.dumps(kept))
+    assert again(copy, world, base).contrast.example is None
+    assert ATTENTION not in page_of(copy)
+    assert f"<h2>{DISAGREE}" in page_of(copy)
+    assert "No attention was recorded" in page_of(copy)
+
+
+@pytest.mark.parametrize("damage", [{"queries": []}, {"weights": "AA=="}, {"shape": "x"}, None])
+def test_damaged_attention_is_named(
+    compared: Path, world: World, base: Path, here: Path, damage: dict[str, Any] | None
+) -> None:
+    copy = unfinish(compared, here / "copy")
+    file = copy / "cells/0-warm-48-1.json"
+    kept = read(file)
+    kept["attention"] = damage and {**kept["attention"], **damage}
+    file.write_text(json.dumps(kept))
+    ran = run(f"compare --from {base} {FILES} {OPTIONS} -o {copy} --resume", **vars(world))
+    assert ran.code == 2
+    assert "0-warm-48-1.json is damaged" in ran.said
+    assert not (copy / "report.html").exists()
+
+
+def test_pairs_are_shown_as_the_model_reads_them(world: World, here: Path) -> None:
+    for name in ("train", "valid"):
+        rows = read_labelled_rows(getattr(world, name))[:12]
+        lines = [f"{text}\t{text[:9]}\t{label}" for label, text in rows]
+        Path(f"{name}.tsv").write_text("\n".join(["text\ttext2\tlabel", *lines]) + "\n")
+    words = TINY.replace("--max-length 16", "--max-length 40")
+    succeed(f"pretrain {world.texts} -o bert {words} --objective masked --nsp --document line")
+    files = "--train train.tsv --valid valid.tsv"
+    options = f"--labels all --epochs 1 --trials 1 --seeds 0 {MACHINE}"
+    succeed(f"compare --from bert {files} {options} -o out")
+    found = map_from_json(read(here / "out/cells/0-warm-12-0.json")["attention"])
+    ends = [piece for piece in found.queries.pieces if piece == found.queries.pieces[-1]]
+    assert len(ends) == 2
+    assert f"<h2>{ATTENTION}" in page_of(here / "out")
+
+
+def test_the_next_command_starts_from_the_best_run(world: World, base: Path, here: Path) -> None:
+    succeed(f"pretrain {world.texts} -o other {TINY} --seed 5")
+    files = f"--train {world.train} --valid {world.valid}"
+    options = f"--epochs 2 --trials 1 --seeds 0,1 {MACHINE}"
+    ran = succeed(f"compare --from other --from {base} {files} {options} -o out")
+    result = read(here / "out/results.json")
+    best = max(
+        (score for score in result["summary"]["scores"] if score["arm"].startswith("warm")),
+        key=lambda score: score["validation"]["accuracy"],
+    )["arm"]
+    source = next(arm["source"] for arm in result["arms"] if arm["name"] == best)
+    assert f"next: warmstart finetune --from {source} " in ran.out
+    assert f"{best} did best on validation" in result["summary"]["headline"]
+    kept = [f.name for f in (here / "out/cells").iterdir() if "attention" in read(f)]
+    assert sorted(kept) == ["0-warm-48-0.json", "4-cold-48-0.json"]  # the first run's alone
+
+
+@pytest.mark.parametrize(
+    ("sizes", "max_length", "row"),
+    [
+        ([3, 60, 10, 9], 64, 2),  # the first that fits
+        ([16, 16, 15, 9], 16, 2),  # one that was surely not cut
+        ([3, 5, 5], 64, 1),  # else the nearest
+        ([90, 70, 99], 99, 1),
+        ([4], 4, 0),
+        ([MAX_SHOWN_TOKENS + 1, 500], 512, None),
+    ],
+)
+def test_one_text_is_chosen_by_its_length(
+    sizes: list[int], max_length: int, row: int | None
+) -> None:
+    assert choose_attention_row([[0] * size for size in sizes], max_length) == row

@@ -1,0 +1,326 @@
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warmstart.experiments.verdicts import labels_needed, outcome_of, summarise
+from warmstart.formats import duration
+from warmstart.formats import unsigned_points as points
+from warmstart.results.comparison import Arm, Cell, Comparison, Epoch, Split
+from warmstart.results.summary import Interval, Summary, summary_to_json
+
+SUBSETS, SEEDS, NUM_TEXTS = (50, 200, 800), (1, 2, 3), 400
+TRUTH = tuple(int(x) for x in np.random.default_rng(0).integers(0, 2, NUM_TEXTS))
+ARMS = {
+    "warm": Arm(
+        name="warm",
+        kind="warm",
+        source="runs/a",
+        parameters=10,
+        trainable=10,
+        pretrain_s=100.0,
+        pretrain_tokens=5,
+    ),
+    "frozen": Arm(
+        name="frozen",
+        kind="frozen",
+        source="runs/a",
+        parameters=10,
+        trainable=2,
+        pretrain_s=100.0,
+        pretrain_tokens=5,
+    ),
+    "cold": Arm(
+        name="cold",
+        kind="cold",
+        source=None,
+        parameters=10,
+        trainable=10,
+        pretrain_s=0.0,
+        pretrain_tokens=0,
+    ),
+    "tf-idf": Arm(
+        name="tf-idf",
+        kind="baseline",
+        source=None,
+        parameters=99,
+        trainable=99,
+        pretrain_s=0.0,
+        pretrain_tokens=0,
+    ),
+}
+ACCURACY = {
+    "warm": (0.80, 0.85, 0.92),
+    "frozen": (0.70, 0.72, 0.75),
+    "cold": (0.60, 0.70, 0.82),
+    "tf-idf": (0.65, 0.75, 0.80),
+}
+
+
+def answers(share: float) -> tuple[int, ...]:
+    """Answer the first `share` of the texts right."""
+    right = round(share * NUM_TEXTS)
+    return tuple(c if place < right else 1 - c for place, c in enumerate(TRUTH))
+
+
+def make_cell(
+    arm: str, labels: int, seed: int, share: float, curve: Sequence[float], is_tested: bool
+) -> Cell:
+    epochs = tuple(
+        Epoch(
+            epoch=number,
+            train_loss=1.0,
+            valid_loss=1.0,
+            valid_accuracy=height,
+            valid_f1=height,
+            elapsed_s=2.0 * number,
+        )
+        for number, height in enumerate(curve, 1)
+    )
+    return Cell(
+        arm=arm,
+        labels=labels,
+        seed=seed,
+        setting="",
+        trials=(),
+        epochs=epochs,
+        best_epoch=len(epochs),
+        elapsed_s=10.0,
+        valid_predictions=answers(share),
+        test_predictions=answers(share) if is_tested else None,
+    )
+
+
+def make_comparison(
+    accuracy: dict[str, tuple[float, ...]] = ACCURACY,
+    curves: dict[str, Sequence[float]] | None = None,
+    is_tested: bool = True,
+    shared: tuple[int, ...] = (),
+) -> Comparison:
+    curves = curves or {"warm": (0.8, 0.9), "frozen": (0.7, 0.7), "cold": (0.6, 0.8)}
+    cells = [
+        make_cell(arm, labels, seed, share + 0.005 * seed, curves.get(arm, ()), is_tested)
+        for arm, shares in accuracy.items()
+        for labels, share in zip(SUBSETS, shares, strict=True)
+        for seed in (SEEDS if arm != "tf-idf" else (0,))
+    ]
+    validation = Split(name="validation", file="valid.tsv", classes=TRUTH, shared=shared)
+    return Comparison(
+        title="t",
+        train_file="train.tsv",
+        class_names=("bad", "good"),
+        class_counts={"bad": 400, "good": 400},
+        arms=tuple(ARMS[name] for name in accuracy),
+        subsets=SUBSETS,
+        seeds=SEEDS,
+        cells=tuple(cells),
+        validation=validation,
+        test=replace(validation, name="test", file="test.tsv") if is_tested else None,
+        overlaps=(),
+        notes=(),
+        attainable=None,
+    )
+
+
+@pytest.fixture(scope="module")
+def summary() -> Summary:
+    return summarise(make_comparison())
+
+
+def test_a_summary_is_plain_json(summary: Summary) -> None:
+    json.dumps(summary_to_json(summary), allow_nan=False)
+
+
+def test_every_arm_is_scored_at_every_subset(summary: Summary) -> None:
+    assert len(summary.scores) == len(summary.costs) == len(ARMS) * len(SUBSETS)
+    for row in summary.scores:
+        wanted = ACCURACY[row.arm][SUBSETS.index(row.labels)]
+        assert row.judged.accuracy == pytest.approx(wanted, abs=0.02)
+        assert row.judged.lowest <= row.judged.accuracy <= row.judged.highest
+        assert row.judged.interval.low <= row.judged.accuracy <= row.judged.interval.high
+        assert row.clean is None
+        assert (row.judged.spread == 0) == (row.judged.num_seeds == 1)
+
+
+def test_cost_counts_pretraining_apart(summary: Summary) -> None:
+    for cost in summary.costs:
+        assert cost.train_s == 10
+        assert cost.total_s - cost.train_s == ARMS[cost.arm].pretrain_s
+
+
+def test_the_baseline_has_no_curve(summary: Summary) -> None:
+    assert summary.curve("tf-idf", 800) is None
+    curve = summary.curve("warm", 800)
+    assert curve is not None
+    assert (curve.best_epoch, curve.best.accuracy) == (2, pytest.approx(0.9))
+
+
+def test_warm_is_compared_with_every_other_arm_at_every_subset(summary: Summary) -> None:
+    pairs = {(d.first, d.second, d.labels) for d in summary.differences}
+    assert pairs == {("warm", other, n) for other in ("frozen", "cold", "tf-idf") for n in SUBSETS}
+    assert all(d.outcome == "better" for d in summary.differences)
+    assert "warm beats cold by 10.0 points (95% interval" in summary.headline
+    assert "what warm reaches with 50 labels takes" in summary.headline.lower()
+
+
+def test_labels_saved_counts_the_best_arm_without_pretraining_at_each_size(
+    summary: Summary,
+) -> None:
+    best = {row.labels: row for row in summary.saved_over_best}
+    cold = {row.labels: row for row in summary.saved_over_cold}
+    assert best[50].unpretrained == ("cold", "tf-idf")
+    assert 200 < best[50].needed < cold[50].needed < 800
+    assert [best[800].needed, best[800].text] == [None, ">800"]
+
+
+def test_losing_is_said_plainly() -> None:
+    beaten = summarise(make_comparison({**ACCURACY, "tf-idf": (0.9, 0.95, 0.99)}))
+    assert "warm loses to tf-idf by" in beaten.headline
+    assert "pretraining did not pay here" in beaten.headline
+    assert all(row.text == "≤50" for row in beaten.saved_over_best if row.labels < 800)
+    losses = [d for d in beaten.differences if d.second == "tf-idf"]
+    assert {d.outcome for d in losses} == {"worse"}
+
+
+def test_equal_arms_show_no_difference() -> None:
+    tie = summarise(make_comparison({**ACCURACY, "cold": ACCURACY["warm"]}))
+    found = next(d for d in tie.differences if d.second == "cold")
+    assert found.outcome == "none"
+    assert found.interval == Interval(mean=0, low=0, high=0)
+    assert found.sentence.startswith("no difference shown between warm and cold")
+    assert "-0.0" not in found.sentence
+
+
+def test_shared_texts_are_scored_apart_and_admitted() -> None:
+    shared = tuple(range(200))  # which every arm answers right
+    found = summarise(make_comparison(shared=shared))
+    score = found.score("warm", 50)
+    assert score is not None
+    assert score.clean is not None
+    assert score.clean.num_texts == 200
+    assert score.clean.accuracy < score.judged.accuracy
+    assert all(d.clean is not None for d in found.differences)
+    assert any("200 of the 400 test texts" in caveat for caveat in found.caveats)
+
+
+def test_a_lead_that_rests_on_shared_texts_is_called_so() -> None:
+    shared = tuple(range(240, 400))  # all that cold answers wrong and warm right
+    found = summarise(make_comparison(shared=shared))
+    lead = next(d for d in found.differences if (d.second, d.labels) == ("cold", 800))
+    assert lead.outcome == "better"
+    assert "without shared texts the 95% interval is 0.0 to 0.0 points" in lead.sentence
+
+
+def test_one_seed_is_admitted() -> None:
+    one = make_comparison()
+    alone = replace(one, seeds=(1,), cells=tuple(c for c in one.cells if c.seed in (0, 1)))
+    assert "one seed" in summarise(alone).caveats[0]
+
+
+def test_without_test_the_figures_are_called_validation() -> None:
+    found = summarise(make_comparison(is_tested=False))
+    assert found.judge == "validation"
+    assert "validation figures" in found.caveats[0]
+    assert all(row.judged == row.validation for row in found.scores)
+    assert summarise(make_comparison()).caveats == ()
+
+
+def test_several_warm_arms_meet_each_other_once() -> None:
+    one = make_comparison()
+    other = replace(ARMS["warm"], name="warm: b", source="runs/b")
+    copies = [replace(cell, arm=other.name) for cell in one.cells if cell.arm == "warm"]
+    both = replace(one, arms=(*one.arms, other), cells=(*one.cells, *copies), subsets=(800,))
+    pairs = [(d.first, d.second) for d in summarise(both).differences]
+    assert pairs.count(("warm", "warm: b")) == 1
+    assert ("warm: b", "warm") not in pairs
+    assert ("warm: b", "frozen") not in pairs  # frozen starts from another run
+
+
+def test_the_better_of_two_pretrained_runs_is_named_first_in_the_headline() -> None:
+    one = make_comparison()
+    other = replace(ARMS["warm"], name="warm: b", source="runs/b", cold="cold")
+    worse = [replace(cell, arm=other.name) for cell in one.cells if cell.arm == "tf-idf"]
+    for arms in ((*one.arms, other), (other, *one.arms)):
+        both = summarise(replace(one, arms=arms, cells=(*one.cells, *worse)))
+        first = both.headline.split(". ")[0]
+        assert first.startswith("Of the 2 pretrained runs, warm did best on validation; with 800")
+        assert "warm beats warm: b by " in first
+
+
+def test_an_arm_meets_only_the_cold_arm_of_its_own_shape() -> None:
+    one = make_comparison()
+    other = replace(ARMS["cold"], name="cold: b")
+    copies = [replace(cell, arm=other.name) for cell in one.cells if cell.arm == "cold"]
+    warm = replace(ARMS["warm"], cold="cold")
+    arms = (warm, *(arm for arm in one.arms if arm.kind != "warm"), other)
+    found = summarise(replace(one, arms=arms, cells=(*one.cells, *copies)))
+    assert {d.second for d in found.differences} == {"frozen", "cold", "tf-idf"}
+    assert {time.cold for time in found.times_to_accuracy} == {"cold"}
+
+
+@pytest.mark.parametrize(
+    ("warm", "cold", "reached", "closed", "words"),
+    [
+        ((0.8, 0.9), (0.6, 0.8), 1, None, "still 10.0 points ahead after epoch 2"),
+        ((0.7, 0.8, 0.8), (0.6, 0.8, 0.8), 2, 2, "lead of up to 10.0 points is closed from epoch"),
+        ((0.6, 0.7), (0.6, 0.8), None, 1, "never reaches cold's best (80.0%, epoch 2)"),
+        ((0.9, 0.7), (0.6, 0.8), 1, 2, "cold ends 10.0 points ahead"),
+        (
+            (0.9,),
+            (0.6, 0.8),
+            1,
+            None,
+            "after 2.0 s (1 min 42 s with its pretraining) instead of 4.0 s",
+        ),
+    ],
+)
+def test_when_warm_reaches_the_best_of_cold(
+    warm: Sequence[float],
+    cold: Sequence[float],
+    reached: int | None,
+    closed: int | None,
+    words: str,
+) -> None:
+    time = summarise(make_comparison(curves={"warm": warm, "cold": cold})).times_to_accuracy[0]
+    assert (time.reached_epoch, time.closed_epoch) == (reached, closed)
+    assert len(time.gaps) == min(len(warm), len(cold))
+    assert words in time.sentence
+    if time.reached_s is not None:
+        assert time.reached_with_pretraining_s == time.reached_s + 100
+
+
+@given(st.floats(0.61, 0.89))
+def test_labels_needed_lie_where_the_curve_crosses(target: float) -> None:
+    reached = {100: 0.6, 400: 0.7, 1600: 0.9}
+    needed, text = labels_needed(target, reached)
+    assert needed is not None
+    assert text == f"{needed:,}"
+    curve = np.interp(np.log(needed), np.log(list(reached)), list(reached.values()))
+    assert curve == pytest.approx(target, abs=0.002)
+
+
+def test_labels_needed_outside_what_was_measured() -> None:
+    reached = {100: 0.6, 1600: 0.9}
+    assert labels_needed(0.6, reached) == (None, "≤100")
+    assert labels_needed(0.9, reached) == (1600, "1,600")
+    assert labels_needed(0.91, reached) == (None, ">1,600")
+
+
+def test_an_interval_that_touches_zero_shows_nothing() -> None:
+    assert outcome_of(Interval(mean=0.1, low=0.0, high=0.2)) == "none"
+    assert outcome_of(Interval(mean=0.1, low=0.01, high=0.2)) == "better"
+    assert outcome_of(Interval(mean=-0.1, low=-0.2, high=-0.01)) == "worse"
+
+
+def test_figures_are_written_for_people() -> None:
+    assert [points(x) for x in (0.041, -0.0004, -0.012)] == ["4.1", "0.0", "−1.2"]
+    assert [duration(x) for x in (3.21, 45, 600, 9000)] == [
+        "3.2 s",
+        "45 s",
+        "10 min 00 s",
+        "2 h 30 min",
+    ]

@@ -1,0 +1,161 @@
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+
+from warmstart.report.comparison_figures import draw_differences, draw_epochs, draw_labels
+from warmstart.report.images import save_figure, svg_text
+from warmstart.report.style import arm_colours, spread_out
+from warmstart.report.training_figure import draw_training
+
+EIGHT = (
+    ("warm: base", "warm"),
+    ("warm: a run whose name goes on for very long indeed", "warm"),
+    ("warm: c", "warm"),
+    ("frozen: base", "frozen"),
+    ("frozen: b", "frozen"),
+    ("frozen: c", "frozen"),
+    ("cold", "cold"),
+    ("tf-idf", "baseline"),
+)
+SHAPES: dict[str, dict[str, Any]] = {
+    "usual": {},
+    "one of everything": {"subsets": (400,), "seeds": (0,), "num_epochs": 1, "has_test": False},
+    "eight arms": {"arms": EIGHT, "subsets": (400,), "num_epochs": 20, "num_texts": 80},
+    "two arms": {"arms": (("warm", "warm"), ("cold", "cold")), "attainable": None},
+    "five classes": {"class_names": tuple("abcde"), "subsets": (50, 1500, 1600)},
+    "no epochs": {"arms": (("tf-idf", "baseline"),)},
+    "all equal": {"skill": dict.fromkeys(("warm", "frozen", "cold", "baseline"), (1.9, 1.9, 0.1))},
+}
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def shaped(request: pytest.FixtureRequest, builder: Callable) -> Any:
+    return builder(**{"num_texts": 80, **SHAPES[request.param]})
+
+
+def overlaps(figure: Figure) -> list[tuple[str, str]]:
+    """Return the pairs of texts that cover each other."""
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    ticks = axes.get_xticklabels() + axes.get_yticklabels()
+    texts = [text for text in [*axes.texts, *ticks] if text.get_text()]
+    boxes = [(text.get_text(), text.get_window_extent().shrunk(0.98, 0.98)) for text in texts]
+    return [
+        (a, b)
+        for place, (a, first) in enumerate(boxes)
+        for b, second in boxes[place + 1 :]
+        if first.overlaps(second)
+    ]
+
+
+def test_no_text_covers_another_or_leaves_the_figure(shaped: Any) -> None:
+    for draw in (draw_epochs, draw_labels, draw_differences):
+        figure = draw(*shaped)
+        assert overlaps(figure) == []
+        for text in figure.axes[0].texts:
+            box = text.get_window_extent()
+            assert box.x0 >= -1
+            assert box.x1 <= figure.bbox.width + 1
+
+
+def test_what_is_drawn_is_finite_and_in_sight(shaped: Any) -> None:
+    for draw in (draw_epochs, draw_labels):
+        axes = draw(*shaped).axes[0]
+        low, high = axes.get_ylim()
+        data = [line for line in axes.lines if line.get_transform() == axes.transData]
+        values = [float(y) for line in data for y in line.get_ydata()]
+        assert all(math.isfinite(y) and low <= y <= high for y in values)
+
+
+def test_an_arm_keeps_its_colour_and_no_two_share_one(shaped: Any) -> None:
+    comparison, summary = shaped
+    colours = arm_colours(comparison.arms)
+    assert len(set(colours.values())) == len(comparison.arms)
+    for draw in (draw_epochs, draw_labels):
+        drawn = {line.get_color() for line in draw(comparison, summary).axes[0].lines}
+        assert set(colours.values()) <= drawn
+
+
+def test_epochs_can_be_drawn_at_any_subset(built: Any) -> None:
+    comparison, summary = built
+    titles = [
+        draw_epochs(comparison, summary, n).axes[0].get_title("left") for n in comparison.subsets
+    ]
+    assert len(set(titles)) == len(comparison.subsets)
+
+
+def test_majority_share_is_what_always_guessing_one_class_gets(built: Any) -> None:
+    split = built[0].validation
+    guesses = [split.classes.count(guess) / len(split.classes) for guess in (0, 1)]
+    assert split.majority_share == max(guesses)
+
+
+@given(
+    st.lists(st.floats(-0.5, 1.5), min_size=1, max_size=8),
+    st.floats(0.01, 0.12),
+)
+def test_labels_spread_out_in_order_and_inside(values: list[float], gap: float) -> None:
+    moved = spread_out(values, gap, 0.0, 1.0)
+    assert all(-1e-9 <= value <= 1 + 1e-9 for value in moved)
+    assert all(b - a >= gap - 1e-9 for a, b in pairwise(sorted(moved)))
+    order = sorted(range(len(values)), key=lambda place: values[place])
+    assert [moved[place] for place in order] == sorted(moved)
+
+
+def test_labels_with_room_stay_where_they_are() -> None:
+    assert spread_out([0.2, 0.9, 0.5], 0.1, 0, 1) == pytest.approx([0.2, 0.9, 0.5])
+
+
+@pytest.mark.parametrize("steps", [0, 1, 7, 500])
+def test_a_loss_curve_of_any_length_is_drawn(steps: int) -> None:
+    losses = [10 * math.exp(-step / 90) + 2 for step in range(steps)]
+    figure = draw_training(range(steps), losses, [(steps, 2.5)])
+    assert overlaps(figure) == []
+    assert svg_text(figure).startswith("<svg")
+
+
+def test_a_loss_that_is_not_a_number_does_not_spoil_the_curve() -> None:
+    figure = draw_training([1, 2, 3], [3.0, math.nan, 2.0])
+    ys = [float(y) for line in figure.axes[0].lines for y in line.get_ydata()]
+    assert ys
+    assert all(map(math.isfinite, ys))
+
+
+def test_perplexity_ticks_are_exponentials_of_the_loss() -> None:
+    figure = draw_training(range(100), [8 - step / 20 for step in range(100)])
+    figure.draw_without_rendering()
+    ticks = figure.axes[1].get_yticklabels()
+    assert len(ticks) > 1
+    for tick in ticks:
+        written = float(tick.get_text().replace(",", ""))
+        assert math.log(written) == pytest.approx(tick.get_position()[1], abs=0.01)
+
+
+def test_png_and_svg_are_written_whole_and_the_same_each_time(built: Any, tmp_path: Path) -> None:
+    first = save_figure(draw_labels(*built), tmp_path / "a" / "labels.v1")
+    second = save_figure(draw_labels(*built), tmp_path / "b" / "labels.v1")
+    assert [path.name for path in first] == ["labels.v1.png", "labels.v1.svg"]
+    assert sorted(first) == sorted((tmp_path / "a").iterdir())
+    for a, b in zip(first, second, strict=True):
+        assert a.read_bytes() == b.read_bytes()
+
+
+def test_drawing_leaves_matplotlib_as_it_was(built: Any) -> None:
+    before = dict(matplotlib.rcParams)
+    svg_text(draw_epochs(*built))
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_a_name_is_never_read_as_a_formula(builder: Callable) -> None:
+    comparison, summary = builder(
+        arms=(("warm: $x^$", "warm"), ("cold", "cold")), subsets=(50,), num_texts=40
+    )
+    assert "$x^$" in svg_text(draw_epochs(comparison, summary))

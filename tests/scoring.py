@@ -1,0 +1,37 @@
+"""Scores of models on ids, as the product computes them."""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from warmstart.evaluation.token_scores import TokenScores, score_tokens
+from warmstart.inference.text_predictor import TextBatches
+from warmstart.runtime import Runtime
+from warmstart.tasks.causal import CausalObjective
+from warmstart.tasks.classify import ClassifyTask
+from warmstart.tasks.labelled import Examples
+from warmstart.tasks.translate import TranslateObjective
+
+
+def class_probabilities(
+    model: nn.Module,
+    texts: Sequence[Sequence[int]],
+    batches: TextBatches,
+    starts: Sequence[int] | None = None,
+) -> NDArray[np.float64]:
+    """Return the probability of every class for every text."""
+    return ClassifyTask().outputs(model, Examples(texts, [0] * len(texts), starts), batches)
+
+
+def causal_scores(model: Any, batches: Iterable[Any], runtime: Runtime) -> TokenScores:
+    """Score next tokens."""
+    return score_tokens(partial(CausalObjective().score, model), batches, runtime)
+
+
+def translation_scores(model: Any, batches: Iterable[Any], runtime: Runtime) -> TokenScores:
+    """Score target tokens."""
+    return score_tokens(partial(TranslateObjective().score, model), batches, runtime)

@@ -1,0 +1,131 @@
+"""A new kind of training is one object; this toy task is defined and used from outside."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import warmstart
+from product import MACHINE, World, read, run, succeed
+from warmstart.data.labelled import LabelledTexts
+from warmstart.inference.text_predictor import TextBatches, text_outputs
+from warmstart.model.backbone import Backbone, Layout
+from warmstart.results.predictions import Prediction
+from warmstart.settings.model import ModelConfig
+from warmstart.tasks.labelled import Examples
+
+SIZES = ("short", "long")
+
+
+class LengthModel(nn.Module):
+    """A backbone with a head of its own, which also sees the number of tokens."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config, self.backbone = config, Backbone(config)
+        self.head = nn.Linear(config.width + 1, 1)
+
+    def forward(self, ids: Tensor, layout: Layout) -> Tensor:
+        """Return the log-odds (B, 1) that each text is long."""
+        assert layout.is_token is not None
+        num_tokens = layout.is_token.sum(1, keepdim=True)
+        vectors = (self.backbone(ids, layout) * layout.is_token[..., None]).sum(1) / num_tokens
+        return self.head(torch.cat([vectors, num_tokens / 10], 1).to(self.head.weight.dtype))
+
+
+class LengthObjective:
+    """Summed binary cross-entropy."""
+
+    def count(self, group: Sequence[Any]) -> dict[str, float]:
+        return {"length": sum(len(batch.ids) for batch in group)}
+
+    def __call__(self, model: nn.Module, batch: Any) -> dict[str, Tensor]:
+        logits = model(batch.ids, Layout(is_token=batch.is_token))[:, 0]
+        loss = F.binary_cross_entropy_with_logits(logits, batch.targets.float(), reduction="sum")
+        return {"length": loss}
+
+
+class LengthTask(warmstart.FinetuningTask):
+    """Tell short texts from long ones; the labels in the file are ignored."""
+
+    name, description, hub_name = "length", "a length classifier", "text-classification"
+
+    def read_labels(self, train: LabelledTexts) -> dict[str, Any]:
+        return {"limit": float(np.median([len(text) for text in train.texts]))}
+
+    def targets(self, data: LabelledTexts, labels: Any) -> list[int]:
+        return [int(len(text) > labels["limit"]) for text in data.texts]
+
+    def new_model(self, model: ModelConfig, labels: Any, tuning: Any) -> nn.Module:
+        return LengthModel(model)
+
+    def objective(self, fit: Any) -> LengthObjective:
+        return LengthObjective()
+
+    def outputs(self, model: nn.Module, texts: Examples, batches: TextBatches) -> Any:
+        return torch.sigmoid(text_outputs(model, texts.ids, batches)[:, 0]).numpy()
+
+    def scores(self, outputs: Any, targets: Any, labels: Any) -> dict[str, float]:
+        return {"accuracy": float(((outputs > 0.5) == np.array(targets, bool)).mean())}
+
+    def predictions(self, outputs: Any, labels: Any) -> list[Prediction]:
+        return [
+            Prediction(SIZES[int(p > 0.5)], max(p, 1 - p), {"short": 1 - p, "long": p})
+            for p in outputs.tolist()
+        ]
+
+
+@pytest.fixture(scope="module")
+def lengths(world: World, base: Path) -> Path:
+    """Return a run of the toy task, warm-started through the public API."""
+    warmstart.register(LengthTask())
+    out = base.parent / "lengths"
+    result = warmstart.finetune(
+        task="length",
+        from_run=str(base),
+        train=str(world.train),
+        valid=str(world.valid),
+        out=str(out),
+        frozen=True,
+        max_length=96,
+        epochs=40,
+        learning_rate=0.05,
+        threads=1,
+        precision="fp32",
+    )
+    assert result.valid["accuracy"] > 0.8  # the head has learned something
+    return out
+
+
+def test_the_run_records_its_task(lengths: Path) -> None:
+    config = read(lengths / "config.json")
+    assert config["task"] == "length"
+    assert config["limit"] > 0
+
+
+def test_it_predicts(lengths: Path, world: World) -> None:
+    model = warmstart.load(lengths, threads=1, precision="fp32")
+    texts = [line.split("\t")[1] for line in world.test.read_text().splitlines()[1:]]
+    limit = read(lengths / "config.json")["limit"]
+    right = [
+        (prediction.label == "long") == (len(text) > limit)
+        for prediction, text in zip(model.predict(texts), texts, strict=True)
+    ]
+    assert np.mean(right) > 0.65
+    with pytest.raises(warmstart.WarmstartError, match="is a length classifier; to translate"):
+        model.translate(texts)
+
+
+def test_commands_use_it(lengths: Path, world: World) -> None:
+    scored = succeed(f"evaluate {lengths} --test {world.test} --json {MACHINE}").json
+    assert scored["rows"] == 24
+    assert scored["accuracy"] > 0.65
+    lines = succeed(f"predict {lengths} {MACHINE}", b"a\nb c\n").out.split()
+    assert set(lines) <= set(SIZES)
+    command = f"finetune --task lenght --train {world.train} --valid {world.valid} -o unused"
+    assert "did you mean 'length'?" in run(command).said
