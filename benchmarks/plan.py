@@ -9,11 +9,11 @@ import argparse
 
 import torch
 
-from warmstart.insight.devices import DEVICES, step_seconds, target_on
+from warmstart.insight.devices import known_devices, step_seconds, target_on
 from warmstart.insight.step_memory import step_memory
 from warmstart.insight.step_timing import time_steps
 from warmstart.recipes.plan import plan
-from warmstart.settings.planning import PlanConfig
+from warmstart.settings.looking import PlanConfig
 
 # Tokens of an optimizer step and of a forward pass.
 SIZES = {
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--precision", choices=("auto", "fp32", "bf16"), default="auto")
     parser.add_argument("--seconds", type=float, default=30.0, help="of the short measurement")
     parser.add_argument("--run-seconds", type=float, default=20.0, help="of the longer run")
-    parser.add_argument("--on", choices=DEVICES, help="predict the time by the table as well")
+    parser.add_argument("--on", choices=known_devices(), help="also predict the time by the table")
     parser.add_argument("--only", choices=SIZES["cpu"])
     options = parser.parse_args()
     print(f"{options.device}, torch {torch.__version__}, {options.precision}; MiB and ms a step\n")
@@ -77,7 +77,7 @@ def row(name: str, config: PlanConfig, options: argparse.Namespace) -> str:
             f"{planned.measured.baseline_bytes >> 20:,} before"
         )
     if options.on:
-        device = DEVICES[options.on]
+        device = known_devices()[options.on]
         table = step_seconds(job, device, target_on(device, config.precision))
         notes.append(f"\n  by the table: {1000 * table:,.1f} ms, ratio {table / seconds:.2f}")
     return line + "".join(notes)

@@ -23,7 +23,7 @@ from warmstart.batching.packing import pack
 from warmstart.model.models import LanguageModel
 from warmstart.model.positions import sinusoids
 from warmstart.runtime import choose_runtime
-from warmstart.settings.presets import PRESETS
+from warmstart.settings.architecture import PRESETS
 from warmstart.tasks.causal import CausalObjective
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.trainer import train_step

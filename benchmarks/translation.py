@@ -18,7 +18,7 @@ from warmstart.decoding.engines import fast_engine, translate_ids
 from warmstart.decoding.sample import SpecialIds
 from warmstart.model.models import Translator
 from warmstart.runtime import choose_runtime
-from warmstart.settings.presets import PRESETS
+from warmstart.settings.architecture import PRESETS
 
 BOS, PAD, EOS = 0, 1, 2
 LENGTH = 20  # tokens of every translation

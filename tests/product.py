@@ -5,9 +5,11 @@ Knows nothing about what any test looks for.
 
 import contextlib
 import io
+import itertools
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -119,6 +121,32 @@ def stop_when(is_ready: Callable[[], bool], command: str, **places: object) -> R
     process.terminate()
     out, err = process.communicate(timeout=60)
     return Ran(process.returncode, out.decode(), err.decode())
+
+
+@contextlib.contextmanager
+def before_step(number: int, act: Callable[[], object]) -> Iterator[None]:
+    """Inside the block, call `act` just before a training takes its step of this number."""
+    from warmstart.training import trainer
+
+    take, taken = trainer.train_step, itertools.count(1)
+
+    def stepping(*arguments: Any) -> Any:
+        if next(taken) == number:
+            act()
+        return take(*arguments)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(trainer, "train_step", stepping)
+        yield
+
+
+def stop_at(step: int, command: str, **places: object) -> None:
+    """Run a command that gets SIGTERM while it takes a step."""
+    with before_step(step, lambda: signal.raise_signal(signal.SIGTERM)):
+        ran = run(command, **places)
+    assert ran.code == 130, ran
+    assert f"step {step}" in ran.said
+    assert "--resume" in ran.said
 
 
 def weights_of(run_folder: Path) -> bytes:

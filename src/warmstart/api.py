@@ -32,16 +32,12 @@ from warmstart.recipes import translate as _translate
 from warmstart.recipes import verify_resume as _verify_resume
 from warmstart.results.predictions import Prediction as Prediction
 from warmstart.settings import (
-    comparing,
-    embedding,
     exchanging,
     finetuning,
     looking,
-    planning,
     pretraining,
     resuming,
     starting,
-    tokenizers,
     translating,
     using,
 )
@@ -67,10 +63,10 @@ def _verb(settings: Callable[P, C], recipe: Callable[[C], R]) -> Callable[P, R]:
     return verb
 
 
-compare = _verb(comparing.CompareConfig, _compare.compare)
-count_parameters = _verb(planning.ParamsConfig, _params.count_parameters)
+compare = _verb(finetuning.CompareConfig, _compare.compare)
+count_parameters = _verb(looking.ParamsConfig, _params.count_parameters)
 demo = _verb(starting.DemoConfig, _demo.demo)
-embed = _verb(embedding.EmbedConfig, _embed.embed)
+embed = _verb(using.EmbedConfig, _embed.embed)
 evaluate = _verb(using.EvaluateConfig, _evaluate.evaluate)
 export_model = _verb(exchanging.ExportConfig, _export_model.export_model)
 finetune = _verb(finetuning.FinetuneConfig, _finetune.finetune)
@@ -80,8 +76,8 @@ look_attention = _verb(looking.LookAttentionConfig, _look_attention.look_attenti
 look_complexity = _verb(looking.LookComplexityConfig, _look_complexity.look_complexity)
 look_mask = _verb(looking.LookMaskConfig, _look_mask.look_mask)
 look_positions = _verb(looking.LookPositionsConfig, _look_positions.look_positions)
-make_tokenizer = _verb(tokenizers.TokenizerConfig, _tokenizer.make_tokenizer)
-plan = _verb(planning.PlanConfig, _plan.plan)
+make_tokenizer = _verb(starting.TokenizerConfig, _tokenizer.make_tokenizer)
+plan = _verb(looking.PlanConfig, _plan.plan)
 predict = _verb(using.PredictConfig, _predict.predict)
 pretrain = _verb(pretraining.PretrainConfig, _pretrain.pretrain)
 report_data = _verb(starting.DataConfig, _data.report_data)

@@ -65,7 +65,9 @@ def whole_folder(path: Path) -> Iterator[Path]:
         temporary.mkdir()
         try:
             yield temporary
-            _flush_tree(temporary)
+            for entry in temporary.rglob("*"):
+                flush_folder(entry) if entry.is_dir() else flush_file(entry)
+            flush_folder(temporary)
             _replace_folder(temporary, path)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -121,15 +123,6 @@ def flush_file(path: Path) -> None:
     """Make the content of a file durable."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
-
-
-def _flush_tree(folder: Path) -> None:
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            _flush_tree(entry)
-        else:
-            flush_file(entry)
-    flush_folder(folder)
 
 
 def is_leftover(path: Path) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 from warmstart.inference.text_model import TextModel
 from warmstart.runs.saved import read_run
 from warmstart.runtime import choose_runtime
-from warmstart.settings.machine import Machine
+from warmstart.settings.shared import Machine
 from warmstart.tasks.registry import task_of
 
 

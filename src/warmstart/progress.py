@@ -20,8 +20,7 @@ class Bar(Protocol):
 class Display(Protocol):
     """Where messages and bars appear."""
 
-    def say(self, line: str) -> None:
-        """Show one finished line."""
+    def say(self, line: str) -> None: ...
 
     def bar(self, title: str, total: float | None, unit: str, done: float) -> Iterator[Bar]:
         """Yield one bar and close it afterwards."""

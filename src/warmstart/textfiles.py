@@ -180,17 +180,6 @@ def read_lines(source: Path | BinaryIO) -> Iterator[str]:
         yield from _read_stream(source, "standard input", None)
 
 
-def read_aligned_lines(first: Path, second: Path) -> tuple[list[str], list[str]]:
-    """Return the lines of two files that must have the same number of them."""
-    lines, other = list(read_lines(first)), list(read_lines(second))
-    if len(lines) != len(other):
-        raise WarmstartError(
-            f"{first} has {len(lines):,} lines but {second} has {len(other):,}; "
-            "line-aligned files need the same number"
-        )
-    return lines, other
-
-
 def max_bytes(path: Path) -> int | None:
     """Return how many bytes a compressed file may expand to, None if it is not compressed."""
     return max(SAFE_BYTES, _MAX_EXPANSION * path.stat().st_size) if is_compressed(path) else None

@@ -1,9 +1,13 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from warmstart.batching.encode import describe_truncation, encode_texts
+from warmstart.batching.encode import Truncation, encode_texts, truncate, truncate_pair
 from warmstart.batching.padding import pad_texts
 from warmstart.errors import WarmstartError
-from warmstart.tokenization.tokenizer import Tokenizer, train_tokenizer
+from warmstart.settings.shared import Truncate
+from warmstart.tokenization.loading import train_tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer
 
 TEXTS = ["one two three four five", "six", "seven eight"]
 SECONDS = ["a b", "c d e f g h i j k l m n", "o"]
@@ -35,8 +39,9 @@ def test_pairs_are_cut_and_counted(tokenizer: Tokenizer) -> None:
     whole = encode_texts(TEXTS, tokenizer, 100, "head", SECONDS)
     assert encoded.num_truncated == sum(len(ids) > 12 for ids in whole.ids) > 0
     assert encoded.num_tokens == whole.num_tokens
-    said = describe_truncation(encoded.num_truncated, 3, "f.tsv", 12, "tail", is_pair=True)
-    assert "of 3 pairs in f.tsv are longer than 12 tokens and keep only their end" in said
+    truncation = Truncation("f.tsv", 3, encoded.num_truncated, 12, "tail", is_pair=True)
+    expected = "of 3 pairs in f.tsv are longer than 12 tokens and keep only their end"
+    assert expected in truncation.describe()
 
 
 def test_single_texts_have_one_segment(tokenizer: Tokenizer) -> None:
@@ -49,3 +54,46 @@ def test_single_texts_have_one_segment(tokenizer: Tokenizer) -> None:
 def test_a_length_too_short_for_a_pair_is_refused(tokenizer: Tokenizer) -> None:
     with pytest.raises(WarmstartError, match="--max-length 4"):
         encode_texts(TEXTS, tokenizer, 4, "head", SECONDS)
+
+
+token_lists = st.lists(st.integers(), max_size=30)
+
+
+@given(token_lists, st.integers(0, 40), st.sampled_from(["head", "tail", "middle"]))
+def test_truncation_rules(ids: list[int], limit: int, rule: Truncate) -> None:
+    remaining = truncate(ids, limit, rule)
+    assert len(remaining) == min(len(ids), limit)
+    if len(ids) <= limit:
+        assert remaining == ids
+    elif rule == "head":
+        assert remaining == ids[:limit]
+    elif rule == "tail":
+        assert remaining == ids[len(ids) - limit :]
+    else:
+        front, back = (limit + 1) // 2, limit // 2
+        assert remaining == ids[:front] + ids[len(ids) - back :]
+
+
+@pytest.mark.parametrize(
+    ("rule", "remaining"), [("head", [1, 2, 3]), ("tail", [3, 4, 5]), ("middle", [1, 2, 5])]
+)
+def test_truncation_by_example(rule: Truncate, remaining: list[int]) -> None:
+    assert truncate([1, 2, 3, 4, 5], 3, rule) == remaining
+
+
+@given(token_lists, st.integers(0, 40))
+def test_truncation_leaves_its_argument_unchanged(ids: list[int], limit: int) -> None:
+    before = list(ids)
+    truncate(ids, limit, "middle").append(0)
+    assert ids == before
+
+
+@given(token_lists, token_lists, st.integers(2, 40), st.sampled_from(["head", "tail", "middle"]))
+def test_the_longer_text_of_a_pair_is_cut_first(
+    first: list[int], second: list[int], limit: int, rule: Truncate
+) -> None:
+    a, b = len(first), len(second)
+    while a + b > limit:
+        a, b = (a - 1, b) if a > b else (a, b - 1)
+    remaining = truncate_pair(first, second, limit, rule)
+    assert remaining == (truncate(first, a, rule), truncate(second, b, rule))

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.batching.batch import MaskedBatch, move
+from warmstart.batching.batch import MaskedBatch, Rows, move
 from warmstart.batching.counters import bits_of, picks_of, shares_of
-from warmstart.batching.masking import Corruption, Rows
+from warmstart.batching.masking import Corruption
 from warmstart.kernels.loss import IGNORE
 
 V, MASK, SPECIALS = 60, 4, (0, 1, 2, 3)

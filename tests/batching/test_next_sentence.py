@@ -1,6 +1,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -8,18 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmstart.batching.batch import MaskedBatch
-from warmstart.batching.loader import PackedStream, RunningText
-from warmstart.batching.masked_rows import (
-    MaskedStream,
-    RunningRows,
-    masked_in_order,
-    pairs_in_order,
-)
-from warmstart.batching.masking import Corruption
+from warmstart.batching.masking import Corruption, MaskedStream, masked_in_order, pairs_in_order
 from warmstart.batching.next_sentence import NextSentencePairs
-from warmstart.data.sentence_file import SentenceFile, SentenceWriter
-from warmstart.data.token_file import TokenFile, TokenWriter
+from warmstart.batching.packing import PackedStream, RunningText
+from warmstart.data.encoding import EncodedPassage
+from warmstart.data.token_file import DocumentWriter, SentenceFile, TokenFile
 from warmstart.errors import WarmstartError
+from warmstart.tokenization.tokenizer import Tokenizer
 
 BOS, PAD, EOS, UNK, MASK = range(5)
 V = 60_000  # every token of a text is different, so a token shows its position
@@ -38,20 +35,19 @@ class Text:
         self.sentence: dict[int, int] = {}
         self.opens: set[int] = set()  # tokens that begin a sentence
         token = sentence = 5
-        with TokenWriter(path, V) as file, SentenceWriter(path) as index:
+        tokenizer = cast(Tokenizer, SimpleNamespace(vocab_size=V, bos=BOS, eos=EOS))
+        with DocumentWriter(path, tokenizer, has_index=True) as writer:
             for document, sizes in parts:
-                file.write([BOS])
-                start = file.num_tokens
+                first = token
+                starts = np.cumsum([0, *sizes[:-1]])
+                self.opens.update((first + starts).tolist())
                 for size in sizes:
-                    index.add_sentences(np.array([file.num_tokens]))
-                    self.opens.add(token)
                     for _ in range(size):
                         self.document[token], self.sentence[token] = document, sentence
-                        file.write([token])
                         token += 1
                     sentence += 1
-                index.end_part(start, file.num_tokens, len(sizes), document)
-                file.write([EOS])
+                passage = EncodedPassage(list(range(first, token)), document, 0, starts)
+                writer.add(passage, continues=False)
         self.tokens, self.sentences = TokenFile(path), SentenceFile(path)
 
     def running(self, length: int) -> RunningText:
@@ -171,7 +167,7 @@ def _stream(text: Text, kind: str, rows_per_step: int, rows_per_batch: int) -> M
     if kind == "words":
         corruption = replace(corruption, begins=np.arange(V) % 2 == 0, alone=np.zeros(V, np.bool_))
     packed = PackedStream(text.running(32), rows_per_step, rows_per_batch, 3)
-    return MaskedStream(RunningRows(packed), corruption, rows_per_step, rows_per_batch)
+    return MaskedStream(packed, corruption, rows_per_step, rows_per_batch)
 
 
 def _dealt(batches: Sequence[MaskedBatch]) -> list[tuple[object, ...]]:

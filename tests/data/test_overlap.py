@@ -1,6 +1,5 @@
 import base64
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmstart.data import overlap
-from warmstart.data.labelled import read_labelled
 from warmstart.data.overlap import (
     Fingerprints,
     count_repeats,
@@ -19,7 +17,6 @@ from warmstart.data.overlap import (
 from warmstart.errors import WarmstartError
 from warmstart.results.data import SharedTexts
 
-REAL = Path(__file__).parents[3] / "shared" / "data" / "cls-books-fr"
 few_texts = st.lists(st.sampled_from(["a", "b", "c", "d e", "é"]), max_size=12)
 
 
@@ -88,11 +85,3 @@ def test_plain_integers_do_as_well() -> None:
     high = 2**64 - 1
     assert find_shared({"a": [high, 1], "b": [high, high, 2]}) == [SharedTexts("a", "b", 1, 2)]
     assert count_repeats(np.array([], np.uint64)) == 0
-
-
-@pytest.mark.skipif(not REAL.exists(), reason="the real reviews are not at hand")
-def test_real_reviews_repeat_across_splits() -> None:
-    names = ("train.tsv", "valid.tsv")
-    codes = {n: fingerprints_of(read_labelled(REAL / n, ("label", "text")).texts) for n in names}
-    assert find_shared(codes) == [SharedTexts("train.tsv", "valid.tsv", 13, 13)]
-    assert [count_repeats(codes[name]) for name in names] == [20, 1]

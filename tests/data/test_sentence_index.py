@@ -8,10 +8,10 @@ import pytest
 
 from warmstart.data.corpus import source_of
 from warmstart.data.prepare import prepare, read_prepared, write_tokens
-from warmstart.data.sentence_file import SentenceFile
 from warmstart.data.sentences import SentenceFinder
-from warmstart.data.token_file import TokenFile
-from warmstart.tokenization.tokenizer import Tokenizer, train_tokenizer
+from warmstart.data.token_file import SentenceFile, TokenFile
+from warmstart.tokenization.loading import train_tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer
 
 BOOKS = [
     ["The first book begins. It goes on!", "A second paragraph without a stop", "The end."],

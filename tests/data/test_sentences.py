@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from warmstart.data.corpus import Passage
-from warmstart.data.encoding import encode_sentences
+from warmstart.data.encoding import encode_passages
 from warmstart.data.sentences import SentenceFinder
-from warmstart.tokenization.backends import LibraryBackend, SentencePieceBackend
-from warmstart.tokenization.tokenizer import Tokenizer, train_tokenizer
+from warmstart.tokenization.backends import JsonTokenizer, SentencePieceTokenizer
+from warmstart.tokenization.loading import train_tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.tokenization.words import HALF
 
 TEXTS = [
@@ -58,7 +59,7 @@ def _sentencepiece() -> Tokenizer:
         hard_vocab_limit=False,
         character_coverage=1.0,
     )
-    return Tokenizer(SentencePieceBackend(stream.getvalue()))
+    return SentencePieceTokenizer(stream.getvalue())
 
 
 def _wordpiece() -> Tokenizer:
@@ -71,7 +72,7 @@ def _wordpiece() -> Tokenizer:
         vocab_size=600, special_tokens=marks, show_progress=False, min_frequency=1
     )
     library.train_from_iterator([*TEXTS, *WANTED], trainer)
-    return Tokenizer(LibraryBackend(library.to_str().encode()))
+    return JsonTokenizer(library.to_str().encode())
 
 
 TOKENIZERS = {
@@ -90,7 +91,7 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
 def _split(tokenizer: Tokenizer, *rows: str) -> list[str]:
     """Return the sentences of a text, spaces left out: tokenizers differ in them."""
     passage = Passage(rows, continues=False)
-    (ids,), (starts,) = encode_sentences([passage], tokenizer, SentenceFinder(tokenizer))
+    (ids,), (starts,) = encode_passages([passage], tokenizer, SentenceFinder(tokenizer))
     edges = [*starts.tolist(), len(ids)]
     parts = [tokenizer.decode(ids[a:b]) for a, b in pairwise(edges)]
     return ["".join(part.split()) for part in parts]
@@ -132,9 +133,9 @@ def test_texts_searched_together_are_searched_alone(texts: list[list[str]]) -> N
     passages = [Passage(tuple(rows), continues=False) for rows in texts]
     if not passages:
         return
-    ids, starts = encode_sentences(passages, tokenizer, finder)
+    ids, starts = encode_passages(passages, tokenizer, finder)
     for passage, found, places in zip(passages, ids, starts, strict=True):
-        (alone,), (expected,) = encode_sentences([passage], tokenizer, finder)
+        (alone,), (expected,) = encode_passages([passage], tokenizer, finder)
         assert found == alone
         assert places.tolist() == expected.tolist()
         assert found == tokenizer.encode(["\n".join(passage.rows)])[0]

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.data.columns import parse_columns
-from warmstart.data.tables import as_text, read_rows
+from warmstart.data.tables import Row, parse_columns, read_rows
 from warmstart.errors import WarmstartError
 
 TEXT_LABEL = parse_columns(("text", "label"), ())
@@ -133,7 +132,7 @@ def test_blank_lines_are_rows_of_empty_values(tmp_path: Path) -> None:
 )
 def test_text_must_be_a_string(value: object, shown: str) -> None:
     with pytest.raises(WarmstartError, match=rf"a\.jsonl line 7: .*{shown}"):
-        as_text(value, Path("a.jsonl"), 7, "text")
+        Row(Path("a.jsonl"), 7, {"text": value}).text("text")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from warmstart.inference.translator import BeamTranslator, Translation, Translat
 from warmstart.model.models import Translator
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
-from warmstart.tokenization.tokenizer import Tokenizer, train_tokenizer
+from warmstart.tokenization.loading import train_tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer
 
 SHAPE = ModelConfig(
     vocab_size=23,

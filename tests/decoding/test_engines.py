@@ -26,8 +26,8 @@ from warmstart.kernels import caches
 from warmstart.kernels.linear import can_pack
 from warmstart.model.models import Translator
 from warmstart.runtime import Runtime
+from warmstart.settings.architecture import PRESETS
 from warmstart.settings.model import ModelConfig
-from warmstart.settings.presets import PRESETS
 
 SHAPE = ModelConfig(
     vocab_size=23,

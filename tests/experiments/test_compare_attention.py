@@ -12,7 +12,7 @@ from product import MACHINE, TINY, World, read, read_labelled_rows, run, succeed
 from warmstart.experiments.plan import MAX_SHOWN_TOKENS, choose_attention_row
 from warmstart.recipes.compare import CompareResult, compare
 from warmstart.results.attention import map_from_json
-from warmstart.settings.comparing import CompareConfig
+from warmstart.settings.finetuning import CompareConfig
 
 FILES = "--train {train} --valid {valid} --test {test}"
 OPTIONS = f"--labels 12,all --epochs 1 --trials 1 --seeds 1,0 {MACHINE}"

@@ -1,6 +1,6 @@
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from warmstart.experiments.verdicts import labels_needed, outcome_of, summarise
 from warmstart.formats import duration
 from warmstart.formats import unsigned_points as points
 from warmstart.results.comparison import Arm, Cell, Comparison, Epoch, Split
-from warmstart.results.summary import Interval, Summary, summary_to_json
+from warmstart.results.summary import Interval, Summary
 
 SUBSETS, SEEDS, NUM_TEXTS = (50, 200, 800), (1, 2, 3), 400
 TRUTH = tuple(int(x) for x in np.random.default_rng(0).integers(0, 2, NUM_TEXTS))
@@ -132,18 +132,18 @@ def summary() -> Summary:
 
 
 def test_a_summary_is_plain_json(summary: Summary) -> None:
-    json.dumps(summary_to_json(summary), allow_nan=False)
+    json.dumps(asdict(summary), allow_nan=False)
 
 
 def test_every_arm_is_scored_at_every_subset(summary: Summary) -> None:
     assert len(summary.scores) == len(summary.costs) == len(ARMS) * len(SUBSETS)
     for row in summary.scores:
         wanted = ACCURACY[row.arm][SUBSETS.index(row.labels)]
-        assert row.judged.accuracy == pytest.approx(wanted, abs=0.02)
-        assert row.judged.lowest <= row.judged.accuracy <= row.judged.highest
-        assert row.judged.interval.low <= row.judged.accuracy <= row.judged.interval.high
+        assert row.scored.accuracy == pytest.approx(wanted, abs=0.02)
+        assert row.scored.lowest <= row.scored.accuracy <= row.scored.highest
+        assert row.scored.interval.low <= row.scored.accuracy <= row.scored.interval.high
         assert row.clean is None
-        assert (row.judged.spread == 0) == (row.judged.num_seeds == 1)
+        assert (row.scored.spread == 0) == (row.scored.num_seeds == 1)
 
 
 def test_cost_counts_pretraining_apart(summary: Summary) -> None:
@@ -164,7 +164,7 @@ def test_warm_is_compared_with_every_other_arm_at_every_subset(summary: Summary)
     assert pairs == {("warm", other, n) for other in ("frozen", "cold", "tf-idf") for n in SUBSETS}
     assert all(d.outcome == "better" for d in summary.differences)
     assert "warm beats cold by 10.0 points (95% interval" in summary.headline
-    assert "what warm reaches with 50 labels takes" in summary.headline.lower()
+    assert "to match warm with 50 labels, a model without pretraining" in summary.headline.lower()
 
 
 def test_labels_saved_counts_the_best_arm_without_pretraining_at_each_size(
@@ -180,7 +180,7 @@ def test_labels_saved_counts_the_best_arm_without_pretraining_at_each_size(
 def test_losing_is_said_plainly() -> None:
     beaten = summarise(make_comparison({**ACCURACY, "tf-idf": (0.9, 0.95, 0.99)}))
     assert "warm loses to tf-idf by" in beaten.headline
-    assert "pretraining did not pay here" in beaten.headline
+    assert "pretraining did not pay off here" in beaten.headline
     assert all(row.text == "≤50" for row in beaten.saved_over_best if row.labels < 800)
     losses = [d for d in beaten.differences if d.second == "tf-idf"]
     assert {d.outcome for d in losses} == {"worse"}
@@ -191,7 +191,7 @@ def test_equal_arms_show_no_difference() -> None:
     found = next(d for d in tie.differences if d.second == "cold")
     assert found.outcome == "none"
     assert found.interval == Interval(mean=0, low=0, high=0)
-    assert found.sentence.startswith("no difference shown between warm and cold")
+    assert found.sentence.startswith("no difference is shown between warm and cold")
     assert "-0.0" not in found.sentence
 
 
@@ -202,7 +202,7 @@ def test_shared_texts_are_scored_apart_and_admitted() -> None:
     assert score is not None
     assert score.clean is not None
     assert score.clean.num_texts == 200
-    assert score.clean.accuracy < score.judged.accuracy
+    assert score.clean.accuracy < score.scored.accuracy
     assert all(d.clean is not None for d in found.differences)
     assert any("200 of the 400 test texts" in caveat for caveat in found.caveats)
 
@@ -212,7 +212,7 @@ def test_a_lead_that_rests_on_shared_texts_is_called_so() -> None:
     found = summarise(make_comparison(shared=shared))
     lead = next(d for d in found.differences if (d.second, d.labels) == ("cold", 800))
     assert lead.outcome == "better"
-    assert "without shared texts the 95% interval is 0.0 to 0.0 points" in lead.sentence
+    assert "without shared texts, the 95% interval is 0.0 to 0.0 points" in lead.sentence
 
 
 def test_one_seed_is_admitted() -> None:
@@ -223,9 +223,9 @@ def test_one_seed_is_admitted() -> None:
 
 def test_without_test_the_figures_are_called_validation() -> None:
     found = summarise(make_comparison(is_tested=False))
-    assert found.judge == "validation"
-    assert "validation figures" in found.caveats[0]
-    assert all(row.judged == row.validation for row in found.scores)
+    assert found.scored_split == "validation"
+    assert "validation scores" in found.caveats[0]
+    assert all(row.scored == row.validation for row in found.scores)
     assert summarise(make_comparison()).caveats == ()
 
 
@@ -266,7 +266,7 @@ def test_an_arm_meets_only_the_cold_arm_of_its_own_shape() -> None:
     ("warm", "cold", "reached", "closed", "words"),
     [
         ((0.8, 0.9), (0.6, 0.8), 1, None, "still 10.0 points ahead after epoch 2"),
-        ((0.7, 0.8, 0.8), (0.6, 0.8, 0.8), 2, 2, "lead of up to 10.0 points is closed from epoch"),
+        ((0.7, 0.8, 0.8), (0.6, 0.8, 0.8), 2, 2, "lead of up to 10.0 points is gone by epoch"),
         ((0.6, 0.7), (0.6, 0.8), None, 1, "never reaches cold's best (80.0%, epoch 2)"),
         ((0.9, 0.7), (0.6, 0.8), 1, 2, "cold ends 10.0 points ahead"),
         (
@@ -274,7 +274,7 @@ def test_an_arm_meets_only_the_cold_arm_of_its_own_shape() -> None:
             (0.6, 0.8),
             1,
             None,
-            "after 2.0 s (1 min 42 s with its pretraining) instead of 4.0 s",
+            "after 2.0 s (1 min 42 s including pretraining) instead of 4.0 s",
         ),
     ],
 )

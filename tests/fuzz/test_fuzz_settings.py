@@ -12,14 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmstart.errors import WarmstartError
+from warmstart.settings.architecture import PRESETS
 from warmstart.settings.base import Settings, read_settings_file
-from warmstart.settings.comparing import CompareConfig
-from warmstart.settings.finetuning import FinetuneConfig
+from warmstart.settings.finetuning import CompareConfig, FinetuneConfig
+from warmstart.settings.looking import ParamsConfig
 from warmstart.settings.model import model_from_json
-from warmstart.settings.planning import ParamsConfig
-from warmstart.settings.presets import PRESETS
 from warmstart.settings.pretraining import PretrainConfig
-from warmstart.settings.tokenizers import TokenizerConfig
+from warmstart.settings.starting import TokenizerConfig
 from warmstart.settings.translating import TrainTranslatorConfig
 
 Place = Callable[[str, bytes], Path]

@@ -22,7 +22,7 @@ from warmstart.runs.folder import FORMAT, RunFolder
 from warmstart.runs.lifecycle import check_unchanged
 from warmstart.runs.saved import read_run
 from warmstart.settings.model import ModelConfig
-from warmstart.tokenization.tokenizer import load_tokenizer, train_tokenizer
+from warmstart.tokenization.loading import load_tokenizer, train_tokenizer
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.record import Record, read_metrics
 

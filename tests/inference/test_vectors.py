@@ -13,8 +13,8 @@ from warmstart.inference.vectors import backbone_of, layer_states, text_vectors,
 from warmstart.model.backbone import Layout
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
 from warmstart.runtime import Runtime
-from warmstart.settings.choices import Pooling
 from warmstart.settings.model import ModelConfig
+from warmstart.settings.shared import Pooling
 
 TEXTS = [[1, 5, 6, 2], [1, 7, 8, 9, 10, 11, 12, 2], [1, 2], [1, 13, 14, 2, 15, 2]]
 STARTS = [4, 3, 2, 4]

@@ -16,8 +16,9 @@ from warmstart.runs.saved import SavedRun
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.registry import task_of
+from warmstart.tokenization.loading import train_tokenizer
 from warmstart.tokenization.pair import TokenizerPair
-from warmstart.tokenization.tokenizer import Tokenizer, train_tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer
 
 SHAPE = ModelConfig(
     vocab_size=300, width=16, depth=2, heads=2, ffn_width=24, max_length=40, dropout=0.0

@@ -20,8 +20,9 @@ from warmstart.model.layers import Block
 from warmstart.model.models import Translator
 from warmstart.report.attention_page import AttentionPage, attention_html
 from warmstart.results.attention import AttentionMap, Tokens, encode_weights
+from warmstart.tokenization.loading import train_tokenizer
 from warmstart.tokenization.pair import TokenizerPair
-from warmstart.tokenization.tokenizer import Tokenizer, train_tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer
 
 KINDS = ("causal", "masked", "backbone", "classify")
 

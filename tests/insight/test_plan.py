@@ -6,11 +6,11 @@ import pytest
 
 import warmstart
 from product import run, succeed
-from warmstart.insight.devices import DEVICES, step_seconds, target_on
+from warmstart.insight.devices import known_devices, step_seconds, target_on
 from warmstart.insight.job_plan import long_time
-from warmstart.insight.planned_job import planned_job
+from warmstart.insight.training_job import planned_job
 from warmstart.runs.folder import FORMAT
-from warmstart.settings.planning import PlanConfig
+from warmstart.settings.looking import PlanConfig
 
 SMALL = "plan tiny --vocab-size 300 --width 16 --heads 2 --depth 1 --ffn-width 32 --max-length 16"
 
@@ -55,7 +55,7 @@ def test_what_does_not_fit_is_told_how_to() -> None:
 
 def test_the_table_of_devices_is_printed() -> None:
     said = succeed("plan --on list").out
-    assert all(name in said for name in DEVICES)
+    assert all(name in said for name in known_devices())
     assert figures("plan --on list")["t4"]["bf16_tflops"] is None
 
 
@@ -102,7 +102,7 @@ def test_faster_devices_take_less_time() -> None:
     job = planned_job(PlanConfig(model="modern-small", batch_tokens=16_384), "modern-small")
     times = {
         name: step_seconds(job, device, target_on(device, "auto"))
-        for name, device in DEVICES.items()
+        for name, device in known_devices().items()
     }
     order = ("laptop-cpu", "gtx-1050-ti", "t4", "rtx-3060", "rtx-4090", "a100-80", "h200")
     found = [times[name] for name in order]

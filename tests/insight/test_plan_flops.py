@@ -8,8 +8,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from warmstart.insight.flops import optimizer_flops, row_flops
 from warmstart.insight.training_job import TrainingJob
+from warmstart.settings.architecture import PRESETS
 from warmstart.settings.model import ModelConfig
-from warmstart.settings.presets import PRESETS
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 
 SMALL = ModelConfig(

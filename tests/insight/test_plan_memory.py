@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from warmstart.insight.saved_activations import backbone_bytes
 from warmstart.insight.step_memory import (
     ComputeTarget,
     backbone_pass,
@@ -71,7 +70,7 @@ def bytes_saved(backbone: Backbone, rows: int, length: int, is_bf16: bool) -> in
 )
 def test_activations_are_what_autograd_keeps(words: dict[str, Any], target: ComputeTarget) -> None:
     job = job_of(replace(SMALL, **words))
-    said = backbone_bytes(backbone_pass(job, target, job.model), 4, 32)
+    said = backbone_pass(job, target, job.model, rows=4).saved_bytes()
     assert said == pytest.approx(bytes_saved(Backbone(job.model), 4, 32, target.is_bf16), rel=0.05)
 
 

@@ -19,10 +19,11 @@ from warmstart.recipes.export_model import export_model
 from warmstart.recipes.import_model import import_model
 from warmstart.runs.folder import FORMAT
 from warmstart.runs.saved import read_run
+from warmstart.settings.architecture import PRESETS
 from warmstart.settings.exchanging import ExportConfig, ImportConfig
 from warmstart.settings.model import ModelConfig
-from warmstart.settings.presets import PRESETS
-from warmstart.tokenization.tokenizer import Tokenizer, train_tokenizer
+from warmstart.tokenization.loading import train_tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer
 
 SMALL: dict[str, Any] = {"width": 16, "depth": 2, "heads": 2, "ffn_width": 24, "max_length": 48}
 TEXTS = ["the book is good and the story is long", "été 漢字 🎉", "bad"] * 20
@@ -215,35 +216,44 @@ def test_pairs_and_special_tokens_stand_where_our_models_see_them(
     assert loaded.pad_token_id == tokenizer.pad
 
 
-def test_every_setting_of_a_shape_is_accounted_for() -> None:
-    """A new setting must be written, checked, or known not to matter to what is exported."""
-    checked = {name for _, rules in hf_writer.EXPORTS for name in rules.supported}
-    checked |= {
-        name
-        for _, rules in hf_writer.EXPORTS
-        for settings in rules.supported_by_class.values()
-        for name in settings
-    }
-    written = {
-        "vocab_size",
-        "width",
-        "depth",
-        "heads",
-        "ffn_width",
-        "max_length",
-        "tied",
-        "dropout",
-    }
-    written |= {
-        "inner_dropout",
-        "norm_eps",
-        "rope_base",
-        "biases",
-        "output_bias",
-        "scale_embedding",
-    }
-    translators = {"decoder_depth", "target_vocab_size", "shared"}
-    assert {field.name for field in fields(ModelConfig)} <= checked | written | translators
+EXPORTED: dict[str, Any] = {"max_length": 32, "tied": False, "norm_eps": 1e-3}
+UNKNOWN_TO_GPT2: dict[str, Any] = {
+    "attention": "bidirectional",
+    "norm": "rms",
+    "norm_position": "post",
+    "positions": "sinusoidal",
+    "activation": "swiglu",
+    "embedding_norm": True,
+    "segments": 2,
+    "pooler": True,
+    "transform": True,
+}
+
+
+def test_settings_come_back_as_they_were(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    model = LanguageModel(shape("tiny", tokenizer, **EXPORTED))
+    run = make_run(tmp_path / "run", model, "causal", tokenizer)
+    export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
+    import_model(ImportConfig(folder=str(tmp_path / "hf"), out=str(tmp_path / "again")))
+    assert EXPORTED.items() <= read_run(tmp_path / "again").model.to_json().items()
+
+
+@pytest.mark.parametrize(("name", "value"), UNKNOWN_TO_GPT2.items())
+def test_a_setting_that_would_be_lost_is_refused(
+    tmp_path: Path, tokenizer: Tokenizer, name: str, value: Any
+) -> None:
+    model = LanguageModel(shape("tiny", tokenizer, **{name: value}))
+    run = make_run(tmp_path / "run", model, "causal", tokenizer)
+    with pytest.raises(WarmstartError, match=rf"GPT-2: {name}={value} \("):
+        export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
+
+
+def test_no_setting_is_forgotten() -> None:
+    """A new setting needs a case above, or must not change the outputs."""
+    sizes = {"vocab_size", "width", "depth", "heads", "ffn_width"}  # the weights show them
+    in_fitting_runs = {"biases", "output_bias", "scale_embedding"}
+    known = hf_writer.NEUTRAL | set(EXPORTED) | set(UNKNOWN_TO_GPT2) | sizes | in_fitting_runs
+    assert {field.name for field in fields(ModelConfig)} == known
 
 
 def test_the_config_names_the_labels(tmp_path: Path, tokenizer: Tokenizer) -> None:

@@ -15,8 +15,8 @@ from warmstart.model.count import (
     legend,
 )
 from warmstart.model.models import Classifier, LanguageModel
+from warmstart.settings.architecture import PRESETS
 from warmstart.settings.model import ModelConfig
-from warmstart.settings.presets import PRESETS
 
 shapes = st.builds(
     lambda half, **settings: ModelConfig(heads=2, width=4 * half, **settings),

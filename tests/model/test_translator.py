@@ -17,8 +17,8 @@ from warmstart.model.cache import KeyValueCache
 from warmstart.model.count import count_translator
 from warmstart.model.decoder import EncoderOutput
 from warmstart.model.models import Translator
+from warmstart.settings.architecture import PRESETS
 from warmstart.settings.model import ModelConfig
-from warmstart.settings.presets import PRESETS
 
 SHAPE = ModelConfig(
     vocab_size=23,

@@ -1,38 +1,19 @@
 """--resume and --config: going on with a run, and repeating one."""
 
 import shutil
-import signal
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from product import MACHINE, QUICK, SHAPE, TINY, World, read, run, succeed, weights_of
-from warmstart.settings.presets import PRESETS
-from warmstart.training.trainer import Trainer
+from product import MACHINE, QUICK, SHAPE, TINY, World, read, run, stop_at, succeed, weights_of
+from warmstart.settings.architecture import PRESETS
 
 FINE = f"finetune --train {{train}} --valid {{valid}} --from {{base}} -o run {QUICK}"
 COMPARE = (
     "compare --train {train} --valid {valid} --from {base} -o run "
     f"--epochs 1 --seeds 0 --trials 1 {MACHINE}"
 )
-
-
-def stop_at(step: int, command: str, **places: object) -> None:
-    """Run a command that gets SIGTERM while it takes a step."""
-    take = Trainer._step
-
-    def stepping(self: Trainer) -> object:
-        if self.state.step + 1 == step:
-            signal.raise_signal(signal.SIGTERM)
-        return take(self)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Trainer, "_step", stepping)
-        ran = run(command, **places)
-    assert ran.code == 130, ran
-    assert f"step {step}" in ran.said
-    assert "--resume" in ran.said
 
 
 def test_an_absent_folder_starts(world: World, base: Path, here: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import signal
 from pathlib import Path
 from random import Random
 
@@ -10,10 +9,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from product import MACHINE, QUICK, TINY, World, read, run, succeed, weights_of
+from product import MACHINE, QUICK, TINY, World, read, run, stop_at, succeed, weights_of
 from warmstart.model.models import LanguageModel
-from warmstart.settings.presets import PRESETS
-from warmstart.training.trainer import Trainer
+from warmstart.settings.architecture import PRESETS
 
 MASKED = f"--objective masked {TINY}".replace("--max-length 16", "--max-length 24")
 FIGURES = {"loss", "mlm_loss", "mlm_accuracy", "pseudo_perplexity"}
@@ -89,19 +87,6 @@ def test_the_size_of_a_pass_changes_rounding_alone(
         torch.testing.assert_close(mine[name], tensor, rtol=1e-3, atol=1e-4)
 
 
-def _stop_at(step: int, command: str) -> None:
-    take = Trainer._step
-
-    def stepping(self: Trainer) -> object:
-        if self.state.step + 1 == step:
-            signal.raise_signal(signal.SIGTERM)
-        return take(self)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Trainer, "_step", stepping)
-        assert run(command).code == 130
-
-
 @pytest.mark.parametrize("step", [1, 4, 5])
 @pytest.mark.parametrize("name", ["paired", "single"])
 def test_a_resumed_run_has_the_weights_of_one_that_was_not_stopped(
@@ -109,7 +94,7 @@ def test_a_resumed_run_has_the_weights_of_one_that_was_not_stopped(
 ) -> None:
     more = "" if name == "paired" else "--no-nsp --whole-words --mask-rate 0.3"
     command = f"pretrain {world.texts} -o run {MASKED} {more}"
-    _stop_at(step, command)
+    stop_at(step, command)
     assert f"continuing from step {step} of 6" in succeed(f"{command} --resume").err
     assert weights_of(here / "run") == weights_of(paired if name == "paired" else single)
 
@@ -189,7 +174,7 @@ def test_a_second_stage_without_pairs_leaves_their_head_alone(
 ) -> None:
     stage = f"pretrain {world.texts} --from {paired} -o run --steps 4 --batch-tokens 48 {MACHINE}"
     command = f"{stage} --objective masked --no-nsp"
-    _stop_at(2, command)
+    stop_at(2, command)
     succeed(f"{command} --resume")
     before, after = (load_file(f / "model.safetensors") for f in (paired, here / "run"))
     assert set(before) == set(after)

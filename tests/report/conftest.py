@@ -14,10 +14,10 @@ from warmstart.results.comparison import (
     Cell,
     Comparison,
     Epoch,
-    Overlap,
     Split,
     Trial,
 )
+from warmstart.results.data import SharedTexts
 from warmstart.results.summary import Summary
 
 ARMS = (("warm", "warm"), ("frozen", "frozen"), ("cold", "cold"), ("tf-idf", "baseline"))
@@ -127,7 +127,9 @@ def build(
         test=Split(name="test", file="test.tsv", classes=truths[1], shared=shared)
         if has_test
         else None,
-        overlaps=(Overlap(a="train.tsv", b="test.tsv", distinct=4, rows=4),) if num_shared else (),
+        overlaps=(SharedTexts(a="train.tsv", b="test.tsv", distinct=4, rows=4),)
+        if num_shared
+        else (),
         notes=("37 of 1,600 training texts are longer than 256 tokens and lost their end.",),
         attainable=attainable,
     )

@@ -93,7 +93,7 @@ def test_without_a_test_the_page_warns(builder: Callable, tmp_path: Path) -> Non
     built = builder(subsets=(50,), has_test=False, num_texts=60)
     page = write_comparison_page(*built, tmp_path / "report.html")
     text = page.read_text(encoding="utf-8")
-    assert "validation figures" in text[text.index('class="box"') :][:300]
+    assert "validation scores" in text[text.index('class="box"') :][:300]
 
 
 def test_when_the_baseline_wins_the_verdict_says_so(builder: Callable) -> None:

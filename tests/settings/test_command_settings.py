@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from warmstart.cli.verbs import COMMANDS
 from warmstart.errors import WarmstartError
 from warmstart.settings.base import Settings
-from warmstart.settings.comparing import CompareConfig
+from warmstart.settings.finetuning import CompareConfig
 from warmstart.settings.pretraining import PretrainConfig
 from warmstart.settings.translating import TrainTranslatorConfig
 

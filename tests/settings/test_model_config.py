@@ -5,9 +5,13 @@ from typing import Any
 import pytest
 
 from warmstart.errors import WarmstartError
-from warmstart.settings.architecture import ArchitectureOverrides, apply_overrides
+from warmstart.settings.architecture import (
+    PRESETS,
+    ArchitectureOverrides,
+    apply_overrides,
+    preset_named,
+)
 from warmstart.settings.model import ModelConfig, model_from_json
-from warmstart.settings.presets import PRESETS, preset_named
 
 
 @pytest.mark.parametrize("name", PRESETS)

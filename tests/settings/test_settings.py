@@ -1,6 +1,5 @@
 import dataclasses
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,19 +11,18 @@ from warmstart.errors import WarmstartError
 from warmstart.settings.base import Settings, choose, option, read_settings_file
 
 
-@dataclass(frozen=True, kw_only=True)
 class Job(Settings):
     """A job with a setting of every kind."""
 
-    files: tuple[str, ...] = option(help="files to read", positional=True)
-    out: str = option(help="folder to write", recorded=False)
-    from_run: str | None = option(None, key="from", help="run to start from")
-    num_steps: int = option(10, help="steps", least=1, most=100)
-    rate: float = option(0.1, help="rate", above=0)
-    share: float | None = option(None, help="share", least=0, most=1)
-    kind: Literal["bpe", "unigram"] = option("bpe", help="kind")
-    fast: bool = option(False, help="fast", fixed=False)
-    seeds: tuple[int, ...] = option((0, 1), help="seeds", least=0, comma_separated=True)
+    files: tuple[str, ...] = option("files to read", positional=True)
+    out: str = option("folder to write", recorded=False)
+    from_run: str | None = option("run to start from", None, key="from")
+    num_steps: int = option("steps", 10, least=1, most=100)
+    rate: float = option("rate", 0.1, above=0)
+    share: float | None = option("share", None, least=0, most=1)
+    kind: Literal["bpe", "unigram"] = option("kind", "bpe")
+    fast: bool = option("fast", False, fixed=False)
+    seeds: tuple[int, ...] = option("seeds", (0, 1), least=0, comma_separated=True)
 
 
 GIVEN: dict[str, Any] = {"files": ["a.txt"], "out": "runs/a"}

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from product import MACHINE, SHAPE, Ran, World, run, succeed, weights_of
-from warmstart.training.trainer import Trainer
+from product import MACHINE, SHAPE, Ran, World, before_step, run, succeed, weights_of
 
 JOB = f"{SHAPE} --batch-tokens 64 --steps 24 --save-every 4 --eval-every 10 {MACHINE}"
 PAGE = 4096
@@ -44,15 +43,7 @@ def _fill(disk: Path, pages_left: int) -> None:
 
 
 def _run_while_it_fills(command: str, disk: Path, step: int, pages_left: int) -> Ran:
-    take = Trainer._step
-
-    def stepping(self: Trainer) -> object:
-        if self.state.step == step:
-            _fill(disk, pages_left)
-        return take(self)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Trainer, "_step", stepping)
+    with before_step(step + 1, lambda: _fill(disk, pages_left)):
         return run(command)
 
 

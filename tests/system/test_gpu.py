@@ -11,14 +11,14 @@ from torch.testing import assert_close
 
 import warmstart
 from warmstart.batching.batch import move
-from warmstart.batching.loader import PackedStream, RunningText
+from warmstart.batching.packing import PackedStream, RunningText
 from warmstart.batching.pair_batches import EncodedPairs, TokenLists, pad_pairs
 from warmstart.decoding.beam import Beam
 from warmstart.decoding.engines import plain_engine, recorded_engine, translate_ids
 from warmstart.decoding.sample import SpecialIds
 from warmstart.model.models import LanguageModel, Translator
 from warmstart.runtime import Runtime
-from warmstart.settings.presets import PRESETS
+from warmstart.settings.architecture import PRESETS
 from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.translate import TranslateObjective
 

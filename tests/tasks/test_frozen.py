@@ -1,13 +1,13 @@
 """A frozen base reads every text once, without dropout; the head learns as if it read them anew."""
 
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import torch
 from torch.testing import assert_close
 
-from warmstart.batching.loader import LabelledStream
+from warmstart.batching.padding import LabelledStream
 from warmstart.model.models import Classifier
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
@@ -26,12 +26,7 @@ LABELS = {"classes": ["a", "b"]}
 VALID = Examples([[1, 9, 2], [1, 4, 5, 6, 2]], [0, 1])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings(Tuning):
-    """Few steps, small micro-batches."""
-
-
-TUNING = Settings(epochs=3, batch_size=4, micro_tokens=24, balance="none")
+TUNING = Tuning(epochs=3, batch_size=4, micro_tokens=24, balance="none")
 
 
 def _model(shape: ModelConfig) -> Classifier:

@@ -15,9 +15,8 @@ from torch.testing import assert_close
 
 from scoring import causal_scores, class_probabilities
 from warmstart.batching.batch import LabelledBatch, PackedBatch
-from warmstart.batching.loader import LabelledStream, RunningText, packed_in_order
-from warmstart.batching.packing import pack
-from warmstart.batching.padding import pad_texts
+from warmstart.batching.packing import RunningText, pack, packed_in_order
+from warmstart.batching.padding import LabelledStream, pad_texts
 from warmstart.inference.text_predictor import TextBatches
 from warmstart.kernels.loss import IGNORE
 from warmstart.model.backbone import Layout

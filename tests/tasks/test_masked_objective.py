@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.optim import SGD
 from torch.testing import assert_close
 
-from warmstart.batching.batch import MaskedBatch
-from warmstart.batching.masking import Corruption, Rows
+from warmstart.batching.batch import MaskedBatch, Rows
+from warmstart.batching.masking import Corruption
 from warmstart.kernels.loss import IGNORE
 from warmstart.model.backbone import Layout
 from warmstart.model.models import LanguageModel

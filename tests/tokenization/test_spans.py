@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers
 
+from warmstart.tokenization.loading import load_tokenizer, train_tokenizer
 from warmstart.tokenization.spans import find_spans
-from warmstart.tokenization.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer
 
 SENTENCES = [
     "The bank raised rates.",

@@ -1,8 +1,9 @@
 import tokenizers
 from tokenizers import models, pre_tokenizers
 
-from warmstart.tokenization.backends import LibraryBackend
-from warmstart.tokenization.tokenizer import Tokenizer, train_tokenizer
+from warmstart.tokenization.backends import JsonTokenizer
+from warmstart.tokenization.loading import train_tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.tokenization.words import word_table
 
 LINE = "l'histoire extraordinaire, vraiment ! 这本书很好。"
@@ -36,7 +37,7 @@ def test_wordpiece() -> None:
     model = models.WordPiece({name: i for i, name in enumerate(names)}, unk_token="[UNK]")
     library = tokenizers.Tokenizer(model)
     library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer = Tokenizer(LibraryBackend(library.to_str().encode()))
+    tokenizer = JsonTokenizer(library.to_str().encode())
     table = word_table(tokenizer)
     assert [bool(table.begins[i]) for i in (5, 6, 7, 8)] == [True, False, False, True]
     assert [bool(table.alone[i]) for i in (5, 6, 7, 8)] == [False, False, False, True]

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from scoring import causal_scores, class_probabilities
-from warmstart.batching.loader import LabelledStream, PackedStream, RunningText, packed_in_order
+from warmstart.batching.packing import PackedStream, RunningText, packed_in_order
+from warmstart.batching.padding import LabelledStream
 from warmstart.inference.text_predictor import TextBatches
 from warmstart.model.models import Classifier, LanguageModel
 from warmstart.runs.folder import RunFolder

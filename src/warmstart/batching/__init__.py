@@ -1,4 +1,4 @@
 """Batches: packing, padding, masking, next-sentence pairs, seeded streams.
 
-Start with batch.py, the batches; loader.py streams them by step.
+Start with batch.py for the batches, packing.py and padding.py for the streams.
 """

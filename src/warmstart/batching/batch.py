@@ -3,9 +3,13 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 AnyBatch = TypeVar("AnyBatch", bound="Batch")
 
 
@@ -47,11 +51,24 @@ class MaskedBatch(Batch):
     segments: Tensor | None  # (B, T) 1 in the second segment, else 0
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Rows before masking; None: does not apply."""
+
+    ids: Ints  # (B, T)
+    is_token: Flags | None = None  # (B, T) False where padded
+    documents: Ints | None = None  # (B, T)
+    positions: Ints | None = None  # (B, T)
+    segments: Ints | None = None  # (B, T)
+    classes: Ints | None = None  # (B,) 0: a positive next-sentence pair, 1: a negative one
+
+
 def move(batch: AnyBatch, device: torch.device) -> AnyBatch:
     """Return the batch on another device."""
     tensors = {field.name: getattr(batch, field.name) for field in fields(batch)}
     moved: dict[str, Any] = {
-        name: None if tensor is None else tensor.to(device, non_blocking=True)
+        name: tensor.to(device, non_blocking=True)
         for name, tensor in tensors.items()
+        if tensor is not None
     }
     return replace(batch, **moved)

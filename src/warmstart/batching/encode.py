@@ -3,10 +3,30 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warmstart.batching.truncate import REMAINDER, truncate, truncate_pair
 from warmstart.errors import WarmstartError
-from warmstart.settings.choices import Truncate
+from warmstart.formats import counted
+from warmstart.settings.shared import Truncate
 from warmstart.tokenization.tokenizer import Tokenizer
+
+REMAINDER: dict[Truncate, str] = {"head": "beginning", "tail": "end", "middle": "beginning and end"}
+
+
+def truncate(ids: Sequence[int], limit: int, rule: Truncate) -> list[int]:
+    """Keep the beginning (`head`), the end (`tail`), or both with the `middle` cut out."""
+    if len(ids) <= limit:
+        return list(ids)
+    front = {"head": limit, "tail": 0, "middle": (limit + 1) // 2}[rule]
+    return [*ids[:front], *ids[len(ids) - (limit - front) :]]
+
+
+def truncate_pair(
+    first: Sequence[int], second: Sequence[int], limit: int, rule: Truncate
+) -> tuple[list[int], list[int]]:
+    """Truncate the longer text to the length of the other, then both equally, until they fit."""
+    half = limit // 2
+    longest_second = max(half, limit - len(first))
+    longest_first = max(limit - half, limit - len(second))
+    return truncate(first, longest_first, rule), truncate(second, longest_second, rule)
 
 
 @dataclass(frozen=True)
@@ -21,7 +41,6 @@ class EncodedTexts:
 
     @property
     def unknown_share(self) -> float:
-        """Return the share of unknown tokens."""
         return self.num_unknown / max(1, self.num_tokens)
 
 
@@ -33,45 +52,47 @@ def encode_texts(
     seconds: Sequence[str] | None = None,
 ) -> EncodedTexts:
     """Encode texts, or pairs with their second texts, to at most `max_length` tokens."""
-    first = tokenizer.encode(list(texts))
-    second = None if seconds is None else tokenizer.encode(list(seconds))
-    ids, starts, sizes = [], [], []
-    bos, eos = tokenizer.bos, tokenizer.eos
-    if second is None:
-        ids = [[bos, *truncate(text, max_length - 2, rule), eos] for text in first]
-        sizes = [len(text) + 2 for text in first]
+    bos, eos, unk = tokenizer.bos, tokenizer.eos, tokenizer.unk
+    encoded, starts = tokenizer.encode(texts), None
+    if seconds is None:
+        ids = [[bos, *truncate(text, max_length - 2, rule), eos] for text in encoded]
+        sizes = [len(text) + 2 for text in encoded]
     else:
         if max_length < 5:
             raise WarmstartError(f"--max-length {max_length} is too short for pairs: 5 or more")
-        for text, text2 in zip(first, second, strict=True):
-            a, b = truncate_pair(text, text2, max_length - 3, rule)
-            ids.append([bos, *a, eos, *b, eos])
-            starts.append(len(a) + 2)
-            sizes.append(len(text) + len(text2) + 3)
+        pairs = list(zip(encoded, tokenizer.encode(seconds), strict=True))
+        shortened = [truncate_pair(a, b, max_length - 3, rule) for a, b in pairs]
+        ids = [[bos, *a, eos, *b, eos] for a, b in shortened]
+        starts = [len(a) + 2 for a, _ in shortened]
+        sizes = [len(a) + len(b) + 3 for a, b in pairs]
+        encoded = [text for pair in pairs for text in pair]
     return EncodedTexts(
         ids,
-        None if second is None else starts,
-        sum(size > max_length for size in sizes),
-        sum(map(len, first)) + sum(map(len, second or ())),
-        _count(first, tokenizer.unk) + _count(second or (), tokenizer.unk),
+        starts,
+        num_truncated=sum(size > max_length for size in sizes),
+        num_tokens=sum(map(len, encoded)),
+        num_unknown=0 if unk is None else sum(text.count(unk) for text in encoded),
     )
 
 
-def _count(texts: Sequence[Sequence[int]], token: int | None) -> int:
-    return 0 if token is None else sum(text.count(token) for text in texts)
+@dataclass(frozen=True)
+class Truncation:
+    """How many texts of a file were truncated, and how."""
 
+    file: str
+    num_texts: int
+    num_truncated: int
+    max_length: int
+    rule: Truncate
+    is_pair: bool = False
 
-def describe_truncation(
-    num_cut: int, num_texts: int, file: str, max_length: int, rule: Truncate, is_pair: bool = False
-) -> str:
-    """Say how many texts were truncated, and how."""
-    noun = "pair" if is_pair else "text"
-    texts = f"{num_texts:,} {noun}{'' if num_texts == 1 else 's'} in {file}"
-    if not num_cut:
-        fits = "fits" if num_texts == 1 else "fit"
-        return f"all {texts} {fits} into {max_length:,} tokens"
-    order = ", the longer text truncated first" if is_pair else ""
-    return (
-        f"{num_cut:,} of {texts} are longer than {max_length:,} tokens and keep only their "
-        f"{REMAINDER[rule]}{order}"
-    )
+    def describe(self) -> str:
+        noun = "pair" if self.is_pair else "text"
+        texts, limit = f"{counted(self.num_texts, noun)} in {self.file}", f"{self.max_length:,}"
+        if not self.num_truncated:
+            return f"all {texts} {'fits' if self.num_texts == 1 else 'fit'} into {limit} tokens"
+        order = ", the longer text truncated first" if self.is_pair else ""
+        return (
+            f"{self.num_truncated:,} of {texts} are longer than {limit} tokens and keep only "
+            f"their {REMAINDER[self.rule]}{order}"
+        )

@@ -1,5 +1,9 @@
-"""Mask tokens for a model to predict; the seed and a row's number determine which ones."""
+"""Mask tokens for a model to predict; the seed and a row's number determine which ones.
 
+Batches come by step for training, and always the same ones for validation.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -7,28 +11,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from warmstart.batching.batch import MaskedBatch
+from warmstart.batching.batch import Flags, Ints, MaskedBatch, Rows
 from warmstart.batching.counters import Bits, bits_of, picks_of, shares_of
+from warmstart.batching.next_sentence import NextSentencePairs
+from warmstart.batching.packing import PackedStream, RunningText, as_rows, packed_in_order
 from warmstart.kernels.loss import IGNORE
 from warmstart.seeds import derive_seed
 
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
 MASKED, RANDOM = 0.8, 0.1  # shares of the chosen tokens, as in BERT; the rest stay unchanged
 NEVER = np.uint64(2**64 - 1)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows before masking; None: does not apply."""
-
-    ids: Ints  # (B, T)
-    is_token: Flags | None = None  # (B, T) False where padded
-    documents: Ints | None = None  # (B, T)
-    positions: Ints | None = None  # (B, T)
-    segments: Ints | None = None  # (B, T)
-    classes: Ints | None = None  # (B,) 0: a positive next-sentence pair, 1: a negative one
 
 
 @dataclass(frozen=True)
@@ -112,7 +103,7 @@ class Corruption:
 
 
 def _word_sizes(first: Ints) -> Ints:
-    """Return the size of the word at each position, given the position of its first token."""
+    """Return the size of the word at each position, from the position of its first token."""
     B, T = first.shape
     words = (first + T * np.arange(B)[:, None]).ravel()
     return np.bincount(words, minlength=B * T)[words].reshape(B, T)
@@ -133,3 +124,48 @@ def _smallest(keys: Bits, can_mask: Flags, nums: Ints, width: int) -> tuple[Ints
 
 def _tensor(array: NDArray[np.generic] | None) -> torch.Tensor | None:
     return None if array is None else torch.from_numpy(array)
+
+
+@dataclass(frozen=True)
+class MaskedStream:
+    """Rows with masked tokens; a row's number in the run determines which."""
+
+    source: PackedStream | NextSentencePairs
+    corruption: Corruption
+    rows_per_step: int
+    rows_per_batch: int
+
+    def group(self, step: int) -> list[MaskedBatch]:
+        first = step * self.rows_per_step
+        numbers = np.arange(first, first + self.rows_per_step)
+        return [
+            self.corruption.mask_tokens(self.source.rows(part), part)
+            for part in _parts(numbers, self.rows_per_batch)
+        ]
+
+
+def masked_in_order(
+    text: RunningText, rows_per_batch: int, corruption: Corruption, limit: int | None = None
+) -> Iterator[MaskedBatch]:
+    """Yield running text once, in order; beyond `limit` tokens, evenly spaced rows of it."""
+    first = 0
+    for batch in packed_in_order(text, rows_per_batch, limit):
+        rows = as_rows(batch)
+        yield corruption.mask_tokens(rows, np.arange(first, first + len(rows.ids)))
+        first += len(rows.ids)
+
+
+def pairs_in_order(
+    pairs: NextSentencePairs, rows_per_batch: int, corruption: Corruption, limit: int | None = None
+) -> Iterator[MaskedBatch]:
+    """Yield the pairs of one epoch; beyond `limit` tokens, evenly spaced ones."""
+    numbers = np.arange(pairs.num_rows)
+    if limit is not None and pairs.num_rows * pairs.length > limit:
+        numbers = np.linspace(0, pairs.num_rows - 1, max(1, limit // pairs.length)).astype(np.int64)
+    for part in _parts(numbers, rows_per_batch):
+        yield corruption.mask_tokens(pairs.rows(part), part)
+
+
+def _parts(numbers: Ints, size: int) -> Iterator[Ints]:
+    for start in range(0, len(numbers), size):
+        yield numbers[start : start + size]

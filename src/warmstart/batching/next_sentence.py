@@ -5,20 +5,17 @@ except the first segment of a sentence that is too long. The seed and a row's nu
 pair.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.batching.batch import Ints, Rows
 from warmstart.batching.counters import bits_of, picks_of, shares_of
-from warmstart.batching.loader import shuffled
-from warmstart.batching.masking import Rows
-from warmstart.data.sentence_file import SentenceFile
-from warmstart.data.token_file import Ids
+from warmstart.batching.packing import epoch_order
+from warmstart.data.token_file import Ids, SentenceFile
 from warmstart.seeds import derive_seed
-
-Ints = NDArray[np.int64]
 
 CHUNK = 1 << 16  # rows whose segments are chosen together to count tokens
 
@@ -45,7 +42,6 @@ class NextSentencePairs:
     eos: int
     pad: int
     seed: int
-    _orders: dict[int, tuple[Ints, int]] = field(default_factory=dict, init=False)
 
     @property
     def room(self) -> int:
@@ -100,7 +96,6 @@ class NextSentencePairs:
         )
 
     def segments(self, numbers: Ints) -> Segments:
-        """Choose the segments of rows."""
         s, room = self.sentences, self.room
         bits = bits_of(derive_seed(self.seed, "pairs"), numbers, 3)
         part, start = self._starts(numbers)
@@ -142,21 +137,12 @@ class NextSentencePairs:
         rows, offsets = np.empty_like(positions), np.empty_like(positions)
         for epoch in np.unique(epochs):
             in_epoch = epochs == epoch
-            order, offset = self._epoch(int(epoch))
+            order, offset = epoch_order(self.num_rows, room, self.seed, int(epoch))
             rows[in_epoch], offsets[in_epoch] = order[positions[in_epoch]], offset
         part = np.searchsorted(self._last_rows, rows, "right")
         start, size = s.part_starts[part], s.part_ends[part] - s.part_starts[part]
         index = rows - (self._last_rows[part] - self._rows_per_part[part])  # within the part
         return part, start + (index * room - offsets).clip(0, (size - room).clip(0))
-
-    def _epoch(self, epoch: int) -> tuple[Ints, int]:
-        """Return the order of the rows and the offset of the cuts; cache two epochs."""
-        if epoch not in self._orders:
-            offset = derive_seed(self.seed, "offset", epoch) % self.room
-            order = shuffled(self.num_rows, self.seed, "rows", epoch)
-            previous = {k: v for k, v in self._orders.items() if k == epoch - 1}
-            self._orders = {**previous, epoch: (order, offset)}
-        return self._orders[epoch]
 
     def _negatives(self, part: Ints, bits: NDArray[np.uint64]) -> tuple[Ints, Ints]:
         """Return the start of a sentence in another document, and where its part ends."""

@@ -1,6 +1,7 @@
-"""Pad texts of different lengths to one batch, within a budget of tokens."""
+"""Labelled texts in padded batches of similar length, within a budget of tokens."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ from torch import Tensor
 
 from warmstart.batching.batch import LabelledBatch
 from warmstart.kernels.loss import IGNORE
+from warmstart.seeds import shuffled
+
+POOL = 32  # batches sorted by length together; more means less padding and less shuffling
 
 
 def budgeted(
@@ -52,11 +56,47 @@ def pad_texts(
     if starts is not None:
         begins = torch.tensor([starts[row] for row in rows])
         segments = ((torch.arange(ids.shape[1]) >= begins[:, None]) & is_token).long()
-    return LabelledBatch(ids, is_token, _stacked([targets[row] for row in rows]), segments)
+    of_rows = [targets[row] for row in rows]
+    is_by_token = isinstance(of_rows[0], Sequence)
+    stacked = padded(of_rows, IGNORE)[0] if is_by_token else torch.tensor(of_rows)
+    return LabelledBatch(ids, is_token, stacked, segments)
 
 
-def _stacked(targets: Sequence[Any]) -> Tensor:
-    """Return numbers as (B,), lists as (B, T) padded with IGNORE."""
-    if isinstance(targets[0], Sequence):
-        return padded(targets, IGNORE)[0]
-    return torch.tensor(targets)
+@dataclass
+class LabelledStream:
+    """Labelled texts: every epoch contains each once, in batches of similar length."""
+
+    texts: Sequence[Sequence[int]]  # ids with their special tokens
+    targets: Sequence[Any]  # a number for each text, or a list with one integer for each token
+    batch_size: int  # texts per optimizer step
+    micro_tokens: int  # padded tokens per forward pass
+    pad: int
+    seed: int
+    starts: Sequence[int] | None = None  # where the second text of each pair begins
+    _plans: dict[int, list[list[int]]] = field(default_factory=dict, init=False)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return -(-len(self.texts) // self.batch_size)
+
+    def group(self, step: int) -> list[LabelledBatch]:
+        return [
+            pad_texts(self.texts, self.targets, rows, self.pad, self.starts)
+            for rows in self.rows(step)
+        ]
+
+    def rows(self, step: int) -> list[list[int]]:
+        """Return the numbers of the texts in each batch of one optimizer step."""
+        epoch, position = divmod(step, self.steps_per_epoch)
+        if epoch not in self._plans:
+            self._plans = {epoch: self._plan(epoch)}
+        return list(budgeted(self._plans[epoch][position], self.texts, self.micro_tokens))
+
+    def _plan(self, epoch: int) -> list[list[int]]:
+        order = shuffled(len(self.texts), self.seed, "texts", epoch).tolist()
+        size, pool = self.batch_size, POOL * self.batch_size
+        batches = []
+        for i in range(0, len(order), pool):
+            by_length = sorted(order[i : i + pool], key=lambda row: len(self.texts[row]))
+            batches += [by_length[j : j + size] for j in range(0, len(by_length), size)]
+        return [batches[k] for k in shuffled(len(batches), self.seed, "batches", epoch)]

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from warmstart.batching.batch import Batch
-from warmstart.batching.loader import shuffled
 from warmstart.batching.padding import padded
 from warmstart.kernels.loss import IGNORE
+from warmstart.seeds import shuffled
 
 STEP = 4  # lengths are rounded up to a multiple of this, to group pairs by length
 
@@ -49,7 +49,6 @@ class EncodedPairs:
     targets: TokenLists
 
     def __len__(self) -> int:
-        """Return the number of pairs."""
         return len(self.sources)
 
     def sizes(self) -> NDArray[np.int64]:
@@ -81,11 +80,9 @@ class PairStream:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Return the number of optimizer steps in one epoch."""
         return len(self._cuts)
 
     def group(self, step: int) -> list[PairBatch]:
-        """Return the batches of one optimizer step."""
         epoch, position = divmod(step, self.steps_per_epoch)
         if epoch not in self._plans:
             self._plans = {epoch: self._plan(epoch)}

@@ -9,7 +9,7 @@ from rich.markup import escape
 from warmstart.cli.options import Command
 from warmstart.cli.printing import new_table, print_json, say, write_lines
 from warmstart.formats import counted
-from warmstart.settings.embedding import EmbedConfig
+from warmstart.settings.using import EmbedConfig
 
 if TYPE_CHECKING:
     from warmstart.results.word_similarity import WordSimilarity

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from warmstart.cli.options import Command
 from warmstart.cli.printing import new_table, print_json, say
-from warmstart.settings.planning import PlanConfig
+from warmstart.settings.looking import PlanConfig
 
 if TYPE_CHECKING:
     from warmstart.insight.devices import Device

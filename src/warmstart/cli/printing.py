@@ -106,7 +106,9 @@ def print_comparison(comparison: "Comparison", summary: "Summary") -> None:
     table = new_table("arm", *sizes) if is_wide else new_table("labels", *arms)
     num_seeds = len(comparison.seeds)
     spread = " ± spread" if num_seeds > 1 else ""
-    table.title = f"accuracy on {summary.judge}, mean of {counted(num_seeds, 'seed')}{spread}"
+    table.title = (
+        f"accuracy on {summary.scored_split}, mean of {counted(num_seeds, 'seed')}{spread}"
+    )
     grid = [[_accuracy(summary.score(arm, labels)) for arm in arms] for labels in subsets]
     if is_wide:
         for name, row in zip(arms, zip(*grid, strict=True), strict=True):
@@ -124,8 +126,8 @@ def print_comparison(comparison: "Comparison", summary: "Summary") -> None:
 def _accuracy(score: "ArmScore | None") -> str:
     if score is None:
         return "–"
-    mean, spread = percent(score.judged.accuracy), percent(score.judged.spread)
-    return f"{mean} ± {spread}" if score.judged.num_seeds > 1 else mean
+    mean, spread = percent(score.scored.accuracy), percent(score.scored.spread)
+    return f"{mean} ± {spread}" if score.scored.num_seeds > 1 else mean
 
 
 def print_scores(scores: dict[str, Any]) -> None:

@@ -28,13 +28,11 @@ from warmstart.cli.printing import (
     write_lines,
 )
 from warmstart.formats import counted, duration
-from warmstart.settings.comparing import CompareConfig
-from warmstart.settings.finetuning import FinetuneConfig
-from warmstart.settings.input_files import LabelledFiles
-from warmstart.settings.planning import ParamsConfig
+from warmstart.settings.finetuning import CompareConfig, FinetuneConfig
+from warmstart.settings.looking import ParamsConfig
 from warmstart.settings.pretraining import PretrainConfig
-from warmstart.settings.starting import DataConfig, DemoConfig
-from warmstart.settings.tokenizers import TokenizerConfig
+from warmstart.settings.shared import LabelledFiles
+from warmstart.settings.starting import DataConfig, DemoConfig, TokenizerConfig
 from warmstart.settings.using import EvaluateConfig, GenerateConfig, PredictConfig
 
 

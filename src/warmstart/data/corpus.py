@@ -6,11 +6,11 @@ At most one passage or row is in memory at a time.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
 from pathlib import Path
 from typing import BinaryIO
 
-from warmstart.data.columns import parse_columns
-from warmstart.data.tables import as_text, read_rows
+from warmstart.data.tables import parse_columns, read_rows
 from warmstart.errors import WarmstartError
 from warmstart.textfiles import expand, format_of, read_lines, text_size
 
@@ -72,8 +72,10 @@ def read_passages(
     if document not in ("auto", "blank", "line"):
         raise WarmstartError(f"document={document} must be auto, blank or line")
     counts = RowCounts() if counts is None else counts
+    documents: Iterator[Iterable[str]]
     if format_of(path) != "lines":
-        documents = _table_documents(path, columns, counts)
+        texts = (re.split("\r?\n", text) for text in read_texts(path, columns))
+        documents = (rows for text in texts for rows in _counted(text, counts))
     elif document == "blank" or (document == "auto" and _has_blank_between(path)):
         documents = _blank_separated(path, counts)
     else:
@@ -93,48 +95,33 @@ def read_texts(source: Path | BinaryIO, columns: Sequence[str] = ("text",)) -> I
         yield from read_lines(source)
     else:
         for row in read_rows(source, parse_columns(columns, ("text",))):
-            yield as_text(row.values["text"], source, row.number, "text")
+            yield row.text("text")
+
+
+def _has_text(line: str) -> bool:
+    return bool(line.strip())
 
 
 def _has_blank_between(path: Path) -> bool:
-    has_text = has_blank = False
-    for line in read_lines(path):
-        is_blank = not line.strip()
-        if has_blank and not is_blank:
-            return True
-        has_text = has_text or not is_blank
-        has_blank = has_text and is_blank
-    return False
+    blocks = (has_text for has_text, _ in groupby(read_lines(path), _has_text) if has_text)
+    return len(list(islice(blocks, 2))) == 2
 
 
 def _blank_separated(path: Path, counts: RowCounts) -> Iterator[Iterator[str]]:
-    lines = read_lines(path)
-    for first in lines:
-        if first.strip():
-            yield _until_blank(first, lines, counts)
+    def counted(lines: Iterator[str]) -> Iterator[str]:
+        for line in lines:
+            counts.rows += 1
+            yield line
 
-
-def _until_blank(first: str, lines: Iterator[str], counts: RowCounts) -> Iterator[str]:
-    counts.rows += 1
-    yield first
-    for line in lines:
-        if not line.strip():
-            return
-        counts.rows += 1
-        yield line
-
-
-def _table_documents(
-    path: Path, columns: Sequence[str], counts: RowCounts
-) -> Iterator[Iterable[str]]:
-    for text in read_texts(path, columns):
-        yield from _counted(re.split("\r?\n", text), counts)
+    for has_text, lines in groupby(read_lines(path), _has_text):
+        if has_text:
+            yield counted(lines)
 
 
 def _counted(paragraphs: list[str], counts: RowCounts) -> Iterator[list[str]]:
     """Count one row and yield its paragraphs with text, if there are any."""
     counts.rows += 1
-    filled = [paragraph for paragraph in paragraphs if paragraph.strip()]
+    filled = list(filter(_has_text, paragraphs))
     if filled:
         yield filled
     else:

@@ -21,12 +21,10 @@ CHUNK_CHARS = 1 << 20  # encoded together
 
 @dataclass(frozen=True)
 class EncodedPassage:
-    """A passage with its tokens."""
+    """The tokens of a passage."""
 
-    rows: tuple[str, ...]
-    continues: bool  # its document began in an earlier passage
-    document: int  # number of its document in the source, from 1
     ids: list[int]
+    document: int  # number of its document in the source, from 1
     num_bytes: int  # including line ends
     starts: Ints  # where its sentences start; empty without a sentence finder
 
@@ -36,21 +34,16 @@ def encode_source(
     tokenizer: Tokenizer,
     finder: SentenceFinder | None,
     counts: dict[Path, RowCounts],
-) -> Iterator[EncodedPassage]:
+) -> Iterator[tuple[Passage, EncodedPassage]]:
     """Yield every passage with its tokens, and enter the rows of each file in `counts`."""
     document = 0
     with progress.bar("tokenizing", source.num_bytes, "B") as bar:
         for chunk in chunked(source.passages(counts), CHUNK_CHARS, _num_chars):
-            if finder is None:
-                ids = tokenizer.encode(["\n".join(passage.rows) for passage in chunk])
-                starts = [np.empty(0, np.int64)] * len(chunk)
-            else:
-                ids, starts = encode_sentences(chunk, tokenizer, finder)
             sizes = [sum(len(row.encode()) + 1 for row in passage.rows) for passage in chunk]
-            for i, passage in enumerate(chunk):
+            encoded = encode_passages(chunk, tokenizer, finder)
+            for passage, size, ids, starts in zip(chunk, sizes, *encoded, strict=True):
                 document += not passage.continues
-                encoded = (ids[i], sizes[i], starts[i])
-                yield EncodedPassage(passage.rows, passage.continues, document, *encoded)
+                yield passage, EncodedPassage(ids, document, size, starts)
             bar.advance(sum(sizes))
 
 
@@ -58,15 +51,15 @@ def _num_chars(passage: Passage) -> int:
     return sum(map(len, passage.rows))
 
 
-def encode_sentences(
-    passages: Sequence[Passage], tokenizer: Tokenizer, finder: SentenceFinder
+def encode_passages(
+    passages: Sequence[Passage], tokenizer: Tokenizer, finder: SentenceFinder | None
 ) -> tuple[list[list[int]], list[Ints]]:
     """Return the ids of passages, and where in each of them sentences start."""
-    if finder.keeps_lines:
-        texts = [["\n".join(passage.rows)] for passage in passages]
-    else:
-        texts = [list(passage.rows) for passage in passages]
+    keeps_lines = finder is None or finder.keeps_lines
+    texts = [("\n".join(p.rows),) if keeps_lines else p.rows for p in passages]
     encoded = tokenizer.encode(list(chain.from_iterable(texts)))
+    if finder is None:
+        return encoded, [np.empty(0, np.int64)] * len(passages)
     flat = np.fromiter(chain.from_iterable(encoded), np.int64)
     ends = finder.find(flat, [len(ids) for ids in encoded])
     remaining, starts, offset = iter(encoded), [], 0

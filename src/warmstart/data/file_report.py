@@ -35,7 +35,6 @@ class FileReader:
     label_counts: Counter[str] = field(default_factory=Counter)
 
     def texts(self) -> Iterator[str]:
-        """Yield the texts, a pair as one text."""
         if self.labels or self._has_labels():
             data = read_labelled(self.path, self.columns, self.labels)
             self.label_counts.update(data.labels)

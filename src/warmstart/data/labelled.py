@@ -3,15 +3,16 @@
 Labels remain the strings of the file.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from warmstart.data.columns import Columns, parse_columns
-from warmstart.data.tables import as_text, first_row, read_rows, row_name
+from warmstart.data.tables import Columns, Row, aligned_rows, first_row, parse_columns, read_rows
 from warmstart.errors import WarmstartError
-from warmstart.textfiles import TABLE_SUFFIXES, format_of, read_aligned_lines, read_lines
+from warmstart.formats import counted
+from warmstart.textfiles import TABLE_SUFFIXES, format_of, read_lines
 
 PAIR = ("text", "text2")
 _SEPARATOR = " ␞ "  # joins the two texts of a pair; the symbol does not occur in ordinary text
@@ -30,7 +31,6 @@ class LabelledTexts:
     seconds: tuple[str, ...] | None = None  # the second text of each pair, none empty
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.texts)
 
 
@@ -48,37 +48,33 @@ def read_labelled(
                 f"{path}: a separate file of labels ({labels}) goes with plain lines, "
                 "not with a table or columns"
             )
-        return _read_aligned(path, labels)
+        return _collect(path, aligned_rows((path, labels), ("text", "label")), is_pair=False)
     if is_plain:
         raise WarmstartError(
             f"{path}: plain lines hold no labels; give the file of labels that goes with it, "
             f"or a {TABLE_SUFFIXES} file with text and label"
         )
-    if columns:
-        return _read_table(path, columns)
-    data = _read_table(path, _default_columns(path))
-    _refuse_swapped(data)
+    default = (*PAIR, "label") if has_named_column(path, "text2") else ("text", "label")
+    parsed = parse_columns(columns or default, ("text", "label"))
+    rows = ((row, row) for row in read_rows(path, parsed))
+    data = _collect(path, rows, "text2" in parsed.roles)
+    if not columns:
+        _refuse_swapped(data)
     return data
 
 
-def _read_table(path: Path, columns: Sequence[str]) -> LabelledTexts:
-    parsed = parse_columns(columns, ("text", "label"))
-    is_pair = "text2" in parsed.roles
+def _collect(path: Path, rows: Iterable[tuple[Row, Row]], is_pair: bool) -> LabelledTexts:
     texts, labels, lines, seconds = [], [], [], []
-    for row in read_rows(path, parsed):
-        texts.append(_filled_text(row.values["text"], path, row.number))
-        labels.append(_label(row.values["label"], path, row.number))
+    for row, label_row in rows:
+        texts.append(_filled_text(row, "text"))
+        labels.append(_label(label_row))
         lines.append(row.number)
         if is_pair:
-            seconds.append(_filled_text(row.values["text2"], path, row.number, "text2"))
+            seconds.append(_filled_text(row, "text2"))
     if not texts:
         raise WarmstartError(f"{path}: no rows")
     pair = tuple(seconds) if is_pair else None
     return LabelledTexts(str(path), tuple(texts), tuple(labels), tuple(lines), pair)
-
-
-def _default_columns(path: Path) -> tuple[str, ...]:
-    return ("text", "text2", "label") if has_named_column(path, "text2") else ("text", "label")
 
 
 def has_named_column(path: Path, name: str) -> bool:
@@ -95,17 +91,16 @@ def read_text_pairs(
     """Yield one pair per row, including empty ones; in plain lines a tab separates the texts."""
     if isinstance(source, Path) and format_of(source) != "lines":
         for row in read_rows(source, parse_columns(columns, PAIR)):
-            first, second = (as_text(row.values[role], source, row.number, role) for role in PAIR)
-            yield first, second
+            yield row.text("text"), row.text("text2")
         return
     for number, line in enumerate(read_lines(source), 1):
         first, tab, second = line.partition("\t")
         if not tab or "\t" in second:
             where = source if isinstance(source, Path) else "standard input"
-            num_fields = line.count("\t") + 1
+            fields = counted(line.count("\t") + 1, "field")
             raise WarmstartError(
-                f"{where} line {number}: {num_fields} field{'s' * (num_fields != 1)}, but 2 "
-                "expected: a pair is two texts separated by a tab"
+                f"{where} line {number}: {fields}, but 2 expected: a pair is two texts separated "
+                "by a tab"
             )
         yield first, second
 
@@ -115,38 +110,25 @@ def join_pair(text: str, second: str | None) -> str:
     return text if second is None else f"{text}{_SEPARATOR}{second}"
 
 
-def _read_aligned(path: Path, label_path: Path) -> LabelledTexts:
-    texts, labels = read_aligned_lines(path, label_path)
-    texts = [_filled_text(text, path, number) for number, text in enumerate(texts, 1)]
-    labels = [_label(label, label_path, number) for number, label in enumerate(labels, 1)]
-    if not texts:
-        raise WarmstartError(f"{path}: no rows")
-    lines = tuple(range(1, len(texts) + 1))
-    return LabelledTexts(str(path), tuple(texts), tuple(labels), lines)
-
-
-def _filled_text(value: object, path: Path, number: int, role: str = "text") -> str:
-    text = as_text(value, path, number, role)
+def _filled_text(row: Row, role: str) -> str:
+    text = row.text(role)
     if not text.strip():
-        raise WarmstartError(f"{row_name(path, number)}: the {role} is empty; every row needs one")
+        raise WarmstartError(f"{row.name}: the {role} is empty; every row needs one")
     return text
 
 
-def _label(value: object, path: Path, number: int) -> str:
+def _label(row: Row) -> str:
     """Return a label as a string: true and 1 as in JSON, 1.0 as 1."""
-    if isinstance(value, bool):
-        value = str(value).lower()
-    elif isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
-        # Tools without a missing integer write a column of integers as floats.
-        value = str(int(value))
-    elif isinstance(value, float) and value == value:  # not NaN
-        value = repr(value)
+    value = row.values["label"]
     if value is None:
-        raise WarmstartError(f"{row_name(path, number)}: the label is null; every row needs one")
-    label = as_text(value, path, number, "label").strip()
-    if not label:
-        raise WarmstartError(f"{row_name(path, number)}: the label is empty; every row needs one")
-    return label
+        raise WarmstartError(f"{row.name}: the label is null; every row needs one")
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return str(int(value))  # tools without a missing integer write integers as floats
+    if isinstance(value, float) and not math.isnan(value):
+        return repr(value)
+    return _filled_text(row, "label").strip()
 
 
 def _refuse_swapped(data: LabelledTexts) -> None:

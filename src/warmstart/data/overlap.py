@@ -44,13 +44,11 @@ class Fingerprints:
         self._num_settled = 0  # this many are sorted and distinct; later ones are not yet
 
     def add(self, text: str) -> None:
-        """Add one text."""
         self._codes.append(fingerprint(text) >> int(_DROPPED_BITS))
         if len(self._codes) > 2 * self._num_settled + SORTED_CHUNK:
             self._settle()
 
     def merge(self, other: "Fingerprints") -> None:
-        """Add every text of another set."""
         self._codes.frombytes(other._settle().tobytes())
 
     def __len__(self) -> int:

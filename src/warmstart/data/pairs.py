@@ -1,19 +1,16 @@
 """Read sentence pairs: two line-aligned files, a table, or `translation` objects."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from warmstart.data.columns import Columns, parse_columns
-from warmstart.data.tables import as_text, first_row, read_rows, row_name
+from warmstart.data.tables import Columns, Row, aligned_rows, first_row, parse_columns, read_rows
 from warmstart.errors import WarmstartError
-from warmstart.textfiles import TABLE_SUFFIXES, format_of, read_aligned_lines
+from warmstart.textfiles import TABLE_SUFFIXES, format_of
 
 SIDES = ("source", "target")
 LABELLED = {"label", "text", "text2"}  # column names of labelled texts
 _TRANSLATION = Columns(("translation",), ("translation",))
-
-Row = tuple[tuple[str, str], str, str]  # the name of each side's row, source, target
 
 
 @dataclass(frozen=True)
@@ -26,7 +23,6 @@ class Pairs:
     skipped: int  # pairs that were empty on both sides
 
     def __len__(self) -> int:
-        """Return the number of pairs."""
         return len(self.sources)
 
 
@@ -37,9 +33,7 @@ def read_aligned(source: Path, target: Path) -> Pairs:
             raise WarmstartError(f"{path} is a folder; sentence pairs are read from files")
         if format_of(path) != "lines":
             raise WarmstartError(f"{path} is a table; each side of a pair of files is plain lines")
-    sources, targets = read_aligned_lines(source, target)
-    names = ((f"{source} line {n}", f"{target} line {n}") for n in range(1, len(sources) + 1))
-    return _collect((str(source), str(target)), zip(names, sources, targets, strict=True))
+    return _collect((str(source), str(target)), aligned_rows((source, target), SIDES))
 
 
 def read_pair_table(path: Path, columns: Sequence[str] = ()) -> Pairs:
@@ -52,8 +46,8 @@ def read_pair_table(path: Path, columns: Sequence[str] = ()) -> Pairs:
             f"or a {TABLE_SUFFIXES} file"
         )
     parsed = parse_columns(columns or SIDES, SIDES)
-    rows = _read_objects(path, parsed) if _has_objects(path, parsed) else _read_sides(path, parsed)
-    pairs = _collect((str(path),), rows)
+    rows = _read_objects(path, parsed) if _has_objects(path, parsed) else read_rows(path, parsed)
+    pairs = _collect((str(path),), ((row, row) for row in rows))
     if {pairs.sources[0].lower(), pairs.targets[0].lower()} <= LABELLED:
         raise WarmstartError(
             f"{path}: its columns are {pairs.sources[0]} and {pairs.targets[0]}, not source and "
@@ -62,30 +56,25 @@ def read_pair_table(path: Path, columns: Sequence[str] = ()) -> Pairs:
     return pairs
 
 
-def _collect(files: tuple[str, ...], rows: Iterator[Row]) -> Pairs:
+def _collect(files: tuple[str, ...], rows: Iterable[tuple[Row, Row]]) -> Pairs:
     sources, targets, skipped = [], [], 0
-    for names, source, target in rows:
-        if source.strip() and target.strip():
+    for row, target_row in rows:
+        source, target = row.text("source"), target_row.text("target")
+        has_source, has_target = bool(source.strip()), bool(target.strip())
+        if has_source and has_target:
             sources.append(source)
             targets.append(target)
-            continue
-        if source.strip() or target.strip():
-            side = 1 if source.strip() else 0
+        elif has_source or has_target:
+            name, side = (target_row.name, "target") if has_source else (row.name, "source")
             raise WarmstartError(
-                f"{names[side]}: the {SIDES[side]} is empty but its other side is not; "
+                f"{name}: the {side} is empty but its other side is not; "
                 "remove the pair or complete it"
             )
-        skipped += 1
+        else:
+            skipped += 1
     if not sources:
         raise WarmstartError(f"{files[0]}: no pairs with text")
     return Pairs(files, tuple(sources), tuple(targets), skipped)
-
-
-def _read_sides(path: Path, columns: Columns) -> Iterator[Row]:
-    for row in read_rows(path, columns):
-        name = row_name(path, row.number)
-        source, target = (as_text(row.values[side], path, row.number, side) for side in SIDES)
-        yield (name, name), source, target
 
 
 def _has_objects(path: Path, columns: Columns) -> bool:
@@ -99,18 +88,17 @@ def _has_objects(path: Path, columns: Columns) -> bool:
 def _read_objects(path: Path, columns: Columns) -> Iterator[Row]:
     names = columns.named()
     for row in read_rows(path, _TRANSLATION):
-        where, value = row_name(path, row.number), row.values["translation"]
+        value = row.values["translation"]
         if value == "":  # a blank line
-            yield (where, where), "", ""
+            yield row._replace(values=dict.fromkeys(SIDES, ""))
             continue
         if not isinstance(value, dict):
-            raise WarmstartError(f"{where}: translation is {value!r:.40}, not an object")
+            raise WarmstartError(f"{row.name}: translation is {value!r:.40}, not an object")
         for side in SIDES:
             if names[side] not in value:
                 listed = ", ".join(value) or "none"
                 raise WarmstartError(
-                    f"{where}: translation has no {names[side]} (there: {listed}); "
+                    f"{row.name}: translation has no {names[side]} (there: {listed}); "
                     "name the languages with --columns source=NAME,target=NAME"
                 )
-        source, target = (as_text(value[names[side]], path, row.number, side) for side in SIDES)
-        yield (where, where), source, target
+        yield row._replace(values={side: value[names[side]] for side in SIDES})

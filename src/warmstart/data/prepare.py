@@ -1,23 +1,21 @@
 """Turn text files into token files for training and validation."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from warmstart import progress
 from warmstart.data.corpus import RowCounts, TextSource
-from warmstart.data.encoding import EncodedPassage, encode_source
+from warmstart.data.encoding import encode_source
 from warmstart.data.overlap import Fingerprints, fingerprint
-from warmstart.data.sentence_file import SentenceFile, SentenceWriter
 from warmstart.data.sentences import SentenceFinder
-from warmstart.data.token_file import TokenFile, TokenWriter
+from warmstart.data.token_file import DocumentWriter, SentenceFile, TokenFile
 from warmstart.errors import WarmstartError
 from warmstart.files import whole_folder
 from warmstart.textfiles import file_facts
+from warmstart.tokenization.loading import train_tokenizer
 from warmstart.tokenization.pieces import join_pieces
-from warmstart.tokenization.tokenizer import Tokenizer, train_tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer
 
 HELD_OUT = (0.01, 0.1, 0.5)  # share for validation; the next one if the corpus is too small
 
@@ -31,50 +29,6 @@ def sample_tokenizer(source: TextSource, kind: str, vocab_size: int, sample_mb: 
     texts = ("\n".join(passage.rows) for passage in source.passages())
     sample = (text for text in texts if share == 1.0 or fingerprint(text) < share * 2**64)
     return train_tokenizer(sample, kind, vocab_size)
-
-
-class _DocumentWriter:
-    """Writes passages as documents, each between its first and last special token."""
-
-    def __init__(
-        self, file: TokenWriter, tokenizer: Tokenizer, index: SentenceWriter | None
-    ) -> None:
-        self.file, self.tokenizer, self.index = file, tokenizer, index
-        self.is_open = False
-        self.start = self.num_sentences = self.document = 0
-
-    def add(self, passage: EncodedPassage, continues: bool) -> None:
-        """Append a passage to the open document, or open a new one."""
-        if not (continues and self.is_open):
-            self.close()
-            self.file.write([self.tokenizer.bos])
-            self.is_open, self.start, self.num_sentences = True, self.file.num_tokens, 0
-            self.document = passage.document
-        if self.index:
-            self.index.add_sentences(self.file.num_tokens + passage.starts)
-            self.num_sentences += len(passage.starts)
-        self.file.write(passage.ids, passage.num_bytes)
-
-    def close(self) -> None:
-        """End the document."""
-        if not self.is_open:
-            return
-        if self.index and self.num_sentences:
-            stop = self.file.num_tokens
-            self.index.end_part(self.start, stop, self.num_sentences, self.document)
-        self.file.write([self.tokenizer.eos])
-        self.is_open = False
-
-
-@contextmanager
-def _writing(path: Path, tokenizer: Tokenizer, has_index: bool) -> Iterator[_DocumentWriter]:
-    with (
-        TokenWriter(path, tokenizer.vocab_size) as file,
-        SentenceWriter(path) if has_index else nullcontext() as index,
-    ):
-        writer = _DocumentWriter(file, tokenizer, index)
-        yield writer
-        writer.close()
 
 
 @dataclass(frozen=True)
@@ -106,9 +60,9 @@ def prepare(
             if valid:
                 facts["valid"] = write_tokens(valid, tokenizer, temporary / "valid.bin", finder)
             if has_index and share <= HELD_OUT[0]:
-                check_pairs(temporary / "train.bin", source)
+                _check_pairs(temporary / "train.bin", source)
             if has_index and valid:
-                check_pairs(temporary / "valid.bin", valid)
+                _check_pairs(temporary / "valid.bin", valid)
         if _is_enough(folder, has_index):
             break
     else:
@@ -127,7 +81,7 @@ def _is_enough(folder: Path, has_index: bool) -> bool:
     return all(SentenceFile(folder / name).has_pairs for name in ("train.bin", "valid.bin"))
 
 
-def check_pairs(path: Path, source: TextSource) -> None:
+def _check_pairs(path: Path, source: TextSource) -> None:
     """Refuse text without positive or without negative next-sentence pairs."""
     index, files = SentenceFile(path), ", ".join(map(str, source.files[:3]))
     if index.num_documents < 2:
@@ -154,10 +108,10 @@ def write_tokens(
 ) -> dict[str, Any]:
     """Write all text of a source to one token file; return the facts."""
     counts: dict[Path, RowCounts] = {}
-    with _writing(path, tokenizer, finder is not None) as writer:
-        for passage in encode_source(source, tokenizer, finder, counts):
-            writer.add(passage, passage.continues)
-    return {**_row_facts(counts), **_token_facts(writer.file)}
+    with DocumentWriter(path, tokenizer, finder is not None) as writer:
+        for passage, encoded in encode_source(source, tokenizer, finder, counts):
+            writer.add(encoded, passage.continues)
+    return _facts(counts, writer)
 
 
 def _write_split(
@@ -171,29 +125,29 @@ def _write_split(
     counts: dict[Path, RowCounts] = {}
     seen, has_index = Fingerprints(), finder is not None
     with (
-        _writing(folder / "train.bin", tokenizer, has_index) as train,
-        _writing(folder / "valid.bin", tokenizer, has_index) as valid,
+        DocumentWriter(folder / "train.bin", tokenizer, has_index) as train,
+        DocumentWriter(folder / "valid.bin", tokenizer, has_index) as valid,
     ):
-        for passage in encode_source(source, tokenizer, finder, counts):
+        for passage, encoded in encode_source(source, tokenizer, finder, counts):
             if fingerprint("\n".join(passage.rows)) % 10_000 < held_out * 10_000:
-                train.close()  # the text before and after the passage is not contiguous
-                valid.add(passage, continues=False)
+                train.end_document()  # the text before and after the passage is not contiguous
+                valid.add(encoded, continues=False)
                 continue
-            train.add(passage, passage.continues)
+            train.add(encoded, passage.continues)
             for row in passage.rows:
                 seen.add(join_pieces(row) if tokenizer.kind == "pieces" else row)
-    split = {"held_out": held_out, "fingerprints": seen.to_text()}
-    return {**_row_facts(counts), **_token_facts(train.file), **split}
+    return _facts(counts, train) | {"held_out": held_out, "fingerprints": seen.to_text()}
 
 
-def _token_facts(file: TokenWriter) -> dict[str, Any]:
-    return {"tokens": file.num_tokens, "bytes": file.num_bytes}
-
-
-def _row_facts(counts: dict[Path, RowCounts]) -> dict[str, Any]:
+def _facts(counts: dict[Path, RowCounts], writer: DocumentWriter) -> dict[str, Any]:
     for path, count in counts.items():
         if count.skipped:
             progress.say(f"{path}: skipped {count.skipped:,} empty rows of {count.rows:,}")
     rows = {path: count.rows for path, count in counts.items()}
-    skipped = sum(count.skipped for count in counts.values())
-    return {"files": file_facts(rows), "rows": sum(rows.values()), "skipped": skipped}
+    return {
+        "files": file_facts(rows),
+        "rows": sum(rows.values()),
+        "skipped": sum(count.skipped for count in counts.values()),
+        "tokens": writer.num_tokens,
+        "bytes": writer.num_bytes,
+    }

@@ -34,7 +34,8 @@ class SentenceFinder:
     """Finds the last token of every sentence."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self.keeps_lines = _keeps_lines(tokenizer)  # otherwise paragraphs are encoded one by one
+        lines = tokenizer.pieces(tokenizer.encode(["a.\nb"])[0])
+        self.keeps_lines = any(map(NEWLINES.search, lines))  # or paragraphs are encoded one by one
         pieces = tokenizer.pieces(range(tokenizer.vocab_size))
         cores = [_core(piece) for piece in pieces]
 
@@ -53,7 +54,11 @@ class SentenceFinder:
         self._letter = table(lambda _, core: len(core) == 1 and core.isalpha())
         self._closes = table(_closes)
         self._unspaced = is_unspaced(pieces)
-        self._can_begin = ~table(_continues(_has_case(cores)))
+        words = [core for core in cores if len(core) > 1 and core[0].isalpha()]
+        has_case = sum(word[0].isupper() for word in words) > CASED * len(words)
+        self._can_begin = ~table(
+            lambda _, core: core[:1].isdecimal() or (has_case and core[:1].islower())
+        )
 
     def find(self, ids: NDArray[np.integer], sizes: Sequence[int]) -> Flags:
         """Tell which tokens end a sentence, in concatenated texts of these sizes.
@@ -93,25 +98,6 @@ def _core(piece: str) -> str:
     return piece.removeprefix(INSIDE).replace(SPACE_MARK, " ").strip()
 
 
-def _keeps_lines(tokenizer: Tokenizer) -> bool:
-    return any(NEWLINES.search(p) for p in tokenizer.pieces(tokenizer.encode(["a.\nb"])[0]))
-
-
 def _closes(piece: str, core: str) -> bool:
     is_apart = piece.startswith(SPACE_MARK) or piece[:1].isspace()
     return bool(core) and not core.strip(SURE_CLOSERS if is_apart else CLOSERS)
-
-
-def _has_case(cores: Sequence[str]) -> bool:
-    words = [core for core in cores if len(core) > 1 and core[0].isalpha()]
-    return sum(word[0].isupper() for word in words) > CASED * len(words)
-
-
-def _continues(has_case: bool) -> Callable[[str, str], bool]:
-    """Return a test for pieces that can only continue a sentence."""
-
-    def test(_: str, core: str) -> bool:
-        first = core[:1]
-        return first.isdecimal() or (has_case and first.islower())
-
-    return test

@@ -1,14 +1,18 @@
-"""Stream the rows of .csv, .tsv, .jsonl and .parquet files, with the requested columns."""
+"""Stream the rows of .csv, .tsv, .jsonl and .parquet files, with the requested columns.
+
+`--columns` lists roles in file order, `_` to skip a field, `role=name` to rename a column.
+"""
 
 import csv
 import json
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from warmstart.data.columns import SKIP, Columns
 from warmstart.errors import WarmstartError
+from warmstart.formats import counted
 from warmstart.textfiles import (
     UNREADABLE,
     bomb_error,
@@ -20,19 +24,73 @@ from warmstart.textfiles import (
     read_lines,
 )
 
+ROLES = ("text", "text2", "label", "source", "target")
+SKIP = "_"
 _LONGEST_FIELD = 2**31 - 1  # the csv module's own limit refuses long texts
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table in file order, with their names in a header."""
+
+    roles: tuple[str, ...]  # "_" for a field that is skipped
+    names: tuple[str, ...]  # the same length
+
+    def named(self) -> dict[str, str]:
+        pairs = zip(self.roles, self.names, strict=True)
+        return {role: name for role, name in pairs if role != SKIP}
+
+
+def parse_columns(columns: Sequence[str], required: Sequence[str]) -> Columns:
+    """Parse a column specification, which must contain every required role."""
+    parsed = [_parse_column(column) for column in columns]
+    roles = tuple(role for role, _ in parsed)
+    for role in ROLES:
+        if roles.count(role) > 1:
+            raise WarmstartError(f"--columns {','.join(columns)}: {role} occurs more than once")
+    missing = [role for role in required if role not in roles]
+    if missing:
+        raise WarmstartError(
+            f"--columns {','.join(columns)}: {' and '.join(missing)} must be among them"
+        )
+    return Columns(roles, tuple(name for _, name in parsed))
+
+
+def _parse_column(column: str) -> tuple[str, str]:
+    role, equals, name = (part.strip() for part in column.partition("="))
+    if role not in (*ROLES, SKIP) or (equals and not name):
+        raise WarmstartError(
+            f"--columns: {column!r} is neither one of {' '.join(ROLES)} nor _ (skip); "
+            "write ROLE=NAME for a column with another name"
+        )
+    return role, name or role
 
 
 class Row(NamedTuple):
     """One row of a table."""
 
+    path: Path
     number: int  # of the line where it begins; in Parquet, of the row
     values: dict[str, Any]  # by role; "" for every role on a blank line
 
+    @property
+    def name(self) -> str:
+        return f"{self.path} {'row' if format_of(self.path) == 'parquet' else 'line'} {self.number}"
 
-def row_name(path: Path, number: int) -> str:
-    """Return the name of a row for a message."""
-    return f"{path} {'row' if format_of(path) == 'parquet' else 'line'} {number}"
+    def text(self, role: str) -> str:
+        """Return a value that must be a string, and valid as UTF-8."""
+        value = self.values[role]
+        if not isinstance(value, str):
+            raise WarmstartError(f"{self.name}: {role} is {_show(value)}, not a string")
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise WarmstartError(
+                f"{self.name}: character {error.start + 1} of {role} "
+                f"(\\u{ord(value[error.start]):x}) is half of a surrogate pair, which is no "
+                "character"
+            ) from None
+        return value
 
 
 def read_rows(path: Path, columns: Columns) -> Iterator[Row]:
@@ -54,33 +112,30 @@ def read_rows(path: Path, columns: Columns) -> Iterator[Row]:
 
 def first_row(path: Path, columns: Columns) -> Row | None:
     """Return the first row that is not blank; None if there is none or columns are missing."""
+    blank = dict.fromkeys(columns.named(), "")
     try:
-        rows = read_rows(path, columns)
-        return next(
-            (row for row in rows if any(value != "" for value in row.values.values())), None
-        )
+        return next((row for row in read_rows(path, columns) if row.values != blank), None)
     except WarmstartError:
         return None
 
 
-def as_text(value: object, path: Path, number: int, role: str) -> str:
-    """Return a value that must be a string, and valid as UTF-8."""
-    if not isinstance(value, str):
-        raise WarmstartError(f"{row_name(path, number)}: {role} is {_show(value)}, not a string")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
+def aligned_rows(paths: tuple[Path, Path], roles: tuple[str, str]) -> Iterator[tuple[Row, Row]]:
+    """Yield the lines of two files, which must have the same number of them."""
+    first, second = (list(read_lines(path)) for path in paths)
+    if len(first) != len(second):
         raise WarmstartError(
-            f"{row_name(path, number)}: character {error.start + 1} of {role} "
-            f"(\\u{ord(value[error.start]):x}) is half of a surrogate pair, which is no character"
-        ) from None
-    return value
+            f"{paths[0]} has {len(first):,} lines but {paths[1]} has {len(second):,}; "
+            "line-aligned files need the same number"
+        )
+    for number, lines in enumerate(zip(first, second, strict=True), 1):
+        yield (
+            Row(paths[0], number, {roles[0]: lines[0]}),
+            Row(paths[1], number, {roles[1]: lines[1]}),
+        )
 
 
 def _show(value: object) -> str:
-    if value is None:
-        return "null"
-    shown = repr(value)
+    shown = "null" if value is None else repr(value)
     return shown if len(shown) <= 40 else f"{shown[:40]}…"
 
 
@@ -106,7 +161,7 @@ def _by_position(
     width = 0
     for number, fields in rows:
         if not fields:
-            yield Row(number, dict.fromkeys(columns.named(), ""))
+            yield Row(path, number, dict.fromkeys(columns.named(), ""))
             continue
         if not positions:
             positions, width, has_header = _find_columns(path, columns, fields)
@@ -114,7 +169,7 @@ def _by_position(
                 continue
         if len(fields) != width:
             raise WarmstartError(_wrong_width(path, number, len(fields), width, columns))
-        yield Row(number, {role: fields[i] for role, i in positions.items()})
+        yield Row(path, number, {role: fields[i] for role, i in positions.items()})
 
 
 def _find_columns(
@@ -133,8 +188,7 @@ def _find_columns(
 
 
 def _wrong_width(path: Path, number: int, num_fields: int, width: int, columns: Columns) -> str:
-    fields = f"{num_fields} field{'s' * (num_fields != 1)}"
-    message = f"{path} line {number}: {fields}, but {width} expected"
+    message = f"{path} line {number}: {counted(num_fields, 'field')}, but {width} expected"
     if width != len(columns.roles):
         return f"{message}, as in the header"
     names = ", ".join(columns.names)
@@ -145,23 +199,19 @@ def _read_jsonl(path: Path, columns: Columns) -> Iterator[Row]:
     named = columns.named()
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
-            yield Row(number, dict.fromkeys(named, ""))
+            yield Row(path, number, dict.fromkeys(named, ""))
             continue
-        record = _parse_json(path, number, line)
+        where = f"{path} line {number}"
+        try:
+            record = json.loads(line, object_pairs_hook=_object)
+        except (ValueError, RecursionError) as error:
+            raise WarmstartError(f"{where}: not valid JSON ({error})") from None
+        if not isinstance(record, dict):
+            raise WarmstartError(f"{where}: {_show(record)} is not a JSON object")
         for name in named.values():
             if name not in record:
-                raise WarmstartError(_no_column(row_name(path, number), name, record))
-        yield Row(number, {role: record[name] for role, name in named.items()})
-
-
-def _parse_json(path: Path, number: int, line: str) -> dict[str, Any]:
-    try:
-        record = json.loads(line, object_pairs_hook=_object)
-    except (ValueError, RecursionError) as error:
-        raise WarmstartError(f"{row_name(path, number)}: not valid JSON ({error})") from None
-    if not isinstance(record, dict):
-        raise WarmstartError(f"{row_name(path, number)}: {_show(record)} is not a JSON object")
-    return record
+                raise WarmstartError(_no_column(where, name, record))
+        yield Row(path, number, {role: record[name] for role, name in named.items()})
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -197,7 +247,7 @@ def _read_parquet(path: Path, columns: Columns) -> Iterator[Row]:
             for batch in table.iter_batches(batch_size=1024, columns=list(named.values())):
                 for record in batch.to_pylist():
                     number += 1
-                    yield Row(number, {role: record[name] for role, name in named.items()})
+                    yield Row(path, number, {role: record[name] for role, name in named.items()})
         except UnicodeDecodeError as error:
             where = f"{path}, in row {number + 1} or soon after it"
             raise WarmstartError(f"{where}: text that is not UTF-8 ({error.reason})") from None

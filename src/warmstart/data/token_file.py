@@ -1,4 +1,7 @@
-"""Token ids on disk, written as a stream and read through a memory map."""
+"""Token files: ids on disk, with an index of documents and sentences; read through memory maps.
+
+Positions count the tokens of the file. A document from which text was held out has several parts.
+"""
 
 import json
 from pathlib import Path
@@ -7,9 +10,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.data.encoding import EncodedPassage
 from warmstart.errors import WarmstartError
+from warmstart.tokenization.tokenizer import Tokenizer
 
 Ids = NDArray[np.unsignedinteger]
+Ints = NDArray[np.int64]
 
 
 class TokenWriter:
@@ -38,6 +44,48 @@ class TokenWriter:
             self.path.with_suffix(".json").write_text(json.dumps(facts))
 
 
+class DocumentWriter(TokenWriter):
+    """Appends documents, each between its first and last special token, and indexes sentences."""
+
+    def __init__(self, path: Path, tokenizer: Tokenizer, has_index: bool) -> None:
+        super().__init__(path, tokenizer.vocab_size)
+        self._bos, self._eos = tokenizer.bos, tokenizer.eos
+        paths = _index_paths(path) if has_index else ()
+        self._index = [path.open("wb", buffering=1 << 20) for path in paths]
+        self._document: int | None = None  # number of the open document
+        self._start = self._first_sentence = self._num_sentences = 0  # of the open document; in all
+
+    def add(self, passage: EncodedPassage, continues: bool) -> None:
+        """Append a passage to the open document, or open a new one."""
+        if not continues or self._document is None:
+            self.end_document()
+            self.write([self._bos])
+            self._document = passage.document
+            self._start, self._first_sentence = self.num_tokens, self._num_sentences
+        if self._index:
+            self._index[0].write((self.num_tokens + passage.starts).tobytes())
+            self._num_sentences += len(passage.starts)
+        self.write(passage.ids, passage.num_bytes)
+
+    def end_document(self) -> None:
+        """End the open document, if there is one."""
+        if self._document is None:
+            return
+        if self._num_sentences > self._first_sentence:
+            sentences = (self._first_sentence, self._num_sentences)
+            part = np.array([self._start, self.num_tokens, *sentences, self._document], np.int64)
+            self._index[1].write(part.tobytes())
+        self.write([self._eos])
+        self._document = None
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is None:
+            self.end_document()
+        for file in self._index:
+            file.close()
+        super().__exit__(error)
+
+
 class TokenFile:
     """A finished token file, mapped into memory."""
 
@@ -51,3 +99,41 @@ class TokenFile:
         if path.stat().st_size != self.num_tokens * dtype.itemsize:
             raise WarmstartError(f"{path} does not hold the {self.num_tokens} tokens it should")
         self.ids: Ids = np.memmap(path, dtype, mode="r") if self.num_tokens else np.empty(0, dtype)
+
+
+class SentenceFile:
+    """The documents and sentences of a token file."""
+
+    def __init__(self, tokens: Path) -> None:
+        sentences, parts = _index_paths(tokens)
+        is_empty = not sentences.stat().st_size
+        # (S,) first token of every sentence
+        self.starts: Ints = (
+            np.empty(0, np.int64) if is_empty else np.memmap(sentences, np.int64, "r")
+        )
+        rows = np.fromfile(parts, np.int64).reshape(-1, 5)
+        if len(rows) and rows[-1, 3] != len(self.starts):
+            raise WarmstartError(f"{sentences} does not hold the sentences that {parts} lists")
+        columns = rows.T.copy()  # (5, P), contiguous
+        self.part_starts, self.part_ends = columns[:2]  # tokens of every part, without bos and eos
+        self.first_sentences, self.stop_sentences = columns[2:4]
+        self.documents = columns[4]  # number of every part's document
+
+    @property
+    def num_documents(self) -> int:
+        """Return the number of documents, not of their parts."""
+        return len(np.unique(self.documents))
+
+    @property
+    def has_pairs(self) -> bool:
+        """Tell whether positive and negative next-sentence pairs can be drawn."""
+        return self.num_documents > 1 and self.has_positive_pairs
+
+    @property
+    def has_positive_pairs(self) -> bool:
+        """Tell whether any part has two sentences."""
+        return bool((self.stop_sentences - self.first_sentences > 1).any())
+
+
+def _index_paths(tokens: Path) -> tuple[Path, Path]:
+    return tokens.with_suffix(".sentences"), tokens.with_suffix(".documents")

@@ -4,16 +4,14 @@ No format uses pickle.
 """
 
 import json
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO
+from tempfile import TemporaryFile
+from typing import IO, Any, BinaryIO
 
 import numpy as np
-from numpy.lib.format import header_data_from_array_1_0, write_array_header_1_0
 from numpy.typing import NDArray
 
 from warmstart.errors import WarmstartError
@@ -61,65 +59,37 @@ def check_name(path: Path, is_tokens: bool) -> None:
 def writing(path: Path, width: int, is_tokens: bool) -> Iterator[Add]:
     """Yield a function that adds vectors; the file appears when all are written."""
     check_name(path, is_tokens)
-    writer = {".npy": _npy, ".npz": _npz, ".jsonl": _jsonl, ".parquet": _parquet}
+    writer = {".npy": _arrays, ".npz": _arrays, ".jsonl": _jsonl, ".parquet": _parquet}
     with whole_file(path) as file, writer[path.suffix.lower()](file, width, is_tokens) as add:
         yield add
 
 
-class _GrowingArray:
-    """A .npy file that grows; numpy leaves room in the header for the final number of rows."""
-
-    def __init__(self, stream: BinaryIO, empty: NDArray[Any]) -> None:
-        self.stream, self.dtype, self.num_rows = stream, empty.dtype, 0
-        self.header = header_data_from_array_1_0(empty)
-        write_array_header_1_0(stream, self.header)
-
-    def add(self, values: NDArray[Any]) -> None:
-        self.stream.write(np.ascontiguousarray(values, self.dtype).tobytes())
-        self.num_rows += len(values)
-
-    def close(self) -> None:
-        self.stream.seek(0)
-        shape = (self.num_rows, *self.header["shape"][1:])
-        write_array_header_1_0(self.stream, {**self.header, "shape": shape})
-
-
 @contextmanager
-def _npy(stream: BinaryIO, width: int, is_tokens: bool) -> Iterator[Add]:
-    array = _GrowingArray(stream, np.empty((0, width), "<f4"))
-    yield lambda texts: array.add(np.array([text.vectors for text in texts]).reshape(-1, width))
-    array.close()
+def _arrays(stream: BinaryIO, width: int, is_tokens: bool) -> Iterator[Add]:
+    """Write one array of vectors, or the arrays `vectors`, `ids` and `offsets` of all tokens.
+
+    The tokens of text i are offsets[i] to offsets[i + 1].
+    """
+    num_tokens = [0]  # of each text
+    with TemporaryFile() as vectors, TemporaryFile() as ids:
+
+        def add(texts: Sequence[TextVectors]) -> None:
+            for text in texts:
+                vectors.write(text.vectors.astype("<f4").tobytes())
+                ids.write(np.array(text.ids or (), "<i8").tobytes())
+                num_tokens.append(len(text.ids or ()))
+
+        yield add
+        array = _mapped(vectors, "<f4").reshape(-1, width)
+        if is_tokens:
+            np.savez(stream, vectors=array, ids=_mapped(ids, "<i8"), offsets=np.cumsum(num_tokens))
+        else:
+            np.save(stream, array)
 
 
-@contextmanager
-def _npz(stream: BinaryIO, width: int, is_tokens: bool) -> Iterator[Add]:
-    """Write `vectors` and `ids` of all tokens; those of text i are offsets[i] to offsets[i + 1]."""
-    empty = {
-        "vectors": np.empty((0, width), "<f4"),
-        "ids": np.empty(0, "<i8"),
-        "offsets": np.empty(0, "<i8"),
-    }
-    with TemporaryDirectory() as folder:
-        paths = {name: Path(folder) / f"{name}.npy" for name in empty}
-        with ExitStack() as files:
-            vectors, ids, offsets = (
-                _GrowingArray(files.enter_context(paths[name].open("wb")), array)
-                for name, array in empty.items()
-            )
-            offsets.add(np.zeros(1))
-
-            def add(texts: Sequence[TextVectors]) -> None:
-                for text in texts:
-                    vectors.add(text.vectors)
-                    ids.add(np.array(text.ids))
-                    offsets.add(np.array([ids.num_rows]))
-
-            yield add
-            for array in (vectors, ids, offsets):
-                array.close()
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-            for path in paths.values():
-                archive.write(path, path.name)
+def _mapped(file: IO[bytes], dtype: str) -> NDArray[Any]:
+    file.flush()
+    return np.memmap(file, dtype, "r") if file.tell() else np.empty(0, dtype)
 
 
 @contextmanager

@@ -1,7 +1,4 @@
-"""How good translations are: sacreBLEU's BLEU and chrF, with signatures and intervals.
-
-Knows nothing about models.
-"""
+"""The quality of translations: sacreBLEU's BLEU and chrF, with signatures and intervals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,27 +12,18 @@ RESAMPLES = 1000
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One figure of a whole test set."""
+class CorpusScore:
+    """One metric on a whole test set."""
 
     score: float  # 0 to 100
     low: float  # 95% interval over sentences
     high: float
-    signature: str  # how sacreBLEU counted
+    signature: str  # sacreBLEU's settings
 
 
 @dataclass(frozen=True)
-class TranslationScores:
-    """The figures of one system."""
-
-    sentences: int
-    bleu: Measured
-    chrf: Measured
-
-
-@dataclass(frozen=True)
-class Paired:
-    """Two systems on the same sentences."""
+class PairedScores:
+    """One metric of two systems on the same sentences."""
 
     metric: str
     other: float
@@ -44,58 +32,57 @@ class Paired:
     signature: str
 
 
-def corpus_bleu(found: Sequence[str], references: Sequence[str]) -> float:
+def corpus_bleu(translations: Sequence[str], references: Sequence[str]) -> float:
     """Return BLEU alone, without an interval."""
-    return float(BLEU().corpus_score(list(found), [list(references)]).score)
+    return float(BLEU().corpus_score(list(translations), [list(references)]).score)
 
 
-def translation_scores(found: Sequence[str], references: Sequence[str]) -> TranslationScores:
-    """Return BLEU and chrF with their bootstrap intervals."""
-    measured = [_measured(metric, found, references) for metric in _metrics()]
-    return TranslationScores(len(found), *measured)
+def translation_scores(
+    translations: Sequence[str], references: Sequence[str]
+) -> dict[str, CorpusScore]:
+    """Return BLEU and chrF with their bootstrap intervals, as `bleu` and `chrf`."""
+    scores = {}
+    for name, metric in _metrics().items():
+        result = metric.corpus_score(list(translations), [list(references)], n_bootstrap=RESAMPLES)
+        mean, half = float(result._mean), float(result._ci)
+        low, high = max(0.0, mean - half), min(100.0, mean + half)
+        signature = str(metric.get_signature())
+        scores[name.lower()] = CorpusScore(float(result.score), low, high, signature)
+    return scores
 
 
-def _metrics() -> tuple[BLEU, CHRF]:
-    """Return both, with Python's numbers alone: the library fails on a mixture.
+def _metrics() -> dict[str, Any]:
+    """Return both metrics, made to compute Python floats.
 
-    A resample whose texts have nothing in common counts 0.0, others a number of NumPy's.
+    sacreBLEU fails where NumPy numbers are mixed with the 0.0 of a resample without any match.
     """
-    metrics = BLEU(), CHRF()
-    for metric in metrics:
-        metric._compute_score_from_stats = _plainly(metric)  # type: ignore[method-assign]
+    metrics: dict[str, Any] = {"BLEU": BLEU(), "chrF": CHRF()}
+    for metric in metrics.values():
+        metric._compute_score_from_stats = _with_float(metric._compute_score_from_stats)
     return metrics
 
 
-def _plainly(metric: Any) -> Any:
-    compute = metric._compute_score_from_stats
+def _with_float(compute: Any) -> Any:
+    def compute_float(stats: Any) -> Any:
+        result = compute(stats)
+        result.score = float(result.score)
+        return result
 
-    def compute_plainly(stats: Any) -> Any:
-        found = compute(stats)
-        found.score = float(found.score)
-        return found
-
-    return compute_plainly
-
-
-def _measured(metric: Any, found: Sequence[str], references: Sequence[str]) -> Measured:
-    whole = metric.corpus_score(list(found), [list(references)], n_bootstrap=RESAMPLES)
-    mean, half = float(whole._mean), float(whole._ci)
-    low, high = max(0.0, mean - half), min(100.0, mean + half)
-    return Measured(float(whole.score), low, high, str(metric.get_signature()))
+    return compute_float
 
 
 def paired_test(
-    other: Sequence[str], found: Sequence[str], references: Sequence[str]
-) -> list[Paired]:
+    other: Sequence[str], translations: Sequence[str], references: Sequence[str]
+) -> list[PairedScores]:
     """Compare two systems by paired bootstrap resampling of the sentences."""
-    named: Any = [("other", list(other)), ("found", list(found))]
-    metrics = dict(zip(("BLEU", "chrF"), _metrics(), strict=True))
-    test = PairedTest(named, metrics, [list(references)], test_type="bs", n_samples=RESAMPLES)
+    systems: Any = [("other", list(other)), ("system", list(translations))]
+    metrics = _metrics()
+    test = PairedTest(systems, metrics, [list(references)], test_type="bs", n_samples=RESAMPLES)
     results: Any = test()
     signatures, scores = results
-    is_same = list(other) == list(found)  # which the library does not notice
+    is_same = list(other) == list(translations)  # which sacreBLEU does not notice
     return [
-        Paired(
+        PairedScores(
             name,
             float(scores[key][0].score),
             float(scores[key][1].score),

@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 RESAMPLES = 10_000
 TAIL = 0.025  # excluded on each side
 CHUNK = 2_000_000  # numbers in memory at once
-FEW = 128  # patterns up to which drawing their counts is faster than drawing texts
+FEW = 128  # up to so many patterns, drawing their counts is faster than drawing texts
 
 
 def interval(values: ArrayLike, seed: int = 0, resamples: int = RESAMPLES) -> Interval:
@@ -89,7 +89,5 @@ def _draw_texts(pattern_of: Ints, num_patterns: int, rng: Generator, size: int) 
         shares = np.bincount(pattern_of, minlength=num_patterns) / num_texts
         return rng.multinomial(num_texts, shares, size=size)
     drawn = pattern_of[rng.integers(0, num_texts, size=(size, num_texts))]
-    drawn += (
-        num_patterns * np.arange(size)[:, None]
-    )  # a separate range of numbers for each resample
+    drawn += num_patterns * np.arange(size)[:, None]  # a separate range for each resample
     return np.bincount(drawn.ravel(), minlength=size * num_patterns).reshape(size, num_patterns)

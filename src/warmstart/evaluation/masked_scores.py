@@ -1,4 +1,4 @@
-"""Scores of a masked language model, row by row."""
+"""Scores of a masked language model by row, and their intervals."""
 
 from dataclasses import dataclass
 
@@ -15,11 +15,11 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class MaskedRows:
-    """The scores of each row; those of pairs are empty where rows are not pairs."""
+    """The scores of each row; `pair_` columns are empty where rows are not pairs."""
 
     counts: Floats  # (rows,) masked tokens
     losses: Floats  # (rows,) summed over them, in nats
-    right: Floats  # (rows,) restored
+    right: Floats  # (rows,) masked tokens predicted correctly
     pair_losses: Floats  # (rows,) in nats
     pair_right: Floats  # (rows,) 0 or 1
 
@@ -43,25 +43,15 @@ class MaskedRows:
     def intervals(self) -> dict[str, Interval]:
         """Return 95% intervals over resampled rows: tokens of one row are not independent."""
         means = self.figures()
-        names = [name for name in means if name.endswith(("_accuracy", "perplexity"))]
-        rng = np.random.Generator(np.random.PCG64(0))
-        resampled = [self._resampled(rng).figures() for _ in range(RESAMPLES)]
-        return {
-            name: _interval(means[name], [scores[name] for scores in resampled]) for name in names
-        }
-
-    def _resampled(self, rng: np.random.Generator) -> "MaskedRows":
-        rows = rng.integers(0, len(self.counts), len(self.counts))
-        pairs = rows if len(self.pair_losses) else rows[:0]
-        return MaskedRows(
-            self.counts[rows],
-            self.losses[rows],
-            self.right[rows],
-            self.pair_losses[pairs],
-            self.pair_right[pairs],
-        )
-
-
-def _interval(mean: float, values: list[float]) -> Interval:
-    low, high = np.quantile(values, [0.025, 0.975])
-    return Interval(mean=mean, low=float(low), high=float(high))
+        rng, num_rows = np.random.Generator(np.random.PCG64(0)), len(self.counts)
+        resampled = []
+        for _ in range(RESAMPLES):
+            rows = rng.integers(0, num_rows, num_rows)
+            columns = (column[rows] if len(column) else column for column in vars(self).values())
+            resampled.append(MaskedRows(*columns).figures())
+        intervals = {}
+        for name, mean in means.items():
+            if name.endswith(("_accuracy", "perplexity")):
+                low, high = np.quantile([scores[name] for scores in resampled], [0.025, 0.975])
+                intervals[name] = Interval(mean=mean, low=float(low), high=float(high))
+        return intervals

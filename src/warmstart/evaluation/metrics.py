@@ -1,11 +1,9 @@
-"""How good predictions are: plain values in, numbers out.
-
-Knows nothing about models, files or arms; class indices count from 0.
-"""
+"""Metrics of classifiers and language models from plain values; class indices count from 0."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,18 +14,18 @@ Classes = Sequence[int] | NDArray[np.int64]  # the class index of each text
 
 @dataclass(frozen=True, kw_only=True)
 class ClassScore:
-    """How well one class is found."""
+    """The scores of one class."""
 
     name: str
-    precision: float  # share of the texts given this class that have it, 0 when none is given
-    recall: float  # share of the texts of this class that were given it, 0 when there is none
+    precision: float  # 0 when the class is never predicted
+    recall: float  # 0 when no text has the class
     f1: float
     support: int  # texts of this class
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassScores:
-    """How well a classifier does, in all and class by class."""
+    """The scores of a classifier, overall and for each class."""
 
     num_texts: int
     accuracy: float
@@ -49,7 +47,7 @@ class CalibrationBin:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """Whether a classifier is as sure as it is right."""
+    """How well the confidence of a classifier matches its accuracy."""
 
     expected_error: float  # |confidence - accuracy| of the bins, weighted by their texts
     brier: float  # squared error of the probabilities summed over classes: 0 best, 2 worst
@@ -58,7 +56,7 @@ class Calibration:
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageScores:
-    """How well a language model foresees a text."""
+    """How well a language model predicts a text."""
 
     loss: float  # nats per token
     perplexity: float
@@ -66,7 +64,7 @@ class LanguageScores:
 
 
 def accuracy(truth: Classes, predicted: Classes) -> float:
-    """Return the share of right predictions."""
+    """Return the share of correct predictions."""
     _check_lengths(truth, predicted)
     return float(np.mean(np.asarray(truth) == np.asarray(predicted)))
 
@@ -97,30 +95,33 @@ def class_scores(truth: Classes, predicted: Classes, class_names: Sequence[str])
 
 def calibration(truth: Classes, probabilities: ArrayLike, num_bins: int = 10) -> Calibration:
     """Compare confidence with accuracy in equal bins; probabilities are (texts, classes)."""
-    given = np.asarray(probabilities, dtype=np.float64)
-    num_texts, num_classes = given.shape
-    _check_lengths(truth, given)
-    confidence = given.max(axis=1)
-    right = given.argmax(axis=1) == np.asarray(truth)
+    shares = np.asarray(probabilities, dtype=np.float64)
+    num_texts, num_classes = shares.shape
+    _check_lengths(truth, shares)
+    confidences = shares.max(axis=1)
+    is_correct = shares.argmax(axis=1) == np.asarray(truth)
     edges = np.linspace(0, 1, num_bins + 1)
-    places = np.clip(np.searchsorted(edges, confidence) - 1, 0, num_bins - 1)
+    bin_of = np.clip(np.searchsorted(edges, confidences) - 1, 0, num_bins - 1)
     bins, error = [], 0.0
-    for place in range(num_bins):
-        inside = places == place
-        count = int(inside.sum())
-        sure = float(confidence[inside].mean()) if count else None
-        hits = float(right[inside].mean()) if count else None
-        if sure is not None and hits is not None:
-            error += count / num_texts * abs(sure - hits)
-        low, high = float(edges[place]), float(edges[place + 1])
-        bins.append(CalibrationBin(low=low, high=high, count=count, confidence=sure, accuracy=hits))
-    wanted = np.eye(num_classes)[np.asarray(truth)]
-    brier = float(np.square(given - wanted).sum(axis=1).mean())
+    for index, (low, high) in enumerate(pairwise(edges.tolist())):
+        inside = bin_of == index
+        count, confidence, accurate = int(inside.sum()), None, None
+        if count:
+            confidence = float(confidences[inside].mean())
+            accurate = float(is_correct[inside].mean())
+            error += count / num_texts * abs(confidence - accurate)
+        bins.append(
+            CalibrationBin(
+                low=low, high=high, count=count, confidence=confidence, accuracy=accurate
+            )
+        )
+    one_hot = np.eye(num_classes)[np.asarray(truth)]
+    brier = float(np.square(shares - one_hot).sum(axis=1).mean())
     return Calibration(expected_error=error, brier=brier, bins=tuple(bins))
 
 
 def perplexity_of(loss: float) -> float:
-    """Return the perplexity of a loss in nats a token."""
+    """Return the perplexity of a loss in nats per token."""
     return math.exp(loss) if loss < 700 else math.inf  # beyond 700 exp overflows
 
 
@@ -137,6 +138,5 @@ def language_scores(nll_sum: float, num_tokens: int, num_bytes: int) -> Language
 
 
 def _check_lengths(truth: Classes, predicted: Classes | NDArray[np.float64]) -> None:
-    """Refuse scores of nothing, or of lists that do not match."""
     if len(truth) != len(predicted) or len(truth) == 0:
         raise ValueError(f"{len(truth)} true classes and {len(predicted)} predictions do not match")

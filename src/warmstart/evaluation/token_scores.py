@@ -1,4 +1,4 @@
-"""Sum token losses over batches; no logit is kept longer than it takes to read it."""
+"""Sum the loss and the correct predictions of tokens over batches."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from warmstart.runtime import Runtime
 
 @dataclass(frozen=True)
 class TokenScores:
-    """Summed loss and hits over predicted tokens."""
+    """Summed loss and correct predictions over target tokens."""
 
     nll: float  # in nats
     num_tokens: int
@@ -22,12 +22,10 @@ class TokenScores:
 
     @property
     def loss(self) -> float:
-        """Return the mean loss of a token."""
         return self.nll / self.num_tokens
 
     @property
     def accuracy(self) -> float:
-        """Return the share of tokens predicted right."""
         return self.num_right / self.num_tokens
 
 
@@ -35,7 +33,7 @@ class TokenScores:
 def score_tokens(
     score: Callable[[Any], tuple[Tensor, Tensor]], batches: Iterable[Any], runtime: Runtime
 ) -> TokenScores:
-    """Add up what `score` returns for each batch: its summed loss and its hits."""
+    """Add up what `score` returns for each batch: its summed loss and its correct predictions."""
     nll, num_tokens, num_right = 0.0, 0, 0
     for batch in batches:
         with runtime.precision():

@@ -1,14 +1,15 @@
 """The arms of a comparison: each turns one label subset and one seed into a `Cell`."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol, cast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar, cast
 
 from warmstart import progress
 from warmstart.errors import DivergedError
 from warmstart.evaluation.metrics import accuracy, macro_f1
 from warmstart.inference.attention_maps import text_attention
+from warmstart.inference.text_predictor import TextBatches
 from warmstart.model import count
 from warmstart.model.models import Classifier
 from warmstart.results.attention import AttentionMap
@@ -26,10 +27,12 @@ from warmstart.training.defaults import finetuning_rate
 from warmstart.training.trainer import State, Trainer
 
 RATE_FACTORS = (1.0, 3.0, 0.3, 0.1, 1.7, 0.55, 10.0, 0.03, 5.0)  # tried in this order
+TASK = ClassifyTask()
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class SplitTexts:
+class ArmSplit:
     """One split in both forms: text for TF-IDF, ids for a Transformer."""
 
     texts: Sequence[str]
@@ -37,26 +40,24 @@ class SplitTexts:
 
     @property
     def classes(self) -> Sequence[int]:
-        """Return the class numbers."""
         return self.examples.targets
 
-    def subset(self, rows: Sequence[int]) -> "SplitTexts":
-        """Return these rows."""
-        return SplitTexts([self.texts[row] for row in rows], self.examples.subset(rows))
+    def subset(self, rows: Sequence[int]) -> "ArmSplit":
+        return ArmSplit([self.texts[row] for row in rows], self.examples.subset(rows))
 
 
 @dataclass(frozen=True)
 class Splits:
-    """What one cell trains on, chooses by, and is scored on."""
+    """The texts that one cell trains on, selects by, and is scored on."""
 
-    train: SplitTexts
-    valid: SplitTexts
-    test: SplitTexts | None
+    train: ArmSplit
+    valid: ArmSplit
+    test: ArmSplit | None
     attention_row: int | None = None  # of the scored texts, whose attention is recorded
 
     @property
-    def scored(self) -> SplitTexts:
-        """Return the texts that are reported: test when there is one."""
+    def scored(self) -> ArmSplit:
+        """Return the split that the report scores: test where there is one."""
         return self.test or self.valid
 
 
@@ -67,19 +68,6 @@ class FittedCell:
     cell: Cell
     value: float  # the setting that was best on validation
     attention: AttentionMap | None = None  # on the text chosen for it
-
-
-class ExperimentArm(Protocol):
-    """What a comparison needs of an arm."""
-
-    def describe(self) -> Arm:
-        """Describe the arm for the report."""
-
-    def settings(self, trials: int) -> list[float]:
-        """Return the values to try on validation."""
-
-    def fit(self, splits: Splits, values: Sequence[float], seed: int) -> FittedCell:
-        """Try the values, keep the best by validation, only then read the test."""
 
 
 @dataclass(frozen=True)
@@ -95,19 +83,7 @@ class TransformerArm:
     runtime: Runtime
     cold: str | None = None  # name of the cold arm with the same architecture and tokenizer
 
-    @property
-    def task(self) -> ClassifyTask:
-        """Return what is trained."""
-        return ClassifyTask()
-
-    @property
-    def start(self) -> Start:
-        """Return how a model of this arm starts."""
-        weights = None if self.kind == "cold" else self.source.weights
-        return Start(self.model, weights, self.kind == "frozen")
-
     def describe(self) -> Arm:
-        """Describe the arm for the report."""
         is_cold = self.kind == "cold"
         tokens, elapsed_s = (0, 0.0) if is_cold else pretraining_cost(self.source)
         head = count.count_classification_head(self.model, len(self.classes))
@@ -130,15 +106,17 @@ class TransformerArm:
         return [rate * factor for factor in RATE_FACTORS[:trials]]
 
     def fit(self, splits: Splits, values: Sequence[float], seed: int) -> FittedCell:
-        """Try the learning rates, keep the best by validation, only then read the test."""
+        """Try the values, select the best by validation, and only then read the test set."""
         tried: list[tuple[str, float]] = []
-        best: tuple[Trainer, State, float] | None = None  # the others need not be kept
+        best: tuple[Trainer, State, float] | None = None
         for value in values:
-            trainer, state, rate = self._train(splits, value, seed)
+            (trainer, state), rate = train_stably(
+                lambda rate: self._train(splits, rate, seed), value, self.name
+            )
             tried.append((_describe_rate(rate), state.best_scores()["accuracy"]))
             if best is None or (state.best_score or 0.0) > (best[1].best_score or 0.0):
                 best = trainer, state, rate
-            del trainer
+            del trainer  # frees its model before the next one is trained
         assert best is not None
         trainer, state, rate = best
         trainer.model.load_state_dict(trainer.best_weights)
@@ -153,46 +131,35 @@ class TransformerArm:
             epochs=epochs_of(state),
             best_epoch=1 + steps.index(state.best_step),
             elapsed_s=state.elapsed_s,
-            valid_predictions=self._predict(model, splits, splits.valid),
-            test_predictions=self._predict(model, splits, splits.test) if splits.test else None,
+            valid_predictions=self._predict(model, splits.valid),
+            test_predictions=self._predict(model, splits.test) if splits.test else None,
         )
         return FittedCell(cell, rate, self._attention(model, splits))
 
-    def _train(self, splits: Splits, rate: float, seed: int) -> tuple[Trainer, State, float]:
-        """Train at a rate, or at the first lower one that does not diverge; return it too."""
-        for lowered in (rate, 0.3 * rate, 0.1 * rate):
-            try:
-                return *self._train_at(splits, lowered, seed), lowered
-            except DivergedError as error:
-                problem = error
-                progress.say(f"{self.name}: {_describe_rate(lowered)} diverged; trying a lower one")
-        raise problem
-
-    def _train_at(self, splits: Splits, rate: float, seed: int) -> tuple[Trainer, State]:
-        fit = replace(self._fit(splits), learning_rate=rate, seed=seed)
-        model, _ = build_model(self.task, self.start, fit.labels, self.tuning, seed)
-        with progress.silenced():
-            return fit_model(self.task, model, fit)
-
-    def _fit(self, splits: Splits) -> Fit:
-        return Fit(
+    def _train(self, splits: Splits, rate: float, seed: int) -> tuple[Trainer, State]:
+        fit = Fit(
             splits.train.examples,
             splits.valid.examples,
             {"classes": self.classes},
             self.tuning,
-            learning_rate=0.0,
-            seed=0,
-            pad=self.source.tokenizer.pad,
-            runtime=self.runtime,
-            title=self.name,
+            rate,
+            seed,
+            self.source.tokenizer.pad,
+            self.runtime,
+            self.name,
         )
+        weights = None if self.kind == "cold" else self.source.weights
+        start = Start(self.model, weights, is_frozen=self.kind == "frozen")
+        model, _ = build_model(TASK, start, fit.labels, self.tuning, seed)
+        with progress.silenced():
+            return fit_model(TASK, model, fit)
 
-    def _predict(self, model: Classifier, splits: Splits, texts: SplitTexts) -> tuple[int, ...]:
-        outputs = self.task.outputs(model, texts.examples, self._fit(splits).batches)
-        return tuple(int(number) for number in outputs.argmax(1))
+    def _predict(self, model: Classifier, split: ArmSplit) -> tuple[int, ...]:
+        pad = self.source.tokenizer.pad
+        batches = TextBatches(self.tuning.micro_tokens, pad, self.runtime)
+        return tuple(TASK.outputs(model, split.examples, batches).argmax(1).tolist())
 
     def _attention(self, model: Classifier, splits: Splits) -> AttentionMap | None:
-        """Return the attention of the model on the text chosen for it."""
         if splits.attention_row is None:
             return None
         text = splits.scored.examples.subset([splits.attention_row])
@@ -211,22 +178,14 @@ class TfidfArm:
 
     def describe(self) -> Arm:
         """Describe the arm; its number of parameters depends on the texts."""
-        return Arm(
-            name=self.name,
-            kind="baseline",
-            source=None,
-            parameters=0,
-            trainable=0,
-            pretrain_s=0.0,
-            pretrain_tokens=0,
-        )
+        return Arm(name=self.name, kind="baseline")
 
     def settings(self, trials: int) -> list[float]:
         """Return values of C, the inverse of regularisation."""
         return tfidf.settings(trials)
 
     def fit(self, splits: Splits, values: Sequence[float], seed: int) -> FittedCell:
-        """Try the values of C, keep the best by validation, only then read the test."""
+        """Try the values, select the best by validation, and only then read the test set."""
         started = time.monotonic()
         train, valid = splits.train, splits.valid
         models = tfidf.fit_baselines(train.texts, train.classes, values)
@@ -235,25 +194,36 @@ class TfidfArm:
         metric = accuracy if self.select == "accuracy" else macro_f1
         scores = [metric(valid.classes, classes) for classes in predicted]
         best = scores.index(max(scores))
-        tried = [
-            (f"C {value:g}", accuracy(valid.classes, classes))
-            for value, classes in zip(values, predicted, strict=True)
-        ]
+        names = [f"C {value:g}" for value in values]
+        accuracies = [accuracy(valid.classes, classes) for classes in predicted]
+        test = models[best].predict(splits.test.texts) if splits.test else None
         cell = Cell(
             arm=self.name,
             labels=len(train.texts),
             seed=seed,
-            setting=f"C {values[best]:g}",
-            trials=_trials(tried),
+            setting=names[best],
+            trials=_trials(list(zip(names, accuracies, strict=True))),
             epochs=(),
             best_epoch=0,
             elapsed_s=elapsed_s,
             valid_predictions=tuple(predicted[best]),
-            test_predictions=tuple(models[best].predict(splits.test.texts))
-            if splits.test
-            else None,
+            test_predictions=None if test is None else tuple(test),
         )
         return FittedCell(cell, values[best])
+
+
+ExperimentArm = TransformerArm | TfidfArm
+
+
+def train_stably(train: Callable[[float], T], rate: float, name: str) -> tuple[T, float]:
+    """Train at a rate, or at the first lower one that does not diverge; return the rate too."""
+    for lowered in (rate, 0.3 * rate, 0.1 * rate):
+        try:
+            return train(lowered), lowered
+        except DivergedError as error:
+            problem = error
+            progress.say(f"{name}: {_describe_rate(lowered)} diverged; trying a lower one")
+    raise problem
 
 
 def _describe_rate(rate: float) -> str:
@@ -261,7 +231,7 @@ def _describe_rate(rate: float) -> str:
 
 
 def _trials(tried: Sequence[tuple[str, float]]) -> tuple[Trial, ...]:
-    """List what was tried; a single setting was taken over, not tried."""
+    """List the settings tried; a single setting was reused, not tried."""
     if len(tried) == 1:
         return ()
     return tuple(Trial(setting=setting, valid_accuracy=score) for setting, score in tried)

@@ -1,17 +1,16 @@
-"""The cells of a comparison: trained, or read back when they were finished before.
+"""Train the cells of a comparison; finished ones are saved, and read back after an interruption.
 
-A cell depends only on its own arm, subset and seed. Finished cells are saved, so that an
-interrupted comparison continues where it stopped.
+A cell depends only on its own arm, subset and seed.
 """
 
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from warmstart import progress
-from warmstart.batching.loader import shuffled
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.experiments.arms import ExperimentArm, FittedCell, Splits
 from warmstart.experiments.contrast import warm_and_cold
@@ -20,7 +19,8 @@ from warmstart.files import write_json
 from warmstart.results.attention import map_from_json, map_to_json
 from warmstart.results.comparison import cell_from_json
 from warmstart.runs.folder import RunFolder
-from warmstart.settings.comparing import CompareConfig
+from warmstart.seeds import shuffled
+from warmstart.settings.finetuning import CompareConfig
 from warmstart.training.interrupt import listening
 
 
@@ -49,35 +49,32 @@ def nested_rows(classes: Sequence[int], seed: int) -> list[int]:
 def train_cells(
     config: CompareConfig, run: RunFolder, plan: ExperimentPlan, subsets: Sequence[int]
 ) -> Iterator[FittedCell]:
-    """Yield every cell, trained now unless it was finished before."""
+    """Yield every cell, training those that are not finished."""
     total = len(plan.arms) * len(subsets) * len(config.seeds)
-    described = [planned.arm.describe() for planned in plan.arms]
+    described = [arm.describe() for arm, _ in plan.arms]
     with_attention = {(name, subsets[-1], config.seeds[0]) for name in warm_and_cold(described)}
     with listening() as interrupt, progress.bar("comparing", total, "model") as bar:
-        for number, planned in enumerate(plan.arms):
-            name, splits = described[number].name, planned.splits
-            for labels in subsets:
-                value: float | None = None
-                for seed in config.seeds:
-                    file = run.cells / f"{number}-{described[number].kind}-{labels}-{seed}.json"
-                    rows = nested_rows(splits.train.classes, seed)[:labels]
-                    is_shown = (name, labels, seed) in with_attention
-                    subset = replace(
-                        splits,
-                        train=splits.train.subset(rows),
-                        attention_row=splits.attention_row if is_shown else None,
-                    )
-                    values = planned.arm.settings(config.trials) if value is None else [value]
-                    try:
-                        fitted = _cell(planned.arm, subset, values, seed, file)
-                        interrupt.obey()
-                    except StoppedError:
-                        raise StoppedError(
-                            f"stopped; finished cells are in {run.path}: continue with --resume"
-                        ) from None
-                    bar.advance(1, f"{name}, {labels:,} labels, seed {seed}")
-                    value = fitted.value
-                    yield fitted
+        for (number, (arm, splits)), labels in product(enumerate(plan.arms), subsets):
+            values = arm.settings(config.trials)  # tried with the first seed only
+            for seed in config.seeds:
+                rows = nested_rows(splits.train.classes, seed)[:labels]
+                is_shown = (arm.name, labels, seed) in with_attention
+                subset = replace(
+                    splits,
+                    train=splits.train.subset(rows),
+                    attention_row=splits.attention_row if is_shown else None,
+                )
+                file = run.cells / f"{number}-{described[number].kind}-{labels}-{seed}.json"
+                try:
+                    fitted = _cell(arm, subset, values, seed, file)
+                    interrupt.obey()
+                except StoppedError:
+                    raise StoppedError(
+                        f"stopped; finished cells are in {run.path}: continue with --resume"
+                    ) from None
+                bar.advance(1, f"{arm.name}, {labels:,} labels, seed {seed}")
+                values = [fitted.value]
+                yield fitted
 
 
 def _cell(

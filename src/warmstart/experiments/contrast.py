@@ -6,7 +6,6 @@ from warmstart.results.attention import AttentionMap
 from warmstart.results.comparison import (
     Arm,
     AttentionExample,
-    Cell,
     Comparison,
     Contrast,
     Disagreement,
@@ -21,49 +20,33 @@ def warm_and_cold(arms: Sequence[Arm]) -> tuple[str, str]:
 def contrast(
     comparison: Comparison,
     texts: Sequence[str],
-    watched: int | None,
-    attention: Mapping[str, AttentionMap],
-) -> Contrast:
-    """Contrast the first warm arm with its cold arm; `watched` is the row of the attention."""
-    warm, cold = (_first_cell(comparison, arm) for arm in warm_and_cold(comparison.arms))
-    return Contrast(
-        warm=warm.arm,
-        cold=cold.arm,
-        labels=warm.labels,
-        seed=warm.seed,
-        example=_example(comparison, (warm, cold), watched, attention),
-        disagreements=find_disagreements(
-            texts,
-            comparison.judge.classes,
-            comparison.predictions(warm),
-            comparison.predictions(cold),
-            comparison.class_names,
-        ),
-        num_texts=len(texts),
-    )
-
-
-def _first_cell(comparison: Comparison, arm: str) -> Cell:
-    """Return the arm's cell with the most labels and the first seed."""
-    cells = comparison.cells_of(arm, comparison.subsets[-1])
-    return next(cell for cell in cells if cell.seed == comparison.seeds[0])
-
-
-def _example(
-    comparison: Comparison,
-    cells: Sequence[Cell],
     row: int | None,
     attention: Mapping[str, AttentionMap],
-) -> AttentionExample | None:
-    """Return the attention on one text; None where a model has none recorded."""
-    if row is None or not {cell.arm for cell in cells} <= attention.keys():
-        return None
-    names = comparison.class_names
-    return AttentionExample(
-        row=row,
-        label=names[comparison.judge.classes[row]],
-        maps={cell.arm: attention[cell.arm] for cell in cells},
-        predictions={cell.arm: names[comparison.predictions(cell)[row]] for cell in cells},
+) -> Contrast:
+    """Contrast the first warm arm with its cold arm; `row` is the text with recorded attention."""
+    labels, seed = comparison.subsets[-1], comparison.seeds[0]
+    cells = {
+        cell.arm: cell for cell in comparison.cells if (cell.labels, cell.seed) == (labels, seed)
+    }
+    warm, cold = arms = warm_and_cold(comparison.arms)
+    predicted = {arm: comparison.predictions(cells[arm]) for arm in arms}
+    classes, names = comparison.scored_split.classes, comparison.class_names
+    example = None
+    if row is not None and set(arms) <= attention.keys():
+        example = AttentionExample(
+            row=row,
+            label=names[classes[row]],
+            maps={arm: attention[arm] for arm in arms},
+            predictions={arm: names[predicted[arm][row]] for arm in arms},
+        )
+    return Contrast(
+        warm=warm,
+        cold=cold,
+        labels=labels,
+        seed=seed,
+        example=example,
+        disagreements=find_disagreements(texts, classes, predicted[warm], predicted[cold], names),
+        num_texts=len(texts),
     )
 
 

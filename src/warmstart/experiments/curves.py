@@ -45,7 +45,6 @@ def times_to_accuracy(comparison: Comparison, curves: Sequence[Curve]) -> Iterat
 
 
 def _time_to_accuracy(warm: Curve, cold: Curve, pretrain_s: float) -> TimeToAccuracy:
-    """Find when warm reaches cold's best, and from when on its lead is closed."""
     goal = cold.best.accuracy - SLACK
     reached = next((point for point in warm.points if point.accuracy >= goal), None)
     pairs = zip(warm.points, cold.points, strict=False)
@@ -63,7 +62,6 @@ def _time_to_accuracy(warm: Curve, cold: Curve, pretrain_s: float) -> TimeToAccu
         reached_with_pretraining_s=reached.elapsed_s + pretrain_s if reached else None,
         gaps=gaps,
         closed_epoch=last_open + 1 if last_open < len(gaps) else None,
-        sentence="",
     )
     return replace(time, sentence=time_sentence(time))
 

@@ -1,4 +1,4 @@
-"""What a comparison trains: the arms of every run, and the texts as each of them reads them."""
+"""What a comparison trains: the arms of every run, each with the texts as it reads them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,14 +7,14 @@ from warmstart import progress
 from warmstart.data.labelled import LabelledTexts
 from warmstart.data.overlap import Fingerprints
 from warmstart.errors import WarmstartError
-from warmstart.experiments.arms import ExperimentArm, Splits, SplitTexts, TfidfArm, TransformerArm
+from warmstart.experiments.arms import ArmSplit, ExperimentArm, Splits, TfidfArm, TransformerArm
 from warmstart.files import distinct_names
 from warmstart.results.comparison import ArmKind
 from warmstart.runs.lifecycle import check_length
 from warmstart.runs.lineage import describe_unrecorded
 from warmstart.runs.saved import SavedRun
 from warmstart.runtime import choose_runtime
-from warmstart.settings.comparing import CompareConfig
+from warmstart.settings.finetuning import CompareConfig
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.classify import class_names, class_numbers
 from warmstart.tasks.labelled import (
@@ -27,23 +27,15 @@ from warmstart.tasks.labelled import (
     readable_rows,
 )
 
-SHOWN_TOKENS = (8, 48)  # length of a text whose attention is easy to take in
-MAX_SHOWN_TOKENS = 128  # beyond which a picture of its attention would say nothing
-
-
-@dataclass(frozen=True)
-class PlannedArm:
-    """An arm with the texts as it reads them."""
-
-    arm: ExperimentArm
-    splits: Splits
+SHOWN_TOKENS = (8, 48)  # length of a text whose attention is easy to read
+MAX_SHOWN_TOKENS = 128  # a figure of the attention on a longer text is unreadable
 
 
 @dataclass(frozen=True)
 class ExperimentPlan:
     """Everything a comparison computes with."""
 
-    arms: list[PlannedArm]
+    arms: list[tuple[ExperimentArm, Splits]]  # with the texts as each arm reads them
     classes: tuple[str, ...]
     data: dict[str, LabelledTexts]  # train, validation and perhaps test
     sources: list[SavedRun]
@@ -77,12 +69,12 @@ def plan_experiment(config: CompareConfig, sources: Sequence[SavedRun]) -> Exper
         describe_unrecorded(name) for name, source in named.items() if source.has_unrecorded_texts
     ]
     arms = _transformer_arms(config, data, classes, named, notes)
-    arms.append(PlannedArm(TfidfArm("tf-idf", config.select), _tfidf_splits(config, data, classes)))
+    arms.append((TfidfArm("tf-idf", config.select), _tfidf_splits(config, data, classes)))
     return ExperimentPlan(arms, classes, data, list(sources), seen, notes)
 
 
 def _run_names(sources: Sequence[SavedRun]) -> list[str]:
-    """Return a short name for each run; a checkpoint is called by its run and step."""
+    """Return a short name for each run; a checkpoint is named by its run and step."""
     paths = [source.path.resolve() for source in sources]
     if len(set(paths)) < len(paths):
         raise WarmstartError("--from names the same run twice")
@@ -101,11 +93,11 @@ def _transformer_arms(
     classes: tuple[str, ...],
     sources: dict[str, SavedRun],
     notes: list[str],
-) -> list[PlannedArm]:
-    """Return the arms that are Transformers, those of one kind together."""
+) -> list[tuple[ExperimentArm, Splits]]:
+    """Return the Transformer arms, grouped by kind."""
     runtime = choose_runtime(config.device, config.precision, config.threads)
     cold_names, planned = _cold_names(config, sources, notes), set[str]()
-    arms: dict[ArmKind, list[PlannedArm]] = {"warm": [], "frozen": [], "cold": []}
+    arms: dict[ArmKind, list[tuple[ExperimentArm, Splits]]] = {"warm": [], "frozen": [], "cold": []}
     for run_name, source in sources.items():
         check_length(source.model, config.max_length, source.path)
         model = _architecture(config, source)
@@ -118,7 +110,7 @@ def _transformer_arms(
             name = cold if kind == "cold" else f"{kind}{ending}"
             counterpart = None if kind == "cold" else cold
             arm = TransformerArm(name, kind, source, model, classes, config, runtime, counterpart)
-            arms[kind].append(PlannedArm(arm, splits))
+            arms[kind].append((arm, splits))
         planned.add(cold)
     return [arm for kind in arms for arm in arms[kind]]
 
@@ -133,10 +125,9 @@ def _cold_names(
     """Return each run's cold arm: one for every different architecture and tokenizer."""
     same: dict[tuple[ModelConfig, str], list[str]] = {}
     for name, source in sources.items():
-        # These only concern the head of a language model.
-        model = replace(
-            _architecture(config, source), tied=False, transform=False, output_bias=True
-        )
+        model = _architecture(config, source)
+        # These settings only concern the head of a language model.
+        model = replace(model, tied=False, transform=False, output_bias=True)
         same.setdefault((model, source.tokenizer.fingerprint()), []).append(name)
     for group in same.values():
         if 1 < len(group) < len(sources):
@@ -168,16 +159,17 @@ def _splits(
         notes.append(note)
         progress.say(note)
         targets = class_numbers(split, classes)
-        splits[name] = SplitTexts(split.texts, Examples(encoded.ids, targets, encoded.starts))
+        splits[name] = ArmSplit(split.texts, Examples(encoded.ids, targets, encoded.starts))
     planned = Splits(splits["train"], splits["validation"], splits.get("test"))
     row = choose_attention_row(planned.scored.examples.ids, max_length)
     return replace(planned, attention_row=row)
 
 
 def choose_attention_row(ids: Sequence[Sequence[int]], max_length: int) -> int | None:
-    """Return the first text of a length to look at, else the nearest; None: all are too long.
+    """Return the first row of a length that is easy to read, else the nearest in length.
 
-    A text as long as the model reads may have been cut, so a shorter one is preferred.
+    A text of the model's full length may have been cut, so a shorter one is preferred. None: all
+    texts are too long.
     """
     least, most = SHOWN_TOKENS
     most = min(most, max_length - 1)
@@ -189,7 +181,7 @@ def _tfidf_splits(
     config: CompareConfig, data: dict[str, LabelledTexts], classes: tuple[str, ...]
 ) -> Splits:
     splits = {
-        name: SplitTexts(
+        name: ArmSplit(
             readable_rows(split, config.pieces),
             Examples([()] * len(split), class_numbers(split, classes)),
         )

@@ -3,7 +3,7 @@
 Test scores are reported only; nothing is chosen by them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +11,8 @@ from numpy.typing import NDArray
 from warmstart.evaluation.intervals import interval, paired_interval
 from warmstart.evaluation.metrics import macro_f1
 from warmstart.experiments.curves import SLACK, mean_curves, spread, times_to_accuracy
-from warmstart.experiments.wording import (
-    caveats,
-    clean_clause,
-    difference_sentence,
-    headline,
-)
+from warmstart.experiments.wording import caveats, difference_sentence, headline
+from warmstart.formats import unsigned_points as points
 from warmstart.results.comparison import Arm, ArmKind, Cell, Comparison, Split
 from warmstart.results.summary import (
     ArmScore,
@@ -29,9 +25,7 @@ from warmstart.results.summary import (
     Summary,
 )
 
-Rows = NDArray[np.int64]  # row numbers of texts of a split
-Correct = NDArray[np.bool_]  # (seeds, texts)
-Predictions = Callable[[Cell], Sequence[int]]
+Ints = NDArray[np.int64]
 
 
 def summarise(comparison: Comparison) -> Summary:
@@ -41,10 +35,10 @@ def summarise(comparison: Comparison) -> Summary:
     differences = tuple(compare_arms(comparison))
     saved_over_best = tuple(save_labels(comparison, scores, ("cold", "baseline")))
     return Summary(
-        judge=comparison.judge.name,
+        scored_split=comparison.scored_split.name,
         headline=headline(comparison, scores, differences, saved_over_best),
         caveats=tuple(caveats(comparison)),
-        chance=comparison.judge.majority_share,
+        chance=comparison.scored_split.majority_share,
         scores=scores,
         curves=curves,
         times_to_accuracy=tuple(times_to_accuracy(comparison, curves)),
@@ -56,22 +50,47 @@ def summarise(comparison: Comparison) -> Summary:
 
 
 def score_arms(comparison: Comparison) -> Iterator[ArmScore]:
-    """Score every arm at every subset: on `judge`, on it without shared texts, on validation."""
-    judge, validation = comparison.judge, comparison.validation
-    clean_rows = _clean_rows(judge)
+    """Score every arm at every subset, on the scored split and on validation."""
+    split = comparison.scored_split
+    clean_rows = _clean_rows(split)
     for arm, labels, cells in comparison.groups():
-        judged = _score(cells, comparison.predictions, judge, _all_rows(judge))
+        predicted = _predicted(comparison, cells)
+        on_validation = np.array([cell.valid_predictions for cell in cells])
         yield ArmScore(
             arm=arm.name,
             labels=labels,
-            judged=judged,
-            clean=None
-            if clean_rows is None
-            else _score(cells, comparison.predictions, judge, clean_rows),
-            validation=judged
-            if comparison.test is None
-            else _score(cells, _on_validation, validation, _all_rows(validation)),
+            scored=_score(predicted, split),
+            clean=None if clean_rows is None else _score(predicted, split, clean_rows),
+            validation=_score(on_validation, comparison.validation),
         )
+
+
+def _predicted(comparison: Comparison, cells: Sequence[Cell]) -> Ints:
+    """Return the predictions on the scored split: (seeds, texts)."""
+    return np.array([comparison.predictions(cell) for cell in cells])
+
+
+def _score(predicted: Ints, split: Split, rows: Ints | slice = slice(None)) -> Score:
+    """Score predictions, (seeds, texts), on some rows of a split."""
+    classes, predicted = np.array(split.classes)[rows], predicted[:, rows]
+    correct = predicted == classes
+    by_seed = correct.mean(axis=1)
+    return Score(
+        num_texts=len(classes),
+        num_seeds=len(predicted),
+        accuracy=float(correct.mean()),
+        spread=spread(by_seed),
+        lowest=float(by_seed.min()),
+        highest=float(by_seed.max()),
+        interval=interval(correct),
+        f1=float(np.mean([macro_f1(classes, of_seed) for of_seed in predicted])),
+    )
+
+
+def _clean_rows(split: Split) -> Ints | None:
+    """Return the rows of texts that are not shared; None when these are all, or none."""
+    rows = np.setdiff1d(np.arange(len(split.classes)), np.array(split.shared, dtype=np.int64))
+    return rows if 0 < len(rows) < len(split.classes) else None
 
 
 def count_costs(comparison: Comparison) -> Iterator[Cost]:
@@ -91,20 +110,19 @@ def save_labels(
     comparison: Comparison, scores: Sequence[ArmScore], kinds: Sequence[ArmKind]
 ) -> Iterator[LabelsSaved]:
     """Return how many labels the arms of `kinds` need to match each warm arm."""
-    unpretrained = tuple(arm.name for arm in comparison.arms if arm.kind in kinds)
+    warm, unpretrained = comparison.arm_names("warm"), comparison.arm_names(*kinds)
     reached: dict[int, float] = {}  # the best of these arms at each size
     for score in scores:
         if score.arm in unpretrained:
             best = reached.get(score.labels, 0.0)
-            reached[score.labels] = max(best, score.judged.accuracy)
-    warm = {arm.name for arm in comparison.arms if arm.kind == "warm"}
+            reached[score.labels] = max(best, score.scored.accuracy)
     for score in scores if reached else ():
         if score.arm in warm:
-            needed, text = labels_needed(score.judged.accuracy, reached)
+            needed, text = labels_needed(score.scored.accuracy, reached)
             yield LabelsSaved(
                 warm=score.arm,
                 labels=score.labels,
-                accuracy=score.judged.accuracy,
+                accuracy=score.scored.accuracy,
                 unpretrained=unpretrained,
                 needed=needed,
                 text=text,
@@ -131,35 +149,34 @@ def labels_needed(target: float, reached: dict[int, float]) -> tuple[int | None,
 
 def compare_arms(comparison: Comparison) -> Iterator[Difference]:
     """Compare each warm arm with other arms at every subset, on the same texts and seeds."""
+    split = comparison.scored_split
+    clean_rows = _clean_rows(split)
     for labels in comparison.subsets:
         for first, second in _pairs(comparison.arms):
-            ours = comparison.cells_of(first.name, labels)
-            theirs = comparison.cells_of(second.name, labels)
-            cells = _same_seeds(ours, theirs)
-            if cells is not None:
-                a, b = (_correct(arm, comparison.predictions, comparison.judge) for arm in cells)
-                yield _difference(first, second, labels, a, b, _clean_rows(comparison.judge))
-
-
-def _difference(
-    first: Arm, second: Arm, labels: int, a: Correct, b: Correct, clean_rows: Rows | None
-) -> Difference:
-    """Compare one pair on all texts, and on the clean rows where some texts are shared."""
-    difference = paired_interval(a, b)
-    clean = None if clean_rows is None else paired_interval(a[:, clean_rows], b[:, clean_rows])
-    outcome = outcome_of(difference)
-    sentence = difference_sentence(first, second, outcome, difference)
-    if clean is not None and outcome_of(clean) != outcome:
-        sentence += f"; {clean_clause(clean)}"
-    return Difference(
-        first=first.name,
-        second=second.name,
-        labels=labels,
-        interval=difference,
-        outcome=outcome,
-        clean=clean,
-        sentence=sentence,
-    )
+            cells = [comparison.cells_of(arm.name, labels) for arm in (first, second)]
+            if all(len(of_arm) > 1 for of_arm in cells):  # else one cell is paired with every other
+                common = set.intersection(*({cell.seed for cell in of_arm} for of_arm in cells))
+                cells = [[cell for cell in of_arm if cell.seed in common] for of_arm in cells]
+            if not all(cells):
+                continue
+            a, b = (_predicted(comparison, of_arm) == split.classes for of_arm in cells)
+            difference, clean = paired_interval(a, b), None
+            outcome = outcome_of(difference)
+            sentence = difference_sentence(first, second, outcome, difference)
+            if clean_rows is not None:
+                clean = paired_interval(a[:, clean_rows], b[:, clean_rows])
+                if outcome_of(clean) != outcome:
+                    limits = f"{points(clean.low)} to {points(clean.high)} points"
+                    sentence += f"; without shared texts, the 95% interval is {limits}"
+            yield Difference(
+                first=first.name,
+                second=second.name,
+                labels=labels,
+                interval=difference,
+                outcome=outcome,
+                clean=clean,
+                sentence=sentence,
+            )
 
 
 def outcome_of(difference: Interval) -> Outcome:
@@ -181,50 +198,3 @@ def _pairs(arms: Sequence[Arm]) -> Iterator[tuple[Arm, Arm]]:
             }
             if first.kind == "warm" and is_compared[second.kind]:
                 yield first, second
-
-
-def _same_seeds(a: list[Cell], b: list[Cell]) -> tuple[list[Cell], list[Cell]] | None:
-    """Keep the seeds both arms have; a single cell is paired with every cell of the other arm."""
-    if len(a) > 1 and len(b) > 1:
-        common = {cell.seed for cell in a} & {cell.seed for cell in b}
-        a = [cell for cell in a if cell.seed in common]
-        b = [cell for cell in b if cell.seed in common]
-    return (a, b) if a and b else None
-
-
-def _on_validation(cell: Cell) -> Sequence[int]:
-    return cell.valid_predictions
-
-
-def _all_rows(split: Split) -> Rows:
-    return np.arange(len(split.classes))
-
-
-def _clean_rows(split: Split) -> Rows | None:
-    """Return the rows of texts that are not shared; None when these are all, or none."""
-    rows = np.setdiff1d(_all_rows(split), np.array(split.shared, dtype=np.int64))
-    return rows if 0 < len(rows) < len(split.classes) else None
-
-
-def _correct(cells: Sequence[Cell], predictions: Predictions, split: Split) -> Correct:
-    """Return which predictions are correct: (seeds, texts)."""
-    predicted = np.array([predictions(cell) for cell in cells])
-    return np.asarray(predicted == np.array(split.classes))
-
-
-def _score(cells: Sequence[Cell], predictions: Predictions, split: Split, rows: Rows) -> Score:
-    """Score the cells of one arm on some rows of a split."""
-    correct = _correct(cells, predictions, split)[:, rows]
-    classes = np.array(split.classes)[rows]
-    by_seed = correct.mean(axis=1)
-    f1 = [macro_f1(classes, np.array(predictions(cell))[rows]) for cell in cells]
-    return Score(
-        num_texts=len(rows),
-        num_seeds=len(cells),
-        accuracy=float(correct.mean()),
-        spread=spread(by_seed),
-        lowest=float(by_seed.min()),
-        highest=float(by_seed.max()),
-        interval=interval(correct),
-        f1=float(np.mean(f1)),
-    )

@@ -10,16 +10,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from warmstart import progress
-from warmstart.batching.encode import EncodedTexts, encode_texts
-from warmstart.batching.truncate import truncate, truncate_pair
+from warmstart.batching.encode import EncodedTexts, encode_texts, truncate, truncate_pair
 from warmstart.errors import WarmstartError
 from warmstart.inference.attention_maps import text_attention
 from warmstart.inference.vectors import backbone_of, text_vectors, token_vectors
 from warmstart.model.backbone import Backbone
 from warmstart.results.attention import AttentionMap
 from warmstart.runtime import Runtime
-from warmstart.settings.choices import Pooling, Truncate
 from warmstart.settings.model import ModelConfig
+from warmstart.settings.shared import Pooling, Truncate
 from warmstart.tokenization.tokenizer import Tokenizer
 
 MICRO_TOKENS = 8192  # padded tokens read together by default

@@ -16,7 +16,7 @@ from warmstart.model.backbone import Backbone, Layout
 from warmstart.model.heads import pool
 from warmstart.model.models import Translator
 from warmstart.runtime import Runtime
-from warmstart.settings.choices import Pooling
+from warmstart.settings.shared import Pooling
 
 
 def backbone_of(model: nn.Module) -> Backbone:

@@ -1,32 +1,59 @@
 """Which tokens of a batch may attend to which, from the masks that the model itself uses."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from warmstart import progress
 from warmstart.batching.packing import pack
 from warmstart.model.masks import causal_mask, document_mask, padding_mask
+from warmstart.results.attention import readable
 from warmstart.results.mask_picture import ALLOWED, DOCUMENT, LATER, PADDING, MaskPicture
+from warmstart.tokenization.tokenizer import Tokenizer
 
 PAD = "·"  # label of padding
-CPU = torch.device("cpu")
+
+
+@dataclass
+class MaskTexts:
+    """Splits texts into labels and ids: a run's tokens, or the words for a preset."""
+
+    max_length: int
+    tokenizer: Tokenizer | None  # None: split at spaces
+    prepare: Callable[[str], str]  # a text as the tokenizer takes it
+    vocab: dict[str, int] = field(default_factory=lambda: {"<s>": 0, "</s>": 1})
+
+    @property
+    def bos(self) -> int:
+        return self.tokenizer.bos if self.tokenizer else 0
+
+    @property
+    def eos(self) -> int:
+        return self.tokenizer.eos if self.tokenizer else 1
+
+    def split(self, text: str, has_end: bool) -> tuple[list[str], list[int]]:
+        """Return the labels and ids of a text; one that is too long is cut."""
+        if self.tokenizer is None:
+            labels = ["<s>", *text.split(), *(["</s>"] if has_end else [])]
+            return labels, [self.vocab.setdefault(word, len(self.vocab)) for word in labels]
+        ids = self.tokenizer.encode([self.prepare(text)])[0]
+        room = self.max_length - 1 - has_end
+        if len(ids) > room:
+            progress.say(f"the text has {len(ids):,} tokens; the first {room:,} are used")
+        ids = [self.bos, *ids[:room], *([self.eos] if has_end else [])]
+        return [readable(piece) for piece in self.tokenizer.labels(ids)], ids
 
 
 def batch_masks(rows: Sequence[Sequence[str]], is_causal: bool, name: str) -> list[MaskPicture]:
     """Return the mask of every text of a padded batch."""
     is_token, labels = _pad(rows)
-    later, padding = _later_mask(is_token.shape[1], is_causal), padding_mask(is_token)
+    later = _later_mask(is_token.shape[1], is_causal)
     return [
-        MaskPicture(
-            title=f"{name} {row + 1}" if len(rows) > 1 else name,
-            queries=labels[row],
-            keys=labels[row],
-            cells=_cells((PADDING, padding[row]), (LATER, later[0])),
-        )
-        for row in range(len(rows))
+        _picture(f"{name} {number}" if len(rows) > 1 else name, row, row, {PADDING: mask, **later})
+        for number, (row, mask) in enumerate(zip(labels, padding_mask(is_token), strict=True), 1)
     ]
 
 
@@ -35,13 +62,8 @@ def packed_mask(
 ) -> MaskPicture:
     """Return the mask of one packed row; each of its documents is between `bos` and `eos`."""
     batch = pack(torch.tensor([[*ids, eos]]), bos, eos)  # packing drops the last id, only a target
-    later, documents = _later_mask(len(labels), is_causal), document_mask(batch.documents)
-    return MaskPicture(
-        title="packed row",
-        queries=tuple(labels),
-        keys=tuple(labels),
-        cells=_cells((LATER, later[0]), (DOCUMENT, documents[0])),
-    )
+    masks = {**_later_mask(len(labels), is_causal), DOCUMENT: document_mask(batch.documents)[0]}
+    return _picture("packed row", labels, labels, masks)
 
 
 def cross_masks(
@@ -49,21 +71,21 @@ def cross_masks(
 ) -> list[MaskPicture]:
     """Return the masks with which a decoder attends to the sources of a padded batch."""
     is_source, source_labels = _pad(sources)
-    is_target, target_labels = _pad(targets)
-    padding, T = padding_mask(is_source), is_target.shape[1]
+    _, target_labels = _pad(targets)
+    rows = zip(target_labels, source_labels, padding_mask(is_source), strict=True)
     return [
-        MaskPicture(
-            title=f"cross mask {row + 1}" if len(sources) > 1 else "cross mask",
-            queries=target_labels[row],
-            keys=source_labels[row],
-            cells=_cells((PADDING, padding[row].expand(1, T, -1))),
+        _picture(
+            f"cross mask {number}" if len(sources) > 1 else "cross mask",
+            target,
+            source,
+            {PADDING: mask},
         )
-        for row in range(len(sources))
+        for number, (target, source, mask) in enumerate(rows, 1)
     ]
 
 
-def _later_mask(T: int, is_causal: bool) -> Tensor:  # noqa: N803
-    return causal_mask(T, T, CPU) if is_causal else torch.ones(1, 1, T, T, dtype=torch.bool)
+def _later_mask(T: int, is_causal: bool) -> dict[int, Tensor]:  # noqa: N803
+    return {LATER: causal_mask(T, T, torch.device("cpu"))[0]} if is_causal else {}
 
 
 def _pad(rows: Sequence[Sequence[str]]) -> tuple[Tensor, list[tuple[str, ...]]]:
@@ -73,10 +95,12 @@ def _pad(rows: Sequence[Sequence[str]]) -> tuple[Tensor, list[tuple[str, ...]]]:
     return is_token, [(*row, *[PAD] * (longest - len(row))) for row in rows]
 
 
-def _cells(*masks: tuple[int, Tensor]) -> NDArray[np.int8]:
-    """Return the state of each pair: allowed, or forbidden by the last mask that forbids it."""
-    T, S = torch.broadcast_shapes(*(mask.shape for _, mask in masks))[-2:]
-    cells = np.full((T, S), ALLOWED, dtype=np.int8)
-    for reason, mask in masks:
-        cells[~mask[0].expand(T, S).numpy()] = reason
-    return cells
+def _picture(
+    title: str, queries: Sequence[str], keys: Sequence[str], masks: dict[int, Tensor]
+) -> MaskPicture:
+    """Mark each pair as allowed, or as forbidden by the last mask (1, T or 1, S) that does so."""
+    shape = (len(queries), len(keys))
+    cells = np.full(shape, ALLOWED, dtype=np.int8)
+    for reason, mask in masks.items():
+        cells[~mask[0].expand(shape).numpy()] = reason
+    return MaskPicture(title=title, queries=tuple(queries), keys=tuple(keys), cells=cells)

@@ -45,49 +45,47 @@ def legend(job: TrainingJob) -> str:
 
 def row_flops(job: TrainingJob) -> list[PartFlops]:
     """Return the parts of a forward pass over one row."""
+    T = job.length
     if not job.workload.has_decoder:
-        return [*_backbone(job.model, job.length, ""), *_head(job)]
-    decoder = decoder_config(job.model)
+        return [*_attention(job.model, T, ""), _ffn(job.model, T, ""), *_head(job)]
+    encoder, decoder = encoder_config(job.model), decoder_config(job.model)
     parts = [
-        *_backbone(encoder_config(job.model), job.length, "encoder "),
-        *_backbone(decoder, job.length, "decoder "),
-        *_cross(decoder, job.length),
+        *_attention(encoder, T, "encoder "),
+        _ffn(encoder, T, "encoder "),
+        *_attention(decoder, T, "decoder "),
+        *_attention(decoder, T, "cross "),
+        _ffn(decoder, T, "decoder "),
         *_head(job),
     ]
     # Each side has half of the tokens, so a token goes through one of them.
     return [replace(part, formula=f"½ · {part.formula}") for part in parts]
 
 
-def _backbone(shape: ModelConfig, length: int, name: str) -> list[PartFlops]:
-    T, D, F, blocks = length, shape.width, shape.ffn_width, shape.depth
-    gates = 3 if shape.activation == "swiglu" else 2
+def _attention(shape: ModelConfig, T: int, name: str) -> list[PartFlops]:  # noqa: N803
+    D, blocks = shape.width, shape.depth
     return [
         PartFlops(f"{name}projections", f"{blocks} · 2·4D²", blocks * T * 8 * D * D),
-        PartFlops(f"{name}feed-forward", f"{blocks} · 2·{gates}DF", blocks * T * 2 * gates * D * F),
         # All pairs, although a causal mask forbids half: kernels with a document mask compute all.
         PartFlops(f"{name}attention", f"{blocks} · 4TD", blocks * T * 4 * T * D),
     ]
 
 
-def _cross(shape: ModelConfig, length: int) -> list[PartFlops]:
-    T, D, blocks = length, shape.width, shape.depth
-    return [
-        PartFlops("cross projections", f"{blocks} · 2·4D²", blocks * T * 8 * D * D),
-        PartFlops("cross attention", f"{blocks} · 4TD", blocks * T * 4 * T * D),
-    ]
+def _ffn(shape: ModelConfig, T: int, name: str) -> PartFlops:  # noqa: N803
+    matrices = 3 if shape.activation == "swiglu" else 2
+    flops = shape.depth * T * 2 * matrices * shape.width * shape.ffn_width
+    return PartFlops(f"{name}feed-forward", f"{shape.depth} · 2·{matrices}DF", flops)
 
 
 def _head(job: TrainingJob) -> list[PartFlops]:
-    shape, D = job.model, job.model.width
-    if not job.workload.has_vocabulary_head:
+    shape, D, V = job.model, job.model.width, job.head_vocab_size
+    if not V:
         return [PartFlops("classification head", "2DC / T", 2 * D * job.labels)]
-    V = shape.target_vocab_size or shape.vocab_size
     num = job.num_predictions(1)
     share = "m · " if job.workload.masks_tokens else ""
     parts = [PartFlops("vocabulary head", f"{share}2DV", num * 2 * D * V)]
     if shape.transform and not job.workload.has_decoder:
         parts.insert(0, PartFlops("transform", f"{share}2D²", num * 2 * D * D))
-    if job.has_pairs:
+    if job.workload.has_pairs(shape):
         pooler = 2 * D * D if shape.pooler else 0
         parts.append(PartFlops("next sentence", "2(D² + 2D) / T", pooler + 4 * D))
     return parts
@@ -107,14 +105,9 @@ def muon_parameters(job: TrainingJob) -> list[nn.Parameter]:
     if job.optimizer != "muon":
         return []
     settings = OptimizerSettings("muon", learning_rate=1e-3, weight_decay=0.0)
-    optimizers = build_optimizers(empty_model(job), settings)
-    return [
-        parameter
-        for optimizer in optimizers.values()
-        if isinstance(optimizer, Muon)
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-    ]
+    optimizers = build_optimizers(empty_model(job), settings).values()
+    groups = [group for o in optimizers if isinstance(o, Muon) for group in o.param_groups]
+    return [parameter for group in groups for parameter in group["params"]]
 
 
 def step_flops(job: TrainingJob) -> int:

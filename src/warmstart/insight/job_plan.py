@@ -2,19 +2,19 @@
 
 import os
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 
 import torch
 
 from warmstart.formats import counted
-from warmstart.insight.devices import DEVICES, GIB, Device, step_seconds, target_on
+from warmstart.insight.devices import GIB, Device, known_devices, step_seconds, target_on
 from warmstart.insight.flops import PartFlops, optimizer_flops, row_flops
-from warmstart.insight.planned_job import PAPER
 from warmstart.insight.step_memory import ComputeTarget, StepMemory, largest_rows, step_memory
 from warmstart.insight.step_timing import StepTiming
-from warmstart.insight.training_job import TrainingJob, empty_model
+from warmstart.insight.training_job import PAPER, TrainingJob, empty_model
 from warmstart.runtime import Runtime
-from warmstart.settings.presets import PRESETS
+from warmstart.settings.architecture import PRESETS
 from warmstart.settings.translating import TrainTranslatorConfig
 
 USABLE_SHARE = 0.92  # of a device's memory; the rest goes to driver, system and fragmentation
@@ -30,7 +30,6 @@ class PlannedMachine:
 
     @property
     def usable(self) -> int:
-        """Return the bytes that a job can use."""
         return round(USABLE_SHARE * self.memory)
 
 
@@ -56,17 +55,14 @@ class JobPlan:
 
     @property
     def step_flops(self) -> int:
-        """Return the operations of an optimizer step."""
         return self.job.rows * sum(part.both for part in self.work) + self.optimizer_flops
 
     @property
     def fits(self) -> bool:
-        """Tell whether the peak is within the usable memory."""
         return self.memory.peak <= self.machine.usable
 
     @property
     def total_s(self) -> float | None:
-        """Return the time of all steps."""
         return None if self.step_s is None else self.job.steps * self.step_s
 
 
@@ -110,7 +106,17 @@ def this_machine(runtime: Runtime) -> PlannedMachine:
 
 def sentences(plan: JobPlan) -> list[str]:
     """Say whether the job fits, how long it takes, and how that compares with the 2017 paper."""
-    return [_fit_sentence(plan), *_time_sentence(plan), *_paper_sentence(plan)]
+    lines = [_fit_sentence(plan)]
+    if plan.total_s is not None and plan.step_s is not None:
+        steps, rate = counted(plan.job.steps, "step"), plan.job.step_tokens / plan.step_s
+        attained = plan.step_flops / plan.step_s / 1e12
+        basis = "by its data sheet" if plan.measured is None else "as measured"
+        lines.append(
+            f"{long_time(plan.total_s)} for {steps} on {plan.machine.title}, {basis}: {rate:,.0f} "
+            f"tokens/s, {attained:.3g} TFLOP/s, without validation and saving"
+        )
+    is_preset = plan.name in PAPER and plan.job.model == PRESETS[plan.name]
+    return [*lines, _paper_sentence(plan)] if is_preset and plan.job.workload.has_decoder else lines
 
 
 def _fit_sentence(plan: JobPlan) -> str:
@@ -127,48 +133,30 @@ def _fit_sentence(plan: JobPlan) -> str:
     return f"does not fit: {need}; even a single row is too much"
 
 
-def _time_sentence(plan: JobPlan) -> list[str]:
-    if plan.total_s is None or plan.step_s is None:
-        return []
-    steps, rate = counted(plan.job.steps, "step"), plan.job.step_tokens / plan.step_s
-    attained = plan.step_flops / plan.step_s / 1e12
-    basis = "by its data sheet" if plan.measured is None else "as measured"
-    return [
-        f"{long_time(plan.total_s)} for {steps} on {plan.machine.title}, {basis}: {rate:,.0f} "
-        f"tokens/s, {attained:.3g} TFLOP/s, without validation and saving"
-    ]
-
-
-def _paper_sentence(plan: JobPlan) -> list[str]:
-    """Compare the presets of the 2017 paper with its own training times."""
+def _paper_sentence(plan: JobPlan) -> str:
+    """Compare a preset of the 2017 paper with the paper's own training time."""
     job = plan.job
-    if plan.name not in PAPER or not job.workload.has_decoder or job.model != PRESETS[plan.name]:
-        return []
     steps, tokens, hours = PAPER[plan.name]
     times = ""
     if plan.step_s is not None:
         is_same = tokens - job.row_tokens < job.step_tokens <= tokens
         seconds = plan.step_s * steps * (1.0 if is_same else tokens / job.step_tokens)
         times = f"; on {plan.machine.title}: {long_time(seconds)}"
-    device = DEVICES["h200"]
+    device = known_devices()["h200"]
     if plan.machine.title != f"one {device.title}":
-        rows, micro_rows = (
-            n // job.row_tokens for n in (tokens, TrainTranslatorConfig.micro_tokens)
-        )
-        paper_job = replace(job, rows=rows, micro_rows=micro_rows)
+        micro_rows = TrainTranslatorConfig.micro_tokens // job.row_tokens
+        paper_job = replace(job, rows=tokens // job.row_tokens, micro_rows=micro_rows)
         seconds = steps * step_seconds(paper_job, device, target_on(device, "auto"))
         times += f"; on one {device.title}: about {long_time(seconds)}"
-    return [
+    return (
         f"{plan.name} took 8 P100s {long_time(3600 * hours)} ({steps:,} steps of about {tokens:,} "
         f"source and target tokens){times}"
-    ]
+    )
 
 
 def long_time(seconds: float) -> str:
     """Write a duration in seconds, minutes, hours or days."""
-    units = ((90, 1, "s"), (5400, 60, "minutes"), (172_800, 3600, "hours"))
-    size, unit = next(
-        ((size, unit) for limit, size, unit in units if seconds < limit), (86_400, "days")
-    )
+    units = ((90, 1, "s"), (5400, 60, "minutes"), (172_800, 3600, "hours"), (inf, 86_400, "days"))
+    size, unit = next((size, unit) for limit, size, unit in units if seconds < limit)
     number = seconds / size
     return f"{number:.2g} {unit}" if number < 10 else f"{number:,.0f} {unit}"

@@ -1,7 +1,7 @@
 """Measure time and memory of single layers against length: forward and backward pass of one row."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -30,7 +30,7 @@ TIMING = (
 
 @dataclass
 class TimedLayer:
-    """One layer at one length, and the times it has taken so far."""
+    """One layer at one length, and its times so far."""
 
     layer_type: LayerType
     layer: nn.Module
@@ -44,55 +44,44 @@ def measure_growth(
     lengths: Sequence[int], settings: LayerSettings, seconds: float, runtime: Runtime
 ) -> tuple[list[Growth], list[Crossing]]:
     """Measure every layer at every length, within about `seconds`."""
-    types = layer_types(settings)
-    layers = _first_passes(types, sorted(set(lengths)), settings.width, seconds, runtime)
-    ends = time.monotonic() + seconds - sum(layer.first_s for layer in layers)
-    _time_rounds(layers, ends, runtime)
-    growths = [_growth(kind, [one for one in layers if one.layer_type is kind]) for kind in types]
+    types, lengths = layer_types(settings), sorted(set(lengths))
+    layers: list[TimedLayer] = []
+    budget_s = seconds / len(types) / (1 + MIN_ROUNDS)  # for one pass of a layer at each length
+    with progress.bar("first passes", len(types) * len(lengths), "layer") as bar:
+        for layer_type in types:
+            for layer in _first_passes(layer_type, lengths, settings.width, budget_s, runtime):
+                layers.append(layer)
+                bar.advance(1, f"{layer_type.name}, length {layer.x.shape[1]:,}")
+    _time_rounds(layers, time.monotonic() + seconds - sum(x.first_s for x in layers), runtime)
+    growths = [_growth(kind, [x for x in layers if x.layer_type is kind]) for kind in types]
     return growths, crossings_of(growths, settings.width, settings.kernel)
 
 
 def _first_passes(
-    types: Sequence[LayerType],
-    lengths: Sequence[int],
-    width: int,
-    seconds: float,
-    runtime: Runtime,
-) -> list[TimedLayer]:
-    """Run each layer once at each length that there is time to repeat."""
-    timed: list[TimedLayer] = []
-    budget_s = seconds / len(types) / (1 + MIN_ROUNDS)  # for one pass of a layer at each length
-    with progress.bar("first passes", len(types) * len(lengths), "layer") as bar:
-        for layer_type in types:
-            torch.manual_seed(0)
-            layer = layer_type.build().to(runtime.device)
-            last_s = spent_s = 0.0
-            for index, length in enumerate(lengths):
-                bar.advance(1, f"{layer_type.name}, length {length:,}")
-                growth = (length / lengths[index - 1]) ** layer_type.power if index else 1.0
-                is_slow = spent_s + growth * last_s > budget_s
-                reason = _reason_to_stop(layer_type, length, is_slow, runtime.device)
-                if reason:
-                    progress.say(f"{layer_type.name}: stopped before length {length:,}, {reason}")
-                    break
-                x = torch.randn(1, length, width, device=runtime.device)
-                if index == 0:
-                    _time_pass(layer, x, runtime)  # the first pass includes setting up
-                with runtime.precision():
-                    memory = _peak_bytes(layer, x) if x.is_cuda else saved_bytes(layer, x)
-                last_s = _time_pass(layer, x, runtime, shortest=0.0)
-                spent_s += last_s
-                timed.append(TimedLayer(layer_type, layer, x, memory, last_s))
-    return timed
-
-
-def _reason_to_stop(
-    layer_type: LayerType, length: int, is_slow: bool, device: torch.device
-) -> str | None:
-    free = _free_bytes(device)
-    if free and ARRAYS * 4 * layer_type.numbers_per_pair * length**2 > MEMORY_SHARE * free:
-        return "which needs more memory"
-    return "for which there is no time: give more --seconds" if is_slow else None
+    layer_type: LayerType, lengths: Sequence[int], width: int, budget_s: float, runtime: Runtime
+) -> Iterator[TimedLayer]:
+    """Run a layer once at each length that memory and time allow."""
+    torch.manual_seed(0)
+    layer = layer_type.build().to(runtime.device)
+    last_s = spent_s = 0.0
+    for index, length in enumerate(lengths):
+        growth = (length / lengths[index - 1]) ** layer_type.power if index else 1.0
+        free, reason = _free_bytes(runtime.device), ""
+        if free and ARRAYS * 4 * layer_type.numbers_per_pair * length**2 > MEMORY_SHARE * free:
+            reason = "which needs more memory"
+        elif spent_s + growth * last_s > budget_s:
+            reason = "for which there is no time: give more --seconds"
+        if reason:
+            progress.say(f"{layer_type.name}: stopped before length {length:,}, {reason}")
+            return
+        x = torch.randn(1, length, width, device=runtime.device)
+        if index == 0:
+            _time_pass(layer, x, runtime)  # the first pass includes setting up
+        with runtime.precision():
+            memory = _peak_bytes(layer, x) if x.is_cuda else saved_bytes(layer, x)
+        last_s = _time_pass(layer, x, runtime, shortest=0.0)
+        spent_s += last_s
+        yield TimedLayer(layer_type, layer, x, memory, last_s)
 
 
 def _time_rounds(layers: Sequence[TimedLayer], ends: float, runtime: Runtime) -> None:
@@ -112,7 +101,8 @@ def _growth(layer_type: LayerType, layers: Sequence[TimedLayer]) -> Growth:
     points = tuple(
         LayerCost(
             length=layer.x.shape[1],
-            time_s=_typical(layer.times),
+            # Other work on the machine can only add time, so the slower half is left out.
+            time_s=median(sorted(layer.times)[: -(-len(layer.times) // 2)]),
             memory_bytes=layer.memory_bytes,
             operations=layer_type.operations(layer.x.shape[1]),
         )
@@ -126,11 +116,6 @@ def _growth(layer_type: LayerType, layers: Sequence[TimedLayer]) -> Growth:
         time_exponent=exponent_of([(p.length, p.time_s) for p in points]),
         memory_exponent=exponent_of([(p.length, p.memory_bytes) for p in points]),
     )
-
-
-def _typical(times: Sequence[float]) -> float:
-    """Return the median of the faster half: other work on the machine can only add time."""
-    return median(sorted(times)[: -(-len(times) // 2)])
 
 
 def _step(layer: nn.Module, x: Tensor) -> None:

@@ -20,7 +20,6 @@ class PlainAttention(nn.Module):
         self.output = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Attend within x (B, T, D)."""
         split = self.project(x).unflatten(-1, (3, self.heads, -1))  # (B, T, 3, H, K)
         q, k, v = split.permute(2, 0, 3, 1, 4)
         mixed = attention_weights(q, k, None) @ v
@@ -28,7 +27,7 @@ class PlainAttention(nn.Module):
 
 
 class Recurrence(nn.Module):
-    """One recurrent layer."""
+    """One recurrent layer, which reads from left to right."""
 
     def __init__(self, width: int, kind: str) -> None:
         super().__init__()
@@ -36,7 +35,6 @@ class Recurrence(nn.Module):
         self.layer = layer(width, width, batch_first=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Read x (B, T, D) from left to right."""
         return self.layer(x)[0]
 
 
@@ -48,7 +46,6 @@ class Convolution(nn.Module):
         self.layer = nn.Conv1d(width, width, kernel, padding=kernel // 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Mix each position of x (B, T, D) with its neighbours."""
         return self.layer(x.transpose(1, 2)).transpose(1, 2)[:, : x.shape[1]]
 
 
@@ -75,24 +72,21 @@ class LayerType:
 
 def layer_types(settings: LayerSettings) -> list[LayerType]:
     """Return the layers to compare."""
-    d, kernel, recurrence = settings.width, settings.kernel, settings.recurrence
-    gates = {"gru": 3, "lstm": 4}[recurrence]
+    d, k, cell = settings.width, settings.kernel, settings.recurrence
+    gates = {"gru": 3, "lstm": 4}[cell]
     heads = 1 if d % HEAD_WIDTH else d // HEAD_WIDTH
 
     def attention(n: int) -> int:
         return 4 * n * d * d + 2 * n * n * d
 
-    def recurrent(n: int) -> int:
-        return 2 * gates * n * d * d
-
-    def convolution(n: int) -> int:
-        return kernel * n * d * d
+    def fused() -> nn.Module:
+        return MultiHeadAttention(d, heads, 0.0, True)
 
     return [
         LayerType("self-attention", "n²d", 2, lambda: PlainAttention(d, heads), attention, heads),
+        LayerType("fused attention", "n²d", 2, fused, attention),
         LayerType(
-            "fused attention", "n²d", 2, lambda: MultiHeadAttention(d, heads, 0.0, True), attention
+            cell.upper(), "nd²", 1, lambda: Recurrence(d, cell), lambda n: 2 * gates * n * d * d
         ),
-        LayerType(recurrence.upper(), "nd²", 1, lambda: Recurrence(d, recurrence), recurrent),
-        LayerType("convolution", "knd²", 1, lambda: Convolution(d, kernel), convolution),
+        LayerType("convolution", "knd²", 1, lambda: Convolution(d, k), lambda n: k * n * d * d),
     ]

@@ -5,9 +5,9 @@ from pathlib import Path
 from warmstart.errors import WarmstartError
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import run_folder
+from warmstart.settings.architecture import PRESETS
 from warmstart.settings.base import suggestion
 from warmstart.settings.model import ModelConfig, model_from_json
-from warmstart.settings.presets import PRESETS
 
 
 def find_model(name: str) -> tuple[ModelConfig, RunFolder | None]:

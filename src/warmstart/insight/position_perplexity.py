@@ -1,17 +1,17 @@
 """How well a causal language model predicts text at each position, within and past its length."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from torch.nn.utils.rnn import pad_sequence
 
 from warmstart import progress
-from warmstart.data.corpus import read_passages
+from warmstart.data.corpus import Passage, read_passages
 from warmstart.errors import WarmstartError
 from warmstart.inference.text_model import TextModel
 from warmstart.model.models import LanguageModel
@@ -20,6 +20,7 @@ from warmstart.results.position_view import PerplexityByPosition
 from warmstart.runtime import Runtime
 from warmstart.settings.looking import LookPositionsConfig
 from warmstart.settings.model import ModelConfig
+from warmstart.tokenization.tokenizer import Tokenizer
 
 Array = NDArray[np.float64]
 MAX_BUCKETS = 32  # points of the curve
@@ -39,23 +40,21 @@ def perplexity_of_file(
             f"--test: {predictor.name} is {predictor.description}; perplexity by position needs a "
             "causal language model"
         )
+    if not file.is_file():
+        fault = "is a folder; give one file" if file.is_dir() else "does not exist"
+        raise WarmstartError(f"--test {file} {fault}")
     length, length_note = longest_length(model.config, config.past)
-    windows, window_note = cut_windows(_read_documents(predictor, config, file), length)
+    passages = read_passages(file, config.document, config.columns)
+    windows, window_note = cut_windows(_read_documents(passages, predictor.tokenizer), length)
     curve = perplexity_by_position(model, windows, length, predictor.runtime)
     return replace(curve, notes=tuple(note for note in (window_note, length_note) if note))
 
 
-def _read_documents(
-    predictor: TextModel, config: LookPositionsConfig, file: Path
-) -> list[list[int]]:
-    """Return the documents of a file as ids, each between its special tokens; enough of them."""
-    tokenizer = predictor.tokenizer
-    if not file.is_file():
-        fault = "is a folder; give one file" if file.is_dir() else "does not exist"
-        raise WarmstartError(f"--test {file} {fault}")
+def _read_documents(passages: Iterable[Passage], tokenizer: Tokenizer) -> list[list[int]]:
+    """Return the documents as ids, each between its special tokens; not many more than needed."""
     documents: list[list[int]] = []
     num_tokens = 0
-    for passage in read_passages(file, config.document, config.columns):
+    for passage in passages:
         ids = tokenizer.encode(["\n".join(passage.rows)])[0]
         if passage.continues and documents:
             documents[-1] += ids
@@ -106,12 +105,11 @@ def perplexity_by_position(
         table = sinusoids(length, model.config.width, runtime.device).float()
         backbone.register_buffer("sinusoids", table, persistent=False)
     losses = _losses(model, windows[: max(1, MAX_TOKENS // length)], length, runtime)
-    edges = np.unique(np.linspace(0, length, min(MAX_BUCKETS, length) + 1).round().astype(int))
+    edges = np.linspace(0, length, min(MAX_BUCKETS, length) + 1).round().astype(int)
     # No bucket spans the trained length, where the curve may jump.
     edges = np.unique([*edges, min(trained, length)])
-    buckets = [losses[:, start:end] for start, end in pairwise(edges)]
-    sums = np.stack([np.nansum(bucket, 1) for bucket in buckets], 1)  # (windows, buckets)
-    counts = np.stack([np.isfinite(bucket).sum(1) for bucket in buckets], 1)
+    sums = np.add.reduceat(np.nan_to_num(losses), edges[:-1], axis=1)  # (windows, buckets)
+    counts = np.add.reduceat(np.isfinite(losses).astype(np.int64), edges[:-1], axis=1)
     is_used = counts.sum(0) >= 2
     mean, low, high = _intervals(sums[:, is_used], counts[:, is_used])
     return PerplexityByPosition(
@@ -135,19 +133,17 @@ def _losses(
     size = max(1, MAX_LOGITS // (length * model.config.vocab_size))
     with progress.bar("reading text", len(windows), "window") as bar:
         for start in range(0, len(windows), size):
-            group = windows[start : start + size]
-            longest = max(map(len, group))
-            ids = torch.zeros(len(group), longest, dtype=torch.long)  # (B, T + 1)
-            for row, window in zip(ids, group, strict=True):
-                row[: len(window)] = torch.tensor(window)
-            ids = ids.to(runtime.device)
-            with runtime.precision():
-                logits = model(ids[:, :-1])  # (B, T, V); padding comes last, so no token sees it
-            loss = F.cross_entropy(logits.float().transpose(1, 2), ids[:, 1:], reduction="none")
-            for index, (window, row) in enumerate(zip(group, loss, strict=True), start):
-                num_targets = len(window) - 1
-                losses[index, :num_targets] = row[:num_targets].double().cpu().numpy()
-            bar.advance(len(group))
+            rows = [torch.tensor(window) for window in windows[start : start + size]]
+            ids = pad_sequence(rows, batch_first=True, padding_value=-1).to(runtime.device)
+            targets = ids[:, 1:]  # (B, T)
+            with runtime.precision():  # padding comes last, so no token sees it
+                logits = model(ids[:, :-1].clamp(min=0))  # (B, T, V)
+            loss = F.cross_entropy(
+                logits.float().transpose(1, 2), targets, reduction="none", ignore_index=-1
+            ).double()
+            loss[targets < 0] = torch.nan
+            losses[start : start + size, : targets.shape[1]] = loss.cpu().numpy()
+            bar.advance(len(rows))
     return losses
 
 

@@ -1,5 +1,6 @@
 """Memory of a training step in closed form, from the tensors of model, loss and optimizers."""
 
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
@@ -7,16 +8,12 @@ from typing import Literal
 import torch
 
 from warmstart.insight.flops import muon_parameters
-from warmstart.insight.saved_activations import (
-    FP32_BYTES,
-    BackbonePass,
-    backbone_bytes,
-    source_bytes,
-)
+from warmstart.insight.saved_activations import FP32_BYTES, BackbonePass
 from warmstart.insight.training_job import TrainingJob, empty_model
 from warmstart.kernels.loss import LOGITS_PER_CHUNK, LOGITS_PER_SOFTMAX
 from warmstart.settings.model import ModelConfig, decoder_config, encoder_config
 
+MAX_ROWS = 1 << 24  # of a forward pass
 # Memory of a CPU process besides tensors, as measured with glibc.
 PROGRAM_BYTES = 220 << 20  # the interpreter and its libraries
 RESERVED_BYTES = 330 << 20  # what the libraries load and reserve when first used
@@ -32,7 +29,6 @@ class ComputeTarget:
 
     @property
     def product_bytes(self) -> int:
-        """Return the bytes of a number in a matrix product."""
         return 2 if self.is_bf16 else FP32_BYTES
 
 
@@ -44,7 +40,7 @@ class StepMemory:
     gradients: int
     optimizer: int
     copies: int  # weights of the blocks in the precision of the products
-    activations: int  # kept from the forward pass to the backward pass
+    activations: int  # saved in the forward pass for the backward pass
     loss: int  # logits and gradients at the vocabulary head
     backward: int  # gradients of activations
     program: int  # on a CPU: libraries, and free memory inside the heap
@@ -56,18 +52,22 @@ def step_memory(job: TrainingJob, target: ComputeTarget, rows: int | None = None
     """Return the memory of a step with `rows` in each forward pass; default: as planned."""
     rows = job.micro_rows if rows is None else rows
     model = empty_model(job)
-    numbers = sum(p.numel() for p in model.parameters())
-    weights = gradients = FP32_BYTES * numbers
+    sizes = {name: p.numel() for name, p in model.named_parameters()}
+    matrices = [p.numel() for name, p in model.named_parameters() if _is_block_matrix(name, p)]
+    weights = gradients = FP32_BYTES * sum(sizes.values())
     weights += FP32_BYTES * sum(buffer.numel() for buffer in model.buffers())
-    optimizer = FP32_BYTES * (2 * numbers - sum(p.numel() for p in muon_parameters(job)))
-    copies = target.product_bytes * _num_block_weights(job) if target.is_bf16 else 0
+    muon = sum(p.numel() for p in muon_parameters(job))  # one moment; AdamW has two
+    optimizer = FP32_BYTES * (2 * sum(sizes.values()) - muon)
+    copies = target.product_bytes * sum(matrices) if target.is_bf16 else 0
     activations = _activations(job, target, rows)
     loss, loss_backward = _loss(job, target, rows)
     backward = _backward(job, target, rows)
-    embeddings = FP32_BYTES * _num_embedding_weights(job)
+    embedding_sizes = (size for name, size in sizes.items() if name.endswith("embed.weight"))
+    embeddings = FP32_BYTES * sum(embedding_sizes)
     # Gradients stay between forward passes only if a step has several.
     accumulated = gradients if -(-job.rows // rows) > 1 else 0
-    head = 0 if accumulated else _head_gradient(job)
+    # The head's gradient, the first of a backward pass, stays allocated.
+    head = 0 if accumulated else FP32_BYTES * job.head_vocab_size * job.model.width
     program = 0
     if target.device == "cpu":
         program = PROGRAM_BYTES + RESERVED_BYTES + round(FRAGMENTED_SHARE * activations)
@@ -96,20 +96,14 @@ def step_memory(job: TrainingJob, target: ComputeTarget, rows: int | None = None
 
 def largest_rows(job: TrainingJob, target: ComputeTarget, room: int) -> int:
     """Return the most rows of a forward pass whose peak is at most `room` bytes; 0 if none."""
-
-    def fits(rows: int) -> bool:
-        return step_memory(job, target, rows).peak <= room
-
-    low, high = 0, 1
-    while fits(high) and high < 1 << 24:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return bisect_right(
+        range(1, MAX_ROWS), room, key=lambda rows: step_memory(job, target, rows).peak
+    )
 
 
-def backbone_pass(job: TrainingJob, target: ComputeTarget, shape: ModelConfig) -> BackbonePass:
+def backbone_pass(
+    job: TrainingJob, target: ComputeTarget, shape: ModelConfig, rows: int
+) -> BackbonePass:
     """Return the forward pass of one of the job's backbones."""
     has_documents = job.workload.has_documents(job.model)
     is_decoder = job.workload.has_decoder and shape.is_causal
@@ -119,48 +113,34 @@ def backbone_pass(job: TrainingJob, target: ComputeTarget, shape: ModelConfig) -
         is_compiled=target.device == "cuda" and job.workload.is_compiled,
         product_bytes=target.product_bytes,
         mask="square" if has_documents else "none" if is_decoder else "row",
+        rows=rows,
+        length=job.length,
+        source_length=job.length if is_decoder else 0,
     )
 
 
 def _activations(job: TrainingJob, target: ComputeTarget, rows: int) -> int:
     """Return the bytes saved for the backward pass, without weights."""
-    if not job.workload.has_decoder:
-        return backbone_bytes(backbone_pass(job, target, job.model), rows, job.length)
-    encoder = backbone_pass(job, target, encoder_config(job.model))
-    decoder = backbone_pass(job, target, decoder_config(job.model))
-    return (
-        backbone_bytes(encoder, rows, job.length)
-        + source_bytes(decoder, rows, job.length)
-        + backbone_bytes(decoder, rows, job.length, job.length)
-    )
+    shapes = [job.model]
+    if job.workload.has_decoder:
+        shapes = [encoder_config(job.model), decoder_config(job.model)]
+    return sum(backbone_pass(job, target, shape, rows).saved_bytes() for shape in shapes)
 
 
 def _loss(job: TrainingJob, target: ComputeTarget, rows: int) -> tuple[int, int]:
     """Return the bytes that head and loss need, and those of their backward pass."""
     num, D, c = job.num_predictions(rows), job.model.width, target.product_bytes
-    if not job.workload.has_vocabulary_head:
+    V = job.head_vocab_size
+    if not V:
         return FP32_BYTES * rows * D, FP32_BYTES * rows * job.length * D
-    V = job.model.target_vocab_size or job.model.vocab_size
-    held = min(num, max(1, LOGITS_PER_CHUNK[target.device] // V)) * V * c
+    logits = min(num, max(1, LOGITS_PER_CHUNK[target.device] // V)) * V * c
     # A CPU holds a part of the logits twice in full precision; the GPU kernel works in place.
-    softened = (
-        min(num, max(1, LOGITS_PER_SOFTMAX["cpu"] // V)) * V * 2 * FP32_BYTES
-        if target.device == "cpu"
-        else 0
-    )
+    if target.device == "cpu":
+        logits += min(num, max(1, LOGITS_PER_SOFTMAX["cpu"] // V)) * V * 2 * FP32_BYTES
     casts = (num * D + V * D) * c if target.is_bf16 else 0
     picked = num * D * FP32_BYTES if target.device == "cpu" or job.workload.masks_tokens else 0
     results = num * D * c + V * D * (FP32_BYTES + c)  # gradients of hidden and weight; one product
-    forward = picked + casts + held + softened + results
-    return forward, 2 * (num * D + V * D) * FP32_BYTES
-
-
-def _head_gradient(job: TrainingJob) -> int:
-    """Return the bytes of the first gradient of a backward pass, which stays allocated."""
-    shape = job.model
-    if not job.workload.has_vocabulary_head:
-        return 0
-    return FP32_BYTES * (shape.target_vocab_size or shape.vocab_size) * shape.width
+    return picked + casts + logits + results, 2 * (num * D + V * D) * FP32_BYTES
 
 
 def _backward(job: TrainingJob, target: ComputeTarget, rows: int) -> int:
@@ -183,11 +163,5 @@ def _optimizer_step(job: TrainingJob, target: ComputeTarget) -> int:
     return (2 * FP32_BYTES + 4 * 2) * max(by_shape.values(), default=0)
 
 
-def _num_block_weights(job: TrainingJob) -> int:
-    named = empty_model(job).named_parameters()
-    return sum(p.numel() for name, p in named if ".blocks." in name and p.ndim == 2)
-
-
-def _num_embedding_weights(job: TrainingJob) -> int:
-    named = empty_model(job).named_parameters()
-    return sum(p.numel() for name, p in named if name.endswith("embed.weight"))
+def _is_block_matrix(name: str, parameter: torch.Tensor) -> bool:
+    return ".blocks." in name and parameter.ndim == 2

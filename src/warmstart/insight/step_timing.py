@@ -5,6 +5,7 @@ They run in a process of their own, so that the peak is theirs and nothing stays
 
 import json
 import os
+import re
 import resource
 import statistics
 import subprocess
@@ -18,7 +19,7 @@ import torch
 from warmstart.errors import WarmstartError
 from warmstart.insight.training_job import TrainingJob, job_from_json
 from warmstart.runtime import Runtime, choose_runtime
-from warmstart.settings.machine import Machine
+from warmstart.settings.shared import Machine
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.trainer import train_step
 
@@ -87,10 +88,8 @@ class _Bench:
 
     def step(self, rows: int, num_passes: int) -> float:
         """Take one optimizer step and return its seconds."""
-        group = [
-            self.job.workload.random_batch(self.job, rows, self.generator)
-            for _ in range(num_passes)
-        ]
+        make, job = self.job.workload.random_batch, self.job
+        group = [make(job, rows, self.generator) for _ in range(num_passes)]
         began = time.perf_counter()
         loss, _ = train_step(self.model, self.objective, group, self.optimizers, CLIP, self.runtime)
         loss.item()  # waits for the device
@@ -109,15 +108,16 @@ class _Bench:
             rounds.append([self.step(rows, num_passes) for rows, num_passes in sizes])
         return [list(times) for times in zip(*rounds, strict=True)]
 
-    def result(
-        self, rows: int, pass_s: float, row_s: float, optimizer_s: float, num_steps: int
-    ) -> StepTiming:
+    def result(self, rows: int, num_steps: int, **seconds: float) -> StepTiming:
         """Return the times with the memory used so far."""
-        if self.runtime.device.type == "cuda":
-            peak = torch.cuda.max_memory_allocated()
-        else:
-            peak = _process_bytes("VmHWM")
-        return StepTiming(rows, pass_s, row_s, optimizer_s, peak, self.baseline_bytes, num_steps)
+        is_cuda = self.runtime.device.type == "cuda"
+        return StepTiming(
+            rows=rows,
+            num_steps=num_steps,
+            peak_bytes=torch.cuda.max_memory_allocated() if is_cuda else _process_bytes("VmHWM"),
+            baseline_bytes=self.baseline_bytes,
+            **seconds,
+        )
 
 
 def _time_parts(bench: _Bench, rows: int, seconds: float) -> StepTiming:
@@ -128,14 +128,15 @@ def _time_parts(bench: _Bench, rows: int, seconds: float) -> StepTiming:
     else:
         few = rows  # each size compiles again, and a GPU has time for the planned size
     times = bench.time([(few, 1), (few, 2), (rows, 1)], seconds)
-    one_pass, two_passes, large_pass = (statistics.median(taken) for taken in times)
+    one_pass, two_passes, large_pass = map(statistics.median, times)
     row_s = max(0.0, large_pass - one_pass) / (rows - few) if rows > few else 0.0
     # Noise must not make a cost negative.
     pass_s = min(max(two_passes - one_pass, few * row_s), one_pass) - few * row_s
     optimizer_s = max(0.0, one_pass - pass_s - few * row_s)
     if rows == few:
         pass_s, row_s = 0.0, pass_s / rows
-    return bench.result(rows, pass_s, row_s, optimizer_s, sum(map(len, times)))
+    num_steps = sum(map(len, times))
+    return bench.result(rows, num_steps, pass_s=pass_s, row_s=row_s, optimizer_s=optimizer_s)
 
 
 def _time_whole(bench: _Bench, seconds: float) -> StepTiming:
@@ -143,7 +144,7 @@ def _time_whole(bench: _Bench, seconds: float) -> StepTiming:
     rows, num_passes = bench.job.micro_rows, bench.job.num_passes
     times = bench.time([(rows, num_passes)], seconds)[0]
     row_s = statistics.median(times) / (rows * num_passes)
-    return bench.result(rows, 0.0, row_s, 0.0, len(times))
+    return bench.result(rows, len(times), pass_s=0.0, row_s=row_s, optimizer_s=0.0)
 
 
 def _affordable_rows(bench: _Bench, most: int, seconds: float) -> int:
@@ -161,10 +162,8 @@ def _affordable_rows(bench: _Bench, most: int, seconds: float) -> int:
 def _process_bytes(key: str) -> int:
     """Return a figure of Linux about the memory of this process; elsewhere its peak."""
     status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith(f"{key}:"):
-                return 1024 * int(line.split()[1])
+    if status.exists() and (match := re.search(rf"{key}:\s+(\d+) kB", status.read_text())):
+        return 1024 * int(match[1])
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

@@ -1,15 +1,24 @@
 """A training job as numbers: which model, which batches, how many steps."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
 import torch
 from torch import nn
 
-from warmstart.settings.model import model_from_json
-from warmstart.tasks.registry import planned_tasks
+from warmstart.errors import WarmstartError
+from warmstart.insight.named_model import find_model
+from warmstart.runs.folder import RunFolder
+from warmstart.settings.architecture import apply_overrides
+from warmstart.settings.base import choose
+from warmstart.settings.looking import PlanConfig
+from warmstart.settings.model import ModelConfig, model_from_json
+from warmstart.tasks.registry import planned_tasks, task_named
 from warmstart.tasks.workload import Workload, WorkloadShape
+
+# The 2017 paper: steps, source and target tokens per step, hours on eight P100s.
+PAPER = {"vaswani-base": (100_000, 50_000, 12.0), "vaswani-big": (300_000, 50_000, 84.0)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,22 +33,14 @@ class TrainingJob(WorkloadShape):
 
     @property
     def workload(self) -> Workload:
-        """Return what a step of its task computes."""
         return planned_tasks()[self.objective]
 
     @property
-    def has_pairs(self) -> bool:
-        """Tell whether a masked model also learns next-sentence prediction."""
-        return self.workload.has_pairs(self.model)
-
-    @property
     def row_tokens(self) -> int:
-        """Return the tokens in a row."""
         return self.workload.sides * self.length
 
     @property
     def step_tokens(self) -> int:
-        """Return the tokens of an optimizer step."""
         return self.rows * self.row_tokens
 
     @property
@@ -47,12 +48,18 @@ class TrainingJob(WorkloadShape):
         """Return the forward passes of an optimizer step."""
         return -(-self.rows // self.micro_rows)
 
+    @property
+    def head_vocab_size(self) -> int:
+        """Return the number of logits per prediction; 0 without a vocabulary head."""
+        if not self.workload.has_vocabulary_head:
+            return 0
+        return self.model.target_vocab_size or self.model.vocab_size
+
     def num_predictions(self, rows: int) -> int:
         """Return how many positions of these rows go through the head."""
         return self.workload.num_predictions(self, rows)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values."""
         return asdict(self)
 
 
@@ -66,3 +73,57 @@ def empty_model(job: TrainingJob) -> nn.Module:
     """Return the model of a job on the meta device, which takes no memory; do not change it."""
     with torch.device("meta"):
         return job.workload.build_model(job)
+
+
+def planned_job(config: PlanConfig, name: str) -> TrainingJob:
+    """Return the job that the settings describe; the defaults are those of its command."""
+    shape, folder = find_model(name)
+    shape = apply_overrides(shape, config)
+    if config.vocab_size:
+        shape = replace(shape, vocab_size=config.vocab_size, target_vocab_size=0)
+    workload = _choose_workload(config, folder, shape)
+    if shape.decoder_depth and not workload.has_decoder:
+        raise WarmstartError(
+            f"--objective {workload.objective}: {name} is a translator; take translate"
+        )
+    shape = workload.architecture(shape, is_preset=folder is None)
+    length = config.max_length or workload.default_length(shape)
+    steps, tokens = workload.steps, workload.batch_tokens
+    if name in PAPER and workload.has_decoder:
+        steps, tokens, _ = PAPER[name]
+    row_tokens = workload.sides * length
+    rows = max(1, (config.batch_tokens or tokens) // row_tokens)
+    if config.tokens:
+        steps = -(-config.tokens // (rows * row_tokens))  # rounded up
+    optimizer = config.optimizer or workload.optimizers[0]
+    if optimizer not in workload.optimizers:
+        raise WarmstartError(
+            f"--optimizer {optimizer}: --objective {workload.objective} is trained with "
+            f"{' or '.join(workload.optimizers)}"
+        )
+    classes = folder.config().get("classes") if folder else None
+    micro_tokens = config.micro_tokens or workload.micro_tokens
+    return TrainingJob(
+        model=shape,
+        objective=workload.objective,
+        length=length,
+        rows=rows,
+        micro_rows=min(rows, max(1, micro_tokens // row_tokens)),
+        steps=config.steps or steps,
+        optimizer="muon" if optimizer == "muon" else "adamw",
+        labels=len(classes) if classes else config.labels,
+        mask_rate=config.mask_rate,
+    )
+
+
+def _choose_workload(config: PlanConfig, folder: RunFolder | None, model: ModelConfig) -> Workload:
+    """Return the workload asked for, the run's own, or the usual one of the architecture."""
+    planned = planned_tasks()
+    if config.objective:
+        return choose(planned, config.objective, "--objective")
+    if folder:
+        workload = task_named(str(folder.config().get("task"))).workload
+        if workload is None:
+            raise WarmstartError(f"{folder.path}: plan cannot estimate this kind of training")
+        return workload
+    return next(workload for workload in planned.values() if workload.suits(model))

@@ -10,13 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from warmstart import progress
-from warmstart.batching.truncate import truncate
+from warmstart.batching.encode import truncate
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
 from warmstart.inference.text_model import TextModel
 from warmstart.inference.vectors import token_vectors
 from warmstart.results.word_similarity import WordSimilarity
-from warmstart.settings.choices import Truncate
+from warmstart.settings.shared import Truncate
 from warmstart.tokenization.pieces import SPACE_MARK, join_pieces
 from warmstart.tokenization.spans import find_spans
 
@@ -43,9 +43,10 @@ def compare_word(
     for text in texts:
         num_texts += 1
         occurrence = _find(predictor, word, text, rule)
-        num_matches += occurrence is not None
-        if occurrence is not None and len(occurrences) < MAX_SENTENCES:
-            occurrences.append(occurrence)
+        if occurrence is not None:
+            num_matches += 1
+            if num_matches <= MAX_SENTENCES:
+                occurrences.append(occurrence)
     if len(occurrences) < 2:
         where = "one text" if occurrences else "no text"
         raise WarmstartError(
@@ -115,12 +116,8 @@ def _similarities(
         rest = [p for p in range(1, len(word.ids) - 1) if p not in word.positions]
         sums.append(F.normalize(state[:, rest].double(), dim=-1).sum(1))  # (layers, D)
         counts.append(len(rest))
-    return units @ units.transpose(1, 2), _mean_between(torch.stack(sums, 1), counts)
-
-
-def _mean_between(sums: Tensor, counts: list[int]) -> Tensor:
-    """Return the mean product of vectors from different sentences, from each sentence's sum."""
-    total = sums.sum(1)
-    products = total.square().sum(-1) - sums.square().sum((1, 2))  # each pair twice
-    num_pairs = sum(counts) ** 2 - sum(count**2 for count in counts)
-    return products / max(1, num_pairs)
+    # The mean over pairs of tokens from different sentences, from the sum of each sentence.
+    by_sentence = torch.stack(sums, 1)  # (layers, S, D)
+    products = by_sentence.sum(1).square().sum(-1) - by_sentence.square().sum((1, 2))
+    num_pairs = sum(counts) ** 2 - sum(count**2 for count in counts)  # each pair twice
+    return units @ units.transpose(1, 2), products / max(1, num_pairs)

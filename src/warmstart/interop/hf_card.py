@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from warmstart.interop.hf_family import NO_HEAD, hub_class_of
 from warmstart.runs.saved import SavedRun
 from warmstart.tasks.registry import task_of
 
@@ -31,6 +30,7 @@ model = {auto_class}.from_pretrained("{title}")
 
 def exported_card(source: SavedRun, architecture: str, title: str, num_parameters: int) -> str:
     """Return the card of a run that was exported for transformers."""
+    task = task_of(source)
     facts: dict[str, object] = {
         "architecture": architecture,
         "parameters": f"{num_parameters:,}",
@@ -43,8 +43,8 @@ def exported_card(source: SavedRun, architecture: str, title: str, num_parameter
     if source.folder.scores_file.exists():
         scores = source.folder.read_json(source.folder.scores_file).get("valid", {})
     return _CARD.format(
-        tag=task_of(source).hub_name,
-        auto_class=f"Auto{NO_HEAD}{hub_class_of(source).removeprefix(NO_HEAD)}",
+        tag=task.hub_name,
+        auto_class=f"AutoModel{(task.hub_class or '').removeprefix('Model')}",
         architecture=architecture,
         title=title,
         facts=_table(facts),
@@ -53,8 +53,5 @@ def exported_card(source: SavedRun, architecture: str, title: str, num_parameter
 
 
 def _table(values: Mapping[str, object]) -> str:
-    rows = (
-        f"| {name} | {f'{value:.4g}' if isinstance(value, float) else value} |"
-        for name, value in values.items()
-    )
-    return "\n".join(["| | |", "|---|---|", *rows])
+    shown = {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in values.items()}
+    return "\n".join(["| | |", "|---|---|", *(f"| {k} | {v} |" for k, v in shown.items())])

@@ -30,7 +30,6 @@ class HfConfig:
         return default if value is None else value
 
     def size(self, key: str, default: int | None = None) -> int:
-        """Return a size."""
         value = self.get(key, default)
         if value is None:
             raise WarmstartError(f"{self.file}: no {key}, which the shape of the model needs")
@@ -56,7 +55,6 @@ class HfConfig:
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:
-        """Return true or false."""
         value = self.get(key, default)
         if not isinstance(value, bool):
             self.refuse(key, "must be true or false")

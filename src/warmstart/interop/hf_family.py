@@ -1,7 +1,8 @@
 """What differs between families of models: config keys, tensor names, what each can represent."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from torch import Tensor
@@ -9,16 +10,10 @@ from torch import Tensor
 from warmstart.errors import WarmstartError
 from warmstart.interop.hf_config import HfConfig
 from warmstart.interop.hf_tensors import HfTensors, TensorMatch
-from warmstart.runs.saved import SavedRun
-from warmstart.settings.choices import Pooling
 from warmstart.settings.model import Activation, ModelConfig
-from warmstart.tasks.registry import task_of
+from warmstart.settings.shared import Pooling
 
 HfHead = Literal["none", "language", "sequence", "pairs"]  # pairs: next-sentence prediction
-
-# How the names of transformers' classes end; our tasks know theirs.
-NO_HEAD, CLASSIFIER = "Model", "ForSequenceClassification"
-CAUSAL_LM, MASKED_LM = "ForCausalLM", "ForMaskedLM"
 
 ACTIVATIONS: dict[str, Activation] = {
     "gelu": "gelu",
@@ -31,73 +26,88 @@ ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
     "relu2": "relu2",
 }
-HF_ACTIVATIONS: dict[Activation, str] = {
-    "gelu": "gelu",
-    "gelu_tanh": "gelu_new",
-    "relu": "relu",
-    "relu2": "relu2",
-    "swiglu": "silu",
-}
+# The first name of each is written.
+HF_ACTIVATIONS = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportRules:
-    """Which of our models a family can represent, and how they are written."""
+    """How our models are written. A model fits if reading back what was written returns it."""
 
-    supported: Mapping[str, tuple[Any, ...]]  # values by setting of the model
-    supported_by_class: Mapping[str, Mapping[str, tuple[Any, ...]]]
-    architectures: Mapping[str, str]  # by ending of the class
+    write_config: Callable[[ModelConfig], dict[str, Any]]
+    """Return the keys of config.json besides the sizes."""
     widen: Callable[[ModelConfig], ModelConfig]
     """Return the shape that the architecture has; the tensors this adds are zero."""
-    adapt: Callable[[dict[str, Tensor], str], str | None]
+    adapt: Callable[[dict[str, Tensor], HfHead], str | None]
     """Change the weights to fit the architecture, or return what prevents that."""
-    write_config: Callable[[ModelConfig], dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """How a family is read, and how it is written where that is supported."""
+    """How a family is read and, with export rules, written. The defaults are those of decoders."""
 
     name: str
-    model_types: tuple[str, ...]  # in config.json
+    model_types: tuple[str, ...]  # in config.json; the first is written
     prefix: str  # of the backbone's tensors in a model with a head
-    heads: Mapping[str, HfHead]  # by architecture
-    language_class: str
-    pooling: Pooling  # of its classifiers
-    language_tensors: tuple[str, ...]  # tensors that only a language model has
-    copies: tuple[tuple[str, str], ...]  # their tensor, and ours of which it is a copy when tied
-    output_biases: tuple[str, ...] = ()  # the name when weights are not tied, and the usual one
+    heads: Mapping[str, HfHead]  # by architecture; the first with a head is the one written
+    sizes: Mapping[str, str]  # key of config.json by our setting
     buffers: str  # pattern of tensors that are not weights
-    depth_key: str
-    unused: Mapping[HfHead, str]  # patterns of the heads that an architecture does not use
+    layers: Mapping[str, str]  # their layers by ours; # is a block, several are stacked in rows
+    head_layers: Mapping[HfHead, Mapping[str, str]] = field(
+        default_factory=lambda: {
+            "language": {"head.output": "lm_head"},
+            "sequence": {"head.output": "score"},
+        }
+    )
+    transposed: str = ""  # pattern of their layers whose matrices are transposed
+    language_class: str = "ForCausalLM"  # how the name of transformers' class ends
+    pooling: Pooling = "last"  # of its classifiers
+    language_tensors: tuple[str, ...] = ("lm_head.weight",)  # only a language model has them
+    copies: Mapping[str, str] = field(  # theirs that copy one of ours when weights are tied
+        default_factory=lambda: {"lm_head.weight": "backbone.embed.weight"}
+    )
+    output_biases: tuple[str, ...] = ()  # the name when weights are not tied, and the usual one
+    unused: Mapping[HfHead, str] = field(  # patterns of heads that an architecture does not use
+        default_factory=lambda: {"sequence": r"lm_head\.weight"}
+    )
     read_shape: Callable[[HfConfig, HfTensors, HfHead], ModelConfig]
-    matches: Callable[[int, HfHead], Iterable[TensorMatch]]
-    zero_tensors: Callable[[HfConfig, Iterable[str]], Iterable[str]] = lambda config, names: ()
-    """Return those of our tensors that the family does not have: they are zero."""
+    zero_biases: Callable[[HfConfig], str] = lambda config: ""
+    """Return the pattern of those of our tensors that the family does not have: they are zero."""
     export: ExportRules | None = None
 
+    @property
+    def hub_classes(self) -> dict[HfHead, str]:
+        """Return how the names of transformers' classes end, by head."""
+        classifier = "ForSequenceClassification"
+        return {
+            "none": "Model",
+            "language": self.language_class,
+            "sequence": classifier,
+            "pairs": classifier,
+        }
 
-def hub_class_of(run: SavedRun) -> str:
-    """Return how the class in transformers would be called; empty: there is none."""
-    return task_of(run).hub_class or ""
+    def matches(self, depth: int, head: HfHead) -> Iterator[TensorMatch]:
+        """Match our tensors with theirs; some of them may be missing on both sides."""
+        for ours, theirs in {**self.layers, **self.head_layers.get(head, {})}.items():
+            endings = [""] if ours.endswith((".weight", ".bias")) else [".weight", ".bias"]
+            for index in map(str, range(depth if "#" in ours else 1)):
+                names = theirs.replace("#", index).split()
+                is_transposed = bool(re.fullmatch(self.transposed, names[0]))
+                for ending in endings:
+                    yield TensorMatch(
+                        ours.replace("#", index) + ending,
+                        tuple(name + ending for name in names),
+                        is_transposed and ending == ".weight",
+                    )
 
 
-def build_shape(config: HfConfig, **settings: Any) -> ModelConfig:
-    """Return a shape; an error names the file."""
+def build_shape(config: HfConfig, sizes: Mapping[str, str], **settings: Any) -> ModelConfig:
+    """Return a shape with the sizes that these keys hold; an error names the file."""
+    settings = {name: config.size(key) for name, key in sizes.items()} | settings
     try:
         return ModelConfig(**settings)
     except WarmstartError as error:
         raise WarmstartError(f"{config.file}: {error}") from None
-
-
-def read_sizes(config: HfConfig, keys: Mapping[str, str]) -> dict[str, Any]:
-    """Return the sizes of a model by our setting, from their keys."""
-    return {setting: config.size(key) for setting, key in keys.items()}
-
-
-def write_sizes(model: ModelConfig, keys: Mapping[str, str]) -> dict[str, Any]:
-    """Return the sizes of a model by their key."""
-    return {key: getattr(model, setting) for setting, key in keys.items()}
 
 
 def read_dropout(config: HfConfig, key: str, inner_key: str, default: float) -> dict[str, Any]:
@@ -106,9 +116,11 @@ def read_dropout(config: HfConfig, key: str, inner_key: str, default: float) -> 
     return {"dropout": rate, "inner_dropout": config.number(inner_key, default) > 0}
 
 
-def drop_zero_bias(weights: dict[str, Tensor]) -> str | None:
-    """Remove the bias over the vocabulary, which must be zero."""
+def drop_zero_bias(weights: dict[str, Tensor], head: HfHead) -> str | None:
+    """Remove the bias of the head, which must be zero."""
     bias = weights.pop("head.output.bias", None)
-    if bias is not None and bias.any():
-        return "output_bias=True (output_bias=False fits)"
-    return None
+    if bias is None or not bias.any():
+        return None
+    if head == "sequence":
+        return "a classification head with a bias (the architecture has none)"
+    return "output_bias=True (output_bias=False fits)"

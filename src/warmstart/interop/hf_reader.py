@@ -10,14 +10,14 @@ from warmstart.errors import WarmstartError
 from warmstart.interop.bert import BERT, ROBERTA
 from warmstart.interop.gpt2 import GPT2
 from warmstart.interop.hf_config import HfConfig
-from warmstart.interop.hf_family import CLASSIFIER, NO_HEAD, Family, HfHead
+from warmstart.interop.hf_family import Family, HfHead
 from warmstart.interop.hf_folder import HfFolder
 from warmstart.interop.hf_tensors import HfTensors, to_ours
 from warmstart.interop.hf_tokenizer_reader import read_tokenizer
 from warmstart.interop.llama import LLAMA
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel
-from warmstart.settings.choices import Pooling
 from warmstart.settings.model import ModelConfig
+from warmstart.settings.shared import Pooling
 from warmstart.tasks.registry import task_for_class
 from warmstart.tasks.task import Task
 from warmstart.tokenization.tokenizer import Tokenizer
@@ -42,47 +42,46 @@ class ImportedModel:
 
     @property
     def num_parameters(self) -> int:
-        """Return the number of weights."""
         return sum(tensor.numel() for tensor in self.weights.values())
 
 
 def read_folder(path: Path) -> ImportedModel:
     """Read a Hugging Face folder. Runs no code from it."""
     folder = HfFolder(path)
-    values = folder.read_json("config.json")
-    if values is None:
-        raise WarmstartError(f"{path}: no config.json, so this is not a Hugging Face folder")
-    if "command" in values and "settings" in values:
-        raise WarmstartError(f"{path} is a run of warmstart already; use it as it is")
-    config = HfConfig(values, path / "config.json")
-    family = _read_family(config)
-    config.require("auto_map", [], "needs code of its own, which is not run")
-    config.require("quantization_config", [], "is not supported; plain floats are")
+    config, family = _read_config(folder)
     architecture, head = _read_architecture(config, family)
     tensors = HfTensors(folder.read_tensors(), path, family.prefix)
     tensors.drop(family.buffers)
     if head == "none" and any(name in tensors for name in family.language_tensors):
         head = "language"
-    if config.size(family.depth_key) > len(tensors):
-        config.refuse(family.depth_key, f"is more than the {len(tensors)} tensors in the folder")
+    depth_key = family.sizes["depth"]
+    if config.size(depth_key) > len(tensors):
+        config.refuse(depth_key, f"is more than the {len(tensors)} tensors in the folder")
     shape = family.read_shape(config, tensors, head)
     if not shape.tied and family.output_biases:
-        tensors.rename(*family.output_biases)
+        untied, usual = family.output_biases
+        if untied in tensors:
+            tensors[usual] = tensors.pop(untied)
     classes = _read_classes(config, family, head, tensors)
-    classes_by_head = {"none": NO_HEAD, "language": family.language_class}
-    task = task_for_class(classes_by_head.get(head, CLASSIFIER))
-    has_next_sentence = shape.pooler and "cls.seq_relationship.weight" in tensors
-    model = _build_empty(task, shape, len(classes), family.pooling, has_next_sentence)
+    with torch.device("meta"):  # shapes without memory
+        if classes:
+            model: nn.Module = Classifier(shape, len(classes), family.pooling)
+        elif head == "none":
+            model = BackboneOnly(shape)
+        else:
+            model = LanguageModel(shape, shape.pooler and "cls.seq_relationship.weight" in tensors)
     shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
-    zeros = family.zero_tensors(config, shapes)
-    weights = to_ours(tensors, family.matches(shape.depth, head), shapes, zeros)
-    if head == "language":
-        _drop_copies(tensors, family, shape, weights)
+    matches = family.matches(shape.depth, head)
+    weights = to_ours(tensors, matches, shapes, family.zero_biases(config))
+    if head == "language":  # a file may hold tied weights, and the bias, twice
+        for theirs, ours in family.copies.items():
+            if ours in weights and (shape.tied or ours != "backbone.embed.weight"):
+                tensors.drop_copy(theirs, weights[ours])
     left_out = tensors.drop(family.unused[head]) if head in family.unused else ()
     tensors.refuse_rest()
     return ImportedModel(
         architecture=architecture,
-        task=task,
+        task=task_for_class(family.hub_classes[head]),
         model=shape,
         weights=weights,
         tokenizer=read_tokenizer(folder, config, shape.vocab_size),
@@ -93,11 +92,20 @@ def read_folder(path: Path) -> ImportedModel:
     )
 
 
-def _read_family(config: HfConfig) -> Family:
+def _read_config(folder: HfFolder) -> tuple[HfConfig, Family]:
+    values = folder.read_json("config.json")
+    if values is None:
+        raise WarmstartError(f"{folder.path}: no config.json, so this is not a Hugging Face folder")
+    if "command" in values and "settings" in values:
+        raise WarmstartError(f"{folder.path} is a run of warmstart already; use it as it is")
+    config = HfConfig(values, folder.path / "config.json")
     known = {name: family for family in FAMILIES for name in family.model_types}
-    if "model_type" not in config.values:
+    if "model_type" not in values:
         raise WarmstartError(f"{config.file}: no model_type; supported: {', '.join(known)}")
-    return config.choose("model_type", "", known)
+    family = config.choose("model_type", "", known)
+    config.require("auto_map", [], "needs code of its own, which is not run")
+    config.require("quantization_config", [], "is not supported; plain floats are")
+    return config, family
 
 
 def _read_architecture(config: HfConfig, family: Family) -> tuple[str, HfHead]:
@@ -118,13 +126,10 @@ def _read_classes(
         return NEXT_SENTENCE
     if head != "sequence":
         return ()
-    config.require(
-        "problem_type",
-        ["single_label_classification"],
-        "is not supported; single_label_classification is",
-    )
-    match = {match.ours: match for match in family.matches(1, head)}["head.output.weight"]
-    num_classes = tensors.num_rows(match.theirs[0])
+    supported = "single_label_classification"
+    config.require("problem_type", [supported], f"is not supported; {supported} is")
+    output = tensors[f"{family.head_layers[head]['head.output']}.weight"]
+    num_classes = len(output) if output.dim() else 0
     indexes = [str(index) for index in range(num_classes)]
     labels = config.get("id2label", {index: f"LABEL_{index}" for index in indexes})
     if not isinstance(labels, dict) or sorted(labels) != sorted(indexes):
@@ -136,23 +141,3 @@ def _read_classes(
     if num_classes < 2:
         config.refuse("id2label", "has one class, so this is a regression: not supported")
     return names
-
-
-def _build_empty(
-    task: Task, shape: ModelConfig, num_classes: int, pooling: Pooling, has_next_sentence: bool
-) -> nn.Module:
-    with torch.device("meta"):  # shapes without memory
-        if num_classes:
-            return Classifier(shape, num_classes, pooling)
-        if task.hub_class == NO_HEAD:
-            return BackboneOnly(shape)
-        return LanguageModel(shape, has_next_sentence)
-
-
-def _drop_copies(
-    tensors: HfTensors, family: Family, shape: ModelConfig, weights: dict[str, Tensor]
-) -> None:
-    """Drop tensors that a file holds twice because input and output weights, or biases, are one."""
-    for theirs, ours in family.copies:
-        if ours in weights and (shape.tied or ours != "backbone.embed.weight"):
-            tensors.drop_copy(theirs, weights[ours])

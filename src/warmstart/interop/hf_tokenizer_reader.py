@@ -14,7 +14,7 @@ from warmstart.errors import WarmstartError
 from warmstart.interop.hf_config import HfConfig
 from warmstart.interop.hf_folder import HfFolder
 from warmstart.interop.sentencepiece_json import parse_model, to_fairseq_json
-from warmstart.tokenization.backends import Backend, LibraryBackend, SentencePieceBackend
+from warmstart.tokenization.backends import JsonTokenizer, SentencePieceTokenizer, parse_json
 from warmstart.tokenization.specials import FILE_NAME, USUAL, find_usual, parse_names
 from warmstart.tokenization.tokenizer import Tokenizer
 
@@ -35,7 +35,7 @@ def read_tokenizer(folder: HfFolder, config: HfConfig, vocab_size: int) -> Token
     names = parse_names(entries, folder.path / SETTINGS)
     file, content = _read_definition(folder, settings, str(config.get("model_type")))
     try:
-        tokenizer = Tokenizer(_build_backend(file, content, names, config))
+        tokenizer = _build_tokenizer(file, content, names, config)
     except WarmstartError as error:
         raise WarmstartError(f"{folder.path / file}: {error}") from None
     if tokenizer.vocab_size > vocab_size:
@@ -76,13 +76,15 @@ def _lines(content: bytes, folder: HfFolder, name: str) -> list[str]:
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
-def _build_backend(file: str, content: bytes, names: dict[str, str], config: HfConfig) -> Backend:
+def _build_tokenizer(
+    file: str, content: bytes, names: dict[str, str], config: HfConfig
+) -> Tokenizer:
     if file == "tokenizer.model":
         pieces = parse_model(content).pieces
         ids = {piece.piece: index for index, piece in enumerate(pieces)}
-        return SentencePieceBackend(content, _add_usual_names(names, ids, config))
-    vocab = LibraryBackend.vocabulary(content)
-    return LibraryBackend(content, _add_usual_names(names, vocab, config))
+        return SentencePieceTokenizer(content, _add_usual_names(names, ids, config))
+    vocab = parse_json(content).get_vocab()
+    return JsonTokenizer(content, _add_usual_names(names, vocab, config))
 
 
 def _add_usual_names(
@@ -134,20 +136,14 @@ def _wordpiece(lines: Iterable[str], settings: dict[str, Any]) -> bytes:
     if unk not in vocab:
         raise WarmstartError(f"vocab.txt: no {unk}, the token for unknown words")
     library = tokenizers.Tokenizer(models.WordPiece(vocab, unk_token=unk))
-    strip_accents = settings.get("strip_accents")  # None: as lowercase
-    if strip_accents is not None:
-        strip_accents = _flag(settings, "strip_accents", True)
     library.normalizer = normalizers.BertNormalizer(
-        clean_text=True,
         handle_chinese_chars=_flag(settings, "tokenize_chinese_chars", True),
-        strip_accents=strip_accents,
+        strip_accents=_flag(settings, "strip_accents", None),  # None: as lowercase
         lowercase=_flag(settings, "do_lower_case", True),
     )
     library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     library.decoder = decoders.WordPiece()
-    specials = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
-    library.add_special_tokens([token for token in specials if token in vocab])
-    return str(library.to_str()).encode()
+    return _with_specials(library, "[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
 
 
 def _byte_level(vocab: dict[str, Any], merges: list[str], settings: dict[str, Any]) -> bytes:
@@ -162,13 +158,19 @@ def _byte_level(vocab: dict[str, Any], merges: list[str], settings: dict[str, An
     prefix = _flag(settings, "add_prefix_space", False)
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
     library.decoder = decoders.ByteLevel()
-    specials = ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>")
-    library.add_special_tokens([token for token in specials if token in vocab])
+    return _with_specials(library, "<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>")
+
+
+def _with_specials(library: tokenizers.Tokenizer, *tokens: str) -> bytes:
+    """Return a tokenizer.json in which those of these tokens that exist are special."""
+    library.add_special_tokens(
+        [token for token in tokens if library.token_to_id(token) is not None]
+    )
     return str(library.to_str()).encode()
 
 
-def _flag(settings: dict[str, Any], key: str, default: bool) -> bool:
+def _flag(settings: dict[str, Any], key: str, default: bool | None) -> Any:
     value = settings.get(key, default)
-    if not isinstance(value, bool):
+    if value is not default and not isinstance(value, bool):
         raise WarmstartError(f"{SETTINGS}: {key}={str(value)[:40]!r} must be true or false")
     return value

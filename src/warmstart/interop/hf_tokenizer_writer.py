@@ -14,7 +14,7 @@ from warmstart.errors import WarmstartError
 from warmstart.interop.sentencepiece_json import to_json
 from warmstart.runs.saved import SavedRun
 from warmstart.tasks.registry import task_of
-from warmstart.tokenization.backends import LibraryBackend
+from warmstart.tokenization.backends import JsonTokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 PAD = "<pad>"
@@ -92,14 +92,13 @@ def convert_tokenizer(source: SavedRun, has_segments: bool) -> HfTokenizer:
 
 def _to_json(tokenizer: Tokenizer) -> bytes:
     """Return a tokenizer.json; a SentencePiece model must split every probe in the same way."""
-    name, content = tokenizer.definition
-    if name == "tokenizer.json":
-        return content
+    if tokenizer.file_name == "tokenizer.json":
+        return tokenizer.content
     added = tokenizer.pieces(range(tokenizer.own_size, tokenizer.vocab_size))
-    converted_content = to_json(content, added)
+    converted_content = to_json(tokenizer.content, added)
     ids = {"bos": tokenizer.bos, "eos": tokenizer.eos, "pad": tokenizer.pad}
     names = {role: tokenizer.pieces([index])[0] for role, index in ids.items()}
-    converted = Tokenizer(LibraryBackend(converted_content, names))
+    converted = JsonTokenizer(converted_content, names)
     if converted.vocab_size != tokenizer.vocab_size:
         raise WarmstartError("its SentencePiece model does not convert to a tokenizer.json exactly")
     encodings = zip(PROBES, tokenizer.encode(PROBES), converted.encode(PROBES), strict=True)

@@ -14,36 +14,18 @@ from warmstart.files import write_json, write_whole
 from warmstart.interop.bert import BERT
 from warmstart.interop.gpt2 import GPT2
 from warmstart.interop.hf_card import exported_card
-from warmstart.interop.hf_family import (
-    CAUSAL_LM,
-    CLASSIFIER,
-    MASKED_LM,
-    NO_HEAD,
-    ExportRules,
-    Family,
-    HfHead,
-    hub_class_of,
-)
-from warmstart.interop.hf_tensors import to_theirs
+from warmstart.interop.hf_config import HfConfig
+from warmstart.interop.hf_family import ExportRules, Family, HfHead
+from warmstart.interop.hf_tensors import HfTensors, to_theirs
 from warmstart.interop.hf_tokenizer_writer import HfTokenizer, convert_tokenizer
 from warmstart.interop.llama import LLAMA
-from warmstart.model.models import BackboneOnly, Classifier, LanguageModel
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.registry import task_of
 from warmstart.tokenization.specials import FILE_NAME
 
-EXPORTS: tuple[tuple[Family, ExportRules], ...] = tuple(
-    (family, family.export) for family in (BERT, GPT2, LLAMA) if family.export
-)
-
-
-@dataclass(frozen=True)
-class ExportedModel:
-    """The architecture that was written, and its size."""
-
-    architecture: str
-    num_parameters: int
+# Settings that do not change the outputs of a backbone, or only together with another setting.
+NEUTRAL = {"dropout", "inner_dropout", "rope_base", "decoder_depth", "target_vocab_size", "shared"}
 
 
 @dataclass(frozen=True)
@@ -52,138 +34,147 @@ class _Model:
 
     family: Family
     rules: ExportRules
+    head: HfHead
     shape: ModelConfig
     weights: dict[str, Tensor]
 
+    @property
+    def architecture(self) -> str:
+        if "next_sentence.weight" in self.weights:
+            return "BertForPreTraining"
+        return next(name for name, head in self.family.heads.items() if head == self.head)
 
-def write_folder(source: SavedRun, model: nn.Module, folder: Path, title: str) -> ExportedModel:
-    """Write config, weights, tokenizer and card."""
+    def config(self) -> dict[str, Any]:
+        """Return config.json without what depends on the tokenizer or the classes."""
+        sizes = {key: getattr(self.shape, name) for name, key in self.family.sizes.items()}
+        return {
+            "architectures": [self.architecture],
+            "model_type": self.family.model_types[0],
+            **sizes,
+            **self.rules.write_config(self.shape),
+            "tie_word_embeddings": self.shape.tied,
+            "torch_dtype": "float32",
+        }
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the tensors under their names in the family."""
+        prefix = "" if self.head == "none" else self.family.prefix
+        matches = [
+            replace(match, theirs=tuple(f"{prefix}{name}" for name in match.theirs))
+            if match.ours.startswith("backbone.")
+            else match
+            for match in self.family.matches(self.shape.depth, self.head)
+        ]
+        tensors = to_theirs(self.weights, matches)
+        if self.head == "language" and not self.shape.tied and self.family.output_biases:
+            untied, usual = self.family.output_biases
+            tensors[untied] = tensors[usual].clone()
+        return tensors
+
+    def with_token(self) -> "_Model":
+        """Return the model with a row of zeros for a new token."""
+        embedding = self.weights["backbone.embed.weight"]
+        rows = torch.cat([embedding, embedding.new_zeros(1, embedding.shape[1])])
+        shape = replace(self.shape, vocab_size=self.shape.vocab_size + 1)
+        return replace(self, shape=shape, weights={**self.weights, "backbone.embed.weight": rows})
+
+
+def write_folder(source: SavedRun, model: nn.Module, folder: Path, title: str) -> tuple[str, int]:
+    """Write config, weights, tokenizer and card; return the architecture and its parameters."""
     converted = _convert(source, model)
-    family, hub_class = converted.family, hub_class_of(source)
+    family = converted.family
     tokenizer = convert_tokenizer(source, has_segments=family is BERT)
-    is_last = hub_class == CLASSIFIER and family.pooling == "last"
+    is_last = converted.head == "sequence" and family.pooling == "last"
     if is_last and tokenizer.pad == tokenizer.eos:
         # transformers pools the last token that is not padding, which must be the end token.
         tokenizer = tokenizer.with_pad(converted.shape.vocab_size)
-        converted = _add_token(converted)
-    architecture = converted.rules.architectures[hub_class]
-    if "next_sentence.weight" in converted.weights:
-        architecture = "BertForPreTraining"
-    tensors = _rename(converted, source)
+        converted = converted.with_token()
+    tensors = converted.tensors()
     num_parameters = sum(tensor.numel() for tensor in tensors.values())
-    write_json(folder / "config.json", _config(converted, source, tokenizer, architecture))
+    write_json(folder / "config.json", _config(converted, source, tokenizer))
     write_whole(folder / "model.safetensors", save(tensors, {"format": "pt"}))
     write_whole(folder / "tokenizer.json", tokenizer.content)
     write_json(folder / "tokenizer_config.json", tokenizer.settings)
     write_json(folder / FILE_NAME, tokenizer.names)
-    card = exported_card(source, architecture, title, num_parameters)
+    card = exported_card(source, converted.architecture, title, num_parameters)
     write_whole(folder / "README.md", card.encode())
-    return ExportedModel(architecture, num_parameters)
+    return converted.architecture, num_parameters
 
 
 def _convert(source: SavedRun, model: nn.Module) -> _Model:
     """Return the model in the first family that can represent it."""
-    refusals = []
-    settings = {**source.model.to_json(), "pooling": source.config["settings"].get("pooling")}
-    hub_class = hub_class_of(source)
-    for family, rules in EXPORTS:
-        if hub_class not in rules.architectures:
+    refusals: list[list[str]] = []
+    task = task_of(source)
+    for family in (BERT, GPT2, LLAMA):
+        classes = family.hub_classes.items()
+        head = next((head for head, name in classes if name == task.hub_class), None)
+        if head is None or family.export is None:
             continue
-        supported = {**rules.supported, **rules.supported_by_class.get(hub_class, {})}
-        reasons = [
-            f"{name}={settings[name]} ({' or '.join(map(str, allowed))} fits)"
-            for name, allowed in supported.items()
-            if settings[name] not in allowed
-        ]
+        shape = family.export.widen(source.model)
+        weights = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
+        with torch.device("meta"):
+            wide = task.empty_model(replace(source, model=shape)).state_dict()
+        weights |= {n: torch.zeros(t.shape) for n, t in wide.items() if n not in weights}
+        shape = _apply_embedding_scale(shape, weights, head)
+        converted = _Model(family, family.export, head, shape, weights)
+        reasons = _misfits(converted, source)
         if not reasons:
-            shape = rules.widen(source.model)
-            weights = _add_zeros(model, shape)
-            shape = _apply_embedding_scale(shape, weights, source)
-            reason = rules.adapt(weights, hub_class)
+            reason = family.export.adapt(weights, head)
             if reason is None:
-                return _Model(family, rules, shape, weights)
+                return converted
             reasons = [reason]
-        refusals.append((len(reasons), f"{family.name}: {', '.join(reasons)}"))
+        refusals.append([f"{family.name}: {reasons[0]}", *reasons[1:]])
     if not refusals:
         raise WarmstartError(
-            f"{source.path} is {task_of(source).description}, which cannot be exported: no "
-            "supported Hugging Face family has that kind of model"
+            f"{source.path} is {task.description}, which cannot be exported: no supported "
+            "Hugging Face family has that kind of model"
         )
-    closest = [reason for _, reason in sorted(refusals, key=lambda entry: entry[0])]
+    closest = "; ".join(", ".join(reasons) for reasons in sorted(refusals, key=len))
     raise WarmstartError(
-        f"{source.path} cannot be exported. What does not fit, by family: {'; '.join(closest)}"
+        f"{source.path} cannot be exported. What does not fit, by family: {closest}"
     )
 
 
-def _add_zeros(model: nn.Module, shape: ModelConfig) -> dict[str, Tensor]:
-    """Return our tensors, and zeros for those that only the wider shape has."""
-    weights = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
-    with torch.device("meta"):
-        if isinstance(model, Classifier):
-            wide: nn.Module = Classifier(shape, model.head.output.out_features, model.head.pooling)
-        elif isinstance(model, LanguageModel):
-            wide = LanguageModel(shape, "next_sentence.weight" in weights)
-        else:
-            wide = BackboneOnly(shape)
-    added = {name: tensor for name, tensor in wide.state_dict().items() if name not in weights}
-    return weights | {name: torch.zeros(tensor.shape) for name, tensor in added.items()}
-
-
 def _apply_embedding_scale(
-    shape: ModelConfig, weights: dict[str, Tensor], source: SavedRun
+    shape: ModelConfig, weights: dict[str, Tensor], head: HfHead
 ) -> ModelConfig:
     """Multiply the embedding by its scale; output weights are then no longer tied to it."""
     if not shape.scale_embedding:
         return shape
     embedding = weights["backbone.embed.weight"]
-    if shape.tied and hub_class_of(source) in (CAUSAL_LM, MASKED_LM):
+    if shape.tied and head == "language":
         weights["head.output.weight"] = embedding
         shape = replace(shape, tied=False)
     weights["backbone.embed.weight"] = embedding * math.sqrt(shape.width)
     return replace(shape, scale_embedding=False)
 
 
-def _add_token(model: _Model) -> _Model:
-    """Return the model with a row of zeros for a new token."""
-    embedding = model.weights["backbone.embed.weight"]
-    row = embedding.new_zeros(1, embedding.shape[1])
-    weights = {**model.weights, "backbone.embed.weight": torch.cat([embedding, row])}
-    return replace(
-        model, shape=replace(model.shape, vocab_size=model.shape.vocab_size + 1), weights=weights
-    )
-
-
-def _rename(model: _Model, source: SavedRun) -> dict[str, Tensor]:
-    """Return the tensors under their names in the family."""
-    family = model.family
-    hub_class = hub_class_of(source)
-    head: HfHead = "language" if hub_class in (CAUSAL_LM, MASKED_LM) else "sequence"
-    prefix = "" if hub_class == NO_HEAD else family.prefix
-    matches = [
-        replace(match, theirs=tuple(f"{prefix}{name}" for name in match.theirs))
-        if match.ours.startswith("backbone.")
-        else match
-        for match in family.matches(model.shape.depth, head)
+def _misfits(model: _Model, source: SavedRun) -> list[str]:
+    """Return the settings that would differ if the model were written and read back."""
+    file = source.folder.config_file
+    tensors = HfTensors(model.tensors(), source.path, model.family.prefix)
+    try:
+        read_back = model.family.read_shape(HfConfig(model.config(), file), tensors, model.head)
+    except WarmstartError as error:
+        return [str(error)]
+    wanted, actual = model.shape.to_json(), read_back.to_json()
+    if model.head == "sequence":
+        wanted["pooling"], actual["pooling"] = source.settings["pooling"], model.family.pooling
+    neutral = NEUTRAL if model.head == "language" else NEUTRAL | {"transform"}
+    return [
+        f"{name}={wanted[name]} ({actual[name]} fits)"
+        for name in wanted
+        if wanted[name] != actual[name] and name not in neutral
     ]
-    tensors = to_theirs(model.weights, matches)
-    if head == "language" and not model.shape.tied and family.output_biases:
-        untied, usual = family.output_biases
-        tensors[untied] = tensors[usual].clone()
-    return tensors
 
 
-def _config(
-    model: _Model, source: SavedRun, tokenizer: HfTokenizer, architecture: str
-) -> dict[str, Any]:
-    config = {
-        "architectures": [architecture],
-        **model.rules.write_config(model.shape),
+def _config(model: _Model, source: SavedRun, tokenizer: HfTokenizer) -> dict[str, Any]:
+    config = model.config() | {
         "bos_token_id": tokenizer.bos,
         "eos_token_id": tokenizer.eos,
         "pad_token_id": tokenizer.pad,
-        "torch_dtype": "float32",
     }
-    if hub_class_of(source) == CLASSIFIER:
+    if model.head == "sequence":
         classes = list(map(str, source.config["classes"]))
         config["id2label"] = {str(index): name for index, name in enumerate(classes)}
         config["label2id"] = {name: index for index, name in enumerate(classes)}

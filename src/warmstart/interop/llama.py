@@ -1,26 +1,18 @@
 """Llama: a pre-norm decoder with RMS norms, rotary positions and gated feed-forward layers."""
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from torch import Tensor
-
 from warmstart.interop.hf_config import HfConfig
 from warmstart.interop.hf_family import (
-    CAUSAL_LM,
-    CLASSIFIER,
-    NO_HEAD,
     ExportRules,
     Family,
     HfHead,
     build_shape,
     drop_zero_bias,
     read_dropout,
-    read_sizes,
-    write_sizes,
 )
-from warmstart.interop.hf_tensors import HfTensors, TensorMatch, match_layer
+from warmstart.interop.hf_tensors import HfTensors
 from warmstart.settings.model import ModelConfig
 
 SIZES = {
@@ -30,23 +22,7 @@ SIZES = {
     "heads": "num_attention_heads",
     "ffn_width": "intermediate_size",
 }
-
-
-def _matches(depth: int, head: HfHead) -> Iterator[TensorMatch]:
-    yield TensorMatch("backbone.embed.weight", ("embed_tokens.weight",))
-    for index in range(depth):
-        ours, theirs = f"backbone.blocks.{index}", f"layers.{index}"
-        parts = (f"{theirs}.self_attn.{part}_proj" for part in "qkv")
-        gates = (f"{theirs}.mlp.{part}_proj" for part in ("gate", "up"))
-        yield from match_layer(f"{ours}.attend.project", *parts)
-        yield from match_layer(f"{ours}.attend.output", f"{theirs}.self_attn.o_proj")
-        yield from match_layer(f"{ours}.norm_attend", f"{theirs}.input_layernorm")
-        yield from match_layer(f"{ours}.ffn.inner", *gates)
-        yield from match_layer(f"{ours}.ffn.outer", f"{theirs}.mlp.down_proj")
-        yield from match_layer(f"{ours}.norm_ffn", f"{theirs}.post_attention_layernorm")
-    yield from match_layer("backbone.norm_final", "norm")
-    output = "lm_head.weight" if head == "language" else "score.weight"
-    yield TensorMatch("head.output.weight", (output,))
+_SELF, _MLP = "layers.#.self_attn", "layers.#.mlp"
 
 
 def _read_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> ModelConfig:
@@ -59,7 +35,7 @@ def _read_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> ModelConf
         config.refuse("layer_types", "must be full_attention throughout")
     return build_shape(
         config,
-        **read_sizes(config, SIZES),
+        SIZES,
         max_length=config.size("max_position_embeddings", 2048),
         norm="rms",
         norm_position="pre",
@@ -91,29 +67,14 @@ def _read_rope_base(config: HfConfig) -> float:
     return base.number("rope_theta", 10_000.0)
 
 
-def _zero_tensors(config: HfConfig, names: Iterable[str]) -> list[str]:
-    keys = {".attend.": "attention_bias", ".ffn.": "mlp_bias"}
+def _zero_biases(config: HfConfig) -> str:
+    keys = {"attend": "attention_bias", "ffn": "mlp_bias"}
     without_bias = [part for part, key in keys.items() if not config.flag(key, False)]
-    return [
-        name
-        for name in names
-        if name == "head.output.bias"
-        or (name.endswith(".bias") and any(part in name for part in without_bias))
-    ]
-
-
-def _drop_biases(weights: dict[str, Tensor], hub_class: str) -> str | None:
-    if hub_class != CLASSIFIER:
-        return drop_zero_bias(weights)
-    if weights.pop("head.output.bias").any():
-        return "a classification head with a bias (Llama's has none)"
-    return None
+    return rf"head\.output\.bias|.*\.({'|'.join(without_bias) or '-'})\..*\.bias"
 
 
 def _write_config(model: ModelConfig) -> dict[str, Any]:
     return {
-        "model_type": "llama",
-        **write_sizes(model, SIZES),
         "num_key_value_heads": model.heads,
         "head_dim": model.width // model.heads,
         "hidden_act": "silu",
@@ -123,7 +84,6 @@ def _write_config(model: ModelConfig) -> dict[str, Any]:
         "attention_bias": model.biases,
         "mlp_bias": model.biases,
         "attention_dropout": model.dropout if model.inner_dropout else 0.0,
-        "tie_word_embeddings": model.tied,
     }
 
 
@@ -136,38 +96,23 @@ LLAMA = Family(
         "LlamaForCausalLM": "language",
         "LlamaForSequenceClassification": "sequence",
     },
-    language_class=CAUSAL_LM,
-    pooling="last",
-    language_tensors=("lm_head.weight",),
-    copies=(("lm_head.weight", "backbone.embed.weight"),),
+    sizes=SIZES,
+    layers={
+        "backbone.embed": "embed_tokens",
+        "backbone.blocks.#.norm_attend": "layers.#.input_layernorm",
+        "backbone.blocks.#.attend.project": f"{_SELF}.q_proj {_SELF}.k_proj {_SELF}.v_proj",
+        "backbone.blocks.#.attend.output": f"{_SELF}.o_proj",
+        "backbone.blocks.#.norm_ffn": "layers.#.post_attention_layernorm",
+        "backbone.blocks.#.ffn.inner": f"{_MLP}.gate_proj {_MLP}.up_proj",
+        "backbone.blocks.#.ffn.outer": f"{_MLP}.down_proj",
+        "backbone.norm_final": "norm",
+    },
     buffers=r"(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq",
-    depth_key="num_hidden_layers",
-    unused={"sequence": r"lm_head\.weight"},
     read_shape=_read_shape,
-    matches=_matches,
-    zero_tensors=_zero_tensors,
+    zero_biases=_zero_biases,
     export=ExportRules(
-        supported={
-            "attention": ("causal",),
-            "norm": ("rms",),
-            "norm_position": ("pre",),
-            "positions": ("rope",),
-            "activation": ("swiglu",),
-            "embedding_norm": (False,),
-            "segments": (0,),
-            "pooler": (False,),
-        },
-        supported_by_class={
-            CAUSAL_LM: {"transform": (False,)},
-            CLASSIFIER: {"pooling": ("last",)},
-        },
-        architectures={
-            CAUSAL_LM: "LlamaForCausalLM",
-            NO_HEAD: "LlamaModel",
-            CLASSIFIER: "LlamaForSequenceClassification",
-        },
-        widen=lambda model: replace(model, output_bias=False),
-        adapt=_drop_biases,
         write_config=_write_config,
+        widen=lambda model: replace(model, output_bias=False),
+        adapt=drop_zero_bias,
     ),
 )

@@ -82,16 +82,17 @@ def _build_model(model: Any, vocab: list[tuple[str, float]], unk: int) -> Any:
     has_bytes = any(piece.type == BYTE for piece in model.pieces)
     if model.trainer_spec.model_type == UNIGRAM:
         return models.Unigram(vocab, unk, has_bytes)
-    if model.trainer_spec.model_type == BPE:
-        ids = {piece: index for index, (piece, _) in enumerate(vocab)}
-        return models.BPE(
-            ids,
-            _merges(model, ids),
-            unk_token=vocab[unk][0],
-            fuse_unk=True,
-            byte_fallback=has_bytes,
-        )
-    raise WarmstartError("a SentencePiece model of words or characters is not converted")
+    if model.trainer_spec.model_type != BPE:
+        raise WarmstartError("a SentencePiece model of words or characters is not converted")
+    ids = {piece: index for index, (piece, _) in enumerate(vocab)}
+    merges: list[tuple[str, str]] = []  # every way to join two pieces, the best result first
+    normal = (piece for piece in model.pieces if piece.type == NORMAL)
+    for piece in sorted(normal, key=lambda piece: -piece.score):  # stable for equal scores
+        text = piece.piece
+        pairs = [(text[:cut], text[cut:]) for cut in range(1, len(text))]
+        known = [(left, right) for left, right in pairs if left in ids and right in ids]
+        merges += sorted(known, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
+    return models.BPE(ids, merges, unk_token=vocab[unk][0], fuse_unk=True, byte_fallback=has_bytes)
 
 
 def _normalizers(spec: Any) -> list[Any]:
@@ -107,15 +108,3 @@ def _normalizers(spec: Any) -> list[Any]:
     if spec.add_dummy_prefix:
         steps.append(normalizers.Prepend(SPACE))
     return [*steps, normalizers.Replace(" ", SPACE)]
-
-
-def _merges(model: Any, ids: dict[str, int]) -> list[tuple[str, str]]:
-    """Return every way to join two pieces into a third, the third with the best score first."""
-    merges: list[tuple[str, str]] = []
-    normal = (piece for piece in model.pieces if piece.type == NORMAL)
-    for piece in sorted(normal, key=lambda piece: -piece.score):  # stable for equal scores
-        text = piece.piece
-        pairs = [(text[:cut], text[cut:]) for cut in range(1, len(text))]
-        known = [(left, right) for left, right in pairs if left in ids and right in ids]
-        merges += sorted(known, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
-    return merges

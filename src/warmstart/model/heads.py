@@ -6,8 +6,8 @@ from torch import Tensor, nn
 
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.model.layers import ACTIVATIONS, build_norm
-from warmstart.settings.choices import Pooling
 from warmstart.settings.model import Activation, Norm
+from warmstart.settings.shared import Pooling
 
 
 class Transform(nn.Module):

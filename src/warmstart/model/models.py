@@ -10,8 +10,8 @@ from warmstart.model.backbone import Backbone, Layout
 from warmstart.model.cache import KeyValueCache
 from warmstart.model.decoder import Decoder, EncoderOutput
 from warmstart.model.heads import ClassificationHead, LanguageHead, Transform
-from warmstart.settings.choices import Pooling
 from warmstart.settings.model import ModelConfig, decoder_config, encoder_config
+from warmstart.settings.shared import Pooling
 
 
 class LanguageModel(nn.Module):

@@ -1,8 +1,9 @@
-"""Pretrained runs and labelled texts -> what the pretraining is worth, in a report."""
+"""Compare arms with and without pretraining on labelled texts, and report what it gained."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -13,15 +14,17 @@ from warmstart.experiments.cells import subset_sizes, train_cells
 from warmstart.experiments.contrast import contrast
 from warmstart.experiments.plan import ExperimentPlan, plan_experiment
 from warmstart.experiments.verdicts import summarise
+from warmstart.experiments.wording import lead_arm
 from warmstart.files import write_json
 from warmstart.recipes.finetune import read_backbone
 from warmstart.report.comparison_figures import draw_differences, draw_epochs, draw_labels
 from warmstart.report.comparison_page import write_comparison_page
 from warmstart.report.images import save_figure
-from warmstart.results.comparison import Cell, Comparison, Contrast, Overlap, Split, to_json
-from warmstart.results.summary import Summary, summary_to_json
+from warmstart.results.comparison import Comparison, Contrast, Split
+from warmstart.results.data import SharedTexts
+from warmstart.results.summary import Summary
 from warmstart.runs.lifecycle import check_unchanged, open_run, write_config
-from warmstart.settings.comparing import CompareConfig
+from warmstart.settings.finetuning import CompareConfig
 from warmstart.tasks.classify import count_classes
 from warmstart.tasks.labelled import readable_rows, rows_seen
 from warmstart.textfiles import file_facts
@@ -40,10 +43,8 @@ class CompareResult:
     @property
     def best_start(self) -> str:
         """Return the pretrained run whose warm arm validates best with all labels."""
-        warm = {arm.name: str(arm.source) for arm in self.comparison.arms if arm.kind == "warm"}
-        labels = self.comparison.subsets[-1]
-        scores = [s for s in self.summary.scores if s.arm in warm and s.labels == labels]
-        return warm[max(scores, key=lambda score: score.validation.accuracy).arm]
+        lead = lead_arm(self.comparison, self.summary.scores)
+        return next(str(arm.source) for arm in self.comparison.arms if arm.name == lead)
 
 
 def compare(config: CompareConfig) -> CompareResult:
@@ -60,13 +61,16 @@ def compare(config: CompareConfig) -> CompareResult:
             write_config(run, "compare", config, plan.sources[0].model)
             write_json(run.data_file, {"files": file_facts(_files(config, plan))})
         fitted = list(train_cells(config, run, plan, subsets))
-        comparison = _comparison(config, plan, subsets, [cell.cell for cell in fitted])
+        comparison = _comparison(config, plan, subsets, fitted)
+        maps = {cell.cell.arm: cell.attention for cell in fitted if cell.attention is not None}
+        texts = readable_rows(plan.data[comparison.scored_split.name], config.pieces)
+        row = plan.arms[0][1].attention_row
         result = CompareResult(
             run.path,
             run.path / "report.html",
             comparison,
             summarise(comparison),
-            _contrast(config, plan, comparison, fitted),
+            contrast(comparison, texts, row, maps),
         )
         if not is_finished:
             _write(result)
@@ -86,35 +90,30 @@ def _files(config: CompareConfig, plan: ExperimentPlan) -> dict[Path, int]:
 
 
 def _comparison(
-    config: CompareConfig, plan: ExperimentPlan, subsets: tuple[int, ...], cells: Sequence[Cell]
+    config: CompareConfig,
+    plan: ExperimentPlan,
+    subsets: tuple[int, ...],
+    fitted: Sequence[FittedCell],
 ) -> Comparison:
     codes = {
         name: fingerprints_of(readable_rows(split, config.pieces))
         for name, split in plan.data.items()
     }
-    is_known = {
-        (run_name, name): rows_seen(split, seen, config.pieces)
-        for run_name, seen in plan.seen.items()
-        for name, split in plan.data.items()
-    }
-    overlaps = [
-        Overlap(a=shared.a, b=shared.b, distinct=shared.distinct, rows=shared.rows)
-        for shared in find_shared(codes)
-    ]
-    for (run_name, name), known in is_known.items():
-        distinct = len(np.unique(codes[name][known]))
-        a = f"pretraining of {run_name}"
-        overlaps.append(Overlap(a=a, b=name, distinct=distinct, rows=int(known.sum())))
+    overlaps = find_shared(codes)
+    is_shared = {name: np.isin(codes[name], codes["train"]) for name in plan.data}
+    for run_name, seen in plan.seen.items():
+        for name, split in plan.data.items():
+            is_known = rows_seen(split, seen, config.pieces)
+            is_shared[name] |= is_known
+            distinct, rows = len(np.unique(codes[name][is_known])), int(is_known.sum())
+            overlaps.append(SharedTexts(f"pretraining of {run_name}", name, distinct, rows))
 
-    def split(name: str) -> Split:
-        is_shared = np.isin(codes[name], codes["train"])
-        for run_name in plan.seen:
-            is_shared |= is_known[run_name, name]
+    def split_of(name: Literal["validation", "test"]) -> Split:
         return Split(
-            name="test" if name == "test" else "validation",
+            name=name,
             file=plan.data[name].file,
             classes=tuple(plan.class_numbers(name)),
-            shared=tuple(int(row) for row in np.flatnonzero(is_shared)),
+            shared=tuple(np.flatnonzero(is_shared[name]).tolist()),
         )
 
     return Comparison(
@@ -122,28 +121,16 @@ def _comparison(
         train_file=config.train,
         class_names=plan.classes,
         class_counts=count_classes(plan.class_numbers("train"), plan.classes),
-        arms=tuple(planned.arm.describe() for planned in plan.arms),
+        arms=tuple(arm.describe() for arm, _ in plan.arms),
         subsets=subsets,
         seeds=config.seeds,
-        cells=tuple(cells),
-        validation=split("validation"),
-        test=split("test") if config.test else None,
+        cells=tuple(cell.cell for cell in fitted),
+        validation=split_of("validation"),
+        test=split_of("test") if config.test else None,
         overlaps=tuple(overlaps),
         notes=tuple(plan.notes),
         attainable=config.attainable,
     )
-
-
-def _contrast(
-    config: CompareConfig,
-    plan: ExperimentPlan,
-    comparison: Comparison,
-    fitted: Sequence[FittedCell],
-) -> Contrast:
-    """Set the first warm model beside its cold one."""
-    maps = {cell.cell.arm: cell.attention for cell in fitted if cell.attention is not None}
-    texts = readable_rows(plan.data[comparison.judge.name], config.pieces)
-    return contrast(comparison, texts, plan.arms[0].splits.attention_row, maps)
 
 
 def _write(result: CompareResult) -> None:
@@ -153,6 +140,5 @@ def _write(result: CompareResult) -> None:
     if len(comparison.subsets) > 1:
         save_figure(draw_labels(comparison, summary), folder / "labels")
     write_comparison_page(comparison, summary, result.report, contrast=result.contrast)
-    write_json(
-        folder / "results.json", {**to_json(comparison), "summary": summary_to_json(summary)}
-    )  # written last: it marks the end
+    results = {**asdict(comparison), "summary": asdict(summary)}
+    write_json(folder / "results.json", results)  # written last: it marks the end

@@ -1,12 +1,11 @@
-"""The whole story on built-in data: pretraining, comparison, translation, one report.
+"""Run every step on built-in data: pretraining, comparison, translation, one report.
 
 The sizes take a few minutes on two CPU cores.
 """
 
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
@@ -16,19 +15,12 @@ from warmstart.recipes.data import report_data
 from warmstart.recipes.evaluate import evaluate
 from warmstart.recipes.pretrain import pretrain
 from warmstart.recipes.train_translator import train_translator
-from warmstart.report.demo_page import (
-    DemoPage,
-    Pretraining,
-    ReviewData,
-    ReviewFile,
-    TranslatorDemo,
-    write_demo_page,
-)
-from warmstart.results.data import DataReport
+from warmstart.report.demo_page import DemoPage, TranslatorDemo, write_demo_page
 from warmstart.results.training import PretrainResult, TranslatorResult
 from warmstart.samples.sample_files import SampleFiles, SampleSizes, write_samples
-from warmstart.settings.comparing import CompareConfig
+from warmstart.settings.finetuning import CompareConfig
 from warmstart.settings.pretraining import PretrainConfig
+from warmstart.settings.shared import Machine
 from warmstart.settings.starting import DataConfig, DemoConfig
 from warmstart.settings.translating import TrainTranslatorConfig
 from warmstart.settings.using import EvaluateConfig
@@ -47,6 +39,8 @@ BEAM = 4
 NUM_REVIEWS = 3  # shown in the report
 NUM_TRANSLATIONS = 5  # shown in the report
 
+Job = TypeVar("Job", bound=Machine)
+
 
 @dataclass(frozen=True)
 class DemoResult:
@@ -61,7 +55,7 @@ class DemoResult:
 
 
 def demo(config: DemoConfig) -> DemoResult:
-    """Run the whole story on built-in reviews and write one report."""
+    """Run every step on built-in reviews and write one report."""
     folder = Path(config.out)
     if folder.exists() and any(folder.iterdir()) and not config.resume:
         raise WarmstartError(
@@ -71,19 +65,21 @@ def demo(config: DemoConfig) -> DemoResult:
     files = write_samples(folder / "data", config.seed, sizes=SIZES)
     texts = (files.unlabelled, files.train, files.valid, files.test)
     data = report_data(DataConfig(files=tuple(map(str, texts))))
-    base = pretrain(_pretrain_config(config, files, folder))
-    compared = compare(_compare_config(config, files, folder))
-    translator = train_translator(_translator_config(config, files, folder))
-    scores = evaluate(_evaluate_config(config, files, translator.run)).scores
+    base = pretrain(_on_machine(config, _pretrain_config(config, files, folder)))
+    compared = compare(_on_machine(config, _compare_config(files, folder)))
+    translator = train_translator(_on_machine(config, _translator_config(config, files, folder)))
+    evaluation = EvaluateConfig(
+        run=str(translator.run),
+        source=str(files.test_pairs.english),
+        target=str(files.test_pairs.french),
+        beam=BEAM,
+    )
+    scores = evaluate(_on_machine(config, evaluation)).scores
     page = DemoPage(
-        data=_review_data(files, data),
-        pretraining=Pretraining(
-            num_tokens=base.tokens,
-            elapsed_s=base.elapsed_s,
-            perplexity=base.perplexity,
-            bits_per_byte=base.bits_per_byte,
-            metrics=read_metrics(base.run / "metrics.jsonl"),
-        ),
+        examples=_lines(files.unlabelled)[:NUM_REVIEWS],
+        data=data,
+        pretraining=base,
+        metrics=read_metrics(base.run / "metrics.jsonl"),
         comparison=compared.comparison,
         summary=compared.summary,
         contrast=compared.contrast,
@@ -91,6 +87,10 @@ def demo(config: DemoConfig) -> DemoResult:
     )
     report = write_demo_page(page, folder / "report.html")
     return DemoResult(folder, report, base, compared, translator, scores)
+
+
+def _on_machine(config: DemoConfig, job: Job) -> Job:
+    return replace(job, device=config.device, precision=config.precision, threads=config.threads)
 
 
 def _pretrain_config(config: DemoConfig, files: SampleFiles, folder: Path) -> PretrainConfig:
@@ -104,13 +104,10 @@ def _pretrain_config(config: DemoConfig, files: SampleFiles, folder: Path) -> Pr
         learning_rate=LEARNING_RATE,
         eval_every=200,
         seed=config.seed,
-        device=config.device,
-        precision=config.precision,
-        threads=config.threads,
     )
 
 
-def _compare_config(config: DemoConfig, files: SampleFiles, folder: Path) -> CompareConfig:
+def _compare_config(files: SampleFiles, folder: Path) -> CompareConfig:
     return CompareConfig(
         from_runs=(str(folder / "base"),),
         train=str(files.train),
@@ -124,9 +121,6 @@ def _compare_config(config: DemoConfig, files: SampleFiles, folder: Path) -> Com
         trials=TRIALS,
         title="The demo: reviews from a built-in world",
         attainable=files.attainable,
-        device=config.device,
-        precision=config.precision,
-        threads=config.threads,
     )
 
 
@@ -148,39 +142,6 @@ def _translator_config(
         average=1,
         samples=2,
         seed=config.seed,
-        device=config.device,
-        precision=config.precision,
-        threads=config.threads,
-    )
-
-
-def _evaluate_config(config: DemoConfig, files: SampleFiles, run: Path) -> EvaluateConfig:
-    return EvaluateConfig(
-        run=str(run),
-        source=str(files.test_pairs.english),
-        target=str(files.test_pairs.french),
-        beam=BEAM,
-        device=config.device,
-        precision=config.precision,
-        threads=config.threads,
-    )
-
-
-def _review_data(files: SampleFiles, data: DataReport) -> ReviewData:
-    reviews = [
-        ReviewFile(
-            name=Path(file.file).name,
-            num_rows=file.rows,
-            median_words=file.median,
-            longest=file.longest,
-            num_repeats=file.repeats,
-            labels=file.labels or {},
-        )
-        for file in data.files
-    ]
-    shared = [f"{s.a} and {s.b}: {s.distinct:,} texts" for s in data.shared if s.distinct]
-    return ReviewData(
-        examples=_first_lines(files.unlabelled, NUM_REVIEWS), files=reviews, shared=shared
     )
 
 
@@ -188,24 +149,20 @@ def _translator_demo(
     config: DemoConfig, files: SampleFiles, result: TranslatorResult, scores: dict[str, Any]
 ) -> TranslatorDemo:
     """Translate the first test sentences, and read the attention of the first."""
-    sources = _first_lines(files.test_pairs.english, NUM_TRANSLATIONS)
+    sources = _lines(files.test_pairs.english)[:NUM_TRANSLATIONS]
     translator = load_on(result.run, config)
     translations = [best[0].text for best in translator.translate(sources, beam=BEAM)]
-    attention = translator.attention(sources[0], target=translations[0])
-    with files.train_pairs.english.open(encoding="utf-8") as lines:
-        num_pairs = sum(1 for _ in lines)
     return TranslatorDemo(
-        num_pairs=num_pairs,
+        num_pairs=len(_lines(files.train_pairs.english)),
         elapsed_s=result.elapsed_s,
         beam=BEAM,
         scores=scores,
         sources=sources,
         translations=translations,
-        references=_first_lines(files.test_pairs.french, NUM_TRANSLATIONS),
-        cross=attention["cross"],
+        references=_lines(files.test_pairs.french)[:NUM_TRANSLATIONS],
+        cross=translator.attention(sources[0], target=translations[0])["cross"],
     )
 
 
-def _first_lines(path: Path, number: int) -> list[str]:
-    with path.open(encoding="utf-8") as lines:
-        return [line.strip() for line in islice(lines, number)]
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()

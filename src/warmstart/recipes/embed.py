@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart import progress
-from warmstart.batching.encode import describe_truncation
+from warmstart.batching.encode import Truncation
 from warmstart.data.chunks import chunked
 from warmstart.data.corpus import read_texts
 from warmstart.data.vector_files import TextVectors, check_name, writing
@@ -19,7 +19,7 @@ from warmstart.insight.word_context import compare_word
 from warmstart.loading import load_on
 from warmstart.report.word_figure import write_word_similarity
 from warmstart.results.word_similarity import WordSimilarity
-from warmstart.settings.embedding import EmbedConfig
+from warmstart.settings.using import EmbedConfig
 from warmstart.textfiles import file_or_stream
 from warmstart.tokenization.pieces import text_reader
 
@@ -85,10 +85,10 @@ class _EmbedStream:
                 bar.advance(len(chunk))
         rule = self.config.truncate or self.predictor.truncate
         limit, file = self.predictor.config.max_length, self.config.file or "standard input"
-        progress.say(describe_truncation(self.num_truncated, self.num_texts, file, limit, rule))
+        truncation = Truncation(file, self.num_texts, self.num_truncated, limit, rule)
+        progress.say(truncation.describe())
 
     def result(self, out: Path | None, vectors: NDArray[np.float32] | None = None) -> EmbedResult:
-        """Return the result, after all chunks were read."""
         counts = (self.num_texts, self.num_vectors, self.width, self.num_truncated)
         return EmbedResult(out, *counts, vectors)
 
@@ -96,14 +96,11 @@ class _EmbedStream:
         config, predictor = self.config, self.predictor
         encoded = predictor.encode(texts, truncate=config.truncate)
         self.num_truncated += encoded.num_truncated
+        rest = (config.layer, config.normalize, config.micro_tokens)
         if not config.tokens:
-            vectors = predictor.vectors(
-                encoded, config.pooling, config.layer, config.normalize, config.micro_tokens
-            )
+            vectors = predictor.vectors(encoded, config.pooling, *rest)
             return list(map(TextVectors, texts, vectors))
-        token_vectors = predictor.token_vectors(
-            encoded, config.layer, config.normalize, config.micro_tokens
-        )
+        token_vectors = predictor.token_vectors(encoded, *rest)
         tokens = [tuple(predictor.tokenizer.pieces(ids)) for ids in encoded.ids]
         return list(map(TextVectors, texts, token_vectors, map(tuple, encoded.ids), tokens))
 

@@ -29,11 +29,11 @@ def export_model(config: ExportConfig) -> ExportResult:
     source = read_run(config.run)
     model = task_of(source).load_model(source).eval()
     with whole_folder(out) as temporary:
-        exported = write_folder(source, model, temporary, out.name)
+        architecture, parameters = write_folder(source, model, temporary, out.name)
         check = check_folder(source, model, temporary)
         if check and not check.difference <= LARGEST_DIFFERENCE:
             raise WarmstartError(
                 f"{out} was not written: its outputs in transformers differ from ours by "
                 f"{check.difference:.1e}, more than {LARGEST_DIFFERENCE:.0e}"
             )
-    return ExportResult(out, exported.architecture, exported.num_parameters, check)
+    return ExportResult(out, architecture, parameters, check)

@@ -23,10 +23,9 @@ from warmstart.runs.lifecycle import (
 from warmstart.runs.lineage import lineage_of
 from warmstart.runs.saved import SavedRun, read_run
 from warmstart.runtime import choose_runtime
-from warmstart.settings.architecture import apply_overrides
+from warmstart.settings.architecture import apply_overrides, preset_named
 from warmstart.settings.finetuning import FinetuneConfig
 from warmstart.settings.model import ModelConfig, model_from_json
-from warmstart.settings.presets import preset_named
 from warmstart.tasks.finetuning import FinetuningTask, Fit, Start, build_model, fit_model
 from warmstart.tasks.labelled import (
     Examples,
@@ -40,7 +39,8 @@ from warmstart.tasks.labelled import (
 from warmstart.tasks.registry import finetuning_task, task_of
 from warmstart.tasks.task import num_parameters
 from warmstart.textfiles import file_facts
-from warmstart.tokenization.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+from warmstart.tokenization.loading import load_tokenizer, train_tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import finetuning_rate
 from warmstart.training.trainer import State
 

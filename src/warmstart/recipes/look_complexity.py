@@ -6,7 +6,7 @@ from pathlib import Path
 from warmstart.insight import layer_growth
 from warmstart.insight.layer_types import LayerSettings
 from warmstart.report.growth_figure import draw_growth, growth_sections
-from warmstart.report.picture_file import write_picture
+from warmstart.report.html import write_picture
 from warmstart.results.growth import Crossing, Growth
 from warmstart.runtime import Runtime, choose_runtime
 from warmstart.settings.looking import LookComplexityConfig

@@ -4,11 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warmstart.errors import WarmstartError
-from warmstart.insight.attention_masks import batch_masks, cross_masks, packed_mask
-from warmstart.insight.mask_texts import MaskTexts
+from warmstart.insight.attention_masks import (
+    MaskTexts,
+    batch_masks,
+    cross_masks,
+    packed_mask,
+)
 from warmstart.insight.named_model import find_model
+from warmstart.report.html import write_picture
 from warmstart.report.mask_figure import draw_masks, mask_sections
-from warmstart.report.picture_file import write_picture
 from warmstart.results.mask_picture import MaskPicture
 from warmstart.settings.looking import LookMaskConfig
 from warmstart.tokenization.pair import load_tokenizer_pair

@@ -9,7 +9,7 @@ from warmstart.insight.named_model import find_model
 from warmstart.insight.position_perplexity import perplexity_of_file
 from warmstart.insight.position_vectors import view_positions
 from warmstart.loading import load_on
-from warmstart.report.picture_file import write_picture
+from warmstart.report.html import write_picture
 from warmstart.report.positions_figure import draw_positions, position_sections
 from warmstart.results.position_view import PositionView
 from warmstart.settings.looking import LookPositionsConfig

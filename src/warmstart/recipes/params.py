@@ -10,8 +10,8 @@ from warmstart.model.count import Layer
 from warmstart.runs.checkpoint import weight_names
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.architecture import apply_overrides
+from warmstart.settings.looking import ParamsConfig
 from warmstart.settings.model import ModelConfig
-from warmstart.settings.planning import ParamsConfig
 from warmstart.tasks.backbone import BackboneTask
 
 Head = Literal["all", "lm", "classifier", "none"]

@@ -2,20 +2,21 @@
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
-from warmstart.insight.devices import DEVICES, Device, device_named, target_on
+from warmstart.insight.devices import GIB, Device, known_devices, target_on
 from warmstart.insight.job_plan import JobPlan, PlannedMachine, make_plan, this_machine
-from warmstart.insight.planned_job import planned_job
 from warmstart.insight.step_memory import largest_rows
 from warmstart.insight.step_timing import time_steps
+from warmstart.insight.training_job import planned_job
 from warmstart.runtime import choose_runtime
-from warmstart.settings.planning import PlanConfig
+from warmstart.settings.base import choose
+from warmstart.settings.looking import PlanConfig
 
 MEASURED_SHARE = 2 / 3  # of the time given; starting takes the rest
 
 
 def devices() -> dict[str, Device]:
     """Return the table of devices that `on` takes."""
-    return DEVICES
+    return known_devices()
 
 
 def plan(config: PlanConfig) -> JobPlan:
@@ -24,9 +25,9 @@ def plan(config: PlanConfig) -> JobPlan:
         raise WarmstartError("MODEL is missing: name a preset or a run folder")
     job = planned_job(config, config.model)
     if config.on:
-        device = device_named(config.on)
+        device = choose(known_devices(), config.on, "--on")
         target = target_on(device, config.precision)
-        machine = PlannedMachine(f"one {device.title}", target, device.memory)
+        machine = PlannedMachine(f"one {device.title}", target, round(device.memory_gib * GIB))
         return make_plan(config.model, job, machine, device)
     machine = this_machine(choose_runtime(config.device, config.precision, config.threads))
     timing = None

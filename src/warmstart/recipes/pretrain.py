@@ -32,13 +32,13 @@ from warmstart.runs.lineage import lineage_of
 from warmstart.runs.saved import SavedRun, read_run
 from warmstart.runs.transfer import transfer_all
 from warmstart.runtime import Runtime, choose_runtime
-from warmstart.settings.architecture import apply_overrides
+from warmstart.settings.architecture import apply_overrides, preset_named
 from warmstart.settings.model import ModelConfig, model_from_json
-from warmstart.settings.presets import preset_named
 from warmstart.settings.pretraining import PretrainConfig
 from warmstart.tasks.registry import pretraining_task, task_of
 from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask, num_parameters
-from warmstart.tokenization.tokenizer import Tokenizer, load_tokenizer
+from warmstart.tokenization.loading import load_tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import compile_backbone, pretraining_rate, seed_weights
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.schedules import warmup_cosine

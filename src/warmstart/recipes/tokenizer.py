@@ -7,7 +7,7 @@ from warmstart.data.corpus import source_of
 from warmstart.data.prepare import sample_tokenizer
 from warmstart.errors import WarmstartError
 from warmstart.files import whole_folder
-from warmstart.settings.tokenizers import TokenizerConfig
+from warmstart.settings.starting import TokenizerConfig
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,8 @@ from warmstart.runs.lineage import lineage_of
 from warmstart.runs.saved import SavedRun, read_run
 from warmstart.runs.transfer import transfer_all
 from warmstart.runtime import Runtime, choose_runtime
-from warmstart.settings.architecture import apply_overrides
+from warmstart.settings.architecture import apply_overrides, preset_named
 from warmstart.settings.model import ModelConfig, model_from_json
-from warmstart.settings.presets import preset_named
 from warmstart.settings.translating import DEFAULT_PRESET, TrainTranslatorConfig
 from warmstart.tasks.registry import task_of
 from warmstart.tasks.task import num_parameters

@@ -19,8 +19,7 @@ from warmstart.runs.chaos import Kill, KilledJob, kill_and_resume
 from warmstart.runs.sessions import Sessions
 from warmstart.samples.sample_files import SampleSizes, write_samples
 from warmstart.settings.base import Settings, read_settings_file
-from warmstart.settings.comparing import CompareConfig
-from warmstart.settings.finetuning import FinetuneConfig
+from warmstart.settings.finetuning import CompareConfig, FinetuneConfig
 from warmstart.settings.pretraining import PretrainConfig
 from warmstart.settings.resuming import VerifyResumeConfig
 from warmstart.settings.translating import TrainTranslatorConfig

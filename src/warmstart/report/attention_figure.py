@@ -1,6 +1,7 @@
 """Attention weights as figures: every head, one head with its tokens, or a mean for each layer."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -38,7 +39,7 @@ def draw_heads(attention: AttentionMap) -> Figure:
     for layer in range(layers):
         for head in range(heads):
             axes = grid[layer][head]
-            image = _image(axes, attention, layer, head)
+            image = _draw_weights(axes, attention.weights[layer, head], _aspect(attention))
             axes.set_title(f"{entropy[layer, head]:.1f} bits", fontsize=6, pad=2, loc="center")
             if head == 0:
                 axes.set_ylabel(f"layer {layer + 1}", fontsize=7)
@@ -57,7 +58,7 @@ def draw_head(attention: AttentionMap, layer: int, head: int) -> Figure:
     height = max(3.4, min(9.5, 0.21 * T + 1.3))
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.add_subplot()
-    image = _image(axes, attention, layer, head)
+    image = _draw_weights(axes, attention.weights[layer, head], _aspect(attention))
     if max(T, S) <= MAX_LABELS:
         size = 8 if max(T, S) <= 32 else 6
         axes.set_xticks(range(S), _labels(attention.keys), rotation=90, fontsize=size)
@@ -91,33 +92,27 @@ def draw_layers(maps: Mapping[str, AttentionMap]) -> Figure:
     for number, (name, attention) in enumerate(maps.items()):
         for layer, weights in enumerate(attention.weights):
             axes = grid[number * per_model + layer]
-            _draw_layer(axes, weights, layer)
+            axes.set_axis_on()
+            _draw_weights(axes, weights.mean(0))
+            axes.set_xlabel(f"layer {layer + 1}", fontsize=6.5, labelpad=3)
             if layer == 0:
                 axes.set_title(shorten(name, 24), fontsize=7, pad=3, loc="left", weight="bold")
     return figure
-
-
-def _draw_layer(axes: Axes, weights: NDArray[np.float32], layer: int) -> None:
-    axes.set_axis_on()
-    axes.grid(False)
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.imshow(np.sqrt(weights.mean(0)), cmap=HEAT, vmin=0, vmax=1, interpolation="nearest")
-    axes.set_xlabel(f"layer {layer + 1}", fontsize=6.5, labelpad=3)
 
 
 def _labels(tokens: Tokens) -> list[str]:
     return [shorten(readable(piece), 14) for piece in tokens.pieces]
 
 
-def _image(axes: Axes, attention: AttentionMap, layer: int, head: int) -> AxesImage:
-    image = axes.imshow(
-        attention.weights[layer, head],
-        cmap=HEAT,
-        norm=PowerNorm(0.5, 0, 1),  # small weights are visible
-        aspect="auto" if attention.part == "cross" else "equal",
-        interpolation="nearest",
-    )
+def _aspect(attention: AttentionMap) -> Literal["auto", "equal"]:
+    return "auto" if attention.part == "cross" else "equal"
+
+
+def _draw_weights(
+    axes: Axes, weights: NDArray[np.float32], aspect: Literal["auto", "equal"] = "equal"
+) -> AxesImage:
+    norm = PowerNorm(0.5, 0, 1)  # small weights are visible
+    image = axes.imshow(weights, cmap=HEAT, norm=norm, aspect=aspect, interpolation="nearest")
     axes.grid(False)
     axes.set_xticks([])
     axes.set_yticks([])

@@ -50,7 +50,7 @@ def draw_epochs(comparison: Comparison, summary: Summary, subset: int | None = N
 
 @styled
 def draw_labels(comparison: Comparison, summary: Summary) -> Figure:
-    """Draw accuracy on the `judge` split against the number of labels, with 95% intervals."""
+    """Draw accuracy on the scored split against the number of labels, with 95% intervals."""
     figure, axes = new_axes()
     colours = arm_colours(comparison.arms)
     first, last = comparison.subsets[0], comparison.subsets[-1]
@@ -63,11 +63,12 @@ def draw_labels(comparison: Comparison, summary: Summary) -> Figure:
         scores = [s for n in comparison.subsets if (s := summary.score(arm.name, n)) is not None]
         if scores:
             ends.append(_draw_scores(axes, arm, scores, colours[arm.name], offset))
-            shown += [value for s in scores for value in _reach(s)]
+            intervals = [score.scored.interval for score in scores]
+            shown += [limit for i in intervals for limit in (i.low, i.high)]
     _finish(axes, comparison, ends, shown, summary.chance)
     _tick_subsets(axes, comparison.subsets, span)
     axes.set_xlabel("labelled training texts")
-    axes.set_title(f"Accuracy on {summary.judge} by number of labels")
+    axes.set_title(f"Accuracy on {summary.scored_split} by number of labels")
     return figure
 
 
@@ -95,7 +96,7 @@ def draw_differences(comparison: Comparison, summary: Summary, subset: int | Non
     axes.spines["left"].set_visible(False)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _write_tick(100 * value)))
     axes.set_xlabel("difference in accuracy, percentage points (95% interval)")
-    axes.set_title(f"Paired differences on {summary.judge}")
+    axes.set_title(f"Paired differences on {summary.scored_split}")
     return figure
 
 
@@ -133,9 +134,9 @@ def _draw_scores(
     axes: Axes, arm: Arm, scores: Sequence[ArmScore], colour: str, offset: float
 ) -> EndLabel:
     x = [score.labels * offset for score in scores]
-    y = [score.judged.accuracy for score in scores]
-    low = [max(score.judged.accuracy - _reach(score)[0], 0.0) for score in scores]
-    high = [max(_reach(score)[1] - score.judged.accuracy, 0.0) for score in scores]
+    y = [score.scored.accuracy for score in scores]
+    low = [max(score.scored.accuracy - score.scored.interval.low, 0.0) for score in scores]
+    high = [max(score.scored.interval.high - score.scored.accuracy, 0.0) for score in scores]
     axes.errorbar(
         x,
         y,
@@ -150,10 +151,6 @@ def _draw_scores(
     )
     text = f"{shorten(arm.name)}  {percent(y[-1])}"
     return EndLabel(text=text, colour=colour, x=x[-1], y=y[-1])
-
-
-def _reach(score: ArmScore) -> tuple[float, float]:
-    return score.judged.interval.low, score.judged.interval.high
 
 
 def _finish(

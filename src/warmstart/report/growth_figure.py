@@ -1,6 +1,5 @@
 """How the cost of layers grows with length: figure, table and page."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from warmstart.report.html import Section, bullets, figure, soft, table
-from warmstart.report.style import EndLabel, spread_out, styled
+from warmstart.report.style import EndLabel, styled, write_end_labels
 from warmstart.results.growth import Crossing, Growth
 
 COLOURS = ("#d5521c", "#efa02b", "#2166ac", "#2a9d8f")
@@ -49,24 +48,7 @@ def _draw(axes: Axes, layers: Sequence[Growth], what: str, label: str) -> None:
     axes.set_xticks(ticks, [f"{n:,}" for n in ticks])
     axes.minorticks_off()
     axes.set_ylabel(label)
-    _write_names(axes, labels)
-
-
-def _write_names(axes: Axes, labels: Sequence[EndLabel]) -> None:
-    """Name lines at the right edge of a logarithmic axis, moved apart where they overlap."""
-    low, high = (math.log10(limit) for limit in axes.get_ylim())
-    heights = [(math.log10(label.y) - low) / (high - low) for label in labels]
-    for label, end in zip(labels, spread_out(heights, 0.085, 0, 1), strict=True):
-        axes.annotate(
-            label.text,
-            (label.x, label.y),
-            (1.035, end),
-            xycoords="data",
-            textcoords="axes fraction",
-            va="center",
-            color=label.colour,
-            arrowprops={"arrowstyle": "-", "color": label.colour, "lw": 0.6, "alpha": 0.6},
-        )
+    write_end_labels(axes, labels, share=0.5)
 
 
 def growth_rows(layers: Sequence[Growth]) -> list[tuple[str, ...]]:
@@ -75,8 +57,8 @@ def growth_rows(layers: Sequence[Growth]) -> list[tuple[str, ...]]:
         (
             growth.name,
             growth.formula,
-            _power(growth.time_exponent),
-            _power(growth.memory_exponent),
+            "–" if growth.time_exponent is None else f"{growth.time_exponent:.2f}",
+            "–" if growth.memory_exponent is None else f"{growth.memory_exponent:.2f}",
             f"{growth.points[-1].length:,}" if growth.points else "–",
             _time(growth.points[-1].time_s) if growth.points else "–",
             _memory(growth.points[-1].memory_bytes) if growth.points else "–",
@@ -95,10 +77,6 @@ def _memory(size: int) -> str:
 
 def _rounded(value: float, unit: str) -> str:
     return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
-
-
-def _power(exponent: float | None) -> str:
-    return "–" if exponent is None else f"{exponent:.2f}"
 
 
 def growth_sections(

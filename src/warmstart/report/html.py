@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from warmstart import formats
 from warmstart.files import write_whole
-from warmstart.report.images import svg_text
+from warmstart.report.images import save_image, svg_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,3 +90,10 @@ def write_page(title: str, sections: Sequence[Section], path: Path) -> Path:
     """Write a page that needs no script and no network, whole or not at all."""
     page = render("page.html", {"title": title, "sections": sections})
     return write_whole(path, page.encode())
+
+
+def write_picture(drawing: Figure, title: str, sections: Sequence[Section], path: Path) -> Path:
+    """Write the sections as a page where the file is .html, else the drawing alone."""
+    if path.suffix.lower() == ".html":
+        return write_page(title, sections, path)
+    return save_image(drawing, path)

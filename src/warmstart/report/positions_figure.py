@@ -1,6 +1,10 @@
 """Position encodings as figures and as a page: vectors, similarity, perplexity by position."""
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
@@ -17,30 +21,6 @@ COLUMNS = {
     "learned": "column of the learned vector",
     "rope": "pair of columns: cosine of its rotation angle",
 }
-
-
-@styled
-def draw_vectors(view: PositionView) -> Figure:
-    """Draw every position's vector as a row of colours."""
-    drawing, axes = new_axes(3.9)
-    _vectors(axes, view)
-    return drawing
-
-
-@styled
-def draw_similarity(view: PositionView) -> Figure:
-    """Draw similarity against distance."""
-    drawing, axes = new_axes(3.1)
-    _similarity(axes, view)
-    return drawing
-
-
-@styled
-def draw_curve(curve: PerplexityByPosition) -> Figure:
-    """Draw perplexity against position, up to and past the trained length."""
-    drawing, axes = new_axes(3.3)
-    _curve(axes, curve)
-    return drawing
 
 
 @styled
@@ -108,10 +88,12 @@ def _curve(axes: Axes, curve: PerplexityByPosition) -> None:
 
 def position_sections(view: PositionView) -> list[Section]:
     """Return the sections of a page about positions."""
-    rows_and_columns = "Each row is a position; each column is one component of its vector."
+    by_row = "Each row is a position; each column is one component of its vector."
     sections = [
-        Section(title="Vectors", pieces=[figure(draw_vectors(view), rows_and_columns)]),
-        Section(title="Similarity", pieces=[figure(draw_similarity(view), view.note)]),
+        Section(title="Vectors", pieces=[_figure(3.9, partial(_vectors, view=view), by_row)]),
+        Section(
+            title="Similarity", pieces=[_figure(3.1, partial(_similarity, view=view), view.note)]
+        ),
     ]
     if view.curve is None:
         return sections
@@ -127,5 +109,13 @@ def position_sections(view: PositionView) -> list[Section]:
         )
     ]
     grid = table(("around position", "perplexity", "95% interval", "tokens"), rows)
-    pieces = [figure(draw_curve(curve), caption), *curve.notes, folded("Table", grid)]
+    drawn = _figure(3.3, partial(_curve, curve=curve), caption)
+    pieces = [drawn, *curve.notes, folded("Table", grid)]
     return [*sections, Section(title="Perplexity by position", pieces=pieces)]
+
+
+@styled
+def _figure(height: float, draw: Callable[[Axes], None], caption: str) -> Markup:
+    drawing, axes = new_axes(height)
+    draw(axes)
+    return figure(drawing, caption)

@@ -1,12 +1,9 @@
-"""The style that all figures share: the colour of each arm, thin axes, labels at line ends.
+"""The style that all figures share: the colour of each arm, thin axes, labels at line ends."""
 
-Needs no window system and leaves matplotlib's global settings unchanged.
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from pathlib import Path
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -15,7 +12,7 @@ from matplotlib.ticker import FuncFormatter
 
 from warmstart.results.comparison import Arm, ArmKind
 
-INK = "#333333"
+INK = "#333333"  # these two, and FONT, are in figures.mplstyle too
 FAINT = "#8a8a8a"
 WIDTH, HEIGHT = 6.6, 3.7  # inches
 FONT = 8.5  # points
@@ -29,34 +26,11 @@ SHADES: dict[ArmKind, tuple[str, ...]] = {
 }
 MARKERS: dict[ArmKind, str] = {"warm": "o", "frozen": "s", "cold": "^", "baseline": "D"}
 
-_SETTINGS: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib: the same figure on every machine
-    "font.size": FONT,
-    "axes.titlesize": FONT + 1,
-    "axes.titlelocation": "left",
-    "axes.titlepad": 8.0,
-    "axes.titlecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": FAINT,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e8e8e8",
-    "grid.linewidth": 0.6,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.major.size": 3.0,
-    "ytick.major.size": 0.0,
-    "text.color": INK,
-    "text.parse_math": False,  # a run called "$x$" is a name, not a formula
-    "lines.linewidth": 1.7,
-    "lines.solid_capstyle": "round",
-}
-styled = matplotlib.rc_context(_SETTINGS)  # decorates a function that draws
+_SETTINGS = Path(__file__).parent / "templates" / "figures.mplstyle"
+# decorates a function that draws
+styled = matplotlib.rc_context(
+    matplotlib.rc_params_from_file(_SETTINGS, use_default_template=False)
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,15 +95,15 @@ def write_end_labels(axes: Axes, labels: Sequence[EndLabel], share: float = 1.0)
 
     `share` is the share of the figure's height that these axes take.
     """
-    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     height = axes.figure.bbox.height / axes.figure.dpi  # inches, of which axes take about 0.78
     line = 1.35 * FONT / (72 * 0.78 * height * share)
-    heights = [min(max((label.y - low) / (high - low), 0.0), 1.0) for label in labels]
-    across = _x_share(axes, left, right)
-    for label, start, end in zip(labels, heights, spread_out(heights, line, 0, 1), strict=True):
+    starts = [axes.transLimits.transform(axes.transScale.transform((e.x, e.y))) for e in labels]
+    heights = [float(start[1].clip(0, 1)) for start in starts]
+    ends = spread_out(heights, line, 0, 1)
+    for label, (x, _), y, end in zip(labels, starts, heights, ends, strict=True):
         axes.plot(
-            [across(label.x), 1.012, 1.03],
-            [start, end if across(label.x) > 0.995 else start, end],
+            [x, 1.012, 1.03],
+            [y, end if x > 0.995 else y, end],
             transform=axes.transAxes,
             color=label.colour,
             linewidth=0.6,
@@ -139,10 +113,3 @@ def write_end_labels(axes: Axes, labels: Sequence[EndLabel], share: float = 1.0)
             scaley=False,
         )
         axes.text(1.037, end, label.text, color=label.colour, va="center", transform=axes.transAxes)
-
-
-def _x_share(axes: Axes, left: float, right: float) -> Callable[[float], float]:
-    """Return the function from x in data units to the share of the axes' width."""
-    forward = axes.xaxis.get_transform().transform
-    start, end = forward([left, right])
-    return lambda x: float((forward([x])[0] - start) / (end - start))

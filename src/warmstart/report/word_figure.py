@@ -8,8 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from warmstart.report.html import Section, figure, render, soft, table, write_page
-from warmstart.report.images import save_image
+from warmstart.report.html import Section, figure, render, soft, table, write_picture
 from warmstart.report.style import FAINT, INK, WIDTH, EndLabel, styled, write_end_labels
 from warmstart.results.word_similarity import WordSimilarity
 
@@ -22,10 +21,7 @@ EXCERPT = 92  # characters of a sentence below the figure
 
 def write_word_similarity(word: WordSimilarity, out: Path) -> None:
     """Write the similarities as a figure, or as a page with tables."""
-    if out.suffix.lower() == ".html":
-        write_page(f"“{word.word}” in context", word_sections(word), out)
-    else:
-        save_image(draw_word(word), out)
+    write_picture(draw_word(word), f"“{word.word}” in context", word_sections(word), out)
 
 
 def word_sections(word: WordSimilarity) -> list[Section]:
@@ -69,7 +65,6 @@ def table_headers(word: WordSimilarity) -> tuple[str, ...]:
 
 
 def _pair_name(pair: tuple[int, int]) -> str:
-    """Name two sentences by their numbers."""
     return f"{pair[0] + 1}–{pair[1] + 1}"
 
 
@@ -79,7 +74,8 @@ def draw_word(word: WordSimilarity) -> Figure:
     num = len(word.sentences)
     text = 0.17 * num + 0.1
     drawing = Figure(figsize=(WIDTH, 5.1 + text), layout="constrained")
-    layers = _shown_layers(len(word.similarities))
+    last = len(word.similarities) - 1
+    layers = sorted({round(x) for x in np.linspace(0, last, min(last + 1, MAX_HEAT_MAPS))})
     grid = drawing.add_gridspec(3, len(layers), height_ratios=[3.0, 2.0, text])
     _draw_lines(drawing.add_subplot(grid[0, :]), word)
     for column, layer in enumerate(layers):
@@ -89,10 +85,6 @@ def draw_word(word: WordSimilarity) -> Figure:
     for index, line in enumerate(_excerpts(word)):
         listed.text(0, 1 - (index + 0.5) / num, line, va="center", transform=listed.transAxes)
     return drawing
-
-
-def _shown_layers(num: int) -> list[int]:
-    return sorted({round(x) for x in np.linspace(0, num - 1, min(num, MAX_HEAT_MAPS))})
 
 
 def _draw_lines(axes: Axes, word: WordSimilarity) -> None:
@@ -106,8 +98,7 @@ def _draw_lines(axes: Axes, word: WordSimilarity) -> None:
         colour = COLOURS[index % len(COLOURS)] if named else FAINT
         axes.plot(layers, values, color=colour, linewidth=1.3 if named else 0.7, alpha=0.85)
         if named:
-            name = _pair_name(pair)
-            ends.append(EndLabel(text=name, colour=colour, x=last, y=values[-1]))
+            ends.append(EndLabel(text=_pair_name(pair), colour=colour, x=last, y=values[-1]))
     means = word.means()
     if len(word.pairs) > 1:
         axes.plot(layers, means, color=INK, linewidth=2.4, marker="o", markersize=3.5)
@@ -131,12 +122,9 @@ def _draw_map(axes: Axes, word: WordSimilarity, layer: int) -> None:
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_ticks(range(0, num, step), [str(k + 1) for k in range(0, num, step)])
     if num <= MAX_NUMBERS:
-        for row, column in np.ndindex(num, num):
-            value = values[row, column]
-            colour = "white" if value > 0.6 else INK
-            axes.text(
-                column, row, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=6
-            )
+        for (row, column), value in np.ndenumerate(values):
+            label = axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=6)
+            label.set_color("white" if value > 0.6 else INK)
 
 
 def _excerpts(word: WordSimilarity) -> Iterator[str]:

@@ -32,7 +32,6 @@ class Tokens:
     words: tuple[int, ...]  # rising from 0
 
     def __len__(self) -> int:
-        """Return the number of pieces."""
         return len(self.pieces)
 
     @property
@@ -98,12 +97,12 @@ class AttentionMap:
             weights = weights[:, :, 1:] if T > 1 else 0 * weights
         return np.asarray(weights.mean(-1))
 
-    def received(self, layer: int = -1) -> Array:
-        """Return the mean weight each key receives in a layer, over heads and queries that see it.
+    def received(self) -> Array:
+        """Return the mean weight each key receives in the last layer.
 
-        A query sees a key when any head gives it weight.
+        The mean is over heads, and over the queries that see the key: any head gives it weight.
         """
-        weights = self.weights[layer].astype(np.float64).mean(0)  # (queries, keys)
+        weights = self.weights[-1].astype(np.float64).mean(0)  # (queries, keys)
         return np.asarray(weights.sum(0) / np.maximum((weights > 0).sum(0), 1))
 
 

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from warmstart.results.attention import AttentionMap
+from warmstart.results.data import SharedTexts
 
 ArmKind = Literal["warm", "frozen", "cold", "baseline"]
 
@@ -50,14 +51,14 @@ class Cell:
 class Arm:
     """One way to get a classifier."""
 
-    name: str  # "warm", "frozen", "cold", "tf-idf"; "warm: NAME" when several runs compete
+    name: str  # "warm", "frozen", "cold", "tf-idf"; "warm: NAME" with several runs
     kind: ArmKind
-    source: str | None  # the pretrained run it starts from
-    parameters: int  # of the whole classifier; features + intercepts for the baseline
-    trainable: int
-    pretrain_s: float  # time its pretraining took, 0 without
-    pretrain_tokens: int  # tokens its pretraining saw, 0 without
-    cold: str | None = None  # the cold arm of its shape and tokenizer; None: any
+    source: str | None = None  # the pretrained run it starts from
+    parameters: int = 0  # of the whole classifier; 0 for the baseline
+    trainable: int = 0
+    pretrain_s: float = 0.0  # time its pretraining took
+    pretrain_tokens: int = 0  # tokens its pretraining saw
+    cold: str | None = None  # the cold arm with its architecture and tokenizer; None: any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,16 +77,6 @@ class Split:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Overlap:
-    """Texts that two files have in common."""
-
-    a: str
-    b: str
-    distinct: int  # different texts found in both
-    rows: int  # rows of b with one of these texts
-
-
-@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """Everything a comparison measured."""
 
@@ -99,20 +90,23 @@ class Comparison:
     cells: tuple[Cell, ...]
     validation: Split
     test: Split | None
-    overlaps: tuple[Overlap, ...]
+    overlaps: tuple[SharedTexts, ...]
     notes: tuple[str, ...]  # what was truncated or skipped, one sentence each
     attainable: float | None  # best possible accuracy on the test file, where known
 
     @property
-    def judge(self) -> Split:
+    def scored_split(self) -> Split:
         """Return the split that the scores are reported on: test when there is one."""
         return self.test or self.validation
 
     def predictions(self, cell: Cell) -> tuple[int, ...]:
-        """Return a cell's predictions on the `judge` split."""
-        return (
-            cell.test_predictions if cell.test_predictions is not None else cell.valid_predictions
-        )
+        """Return a cell's predictions on the scored split."""
+        tested = cell.test_predictions
+        return cell.valid_predictions if tested is None else tested
+
+    def arm_names(self, *kinds: ArmKind) -> tuple[str, ...]:
+        """Return the names of the arms of these kinds."""
+        return tuple(arm.name for arm in self.arms if arm.kind in kinds)
 
     def cells_of(self, arm: str, labels: int) -> list[Cell]:
         """Return the cells of one arm at one subset, by seed."""
@@ -142,7 +136,7 @@ class Disagreement:
 class AttentionExample:
     """Attention of several arms' models on one text."""
 
-    row: int  # of the `judge` split
+    row: int  # of the scored split
     label: str
     maps: Mapping[str, AttentionMap]  # by arm
     predictions: Mapping[str, str]  # the label each arm predicted
@@ -158,24 +152,16 @@ class Contrast:
     seed: int
     example: AttentionExample | None  # None: no text was short enough, or none was recorded
     disagreements: Sequence[Disagreement]
-    num_texts: int  # of the `judge` split
-
-
-def to_json(comparison: Comparison) -> dict[str, Any]:
-    """Return the comparison as plain JSON values."""
-    return asdict(comparison)
+    num_texts: int  # of the scored split
 
 
 def cell_from_json(data: dict[str, Any]) -> Cell:
     """Rebuild one cell from its JSON form."""
-    return Cell(
-        **{
-            **data,
-            "trials": tuple(Trial(**trial) for trial in data["trials"]),
-            "epochs": tuple(Epoch(**epoch) for epoch in data["epochs"]),
-            "valid_predictions": tuple(data["valid_predictions"]),
-            "test_predictions": None
-            if data["test_predictions"] is None
-            else tuple(data["test_predictions"]),
-        }
-    )
+    tested = data["test_predictions"]
+    tuples = {
+        "trials": tuple(Trial(**trial) for trial in data["trials"]),
+        "epochs": tuple(Epoch(**epoch) for epoch in data["epochs"]),
+        "valid_predictions": tuple(data["valid_predictions"]),
+        "test_predictions": None if tested is None else tuple(tested),
+    }
+    return Cell(**{**data, **tuples})

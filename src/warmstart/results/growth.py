@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 LONG_END = 4  # exponents are fitted on lengths down to the longest divided by this
+Evidence = Literal["measured", "extrapolated", "slower throughout", "never"]
 STEEPER = 0.1  # difference of exponents from which extrapolated curves are said to meet
 
 
@@ -40,7 +41,7 @@ class Crossing:
     first: str
     second: str
     length: float | None  # None: the curves do not meet
-    how: Literal["measured", "extrapolated", "slower throughout", "never"]
+    how: Evidence
     theory: float  # where the leading terms meet
 
     @property
@@ -85,7 +86,7 @@ def _crossing(first: Growth, second: Growth, theory: float) -> Crossing:
     gaps = [math.log(a[n] / b[n]) for n in lengths]  # above 0: the first is slower
     is_slower = [gap > 0 for gap in gaps]
     length: float | None = None
-    how: Literal["measured", "extrapolated", "slower throughout", "never"] = "never"
+    how: Evidence = "never"
     if is_slower and all(is_slower):
         how = "slower throughout"
     elif is_slower and is_slower[-1]:

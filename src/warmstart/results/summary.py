@@ -3,8 +3,8 @@
 Accuracies and differences are shares (0.041 is 4.1 points); sentences use points.
 """
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 Outcome = Literal["better", "worse", "none"]
 
@@ -16,6 +16,9 @@ class Interval:
     mean: float
     low: float
     high: float
+
+    def negated(self) -> "Interval":
+        return Interval(mean=-self.mean, low=-self.high, high=-self.low)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +41,9 @@ class ArmScore:
 
     arm: str
     labels: int
-    judged: Score  # on the `judge` split
+    scored: Score  # on the scored split
     clean: Score | None  # the same without shared texts; None when none, or all, are shared
-    validation: Score  # equal to `judged` when there is no test
+    validation: Score  # equal to `scored` when there is no test
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +88,7 @@ class TimeToAccuracy:
     reached_with_pretraining_s: float | None  # the same, pretraining included
     gaps: tuple[float, ...]  # warm minus cold after each epoch that both have
     closed_epoch: int | None  # from here on the lead is at most half a point; None: open
-    sentence: str
+    sentence: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +108,7 @@ class LabelsSaved:
 
     warm: str
     labels: int  # labels the warm arm had
-    accuracy: float  # reached with them, on the `judge` split
+    accuracy: float  # reached with them, on the scored split
     unpretrained: tuple[str, ...]  # arms without pretraining; at each size the best one counts
     needed: int | None  # labels they need; None when outside the measured sizes
     text: str  # "640", ">1,600" when never reached, "≤50" when reached at the smallest size
@@ -128,10 +131,10 @@ class Difference:
 class Summary:
     """Everything that follows from a comparison, ordered by arm within subset."""
 
-    judge: Literal["validation", "test"]  # the split of all scores and differences
+    scored_split: Literal["validation", "test"]  # the split of all scores and differences
     headline: str  # the verdict at the largest and the smallest subset
     caveats: tuple[str, ...]  # what limits the verdict; may be empty
-    chance: float  # accuracy of always predicting the most frequent class of the `judge` split
+    chance: float  # accuracy of always predicting the most frequent class of the scored split
     scores: tuple[ArmScore, ...]
     curves: tuple[Curve, ...]
     times_to_accuracy: tuple[TimeToAccuracy, ...]
@@ -149,8 +152,3 @@ class Summary:
         """Return the curve of one arm at one subset, None for the baseline."""
         curves = (curve for curve in self.curves if (curve.arm, curve.labels) == (arm, labels))
         return next(curves, None)
-
-
-def summary_to_json(summary: Summary) -> dict[str, Any]:
-    """Return the summary as plain JSON values."""
-    return asdict(summary)

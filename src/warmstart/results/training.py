@@ -20,11 +20,6 @@ class PretrainResult:
         """Return the validation perplexity of a causal run."""
         return self.valid["perplexity"]
 
-    @property
-    def bits_per_byte(self) -> float:
-        """Return the validation bits per byte of a causal run."""
-        return self.valid["bits_per_byte"]
-
 
 @dataclass(frozen=True)
 class FinetuneResult:
@@ -40,11 +35,6 @@ class FinetuneResult:
     def accuracy(self) -> float:
         """Return the validation accuracy of a classifier."""
         return self.valid["accuracy"]
-
-    @property
-    def f1(self) -> float:
-        """Return the validation macro F1 of a classifier."""
-        return self.valid["f1"]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from warmstart.runs.folder import FORMAT, RunFolder, claimed
 from warmstart.settings.architecture import ArchitectureOverrides
 from warmstart.settings.base import Settings
 from warmstart.settings.model import ModelConfig
-from warmstart.settings.saving import Destination
+from warmstart.settings.shared import Destination
 from warmstart.textfiles import sha256_of
 from warmstart.version import package_version
 

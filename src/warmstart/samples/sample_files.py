@@ -26,7 +26,7 @@ class SampleSizes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairFiles:
+class SentenceFiles:
     """Two aligned files with one sentence per line."""
 
     english: Path
@@ -41,9 +41,9 @@ class SampleFiles:
     train: Path  # label, tab, text; with a header
     valid: Path
     test: Path
-    train_pairs: PairFiles
-    valid_pairs: PairFiles
-    test_pairs: PairFiles
+    train_pairs: SentenceFiles
+    valid_pairs: SentenceFiles
+    test_pairs: SentenceFiles
     attainable: float  # test accuracy of a classifier that understands every text
 
 
@@ -115,9 +115,9 @@ def _write_labelled(path: Path, reviews: Iterable[Review], language: Language) -
     return _write_lines(path, chain(["label\ttext"], rows))
 
 
-def _write_pairs(stem: Path, pairs: Iterable[Sentence]) -> PairFiles:
+def _write_pairs(stem: Path, pairs: Iterable[Sentence]) -> SentenceFiles:
     listed = list(pairs)
-    return PairFiles(
+    return SentenceFiles(
         english=_write_lines(stem.with_suffix(".en"), (english for english, _ in listed)),
         french=_write_lines(stem.with_suffix(".fr"), (french for _, french in listed)),
     )

@@ -1,48 +1,63 @@
-"""The settings that choose an architecture: a preset and overrides of it."""
+"""The named architectures, and the settings that choose one and change it."""
 
-from dataclasses import dataclass, fields, replace
+import tomllib
+from dataclasses import fields, replace
+from importlib.resources import files
 
-from warmstart.settings.base import Settings, option
+from warmstart.settings.base import Settings, choose, option
 from warmstart.settings.model import Activation, ModelConfig, Norm, NormPosition, Positions
-from warmstart.settings.presets import PRESETS
 
 
-@dataclass(frozen=True, kw_only=True)
+def _read_presets() -> dict[str, ModelConfig]:
+    presets: dict[str, ModelConfig] = {}
+    tables = tomllib.loads((files(__package__) / "presets.toml").read_text("utf-8"))
+    for name, values in tables.items():
+        base = presets.get(values.pop("based_on", ""))
+        presets[name] = replace(base, **values) if base else ModelConfig(**values)
+    return presets
+
+
+PRESETS = _read_presets()
+
+
+def preset_named(name: str) -> ModelConfig:
+    """Return a preset, or say which presets exist."""
+    return choose(PRESETS, name, "--preset")
+
+
 class ArchitectureOverrides(Settings, panel="Model"):
     """What to change in a preset or in a run's architecture; None changes nothing."""
 
-    width: int | None = option(None, help="width of every hidden vector", least=1)
-    depth: int | None = option(None, help="number of blocks", least=1)
-    heads: int | None = option(None, help="attention heads; must divide the width", least=1)
-    ffn_width: int | None = option(None, help="inner width of the feed-forward layer", least=1)
-    max_length: int | None = option(None, help="longest text in tokens", least=3)
-    dropout: float | None = option(None, help="share of activations dropped", least=0, most=0.95)
+    width: int | None = option("width of every hidden vector", None, least=1)
+    depth: int | None = option("number of blocks", None, least=1)
+    heads: int | None = option("attention heads; must divide the width", None, least=1)
+    ffn_width: int | None = option("inner width of the feed-forward layer", None, least=1)
+    max_length: int | None = option("longest text in tokens", None, least=3)
+    dropout: float | None = option("share of activations dropped", None, least=0, most=0.95)
     inner_dropout: bool | None = option(
-        None, help="drop attention weights and inner activations too", advanced=True
+        "drop attention weights and inner activations too", None, advanced=True
     )
     positions: Positions | None = option(
-        None, help="sinusoidal, learned or rope", metavar="NAME", advanced=True
+        "sinusoidal, learned or rope", None, metavar="NAME", advanced=True
     )
-    norm: Norm | None = option(None, help="layer norm or RMS norm", advanced=True)
+    norm: Norm | None = option("layer norm or RMS norm", None, advanced=True)
     norm_position: NormPosition | None = option(
-        None, help="norm before (pre) or after (post) each sublayer", advanced=True
+        "norm before (pre) or after (post) each sublayer", None, advanced=True
     )
     activation: Activation | None = option(
-        None, help="relu, gelu, gelu_tanh, swiglu or relu2", metavar="NAME", advanced=True
+        "relu, gelu, gelu_tanh, swiglu or relu2", None, metavar="NAME", advanced=True
     )
-    tied: bool | None = option(None, help="share input and output embeddings", advanced=True)
-    biases: bool | None = option(None, help="biases in linear layers and norms", advanced=True)
+    tied: bool | None = option("share input and output embeddings", None, advanced=True)
+    biases: bool | None = option("biases in linear layers and norms", None, advanced=True)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Architecture(ArchitectureOverrides, panel="Model"):
     """A preset and what to change in it."""
 
-    preset: str = option("modern-small", help=", ".join(PRESETS), metavar="NAME")
+    preset: str = option(", ".join(PRESETS), "modern-small", metavar="NAME")
 
 
 def apply_overrides(model: ModelConfig, overrides: ArchitectureOverrides) -> ModelConfig:
     """Return the architecture with every override that is not None."""
-    names = [field.name for field in fields(ArchitectureOverrides)]
-    given = {name: getattr(overrides, name) for name in names}
-    return replace(model, **{name: value for name, value in given.items() if value is not None})
+    values = {field.name: getattr(overrides, field.name) for field in fields(ArchitectureOverrides)}
+    return replace(model, **{name: value for name, value in values.items() if value is not None})

@@ -12,7 +12,17 @@ import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from warmstart.errors import WarmstartError
 
@@ -21,55 +31,48 @@ Panel = Literal["Input and output", "Model", "Training", "Decoding", "Saving", "
 TYPE_NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Option:
-    """What a declaration adds to a field's name, type and default."""
-
-    help: str
-    panel: Panel | None = None  # of --help; None: the panel of the class
-    metavar: str | None = None  # stands for the value in --help; None: by type
-    key: str = ""  # flag and TOML key where the field's name cannot be used (`from`)
-    short: str | None = None  # one-letter flag
-    least: float | None = None  # smallest value allowed
-    most: float | None = None  # largest value allowed
-    above: float | None = None  # values must exceed this
-    comma_separated: bool = False  # a list written with commas, not as a repeated flag
-    positional: bool = False  # given without a flag
-    recorded: bool = True  # part of the job: saved in config.json
-    fixed: bool = True  # may not change when a run is resumed
-    advanced: bool = False  # shown by --help-all, not by --help
-    has_flag: bool = True  # False: for Python and TOML only
-    excludes: str | None = None  # key of a mutually exclusive setting
-
-
-def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> Any:
-    """Declare a field with its help text and limits."""
-    return dataclasses.field(default=default, metadata={"option": Option(help=help, **details)})
+def option(help: str, default: Any = dataclasses.MISSING, **details: Any) -> Any:
+    """Declare a field; `details` are fields of `Setting`."""
+    return dataclasses.field(default=default, metadata={"help": help, **details})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Setting(Option):
-    """One field of a settings class: its declaration, name, type and default."""
+class Setting:
+    """One field of a settings class: its name, type and default, and its declaration."""
 
     name: str
     default: Any
     value_type: Any  # of the value, or of each item of a list
     is_list: bool
     allows_none: bool
+    help: str
+    key: str  # flag and TOML key; declared where the field's name cannot be used (`from`)
+    panel: Panel  # of --help; declared where it is not the panel of the class
+    metavar: str | None = None  # the value's name in --help; None: by type
+    short: str | None = None  # one-letter flag
+    least: float | None = None  # smallest value allowed
+    most: float | None = None  # largest value allowed
+    above: float | None = None  # values must exceed this
+    comma_separated: bool = False  # a list written with commas, not as a repeated flag
+    positional: bool = False  # written without a flag
+    recorded: bool = True  # part of the job: saved in config.json
+    fixed: bool = True  # may not change when a run is resumed
+    advanced: bool = False  # shown by --help-all, not by --help
+    has_flag: bool = True  # False: for Python and TOML only
+    excludes: str | None = None  # key of a mutually exclusive setting
 
     @property
     def is_required(self) -> bool:
-        """Tell whether there is no default."""
         return self.default is dataclasses.MISSING
 
     @property
     def flag(self) -> str:
-        """Return how the setting is written on the command line."""
+        """Return the setting's name on the command line."""
         return self.key.upper() if self.positional else "--" + self.key.replace("_", "-")
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """Return the values allowed, or nothing where any value of the type is."""
+        """Return the values allowed; empty if every value of the type is."""
         return get_args(self.value_type) if get_origin(self.value_type) is Literal else ()
 
     def checked(self, value: Any) -> Any:
@@ -113,14 +116,16 @@ class Setting(Option):
         )
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True)
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Base of settings classes; a subclass names the help panel of the fields it declares."""
+    """Base of settings classes, which are frozen dataclasses with a help panel for their fields."""
 
     panel: ClassVar[Panel]
 
     def __init_subclass__(cls, panel: Panel = "Input and output") -> None:
         cls.panel = panel
+        dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
         for setting in self.declared():
@@ -186,18 +191,17 @@ class Settings:
 
 
 def _setting(field: "dataclasses.Field[Any]", hint: Any, panel: Panel) -> Setting:
-    declared: Option = field.metadata["option"]
+    types = [member for member in get_args(hint) if member is not type(None)]
     allows_none = type(None) in get_args(hint)
-    value_type = next(t for t in get_args(hint) if t is not type(None)) if allows_none else hint
+    value_type = types[0] if allows_none else hint
     is_list = get_origin(value_type) is tuple
-    details = vars(declared) | {"key": declared.key or field.name, "panel": declared.panel or panel}
     return Setting(
-        **details,
         name=field.name,
         default=field.default,
         value_type=get_args(value_type)[0] if is_list else value_type,
         is_list=is_list,
         allows_none=allows_none,
+        **{"key": field.name, "panel": panel, **field.metadata},
     )
 
 

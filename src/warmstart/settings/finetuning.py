@@ -1,44 +1,44 @@
-"""The settings of `finetune`, and of training a classifier in general."""
+"""The settings of `finetune` and `compare`, which train classifiers."""
 
-from dataclasses import dataclass
 from typing import Literal
 
+from warmstart.errors import WarmstartError
 from warmstart.settings.architecture import Architecture
 from warmstart.settings.base import Settings, option
-from warmstart.settings.choices import Pooling, Truncate
-from warmstart.settings.input_files import LabelledFiles
-from warmstart.settings.machine import Machine
-from warmstart.settings.saving import Checkpoints, Destination
-from warmstart.settings.tokenizers import ModelTokenizer
+from warmstart.settings.shared import (
+    Checkpoints,
+    Destination,
+    LabelledFiles,
+    Machine,
+    ModelTokenizer,
+    Pooling,
+    Truncate,
+)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Tuning(Settings, panel="Training"):
     """How a classifier is trained."""
 
-    epochs: int = option(8, help="passes over the labelled texts", least=1)
-    batch_size: int = option(16, help="texts per optimizer step", least=1)
-    micro_tokens: int = option(8192, help="padded tokens per forward pass", least=2)
-    learning_rate: float | None = option(
-        None, help="peak; default: by arm and norm position", above=0
-    )
-    weight_decay: float = option(0.01, help="decoupled, on matrices", least=0, advanced=True)
+    epochs: int = option("passes over the labelled texts", 8, least=1)
+    batch_size: int = option("texts per optimizer step", 16, least=1)
+    micro_tokens: int = option("padded tokens per forward pass", 8192, least=2)
+    learning_rate: float | None = option("peak; default: by arm and norm position", None, above=0)
+    weight_decay: float = option("decoupled, on matrices", 0.01, least=0, advanced=True)
     warmup: float = option(
-        0.1, help="share of steps with a rising learning rate", least=0, most=1, advanced=True
+        "share of steps with a rising learning rate", 0.1, least=0, most=1, advanced=True
     )
-    clip: float = option(1.0, help="largest gradient norm", above=0, advanced=True)
-    layer_decay: float = option(1.0, help="rate of a block relative to the next", above=0, most=1)
-    unfreeze: bool = option(False, help="one more block each epoch, head first")
-    pooling: Pooling = option("mean", help="positions of the text vector")
-    truncate: Truncate = option("head", help="part of an overlong text used")
-    balance: Literal["weights", "none"] = option("weights", help="weights: rare classes count more")
-    select: Literal["accuracy", "f1"] = option("accuracy", help="metric that selects the epoch")
+    clip: float = option("largest gradient norm", 1.0, above=0, advanced=True)
+    layer_decay: float = option("rate of a block relative to the next", 1.0, above=0, most=1)
+    unfreeze: bool = option("one more block each epoch, head first", False)
+    pooling: Pooling = option("positions of the text vector", "mean")
+    truncate: Truncate = option("part of an overlong text used", "head")
+    balance: Literal["weights", "none"] = option("weights: rare classes count more", "weights")
+    select: Literal["accuracy", "f1"] = option("metric that selects the epoch", "accuracy")
     classifier_dropout: float = option(
-        0.1, help="dropout before the classification head", least=0, most=0.95, advanced=True
+        "dropout before the classification head", 0.1, least=0, most=0.95, advanced=True
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class FinetuneConfig(
     LabelledFiles,
     Architecture,
@@ -52,10 +52,44 @@ class FinetuneConfig(
     """Labelled texts in, classifier out."""
 
     from_run: str | None = option(
+        "pretrained run to start from; without it: cold start",
         None,
         key="from",
-        help="pretrained run to start from; without it: cold start",
         panel="Input and output",
     )
-    task: str = option("classify", help="what to train: classify", metavar="NAME")
-    frozen: bool = option(False, help="train only the head")
+    task: str = option("what to train: classify", "classify", metavar="NAME")
+    frozen: bool = option("train only the head", False)
+
+
+class CompareConfig(LabelledFiles, Tuning, Destination, Machine):
+    """Pretrained runs and labelled texts in, verdict out."""
+
+    from_runs: tuple[str, ...] = option("pretrained run; repeat for several", key="from")
+    test: str | None = option("labelled texts, scored once at the end", None)
+    test_labels: str | None = option("labels of --test, one per line", None)
+    title: str = option(
+        "title of the report", "warm start against cold", fixed=False, metavar="TEXT", advanced=True
+    )
+    labels: tuple[str, ...] = option(
+        "label subsets, e.g. 50,400,all",
+        ("all",),
+        comma_separated=True,
+        metavar="SIZES",
+        panel="Training",
+    )
+    seeds: tuple[int, ...] = option(
+        "seeds of every arm", (0, 1, 2), least=0, comma_separated=True, panel="Training"
+    )
+    trials: int = option("settings tried for each arm", 3, least=1, most=9, panel="Training")
+    max_length: int | None = option("longest text in tokens", None, least=3, panel="Training")
+    attainable: float | None = option(
+        "best accuracy possible, where known", None, has_flag=False, fixed=False
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise WarmstartError(f"--seeds {list(self.seeds)} must be different numbers")
+        for size in self.labels:
+            if size != "all" and (not size.isdecimal() or int(size) < 2):
+                raise WarmstartError(f"--labels {size!r} must be a number from 2 up, or all")

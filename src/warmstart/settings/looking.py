@@ -1,22 +1,69 @@
-"""The settings of the `look` commands."""
+"""The settings of `params`, `plan` and the `look` commands."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from warmstart.errors import WarmstartError
+from warmstart.settings.architecture import ArchitectureOverrides
 from warmstart.settings.base import Settings, option
-from warmstart.settings.input_files import Documents, SplitTexts, TextColumn
-from warmstart.settings.machine import Machine
+from warmstart.settings.model import Attention
+from warmstart.settings.shared import Documents, Machine, Optimizer, SplitTexts, TextColumn
+
+
+class ParamsConfig(ArchitectureOverrides, panel="Model"):
+    """An architecture in, its parameter counts out."""
+
+    model: str = option("preset or run folder", positional=True)
+    head: Literal["all", "lm", "classifier", "none"] = option(
+        "all: every head of pretraining", "all"
+    )
+    labels: int = option("classes of the classifier", 2, least=2)
+    frozen: bool = option("count only the head as trainable", False)
+    vocab_size: int | None = option("entries in the vocabulary", None, least=1)
+    attention: Attention | None = option("which positions each one sees", None)
+    segments: int | None = option("number of segment embeddings", None, least=0)
+    pooler: bool | None = option("dense + tanh over the first position", None)
+    transform: bool | None = option("dense + norm before the output weights", None)
+
+
+class PlanConfig(ArchitectureOverrides, Machine, panel="Training"):
+    """An architecture and a job in; FLOPs, memory and time out."""
+
+    model: str | None = option("preset or run folder", None, positional=True)
+    objective: str | None = option(
+        "causal, masked, classify or translate; default: by model", None, metavar="NAME"
+    )
+    vocab_size: int | None = option("entries in the vocabulary", None, least=1, panel="Model")
+    labels: int = option("classes of a classifier", 2, least=2, panel="Model")
+    batch_tokens: int | None = option(
+        "tokens per optimizer step; default: by objective", None, least=2
+    )
+    micro_tokens: int | None = option(
+        "tokens per forward pass; default: by objective", None, least=2
+    )
+    steps: int | None = option(
+        "optimizer steps; default: by objective", None, least=1, excludes="tokens"
+    )
+    tokens: int | None = option("tokens to train on, instead of --steps", None, least=1)
+    mask_rate: float = option("masked: share of tokens masked", 0.15, above=0, most=1)
+    optimizer: Optimizer | None = option("default: by objective", None)
+    on: str | None = option(
+        "device to plan for instead of this machine; list: show them",
+        None,
+        metavar="NAME",
+        panel="Machine",
+    )
+    measure: bool = option("run some steps here to measure the time", True, panel="Machine")
+    seconds: float = option("time to measure, approximately", 30.0, above=0, panel="Machine")
+
 
 FIGURE_TYPES = (".html", ".png", ".svg")
 
 
-@dataclass(frozen=True, kw_only=True)
 class FigureFile(Settings):
     """The file a figure is written to."""
 
-    out: str = option(help="file to write: .html, .png or .svg", short="-o", recorded=False)
+    out: str = option("file to write: .html, .png or .svg", short="-o", recorded=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -26,79 +73,64 @@ class FigureFile(Settings):
             raise WarmstartError(f"-o {self.out} is a folder; name a file")
 
 
-@dataclass(frozen=True, kw_only=True)
 class LookAttentionConfig(FigureFile, SplitTexts, Machine):
     """A run and a text in, its attention weights out."""
 
-    run: str = option(help="run folder", positional=True)
-    text: str | None = option(None, help="text to read", metavar="TEXT", excludes="source")
-    text2: str | None = option(
-        None, help="second text, for a model that reads pairs", metavar="TEXT"
-    )
-    source: str | None = option(None, help="sentence to translate", metavar="TEXT")
+    run: str = option("run folder", positional=True)
+    text: str | None = option("text to read", None, metavar="TEXT", excludes="source")
+    text2: str | None = option("second text, for a model that reads pairs", None, metavar="TEXT")
+    source: str | None = option("sentence to translate", None, metavar="TEXT")
     target: str | None = option(
-        None, help="its translation; default: the translator's own", metavar="TEXT"
+        "its translation; default: the translator's own", None, metavar="TEXT"
     )
-    words: bool = option(False, help="join pieces to words")
+    words: bool = option("join pieces to words", False)
     layer: int | None = option(
-        None, help=".png, .svg: show one head of this layer, from 1; needs --head", least=1
+        ".png, .svg: show one head of this layer, from 1; needs --head", None, least=1
     )
-    head: int | None = option(None, help="head of that layer, from 1; needs --layer", least=1)
+    head: int | None = option("head of that layer, from 1; needs --layer", None, least=1)
     part: Literal["self", "encoder", "decoder", "cross"] | None = option(
-        None, help=".png, .svg: part to show; default: self, for a translator cross", metavar="NAME"
+        ".png, .svg: part to show; default: self, for a translator cross", None, metavar="NAME"
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class LookMaskConfig(FigureFile, SplitTexts):
     """Texts in, their attention masks out."""
 
-    model: str = option(help="preset or run folder", positional=True)
-    text: tuple[str, ...] = option((), help="text of the batch; repeat for more", metavar="TEXT")
-    source: tuple[str, ...] = option(
-        (), help="sentence to translate; repeat for more", metavar="TEXT"
-    )
-    target: tuple[str, ...] = option(
-        (), help="translation of each --source, in order", metavar="TEXT"
-    )
-    packed: bool = option(False, help="texts are documents of one row, as in pretraining")
+    model: str = option("preset or run folder", positional=True)
+    text: tuple[str, ...] = option("text of the batch; repeat for more", (), metavar="TEXT")
+    source: tuple[str, ...] = option("sentence to translate; repeat for more", (), metavar="TEXT")
+    target: tuple[str, ...] = option("translation of each --source, in order", (), metavar="TEXT")
+    packed: bool = option("texts are documents of one row, as in pretraining", False)
 
 
-@dataclass(frozen=True, kw_only=True)
 class LookPositionsConfig(FigureFile, Documents, TextColumn, Machine):
     """An architecture in, its position encoding and perplexity by position out."""
 
-    model: str = option(help="preset or run folder", positional=True)
+    model: str = option("preset or run folder", positional=True)
     length: int | None = option(
-        None, help="positions to show; default: the model's longest text", least=8, most=100_000
+        "positions to show; default: the model's longest text", None, least=8, most=100_000
     )
-    test: str | None = option(None, help="text for perplexity by position; needs a causal run")
-    past: float = option(
-        2.0, help="read up to this many times the trained length", least=1, most=64
-    )
+    test: str | None = option("text for perplexity by position; needs a causal run", None)
+    past: float = option("read up to this many times the trained length", 2.0, least=1, most=64)
 
 
-@dataclass(frozen=True, kw_only=True)
 class LookComplexityConfig(Machine, panel="Model"):
     """Nothing in, measured growth with length out."""
 
     out: str | None = option(
+        "file to write: .html, .png or .svg",
         None,
-        help="file to write: .html, .png or .svg",
         short="-o",
         recorded=False,
         panel="Input and output",
     )
     lengths: tuple[int, ...] = option(
-        (),
-        help="in tokens; default: 128 to 8192, on CUDA 1024 to 262144",
-        comma_separated=True,
-        least=2,
+        "in tokens; default: 128 to 8192, on CUDA 1024 to 262144", (), comma_separated=True, least=2
     )
-    width: int | None = option(None, help="width of every layer; default: 64, on CUDA 512", least=2)
-    kernel: int = option(3, help="positions a convolution sees", least=1)
-    recurrence: Literal["gru", "lstm"] = option("gru", help="recurrent layer")
-    seconds: float = option(50.0, help="time to measure, approximately", above=0, panel="Machine")
+    width: int | None = option("width of every layer; default: 64, on CUDA 512", None, least=2)
+    kernel: int = option("positions a convolution sees", 3, least=1)
+    recurrence: Literal["gru", "lstm"] = option("recurrent layer", "gru")
+    seconds: float = option("time to measure, approximately", 50.0, above=0, panel="Machine")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,27 +1,27 @@
 """The settings of `pretrain`."""
 
 import math
-from dataclasses import dataclass
 
 from warmstart.errors import WarmstartError
 from warmstart.settings.architecture import Architecture
 from warmstart.settings.base import Settings, option
-from warmstart.settings.choices import Optimizer
-from warmstart.settings.input_files import Documents, TextColumn
-from warmstart.settings.machine import Machine
-from warmstart.settings.saving import Checkpoints, Destination
-from warmstart.settings.tokenizers import TrainedTokenizer
+from warmstart.settings.shared import (
+    Checkpoints,
+    Destination,
+    Documents,
+    Machine,
+    Optimizer,
+    TextColumn,
+    TrainedTokenizer,
+)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Masking(Settings, panel="Training"):
     """What masked pretraining masks and predicts."""
 
-    mask_rate: float = option(0.15, help="masked: share of tokens masked", above=0, most=0.9)
-    whole_words: bool = option(
-        False, help="masked: mask all pieces of a word together", advanced=True
-    )
-    nsp: bool = option(True, help="masked: predict next sentences too")
+    mask_rate: float = option("masked: share of tokens masked", 0.15, above=0, most=0.9)
+    whole_words: bool = option("masked: mask all pieces of a word together", False, advanced=True)
+    nsp: bool = option("masked: predict next sentences too", True)
 
     def refuse_unused(self) -> None:
         """Refuse masking settings where nothing is masked."""
@@ -34,7 +34,6 @@ class Masking(Settings, panel="Training"):
             raise WarmstartError(f"{flag} has no effect without --objective masked")
 
 
-@dataclass(frozen=True, kw_only=True)
 class PretrainConfig(
     Documents,
     TextColumn,
@@ -48,37 +47,33 @@ class PretrainConfig(
 ):
     """Text in, pretrained backbone out."""
 
-    files: tuple[str, ...] = option(help="text files, folders or globs", positional=True)
+    files: tuple[str, ...] = option("text files, folders or globs", positional=True)
     valid: tuple[str, ...] = option(
-        (), help="validation text; default: 1%, chosen by content", panel="Input and output"
+        "validation text; default: 1%, chosen by content", (), panel="Input and output"
     )
     from_run: str | None = option(
-        None, key="from", help="run to continue training from", panel="Input and output"
+        "run to continue training from", None, key="from", panel="Input and output"
     )
     objective: str = option(
-        "causal", help="causal: predict next tokens; masked: restore masked tokens", metavar="NAME"
+        "causal: predict next tokens; masked: restore masked tokens", "causal", metavar="NAME"
     )
-    steps: int | None = option(
-        None, help="optimizer steps; default: 1000", least=1, excludes="tokens"
-    )
-    tokens: int | None = option(None, help="tokens to train on, instead of --steps", least=1)
-    batch_tokens: int = option(8192, help="tokens per optimizer step", least=2)
-    micro_tokens: int = option(
-        16_384, help="tokens per forward pass; fewer need less memory", least=2
-    )
-    optimizer: Optimizer = option("muon", help="muon: for the matrices of the blocks")
+    steps: int | None = option("optimizer steps; default: 1000", None, least=1, excludes="tokens")
+    tokens: int | None = option("tokens to train on, instead of --steps", None, least=1)
+    batch_tokens: int = option("tokens per optimizer step", 8192, least=2)
+    micro_tokens: int = option("tokens per forward pass; fewer need less memory", 16_384, least=2)
+    optimizer: Optimizer = option("muon: for the matrices of the blocks", "muon")
     learning_rate: float | None = option(
-        None, help="peak; default: by optimizer and norm position", above=0
+        "peak; default: by optimizer and norm position", None, above=0
     )
-    weight_decay: float = option(0.1, help="decoupled, on matrices", least=0, advanced=True)
+    weight_decay: float = option("decoupled, on matrices", 0.1, least=0, advanced=True)
     warmup: float = option(
-        0.05, help="share of steps with a rising learning rate", least=0, most=1, advanced=True
+        "share of steps with a rising learning rate", 0.05, least=0, most=1, advanced=True
     )
-    clip: float = option(1.0, help="largest gradient norm", above=0, advanced=True)
-    eval_every: int = option(200, help="steps between validations", least=1)
-    log_every: int = option(10, help="steps between lines in metrics.jsonl", least=1, advanced=True)
+    clip: float = option("largest gradient norm", 1.0, above=0, advanced=True)
+    eval_every: int = option("steps between validations", 200, least=1)
+    log_every: int = option("steps between lines in metrics.jsonl", 10, least=1, advanced=True)
     compile: bool | None = option(
-        None, help="use torch.compile; default: on CUDA only", fixed=False, advanced=True
+        "use torch.compile; default: on CUDA only", None, fixed=False, advanced=True
     )
 
     def rows_per_step(self, max_length: int) -> int:

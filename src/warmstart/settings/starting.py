@@ -1,30 +1,38 @@
-"""The settings of `demo` and `data`."""
-
-from dataclasses import dataclass
+"""The settings of `demo`, `data` and `tokenizer`."""
 
 from warmstart.settings.base import option
-from warmstart.settings.input_files import LabelledColumns
-from warmstart.settings.machine import Machine
+from warmstart.settings.shared import (
+    MIN_VOCAB_SIZE,
+    Documents,
+    LabelledColumns,
+    Machine,
+    TextColumn,
+    TokenizerKind,
+)
 
 
-@dataclass(frozen=True, kw_only=True)
 class DemoConfig(Machine):
     """Nothing in, report on built-in data out."""
 
-    out: str = option("demo", help="folder to write", short="-o", recorded=False)
-    resume: bool = option(
-        False, help="continue the demo in the folder", recorded=False, panel="Saving"
-    )
+    out: str = option("folder to write", "demo", short="-o", recorded=False)
+    resume: bool = option("continue the demo in the folder", False, recorded=False, panel="Saving")
 
 
-@dataclass(frozen=True, kw_only=True)
 class DataConfig(LabelledColumns):
     """Files in, report on them out."""
 
-    files: tuple[str, ...] = option(help="text or labelled files", positional=True)
-    labels: tuple[str, ...] = option((), help="label file of each text file, in order")
-    tokenizer: str | None = option(
-        None, help="tokenizer, or run that has one, to count tokens with"
-    )
-    max_length: int | None = option(None, help="count texts longer than this, in tokens", least=3)
-    against: str | None = option(None, help="run; report which texts occur in its training data")
+    files: tuple[str, ...] = option("text or labelled files", positional=True)
+    labels: tuple[str, ...] = option("label file of each text file, in order", ())
+    tokenizer: str | None = option("tokenizer, or run that has one, to count tokens with", None)
+    max_length: int | None = option("count texts longer than this, in tokens", None, least=3)
+    against: str | None = option("run; report which texts occur in its training data", None)
+
+
+class TokenizerConfig(Documents, TextColumn):
+    """Text in, tokenizer out."""
+
+    files: tuple[str, ...] = option("text files, folders or globs", positional=True)
+    out: str = option("folder to write", short="-o", recorded=False)
+    kind: TokenizerKind = option("algorithm", "bpe")
+    vocab_size: int = option("entries, including special tokens", 16_000, least=MIN_VOCAB_SIZE)
+    sample_mb: int = option("megabytes of text to learn from, at most", 100, least=1)

@@ -1,49 +1,85 @@
-"""The settings of `evaluate`, `predict` and `generate`."""
+"""The settings of `evaluate`, `predict`, `generate` and `embed`."""
 
-from dataclasses import dataclass
-
+from warmstart.errors import WarmstartError
 from warmstart.settings.base import option
-from warmstart.settings.input_files import Documents, LabelledColumns, SplitTexts, TextColumn
-from warmstart.settings.machine import Machine
+from warmstart.settings.shared import (
+    Documents,
+    LabelledColumns,
+    Machine,
+    Pooling,
+    SplitTexts,
+    TextLines,
+    Truncate,
+)
 from warmstart.settings.translating import Search
 
 
-@dataclass(frozen=True, kw_only=True)
 class EvaluateConfig(LabelledColumns, Documents, Search, Machine):
     """A run and held-out data in, scores out."""
 
-    run: str = option(help="run folder", positional=True)
-    test: str | None = option(None, help="labelled texts, plain text or a table of pairs")
-    test_labels: str | None = option(None, help="labels of --test, one per line")
-    source: str | None = option(None, help="sentences for a translator, one per line")
-    target: str | None = option(None, help="their translations, one per line")
-    against: str | None = option(None, help="second translator, compared by a paired test")
+    run: str = option("run folder", positional=True)
+    test: str | None = option("labelled texts, plain text or a table of pairs", None)
+    test_labels: str | None = option("labels of --test, one per line", None)
+    source: str | None = option("sentences for a translator, one per line", None)
+    target: str | None = option("their translations, one per line", None)
+    against: str | None = option("second translator, compared by a paired test", None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PredictConfig(TextColumn, SplitTexts, Machine):
+class PredictConfig(TextLines, SplitTexts, Machine):
     """A classifier and texts in, labels out."""
 
-    run: str = option(help="run folder of a classifier", positional=True)
-    file: str | None = option(
-        None, help="one text per line; default, or -: standard input", positional=True
-    )
-    out: str | None = option(None, help="file to write; default: standard output", short="-o")
+    run: str = option("run folder of a classifier", positional=True)
 
 
-@dataclass(frozen=True, kw_only=True)
 class GenerateConfig(Machine, panel="Decoding"):
     """A language model and a prompt in, text out."""
 
-    run: str = option(help="run folder of a causal language model", positional=True)
-    prompt: str = option("", help="text to continue", metavar="TEXT", panel="Input and output")
-    num: int = option(1, help="texts to write", least=1, panel="Input and output")
+    run: str = option("run folder of a causal language model", positional=True)
+    prompt: str = option("text to continue", "", metavar="TEXT", panel="Input and output")
+    num: int = option("texts to write", 1, least=1, panel="Input and output")
     out: str | None = option(
-        None, help="file to write; default: standard output", short="-o", panel="Input and output"
+        "file to write; default: standard output", None, short="-o", panel="Input and output"
     )
-    max_tokens: int = option(100, help="tokens to add, at most", least=1)
-    temperature: float = option(0.8, help="0: the most likely token each time", least=0)
-    top_k: int | None = option(None, help="sample from the k most likely tokens", least=1)
+    max_tokens: int = option("tokens to add, at most", 100, least=1)
+    temperature: float = option("0: the most likely token each time", 0.8, least=0)
+    top_k: int | None = option("sample from the k most likely tokens", None, least=1)
     top_p: float | None = option(
-        None, help="sample from the most likely tokens with this total probability", above=0, most=1
+        "sample from the most likely tokens with this total probability", None, above=0, most=1
     )
+
+
+class EmbedConfig(TextLines, SplitTexts, Machine, panel="Model"):
+    """A run and texts in, vectors out."""
+
+    run: str = option("run folder of any model", positional=True)
+    out: str | None = option(
+        ".npy .npz .jsonl .parquet (--word: .png .svg .html); default: standard output",
+        None,
+        short="-o",
+        panel="Input and output",
+    )
+    pooling: Pooling = option("positions of the text vector", "mean")
+    layer: int | None = option(
+        "block to take vectors from; 0: the embeddings; default: the last", None, least=0
+    )
+    tokens: bool = option("one vector per token instead of per text", False)
+    normalize: bool = option("scale every vector to length 1", False)
+    word: str | None = option(
+        "compare this word between the texts, layer by layer", None, metavar="WORD"
+    )
+    truncate: Truncate | None = option(
+        "part of an overlong text used; default: as in the run", None
+    )
+    micro_tokens: int = option(
+        "padded tokens per forward pass; fewer need less memory", 8192, least=2, panel="Machine"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.word is None:
+            return
+        if not self.word.strip():
+            raise WarmstartError("--word is empty: name a word that occurs in the texts")
+        is_given = {"--tokens": self.tokens, "--layer": self.layer is not None}
+        for flag in (flag for flag in is_given if is_given[flag]):
+            raise WarmstartError(f"{flag} has no effect with --word: leave one of them out")

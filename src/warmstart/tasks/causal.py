@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from warmstart.batching.batch import PackedBatch, move
-from warmstart.batching.loader import PackedStream, RunningText, packed_in_order
-from warmstart.batching.packing import pack
+from warmstart.batching.packing import PackedStream, RunningText, pack, packed_in_order
 from warmstart.data.token_file import TokenFile
 from warmstart.evaluation.metrics import language_scores
 from warmstart.evaluation.token_scores import score_tokens

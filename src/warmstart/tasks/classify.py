@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from warmstart.batching.batch import Batch, LabelledBatch
-from warmstart.batching.loader import LabelledStream
-from warmstart.batching.padding import pad_texts
+from warmstart.batching.padding import LabelledStream, pad_texts
 from warmstart.data.labelled import LabelledTexts
 from warmstart.errors import WarmstartError
 from warmstart.evaluation.intervals import interval

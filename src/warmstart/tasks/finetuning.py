@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from warmstart.batching.encode import EncodedTexts
-from warmstart.batching.loader import LabelledStream
+from warmstart.batching.padding import LabelledStream
 from warmstart.data.labelled import LabelledTexts
 from warmstart.inference.text_predictor import TextBatches, TextPredictor
 from warmstart.runs.folder import RunFolder
@@ -21,7 +21,7 @@ from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
 from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
-from warmstart.settings.saving import Checkpoints
+from warmstart.settings.shared import Checkpoints
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.labelled import Examples, for_tokenizer, read_labelled_file, rows_seen
 from warmstart.tasks.task import Task, Training

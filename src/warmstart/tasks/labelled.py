@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.batching.encode import EncodedTexts, describe_truncation, encode_texts
+from warmstart.batching.encode import EncodedTexts, Truncation, encode_texts
 from warmstart.data.labelled import LabelledTexts, join_pair, read_labelled
 from warmstart.data.overlap import Fingerprints, fingerprints_of
 from warmstart.errors import WarmstartError
-from warmstart.settings.choices import Truncate
+from warmstart.settings.shared import Truncate
 from warmstart.tokenization.pieces import join_pieces, text_reader
 from warmstart.tokenization.tokenizer import Tokenizer
 
@@ -84,9 +84,8 @@ def rows_seen(data: LabelledTexts, seen: Fingerprints, is_pieces: bool) -> NDArr
 
 def describe_encoding(file: str, encoded: EncodedTexts, max_length: int, rule: Truncate) -> str:
     """Say what was cut and what the tokenizer does not know, in one sentence."""
-    num_cut, num_texts = encoded.num_truncated, len(encoded.ids)
-    is_pair = encoded.starts is not None
-    sentence = describe_truncation(num_cut, num_texts, file, max_length, rule, is_pair)
+    counts, is_pair = (len(encoded.ids), encoded.num_truncated), encoded.starts is not None
+    sentence = Truncation(file, *counts, max_length, rule, is_pair).describe()
     if encoded.unknown_share > 0.001:
         sentence += f"; {encoded.unknown_share:.1%} of its tokens are unknown"
     return sentence

@@ -11,18 +11,11 @@ from torch import Tensor, nn
 
 from warmstart import progress
 from warmstart.batching.batch import MaskedBatch, move
-from warmstart.batching.loader import RunningText
-from warmstart.batching.masked_rows import (
-    MaskedStream,
-    RunningRows,
-    masked_in_order,
-    pairs_in_order,
-)
-from warmstart.batching.masking import Corruption
+from warmstart.batching.masking import Corruption, MaskedStream, masked_in_order, pairs_in_order
 from warmstart.batching.next_sentence import NextSentencePairs
-from warmstart.data.sentence_file import SentenceFile
+from warmstart.batching.packing import RunningText
 from warmstart.data.sentences import SentenceFinder
-from warmstart.data.token_file import TokenFile
+from warmstart.data.token_file import SentenceFile, TokenFile
 from warmstart.errors import WarmstartError
 from warmstart.evaluation.masked_scores import MaskedRows
 from warmstart.kernels.loss import IGNORE, LOGITS_PER_CHUNK, linear_cross_entropy
@@ -213,8 +206,7 @@ class MaskedTask(PretrainingTask):
             return Evaluation(-scores["loss"], figures, note)
 
         if text.train_index is None:
-            rows = RunningRows(packed)
-            stream = MaskedStream(rows, masking, num_rows, packed.rows_per_batch)
+            stream = MaskedStream(packed, masking, num_rows, packed.rows_per_batch)
             return Pretraining(MaskedObjective(), stream, evaluate, lambda num: num * length)
         pairs = _pairs(text.train, text.train_index, length, tokenizer, settings.seed)
         stream = MaskedStream(pairs, masking, num_rows, packed.rows_per_batch)

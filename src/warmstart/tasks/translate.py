@@ -175,9 +175,8 @@ class TranslateTask(Task):
         if settings.against:
             other = self._translations(read_run(settings.against), settings, runtime, pairs)
         translations = self._translations(run, settings, runtime, pairs)
-        scores = translation_scores(translations, pairs.targets)
+        metrics = translation_scores(translations, pairs.targets)
         seen = run.texts_seen().contain(fingerprints_of(pairs.sources))
-        metrics = {"bleu": scores.bleu, "chrf": scores.chrf}
         result: dict[str, Any] = {
             "sentences": len(pairs),
             "skipped": pairs.skipped,

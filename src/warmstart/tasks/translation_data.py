@@ -9,10 +9,10 @@ from warmstart.errors import WarmstartError
 from warmstart.formats import counted
 from warmstart.runs.lifecycle import refuse_together
 from warmstart.runs.saved import SavedRun
-from warmstart.settings.presets import preset_named
+from warmstart.settings.architecture import preset_named
 from warmstart.settings.translating import DEFAULT_PRESET, TrainTranslatorConfig
+from warmstart.tokenization.loading import load_tokenizer, train_tokenizer
 from warmstart.tokenization.pair import TokenizerPair
-from warmstart.tokenization.tokenizer import load_tokenizer, train_tokenizer
 
 
 def read_training_pairs(settings: TrainTranslatorConfig) -> tuple[Pairs, Pairs]:

@@ -1,4 +1,1 @@
-"""Train, load and use tokenizers.
-
-Start with tokenizer.py.
-"""
+"""Tokenizers: train, load, encode, decode. Start with tokenizer.py, then loading.py."""

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from warmstart.tokenization.tokenizer import Tokenizer, load_tokenizer
+from warmstart.tokenization.loading import load_tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer
 
 TARGET_FOLDER = "target"  # inside a run, where the target has a tokenizer of its own
 
@@ -22,11 +23,9 @@ class TokenizerPair:
 
     @property
     def pads(self) -> tuple[int, int]:
-        """Return the padding ids of source and target."""
         return self.source.pad, self.target.pad
 
     def save(self, folder: Path) -> None:
-        """Write both into a folder."""
         self.source.save(folder)
         if not self.is_joint:
             self.target.save(folder / TARGET_FOLDER)

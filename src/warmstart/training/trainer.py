@@ -26,7 +26,7 @@ from warmstart.runs.checkpoint import (
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
-from warmstart.settings.saving import Checkpoints
+from warmstart.settings.shared import Checkpoints
 from warmstart.training.interrupt import Interrupt, listening
 from warmstart.training.optimizers import clip_gradients, set_rates
 from warmstart.training.record import Record

@@ -7,16 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmstart.batching.batch import LabelledBatch, PackedBatch
-from warmstart.batching.loader import (
-    LabelledStream,
-    PackedStream,
-    RunningText,
-    packed_in_order,
-    shuffled,
-)
-from warmstart.batching.packing import pack
-from warmstart.batching.padding import budgeted, pad_texts
+from warmstart.batching.packing import PackedStream, RunningText, pack, packed_in_order
+from warmstart.batching.padding import LabelledStream, budgeted, pad_texts
 from warmstart.kernels.loss import IGNORE
+from warmstart.seeds import shuffled
 
 T = 5
 RUNNING = np.arange(10, 10 + 83, dtype=np.uint16)  # every token once, so a token shows its position

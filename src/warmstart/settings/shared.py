@@ -1,0 +1,112 @@
+"""Settings that several commands share: input files, tokenizers, saving, the machine."""
+
+from typing import Literal
+
+from warmstart.settings.base import Settings, option
+
+Optimizer = Literal["adamw", "muon"]
+Pooling = Literal["cls", "last", "mean"]  # which positions make the vector of a text
+TokenizerKind = Literal["bpe", "unigram"]
+Truncate = Literal["head", "tail", "middle"]  # the part of an overlong text that is used
+MIN_VOCAB_SIZE = 261  # the bytes and the special tokens
+
+
+class TextColumn(Settings):
+    """The column of a table that holds the texts."""
+
+    columns: tuple[str, ...] = option(
+        "column that holds the text", ("text",), comma_separated=True, metavar="NAMES"
+    )
+
+
+class TextLines(TextColumn):
+    """The texts to read and the file to write, one line per text."""
+
+    file: str | None = option(
+        "one text per line; default, or -: standard input", None, positional=True
+    )
+    out: str | None = option("file to write; default: standard output", None, short="-o")
+
+
+class Documents(Settings):
+    """How files of plain text are split into documents."""
+
+    document: Literal["auto", "line", "blank"] = option(
+        "end of a document in .txt: line or blank line", "auto"
+    )
+
+
+class SplitTexts(Settings):
+    """Whether texts are split into pieces already."""
+
+    pieces: bool = option("texts are already split into pieces", False)
+
+
+class LabelledColumns(SplitTexts):
+    """How labelled texts are written in tables."""
+
+    columns: tuple[str, ...] = option(
+        "columns in file order, e.g. label,text", (), comma_separated=True, metavar="NAMES"
+    )
+
+
+class LabelledFiles(LabelledColumns):
+    """The labelled texts to train on and to validate on."""
+
+    train: str = option("labelled texts to train on")
+    valid: str = option("labelled texts to validate on")
+    train_labels: str | None = option("labels of --train, one per line", None)
+    valid_labels: str | None = option("labels of --valid, one per line", None)
+
+
+class ModelTokenizer(Settings, panel="Model"):
+    """The tokenizer of a new model."""
+
+    tokenizer: str | None = option("tokenizer, or run that has one; default: train one", None)
+    vocab_size: int | None = option(
+        "size of the trained tokenizer; default: the preset's", None, least=MIN_VOCAB_SIZE
+    )
+
+
+class TrainedTokenizer(ModelTokenizer, panel="Model"):
+    """The tokenizer of a new model, of either kind."""
+
+    tokenizer_kind: TokenizerKind = option("kind of tokenizer to train", "bpe", advanced=True)
+
+
+class Destination(Settings, panel="Saving"):
+    """The folder a job writes."""
+
+    out: str = option("folder to write", short="-o", recorded=False, panel="Input and output")
+    resume: bool = option("continue the run in the folder", False, recorded=False)
+    changed_data: bool = option(
+        "resume although the data has changed since the run started",
+        False,
+        recorded=False,
+        advanced=True,
+    )
+
+
+class Checkpoints(Settings, panel="Saving"):
+    """How often a run is saved."""
+
+    save_every: int = option("steps between checkpoints", 500, least=1, fixed=False)
+    save_minutes: float = option(
+        "minutes between checkpoints", 10.0, above=0, fixed=False, advanced=True
+    )
+    keep: int = option("checkpoints to keep, newest first", 2, least=1, fixed=False, advanced=True)
+
+
+class Machine(Settings, panel="Machine"):
+    """Where a job runs, and its randomness."""
+
+    device: Literal["auto", "cpu", "cuda"] = option(
+        "auto: CUDA where there is one", "auto", fixed=False
+    )
+    precision: Literal["auto", "fp32", "bf16"] = option(
+        "auto: bf16 where the hardware computes in it", "auto"
+    )
+    threads: int | None = option(
+        "CPU threads; default: all cores", None, least=1, most=1024, fixed=False
+    )
+    seed: int = option("determines every random choice", 0, least=0)
