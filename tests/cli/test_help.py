@@ -3,8 +3,8 @@ import pytest
 import typer
 
 from product import run, succeed
-from warmstart.cli.main import app
-from warmstart.cli.options import GROUPS, PANELS
+from warmstart.cli.main import GROUPS, app
+from warmstart.cli.options import PANELS
 
 GROUP = typer.main.get_command(app)
 TOP: dict[str, click.Command] = GROUP.commands  # type: ignore[attr-defined]

@@ -1,11 +1,12 @@
 import re
 from collections import Counter
-from itertools import pairwise
+from itertools import islice, pairwise
+from random import Random
 
 import pytest
 
-from warmstart.samples.reviews import Review, attainable_accuracy, judge, write_reviews
-from warmstart.samples.world import OPINION_READERS, read_world
+from warmstart.samples.reviews import Review, attainable_accuracy, judge, stream_reviews
+from warmstart.samples.world import OPINION_KINDS, read_world
 
 VOWEL = r"(?:[aeiouàâéèêîôœ]|y\b|h(?!éros|amac|ant|appé|ât|ont|uit))"
 INFINITIVE = r"\w+(?:er|ir|re)\b"  # before it, le and les are pronouns and do not contract
@@ -14,6 +15,10 @@ NOT_FRENCH = re.compile(
     rf"|\b(?:de|à) les? (?!{INFINITIVE})",
     re.IGNORECASE,
 )
+
+
+def write_reviews(num: int, seed: int) -> list[Review]:
+    return list(islice(stream_reviews(Random(seed)), num))
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +104,7 @@ def test_no_word_both_praises_and_blames() -> None:
     words = read_world().opinionated
     for language in ("english", "french"):
         said = {
-            says: {
-                getattr(w, language) for kind in OPINION_READERS for w in words[kind, says].items
-            }
+            says: {getattr(w, language) for kind in OPINION_KINDS for w in words[kind, says].items}
             for says in (1, -1)
         }
         assert min(map(len, said.values())) >= 150

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.cli.verbs import COMMANDS
+from warmstart.cli.main import GROUPS
 from warmstart.errors import WarmstartError
 from warmstart.settings.base import Settings
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.settings.pretraining import PretrainConfig
 from warmstart.settings.translating import TrainTranslatorConfig
 
-ALL = [command.settings for command in COMMANDS]
+ALL = [command.settings for commands in GROUPS.values() for command in commands]
 NEEDED = {"files": ["a"], "from": ["a"], "out": "a.png"}
 COMPARE = {"from": ["run"], "train": "t", "valid": "v", "out": "o"}
 

@@ -23,18 +23,17 @@ def export_model(config: ExportConfig) -> None:
 
     result = run(config)
     say(f"{result.architecture}, {result.parameters:,} parameters")
-    check = result.check
-    if check is None:
-        say("not checked: transformers is not installed; pip install transformers")
-    else:
+    if check := result.check:
         say(
             f"checked with transformers {check.version} on {check.num_texts} texts: same tokens, "
             f"outputs differ by {check.difference:.1e} at most"
         )
+    else:
+        say("not checked: transformers is not installed; pip install transformers")
     say_next(result.folder, f"import {quoted(result.folder)} -o runs/again")
 
 
 COMMANDS = (
-    Command("import", "Exchange", import_model, "bert-base-uncased -o runs/bert"),
-    Command("export", "Exchange", export_model, "runs/warm --to hf -o exported"),
+    Command("import", import_model, "bert-base-uncased -o runs/bert"),
+    Command("export", export_model, "runs/warm --to hf -o exported"),
 )

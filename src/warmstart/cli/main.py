@@ -7,10 +7,25 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from warmstart import progress
-from warmstart.cli import verbs
+from warmstart.cli import (
+    exchange_commands,
+    look_commands,
+    start_commands,
+    train_commands,
+    use_commands,
+)
 from warmstart.cli.display import LineDisplay, TerminalDisplay
+from warmstart.cli.options import add_command
 from warmstart.errors import StoppedError, WarmstartError
+from warmstart.progress import shown_by
+
+GROUPS = {
+    "Start": start_commands.COMMANDS,
+    "Train": train_commands.COMMANDS,
+    "Use": use_commands.COMMANDS,
+    "Look inside": look_commands.COMMANDS,
+    "Exchange": exchange_commands.COMMANDS,
+}
 
 app = typer.Typer(
     name="warmstart",
@@ -22,7 +37,16 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-verbs.add_all(app)
+look = typer.Typer(
+    help="Show attention weights, masks, positions and growth with length.", no_args_is_help=True
+)
+for group, commands in GROUPS.items():
+    for command in commands:
+        if command.name.startswith("look "):
+            add_command(look, command)
+        else:
+            add_command(app, command, group)
+app.add_typer(look, name="look", rich_help_panel="Look inside")
 
 
 def _print_version(is_wanted: bool) -> None:
@@ -52,7 +76,7 @@ def main() -> None:
     console = Console(stderr=True)
     display = TerminalDisplay(console) if console.is_terminal else LineDisplay(console)
     try:
-        with progress.shown_by(display):
+        with shown_by(display):
             app()
     except WarmstartError as error:
         _exit(console, str(error), 130 if isinstance(error, StoppedError) else 2)

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 from rich.markup import escape
@@ -13,8 +13,6 @@ from typer.core import TyperCommand
 from warmstart.errors import WarmstartError
 from warmstart.settings.base import TYPE_NAMES, Panel, Setting, Settings, read_settings_file
 
-Group = Literal["Start", "Train", "Use", "Look inside", "Exchange"]
-GROUPS: tuple[Group, ...] = get_args(Group)
 PANELS: tuple[Panel, ...] = get_args(Panel)
 METAVARS = {int: "INT", float: "NUM", str: "PATH", bool: ""}  # of other texts: in the setting
 
@@ -23,20 +21,17 @@ METAVARS = {int: "INT", float: "NUM", str: "PATH", bool: ""}  # of other texts: 
 class Command:
     """One command: its name, the function it calls, and example arguments for its help."""
 
-    name: str  # two words: a group of commands and its member
-    group: Group
+    name: str  # may be two words, as in `look mask`
     run: Callable[..., None]  # takes `config`, and `as_json` where the command has --json
     example: str
 
     @property
     def settings(self) -> type[Settings]:
-        """Return the class of the settings that the function takes."""
         settings: type[Settings] = inspect.signature(self.run).parameters["config"].annotation
         return settings
 
     @property
     def has_json(self) -> bool:
-        """Tell whether the function can print JSON."""
         return "as_json" in inspect.signature(self.run).parameters
 
 
@@ -50,28 +45,26 @@ class _Command(TyperCommand):
         return help_option
 
 
-def add_command(app: typer.Typer, entry: Command) -> None:
+def add_command(app: typer.Typer, entry: Command, group: str | None = None) -> None:
     """Add a command that takes its settings as options and passes them to its function."""
     settings = [setting for setting in entry.settings.declared() if setting.has_flag]
 
-    def command(config: Path | None, as_json: bool = False, **given: Any) -> None:
+    def command(config: Path | None, as_json: bool = False, **arguments: Any) -> None:
         values = read_settings_file(config, entry.name) if config else {}
         entry.settings.check_keys(values, f"--config {config}: ")
-        parsed = {setting.key: _parsed(setting, given[setting.name]) for setting in settings}
+        parsed = {setting.key: _parsed(setting, arguments[setting.name]) for setting in settings}
         flags = {key: value for key, value in parsed.items() if value is not None}
         job = entry.settings.from_values(entry.settings.overridden(values, flags))
         entry.run(job, **{"as_json": as_json} if entry.has_json else {})
 
     settings.sort(key=lambda setting: not setting.is_required)
     parameters = [*map(_parameter, settings), *_common_parameters(entry)]
-    parameters.sort(key=lambda parameter: PANELS.index(_panel(parameter)))
+    parameters.sort(key=_panel_index)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
-    command.__doc__ = (
-        f"{inspect.getdoc(entry.run)}\n\nExample: warmstart {entry.name} {entry.example}"
-    )
-    panel = None if " " in entry.name else entry.group
-    app.command(entry.name.split()[-1], cls=_Command, rich_help_panel=panel)(command)
+    example = f"Example: warmstart {entry.name} {entry.example}"
+    command.__doc__ = f"{inspect.getdoc(entry.run)}\n\n{example}"
+    app.command(entry.name.split()[-1], cls=_Command, rich_help_panel=group)(command)
 
 
 def _common_parameters(entry: Command) -> list[inspect.Parameter]:
@@ -109,36 +102,32 @@ def _keyword(name: str, value_type: Any, info: Any, default: Any = None) -> insp
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 
-def _panel(parameter: inspect.Parameter) -> Panel:
-    panel: Panel | None = parameter.annotation.__metadata__[0].rich_help_panel
-    return panel or PANELS[0]  # arguments have a panel of their own
+def _panel_index(parameter: inspect.Parameter) -> int:
+    panel = parameter.annotation.__metadata__[0].rich_help_panel
+    return PANELS.index(panel) if panel else 0  # arguments have a panel of their own
 
 
 def _parameter(setting: Setting) -> inspect.Parameter:
-    """Return a parameter whose default is None, so that a flag left out can be told."""
+    """Return a parameter whose default is None, which shows that the flag is absent."""
+    value_type = str if setting.choices or setting.comma_separated else setting.value_type
+    if setting.is_list and not setting.comma_separated:
+        value_type = list[str]
     if setting.positional:
         info = typer.Argument(help=_help(setting), metavar=setting.flag, show_default=False)
-    else:
-        info = typer.Option(
-            *_flags(setting),
-            help=_help(setting),
-            metavar=setting.metavar or _metavar(setting),
-            show_default=False,
-            hidden=setting.advanced,
-            rich_help_panel=setting.panel,
-        )
-    return _keyword(setting.name, _parsed_type(setting) | None, info)
-
-
-def _flags(setting: Setting) -> list[str]:
-    if setting.value_type is bool:
-        return [f"{setting.flag}/--no-{setting.flag.removeprefix('--')}"]
-    return [setting.flag, *([setting.short] if setting.short else [])]
-
-
-def _metavar(setting: Setting) -> str:
+        return _keyword(setting.name, value_type | None, info)
+    flags = [setting.flag, *([setting.short] if setting.short else [])]
+    if value_type is bool:
+        flags = [f"{setting.flag}/--no-{setting.flag.removeprefix('--')}"]
     metavar = "|".join(setting.choices) or METAVARS[setting.value_type]
-    return f"{metavar},..." if setting.comma_separated else metavar
+    option = typer.Option(
+        *flags,
+        help=_help(setting),
+        metavar=setting.metavar or metavar + ",..." * setting.comma_separated,
+        show_default=False,
+        hidden=setting.advanced,
+        rich_help_panel=setting.panel,
+    )
+    return _keyword(setting.name, value_type | None, option)
 
 
 def _help(setting: Setting) -> str:
@@ -148,21 +137,13 @@ def _help(setting: Setting) -> str:
         return f"{text} [red]{escape('[required]')}[/]"
     if default in (None, (), "") or default is False:
         return text
-    if default is True:
-        shown = "yes"
-    else:
-        shown = ",".join(map(str, default)) if isinstance(default, tuple) else f"{default}"
+    items = default if isinstance(default, tuple) else [default]
+    shown = "yes" if default is True else ",".join(map(str, items))
     return f"{text} [dim]{escape(f'[{shown}]')}[/]"
 
 
-def _parsed_type(setting: Setting) -> Any:
-    if setting.is_list:
-        return str if setting.comma_separated else list[str]
-    return str if setting.choices else setting.value_type
-
-
 def _parsed(setting: Setting, value: Any) -> Any:
-    """Return a flag's value as its setting expects it; None when the flag was not given."""
+    """Return a flag's value as its setting expects it; None if the flag is absent."""
     if not setting.is_list:
         return value
     if not value:

@@ -5,25 +5,19 @@ Covers the rules and exceptions that the word lists of this package need.
 
 import re
 
-# Masculine, feminine; the same before a vowel; plural masculine, plural feminine.
+# Masculine, feminine, both plurals; then masculine and feminine before a vowel.
 ARTICLES = {
-    "le": ("le ", "la ", "l'", "l'", "les ", "les "),
-    "un": ("un ", "une ", "un ", "une ", "des ", "des "),
-    "ce": ("ce ", "cette ", "cet ", "cette ", "ces ", "ces "),
-    "du": ("du ", "de la ", "de l'", "de l'", "des ", "des "),
-    "au": ("au ", "à la ", "à l'", "à l'", "aux ", "aux "),
-    "mon": ("mon ", "ma ", "mon ", "mon ", "mes ", "mes "),
-    "quel": ("quel ", "quelle ", "quel ", "quelle ", "quels ", "quelles "),
+    "le": ("le ", "la ", "les ", "les ", "l'", "l'"),
+    "un": ("un ", "une ", "des ", "des ", "un ", "une "),
+    "ce": ("ce ", "cette ", "ces ", "ces ", "cet ", "cette "),
+    "du": ("du ", "de la ", "des ", "des ", "de l'", "de l'"),
+    "au": ("au ", "à la ", "aux ", "aux ", "à l'", "à l'"),
+    "mon": ("mon ", "ma ", "mes ", "mes ", "mon ", "mon "),
+    "quel": ("quel ", "quelle ", "quels ", "quelles ", "quel ", "quelle "),
 }
-
-_FEMININE_ENDINGS = (
-    ("eux", "euse"),
-    ("if", "ive"),
-    ("el", "elle"),
-    ("en", "enne"),
-    ("er", "ère"),
-    ("e", "e"),
-)
+# The first ending that fits is replaced.
+_FEMININE = {"eux": "euse", "if": "ive", "el": "elle", "en": "enne", "er": "ère", "e": "e", "": "e"}
+_PLURAL = {"s": "s", "x": "x", "al": "aux", "": "s"}
 # No elision before an aspirated h and a few vowels: le héros, not l'héros.
 _VOWEL = r"(?:[aeiouàâéèêëîïôûœ]|y\b|h)"
 _ASPIRATED = (
@@ -38,14 +32,14 @@ _IF_HE = re.compile(r"\b(s)i (?=ils?\b)", re.IGNORECASE)
 
 def inflect(masculine: str, feminine: str = "", plural: str = "") -> tuple[str, str, str, str]:
     """Return the masculine, feminine and both plural forms; arguments override the rules."""
-    feminine = feminine or _feminine(masculine)
-    return masculine, feminine, plural or _plural(masculine), feminine + "s"
+    feminine = feminine or _change_ending(masculine, _FEMININE)
+    return masculine, feminine, plural or _change_ending(masculine, _PLURAL), feminine + "s"
 
 
-def article(kind: str, is_feminine: bool, is_plural: bool, following: str) -> str:
+def article(kind: str, agreement: int, following: str) -> str:
     """Return the form of an article that suits the noun and the word that follows it."""
-    row = 2 if is_plural else 1 if _BEFORE_VOWEL.match(following) else 0
-    return ARTICLES[kind][2 * row + is_feminine]
+    is_elided = agreement < 2 and _BEFORE_VOWEL.match(following)
+    return ARTICLES[kind][agreement + 4 if is_elided else agreement]
 
 
 def elide(text: str) -> str:
@@ -53,14 +47,6 @@ def elide(text: str) -> str:
     return _IF_HE.sub(r"\1'", _ELIDED.sub(r"\1\2'", text))
 
 
-def _feminine(masculine: str) -> str:
-    for ending, replacement in _FEMININE_ENDINGS:
-        if masculine.endswith(ending):
-            return masculine.removesuffix(ending) + replacement
-    return masculine + "e"
-
-
-def _plural(masculine: str) -> str:
-    if masculine.endswith(("s", "x")):
-        return masculine
-    return masculine.removesuffix("al") + "aux" if masculine.endswith("al") else masculine + "s"
+def _change_ending(word: str, endings: dict[str, str]) -> str:
+    ending = next(ending for ending in endings if word.endswith(ending))
+    return word.removesuffix(ending) + endings[ending]

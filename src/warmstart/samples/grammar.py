@@ -15,10 +15,9 @@ class Word:
     """A word or phrase in both languages, with what agreement depends on."""
 
     english: str
-    past: str  # of English verbs
     french: tuple[str, ...]  # one form, or masculine, feminine and both plurals
-    is_feminine: bool = False
-    is_plural: bool = False
+    past: str = ""  # of English verbs
+    agreement: int = 0  # of French nouns: 1 if feminine, plus 2 if plural
     is_before: bool = False  # a French adjective that precedes its noun
 
 
@@ -45,14 +44,14 @@ def read_nouns(text: str) -> list[Word]:
     words = []
     for english, french in _entries(text):
         noun, _, tag = french.rpartition(" ")
-        words.append(Word(english, "", (noun,), tag[0] == "f", tag.endswith("p")))
+        words.append(Word(english, (noun,), agreement=("m", "f", "mp", "fp").index(tag)))
     return words
 
 
 def read_adjectives(text: str) -> list[Word]:
     """Read adjectives in the masculine, or with their irregular forms."""
     return [
-        Word(english, "", inflect(*french.lstrip("^").split("/")), is_before=french[0] == "^")
+        Word(english, inflect(*french.lstrip("^").split("/")), is_before=french[0] == "^")
         for english, french in _entries(text)
     ]
 
@@ -62,19 +61,32 @@ def read_verbs(text: str) -> list[Word]:
     words = []
     for english, french in _entries(text):
         base, _, past = english.partition("/")
-        words.append(Word(base, past or _past(base), (french,)))
+        regular = re.sub(r"([^aeo])y$", r"\1i", base).removesuffix("e") + "ed"
+        words.append(Word(base, (french,), past or regular))
     return words
 
 
 def read_phrases(text: str) -> list[Word]:
     """Read phrases that never change; without `=` both languages share them."""
-    return [Word(english, "", (french,)) for english, french in _entries(text)]
+    return [Word(english, (french,)) for english, french in _entries(text)]
+
+
+def _entries(text: str) -> list[tuple[str, str]]:
+    entries = [entry.strip() for entry in re.split(r"[;\n]", text) if entry.strip()]
+    pairs = [entry.partition(" = ") for entry in entries]
+    return [(english, french or english) for english, _, french in pairs]
 
 
 def read_phrasings(text: str) -> list[Phrasing]:
     """Read phrasings, one per line; a line may break after its `=`."""
-    joined = re.sub(r" =\n +", " = ", text)
-    return [_phrasing(*line.split(" = ")) for line in joined.splitlines() if line]
+    phrasings = []
+    for line in re.sub(r" =\n +", " = ", text).splitlines():
+        if line:
+            english, french = line.split(" = ")
+            slots = dict.fromkeys(slot.split(" ")[-1] for slot in _SLOT.findall(english))
+            parts = _parts(english, _english_slot), _parts(french, _french_slot)
+            phrasings.append(Phrasing(tuple(slots), *parts, english[-1] not in ".!?"))
+    return phrasings
 
 
 def finish(english: str, french: str, mark: str) -> tuple[str, str]:
@@ -85,23 +97,9 @@ def finish(english: str, french: str, mark: str) -> tuple[str, str]:
     return english[0].upper() + english[1:], french[0].upper() + french[1:]
 
 
-def _phrasing(english: str, french: str) -> Phrasing:
-    names = [slot.split(" ")[-1] for slot in _SLOT.findall(english)]
-    return Phrasing(
-        slots=tuple(dict.fromkeys(names)),
-        english=_parts(english, _english_slot),
-        french=_parts(french, _french_slot),
-        is_joinable=english[-1] not in ".!?",
-    )
-
-
 def _parts(text: str, read_slot: Callable[[str], Part]) -> tuple[Part, ...]:
-    pieces = _SLOT.split(text)  # literal, slot, literal, slot, ..., literal
-    return tuple(
-        read_slot(piece) if index % 2 else _literal(piece)
-        for index, piece in enumerate(pieces)
-        if piece
-    )
+    pieces = enumerate(_SLOT.split(text))  # literal, slot, literal, slot, ..., literal
+    return tuple(read_slot(p) if index % 2 else _literal(p) for index, p in pieces if p)
 
 
 def _literal(text: str) -> Part:
@@ -126,14 +124,15 @@ def _french_slot(slot: str) -> Part:
     kind, *rest = slot.split(" ")
     if kind in ARTICLES:
         return _noun_phrase(kind, *rest)
-    return lambda words: _agree(words[head], words[name])
+    return lambda words: words[head].french[words[name].agreement]
 
 
 def _choice(options: str, name: str) -> Part:
+    """Choose between singular and plural, or between the four forms of agreement."""
     forms = options.split("/")
     if len(forms) == 2:
-        return lambda words: forms[words[name].is_plural]
-    return lambda words: forms[_agreement(words[name])]
+        forms = [forms[0], forms[0], forms[1], forms[1]]
+    return lambda words: forms[words[name].agreement]
 
 
 def _noun_phrase(kind: str, name: str, adjective: str = "") -> Part:
@@ -141,28 +140,8 @@ def _noun_phrase(kind: str, name: str, adjective: str = "") -> Part:
         noun = words[name]
         phrase = noun.french[0]
         if adjective:
-            form = _agree(words[adjective], noun)
+            form = words[adjective].french[noun.agreement]
             phrase = f"{form} {phrase}" if words[adjective].is_before else f"{phrase} {form}"
-        return article(kind, noun.is_feminine, noun.is_plural, phrase) + phrase
+        return article(kind, noun.agreement, phrase) + phrase
 
     return say
-
-
-def _agree(adjective: Word, noun: Word) -> str:
-    return adjective.french[_agreement(noun)]
-
-
-def _agreement(noun: Word) -> int:
-    return noun.is_feminine + 2 * noun.is_plural
-
-
-def _past(base: str) -> str:
-    if base.endswith("e"):
-        return base + "d"
-    return base[:-1] + "ied" if re.search(r"[^aeo]y$", base) else base + "ed"
-
-
-def _entries(text: str) -> list[tuple[str, str]]:
-    entries = [entry.strip() for entry in re.split(r"[;\n]", text) if entry.strip()]
-    pairs = [entry.partition(" = ") for entry in entries]
-    return [(english, french or english) for english, _, french in pairs]

@@ -8,7 +8,6 @@ contradicts their text, so no classifier can be expected to exceed `attainable_a
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from random import Random
 from typing import Literal
 
@@ -47,11 +46,6 @@ def judge(opinions: Sequence[int]) -> str:
     return POSITIVE if balance > 0 else NEGATIVE
 
 
-def write_reviews(num: int, seed: int) -> list[Review]:
-    """Write `num` reviews that depend on the seed alone."""
-    return list(islice(stream_reviews(Random(seed)), num))
-
-
 def stream_reviews(random: Random) -> Iterator[Review]:
     """Yield reviews without end."""
     while True:
@@ -82,12 +76,13 @@ def _write_review(random: Random) -> Review:
             sentences.append(write(*expressed))
         opinions += expressed
     verdict = judge(opinions)
+    opposite = NEGATIVE if verdict == POSITIVE else POSITIVE
     return Review(
         english=tuple(english for english, _ in sentences),
         french=tuple(french for _, french in sentences),
         opinions=tuple(opinions),
         verdict=verdict,
-        label=_opposite(verdict) if random.random() < NOISE_SHARE else verdict,
+        label=opposite if random.random() < NOISE_SHARE else verdict,
     )
 
 
@@ -96,7 +91,3 @@ def _draw_opinions(random: Random, tendency: int) -> tuple[int, ...]:
     if random.random() >= PAIRED_SHARE:
         return (opinion,)
     return (-opinion if random.random() < OPPOSED_SHARE else opinion, opinion)
-
-
-def _opposite(label: str) -> str:
-    return NEGATIVE if label == POSITIVE else POSITIVE

@@ -48,10 +48,7 @@ class SampleFiles:
 
 
 def write_samples(
-    folder: Path,
-    seed: int = 0,
-    language: Language = "english",
-    sizes: SampleSizes | None = None,
+    folder: Path, seed: int = 0, language: Language = "english", sizes: SampleSizes | None = None
 ) -> SampleFiles:
     """Write all files to `folder`: reviews in `language`, sentence pairs in both.
 

@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar
 
 from warmstart.samples.grammar import (
     Phrasing,
-    Word,
     read_adjectives,
     read_nouns,
     read_phrases,
@@ -23,28 +22,18 @@ from warmstart.samples.grammar import (
 WORD_OFFSET = 5.0  # a larger offset makes the first words of a list less dominant
 PHRASING_OFFSET = 30.0
 CLOSING_OFFSET = 0.5
+OPINION_KINDS = {  # how the words are read, and how often an opinion is of that kind
+    "adj": (read_adjectives, 0.38),
+    "trait": (read_adjectives, 0.11),
+    "finish": (read_adjectives, 0.03),
+    "effect": (read_verbs, 0.10),
+    "act": (read_verbs, 0.07),
+    "gem": (read_nouns, 0.09),
+    "quality": (read_phrases, 0.10),
+    "manner": (read_phrases, 0.06),
+}
 PHRASE = "phrase"  # a set phrase, whose opinion is in no single word
-KIND_SHARES = {  # how often an opinion is of each kind
-    "adj": 0.38,
-    "trait": 0.11,
-    "finish": 0.03,
-    "effect": 0.10,
-    "act": 0.07,
-    "gem": 0.09,
-    "quality": 0.10,
-    "manner": 0.06,
-    PHRASE: 0.06,
-}
-OPINION_READERS = {
-    "adj": read_adjectives,
-    "trait": read_adjectives,
-    "finish": read_adjectives,
-    "effect": read_verbs,
-    "act": read_verbs,
-    "gem": read_nouns,
-    "quality": read_phrases,
-    "manner": read_phrases,
-}
+PHRASE_SHARE = 0.06
 NEUTRAL_READERS = {
     "nouns": read_nouns,
     "adjectives": read_adjectives,
@@ -64,7 +53,6 @@ class WeightedChoice(Generic[T]):
         self._sums = list(accumulate(weights))
 
     def draw(self, random: Random) -> T:
-        """Draw one item."""
         return self.items[bisect(self._sums, random.random() * self._sums[-1])]
 
 
@@ -78,58 +66,52 @@ def _ranked(items: Iterable[T], offset: float) -> WeightedChoice[T]:
 class ClauseType:
     """The properties that decide which clauses fit."""
 
-    kind: str  # of KIND_SHARES
+    kind: str  # of OPINION_KINDS, or PHRASE
     opinion: int  # 1 praises, -1 blames
     is_negated: bool  # the word says the opposite
     is_joined: bool  # the clause is part of a longer sentence
 
 
-@dataclass(frozen=True)
 class World:
-    """All words and phrasings."""
+    """All words and phrasings, read from the data files of this package."""
 
-    kinds: WeightedChoice[str]
-    neutral: dict[str, WeightedChoice[Word]]  # by slot
-    opinionated: dict[tuple[str, int], WeightedChoice[Word]]  # by kind and by the word's opinion
-    clauses: dict[ClauseType, WeightedChoice[Phrasing]]
-    facts: WeightedChoice[Phrasing]
-    openers: dict[int, WeightedChoice[Phrasing]]  # by opinion, like the next two
-    tails: dict[int, WeightedChoice[Phrasing]]
-    closings: dict[int, WeightedChoice[Phrasing]]
-    pairs: dict[bool, WeightedChoice[Phrasing]]  # by whether the two clauses agree
+    def __init__(self) -> None:
+        words, opinions, phrasings = (
+            tomllib.loads((files(__package__) / f"{name}.toml").read_text("utf-8"))
+            for name in ("words", "opinions", "phrasings")
+        )
+        shares = [share for _, share in OPINION_KINDS.values()]
+        self.kinds = WeightedChoice([*OPINION_KINDS, PHRASE], [*shares, PHRASE_SHARE])
+        self.neutral = {  # by slot
+            slot: _ranked(read(text), WORD_OFFSET)
+            for table, read in NEUTRAL_READERS.items()
+            for slot, text in words[table].items()
+        }
+        self.opinionated = {  # by kind and by the word's opinion
+            (kind, opinion): _ranked(read(opinions[name][kind]), WORD_OFFSET)
+            for kind, (read, _) in OPINION_KINDS.items()
+            for name, opinion in OPINIONS.items()
+        }
+        self.clauses = _read_clauses(phrasings["clauses"].values())
+        self.facts = _choice(phrasings["facts"]["text"])
+        self.openers: dict[int, WeightedChoice[Phrasing]] = {}  # by opinion, like the next two
+        self.tails: dict[int, WeightedChoice[Phrasing]] = {}
+        self.closings: dict[int, WeightedChoice[Phrasing]] = {}
+        for name, opinion in OPINIONS.items():
+            openers = phrasings["openers"]
+            self.openers[opinion] = _choice(openers[name] + openers["any"])
+            self.tails[opinion] = _choice(phrasings["tails"][name])
+            self.closings[opinion] = _choice(phrasings["closings"][name], CLOSING_OFFSET)
+        self.pairs = {  # by whether the two clauses agree
+            True: _choice(phrasings["pairs"]["agreeing"]),
+            False: _choice(phrasings["pairs"]["opposing"]),
+        }
 
 
 @cache
 def read_world() -> World:
-    """Read all lists from the data files of this package."""
-    words, opinions, phrasings = map(_read_toml, ("words", "opinions", "phrasings"))
-    openers, pairs = phrasings["openers"], phrasings["pairs"]
-    return World(
-        kinds=WeightedChoice(KIND_SHARES, KIND_SHARES.values()),
-        neutral={
-            slot: _ranked(read(text), WORD_OFFSET)
-            for table, read in NEUTRAL_READERS.items()
-            for slot, text in words[table].items()
-        },
-        opinionated={
-            (kind, opinion): _ranked(read(opinions[name][kind]), WORD_OFFSET)
-            for kind, read in OPINION_READERS.items()
-            for name, opinion in OPINIONS.items()
-        },
-        clauses=_read_clauses(phrasings["clauses"].values()),
-        facts=_choice(phrasings["facts"]["text"]),
-        openers={opinion: _choice(openers[n] + openers["any"]) for n, opinion in OPINIONS.items()},
-        tails={opinion: _choice(phrasings["tails"][n]) for n, opinion in OPINIONS.items()},
-        closings={
-            opinion: _choice(phrasings["closings"][n], CLOSING_OFFSET)
-            for n, opinion in OPINIONS.items()
-        },
-        pairs={True: _choice(pairs["agreeing"]), False: _choice(pairs["opposing"])},
-    )
-
-
-def _read_toml(name: str) -> dict[str, Any]:
-    return tomllib.loads((files(__package__) / f"{name}.toml").read_text("utf-8"))
+    """Return the world; it is read once."""
+    return World()
 
 
 def _choice(text: str, offset: float = PHRASING_OFFSET) -> WeightedChoice[Phrasing]:
@@ -140,7 +122,7 @@ def _read_clauses(tables: Iterable[dict[str, Any]]) -> dict[ClauseType, Weighted
     by_type: dict[ClauseType, list[Phrasing]] = {}
     for table in tables:
         for phrasing in read_phrasings(table["text"]):
-            kind = next((slot for slot in phrasing.slots if slot in OPINION_READERS), PHRASE)
+            kind = next((slot for slot in phrasing.slots if slot in OPINION_KINDS), PHRASE)
             for opinion in table["opinions"]:
                 for is_joined in (False, True) if phrasing.is_joinable else (False,):
                     clause = ClauseType(kind, opinion, table["is_negated"], is_joined)

@@ -7,13 +7,7 @@ from random import Random
 from typing import TypeVar
 
 from warmstart.samples.grammar import Phrasing, Word, finish
-from warmstart.samples.world import (
-    OPINION_READERS,
-    PHRASE,
-    ClauseType,
-    WeightedChoice,
-    read_world,
-)
+from warmstart.samples.world import OPINION_KINDS, PHRASE, ClauseType, WeightedChoice, read_world
 
 NEGATED_SHARE = 0.21  # of the opinions that a single word expresses
 OPENED_SHARE = 0.20  # of the clauses that can follow an opening
@@ -52,9 +46,10 @@ class Writer:
     def opinions(self, first: int, second: int) -> Sentence:
         """Write a sentence of two opinions, joined according to whether they agree."""
         frame = self._draw(self._world.pairs[first == second])
-        english_a, french_a = self._clause(first, is_joined=True)
-        english_b, french_b = self._clause(second, is_joined=True)
-        words = {"a": Word(english_a, "", (french_a,)), "b": Word(english_b, "", (french_b,))}
+        words = {}
+        for slot, opinion in (("a", first), ("b", second)):
+            english, french = self._clause(opinion, is_joined=True)
+            words[slot] = Word(english, (french,))
         return finish(*frame.say(words), self._mark())
 
     def closing(self, opinion: int) -> Sentence:
@@ -72,18 +67,15 @@ class Writer:
 
     def _phrase(self, phrasings: WeightedChoice[Phrasing], word_opinion: int) -> Sentence:
         phrasing = self._draw(phrasings)
-        return phrasing.say(self._words(phrasing, word_opinion))
-
-    def _words(self, phrasing: Phrasing, opinion: int) -> dict[str, Word]:
         words = {}
         for slot in phrasing.slots:
             kind = slot.rstrip("2")
-            if kind in OPINION_READERS:
-                choice = self._world.opinionated[kind, opinion]
+            if kind in OPINION_KINDS:
+                choice = self._world.opinionated[kind, word_opinion]
             else:
                 choice = self._world.neutral[kind]
             words[slot] = self._constant.get(slot) or self._draw(choice)
-        return words
+        return phrasing.say(words)
 
     def _draw(self, choice: WeightedChoice[T]) -> T:
         for _ in range(NUM_TRIES):

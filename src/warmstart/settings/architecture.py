@@ -4,7 +4,7 @@ import tomllib
 from dataclasses import fields, replace
 from importlib.resources import files
 
-from warmstart.settings.base import Settings, choose, option
+from warmstart.settings.base import Settings, advanced, choose, option
 from warmstart.settings.model import Activation, ModelConfig, Norm, NormPosition, Positions
 
 
@@ -34,21 +34,15 @@ class ArchitectureOverrides(Settings, panel="Model"):
     ffn_width: int | None = option("inner width of the feed-forward layer", None, least=1)
     max_length: int | None = option("longest text in tokens", None, least=3)
     dropout: float | None = option("share of activations dropped", None, least=0, most=0.95)
-    inner_dropout: bool | None = option(
-        "drop attention weights and inner activations too", None, advanced=True
+    inner_dropout: bool | None = advanced("drop attention weights and inner activations too", None)
+    positions: Positions | None = advanced("sinusoidal, learned or rope", None, metavar="NAME")
+    norm: Norm | None = advanced("layer norm or RMS norm", None)
+    norm_position: NormPosition | None = advanced("norm before or after each sublayer", None)
+    activation: Activation | None = advanced(
+        "relu, gelu, gelu_tanh, swiglu or relu2", None, metavar="NAME"
     )
-    positions: Positions | None = option(
-        "sinusoidal, learned or rope", None, metavar="NAME", advanced=True
-    )
-    norm: Norm | None = option("layer norm or RMS norm", None, advanced=True)
-    norm_position: NormPosition | None = option(
-        "norm before (pre) or after (post) each sublayer", None, advanced=True
-    )
-    activation: Activation | None = option(
-        "relu, gelu, gelu_tanh, swiglu or relu2", None, metavar="NAME", advanced=True
-    )
-    tied: bool | None = option("share input and output embeddings", None, advanced=True)
-    biases: bool | None = option("biases in linear layers and norms", None, advanced=True)
+    tied: bool | None = advanced("share input and output embeddings", None)
+    biases: bool | None = advanced("biases in linear layers and norms", None)
 
 
 class Architecture(ArchitectureOverrides, panel="Model"):

@@ -9,6 +9,7 @@ import functools
 import inspect
 import json
 import math
+import operator
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -34,6 +35,10 @@ TYPE_NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true
 def option(help: str, default: Any = dataclasses.MISSING, **details: Any) -> Any:
     """Declare a field; `details` are fields of `Setting`."""
     return dataclasses.field(default=default, metadata={"help": help, **details})
+
+
+argument = functools.partial(option, positional=True)
+advanced = functools.partial(option, advanced=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,19 +106,16 @@ class Setting:
             value = float(value)
             if not math.isfinite(value):
                 raise WarmstartError(f"{self.flag} {value} is not allowed: it must be finite")
-        if isinstance(value, (int, float)) and not (
-            (self.least is None or value >= self.least)
-            and (self.above is None or value > self.above)
-            and (self.most is None or value <= self.most)
-        ):
-            raise WarmstartError(f"{self.flag} {value} is not allowed: it must be {self._range()}")
-        return value
-
-    def _range(self) -> str:
-        bounds = {"at least": self.least, "above": self.above, "at most": self.most}
-        return " and ".join(
-            f"{name} {bound:g}" for name, bound in bounds.items() if bound is not None
+        bounds = (
+            ("at least", self.least, operator.ge),
+            ("above", self.above, operator.gt),
+            ("at most", self.most, operator.le),
         )
+        limits = [(name, bound, is_met) for name, bound, is_met in bounds if bound is not None]
+        if not all(is_met(value, bound) for _, bound, is_met in limits):
+            allowed = " and ".join(f"{name} {bound:g}" for name, bound, _ in limits)
+            raise WarmstartError(f"{self.flag} {value} is not allowed: it must be {allowed}")
+        return value
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -131,10 +133,10 @@ class Settings:
         for setting in self.declared():
             value = setting.checked(getattr(self, setting.name))
             object.__setattr__(self, setting.name, value)
-        given = {s.key: s for s in self.declared() if getattr(self, s.name) is not None}
-        for setting in given.values():
-            if setting.excludes in given:
-                flags = f"{setting.flag} and {given[setting.excludes].flag}"
+        present = {s.key: s for s in self.declared() if getattr(self, s.name) is not None}
+        for setting in present.values():
+            if setting.excludes in present:
+                flags = f"{setting.flag} and {present[setting.excludes].flag}"
                 raise WarmstartError(f"{flags} are mutually exclusive: give one")
 
     @classmethod

@@ -4,14 +4,14 @@ from typing import Literal
 
 from warmstart.errors import WarmstartError
 from warmstart.settings.architecture import Architecture
-from warmstart.settings.base import Settings, option
+from warmstart.settings.base import Settings, advanced, option
 from warmstart.settings.shared import (
-    Checkpoints,
     Destination,
     LabelledFiles,
     Machine,
     ModelTokenizer,
     Pooling,
+    TrainingRun,
     Truncate,
 )
 
@@ -23,31 +23,20 @@ class Tuning(Settings, panel="Training"):
     batch_size: int = option("texts per optimizer step", 16, least=1)
     micro_tokens: int = option("padded tokens per forward pass", 8192, least=2)
     learning_rate: float | None = option("peak; default: by arm and norm position", None, above=0)
-    weight_decay: float = option("decoupled, on matrices", 0.01, least=0, advanced=True)
-    warmup: float = option(
-        "share of steps with a rising learning rate", 0.1, least=0, most=1, advanced=True
-    )
-    clip: float = option("largest gradient norm", 1.0, above=0, advanced=True)
+    weight_decay: float = advanced("decoupled, on matrices", 0.01, least=0)
+    warmup: float = advanced("share of steps with a rising learning rate", 0.1, least=0, most=1)
+    clip: float = advanced("largest gradient norm", 1.0, above=0)
     layer_decay: float = option("rate of a block relative to the next", 1.0, above=0, most=1)
     unfreeze: bool = option("one more block each epoch, head first", False)
     pooling: Pooling = option("positions of the text vector", "mean")
     truncate: Truncate = option("part of an overlong text used", "head")
     balance: Literal["weights", "none"] = option("weights: rare classes count more", "weights")
     select: Literal["accuracy", "f1"] = option("metric that selects the epoch", "accuracy")
-    classifier_dropout: float = option(
-        "dropout before the classification head", 0.1, least=0, most=0.95, advanced=True
-    )
+    classifier_dropout: float = advanced("before the classification head", 0.1, least=0, most=0.95)
 
 
 class FinetuneConfig(
-    LabelledFiles,
-    Architecture,
-    ModelTokenizer,
-    Tuning,
-    Destination,
-    Checkpoints,
-    Machine,
-    panel="Training",
+    LabelledFiles, Architecture, ModelTokenizer, Tuning, TrainingRun, panel="Training"
 ):
     """Labelled texts in, classifier out."""
 
@@ -67,9 +56,7 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine):
     from_runs: tuple[str, ...] = option("pretrained run; repeat for several", key="from")
     test: str | None = option("labelled texts, scored once at the end", None)
     test_labels: str | None = option("labels of --test, one per line", None)
-    title: str = option(
-        "title of the report", "warm start against cold", fixed=False, metavar="TEXT", advanced=True
-    )
+    title: str = advanced("report title", "warm start against cold", fixed=False, metavar="TEXT")
     labels: tuple[str, ...] = option(
         "label subsets, e.g. 50,400,all",
         ("all",),
@@ -82,9 +69,7 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine):
     )
     trials: int = option("settings tried for each arm", 3, least=1, most=9, panel="Training")
     max_length: int | None = option("longest text in tokens", None, least=3, panel="Training")
-    attainable: float | None = option(
-        "best accuracy possible, where known", None, has_flag=False, fixed=False
-    )
+    attainable: float | None = option("best possible accuracy", None, has_flag=False, fixed=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()

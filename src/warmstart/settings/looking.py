@@ -5,7 +5,7 @@ from typing import Literal
 
 from warmstart.errors import WarmstartError
 from warmstart.settings.architecture import ArchitectureOverrides
-from warmstart.settings.base import Settings, option
+from warmstart.settings.base import Settings, argument, option
 from warmstart.settings.model import Attention
 from warmstart.settings.shared import Documents, Machine, Optimizer, SplitTexts, TextColumn
 
@@ -13,10 +13,8 @@ from warmstart.settings.shared import Documents, Machine, Optimizer, SplitTexts,
 class ParamsConfig(ArchitectureOverrides, panel="Model"):
     """An architecture in, its parameter counts out."""
 
-    model: str = option("preset or run folder", positional=True)
-    head: Literal["all", "lm", "classifier", "none"] = option(
-        "all: every head of pretraining", "all"
-    )
+    model: str = argument("preset or run folder")
+    head: Literal["all", "lm", "classifier", "none"] = option("all: every pretraining head", "all")
     labels: int = option("classes of the classifier", 2, least=2)
     frozen: bool = option("count only the head as trainable", False)
     vocab_size: int | None = option("entries in the vocabulary", None, least=1)
@@ -29,21 +27,15 @@ class ParamsConfig(ArchitectureOverrides, panel="Model"):
 class PlanConfig(ArchitectureOverrides, Machine, panel="Training"):
     """An architecture and a job in; FLOPs, memory and time out."""
 
-    model: str | None = option("preset or run folder", None, positional=True)
+    model: str | None = argument("preset or run folder", None)
     objective: str | None = option(
         "causal, masked, classify or translate; default: by model", None, metavar="NAME"
     )
     vocab_size: int | None = option("entries in the vocabulary", None, least=1, panel="Model")
     labels: int = option("classes of a classifier", 2, least=2, panel="Model")
-    batch_tokens: int | None = option(
-        "tokens per optimizer step; default: by objective", None, least=2
-    )
-    micro_tokens: int | None = option(
-        "tokens per forward pass; default: by objective", None, least=2
-    )
-    steps: int | None = option(
-        "optimizer steps; default: by objective", None, least=1, excludes="tokens"
-    )
+    batch_tokens: int | None = option("tokens per step; default: by objective", None, least=2)
+    micro_tokens: int | None = option("per forward pass; default: by objective", None, least=2)
+    steps: int | None = option("default: by objective", None, least=1, excludes="tokens")
     tokens: int | None = option("tokens to train on, instead of --steps", None, least=1)
     mask_rate: float = option("masked: share of tokens masked", 0.15, above=0, most=1)
     optimizer: Optimizer | None = option("default: by objective", None)
@@ -76,17 +68,13 @@ class FigureFile(Settings):
 class LookAttentionConfig(FigureFile, SplitTexts, Machine):
     """A run and a text in, its attention weights out."""
 
-    run: str = option("run folder", positional=True)
+    run: str = argument("run folder")
     text: str | None = option("text to read", None, metavar="TEXT", excludes="source")
     text2: str | None = option("second text, for a model that reads pairs", None, metavar="TEXT")
     source: str | None = option("sentence to translate", None, metavar="TEXT")
-    target: str | None = option(
-        "its translation; default: the translator's own", None, metavar="TEXT"
-    )
+    target: str | None = option("its translation; default: the model's own", None, metavar="TEXT")
     words: bool = option("join pieces to words", False)
-    layer: int | None = option(
-        ".png, .svg: show one head of this layer, from 1; needs --head", None, least=1
-    )
+    layer: int | None = option(".png, .svg: layer of one head, from 1; needs --head", None, least=1)
     head: int | None = option("head of that layer, from 1; needs --layer", None, least=1)
     part: Literal["self", "encoder", "decoder", "cross"] | None = option(
         ".png, .svg: part to show; default: self, for a translator cross", None, metavar="NAME"
@@ -96,7 +84,7 @@ class LookAttentionConfig(FigureFile, SplitTexts, Machine):
 class LookMaskConfig(FigureFile, SplitTexts):
     """Texts in, their attention masks out."""
 
-    model: str = option("preset or run folder", positional=True)
+    model: str = argument("preset or run folder")
     text: tuple[str, ...] = option("text of the batch; repeat for more", (), metavar="TEXT")
     source: tuple[str, ...] = option("sentence to translate; repeat for more", (), metavar="TEXT")
     target: tuple[str, ...] = option("translation of each --source, in order", (), metavar="TEXT")
@@ -106,7 +94,7 @@ class LookMaskConfig(FigureFile, SplitTexts):
 class LookPositionsConfig(FigureFile, Documents, TextColumn, Machine):
     """An architecture in, its position encoding and perplexity by position out."""
 
-    model: str = option("preset or run folder", positional=True)
+    model: str = argument("preset or run folder")
     length: int | None = option(
         "positions to show; default: the model's longest text", None, least=8, most=100_000
     )

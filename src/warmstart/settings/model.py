@@ -14,6 +14,11 @@ NormPosition = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned", "rope"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "swiglu", "relu2"]
 
+LEAST = {
+    **dict.fromkeys(("vocab_size", "width", "depth", "heads", "ffn_width", "max_length"), 1),
+    **dict.fromkeys(("segments", "decoder_depth", "target_vocab_size"), 0),
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
@@ -48,9 +53,9 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         _check_types(self)
-        for name in ("vocab_size", "width", "depth", "heads", "ffn_width", "max_length"):
-            if getattr(self, name) < 1:
-                raise WarmstartError(f"model.{name}={getattr(self, name)} must be at least 1")
+        for name, least in LEAST.items():
+            if getattr(self, name) < least:
+                raise WarmstartError(f"model.{name}={getattr(self, name)} must be at least {least}")
         if self.width % self.heads:
             raise WarmstartError(
                 f"model.width={self.width} must be a multiple of model.heads={self.heads}"
@@ -69,9 +74,6 @@ class ModelConfig:
         for name in ("norm_eps", "rope_base"):
             if not 0 < getattr(self, name) < math.inf:
                 raise WarmstartError(f"model.{name}={getattr(self, name)} must be above 0")
-        for name in ("segments", "decoder_depth", "target_vocab_size"):
-            if getattr(self, name) < 0:
-                raise WarmstartError(f"model.{name}={getattr(self, name)} must be at least 0")
         if self.shared and self.target_vocab_size not in (0, self.vocab_size):
             raise WarmstartError(
                 f"model.target_vocab_size={self.target_vocab_size} differs from "
@@ -84,7 +86,6 @@ class ModelConfig:
         return self.attention != "bidirectional"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the configuration as plain JSON values."""
         return asdict(self)
 
 

@@ -4,15 +4,13 @@ import math
 
 from warmstart.errors import WarmstartError
 from warmstart.settings.architecture import Architecture
-from warmstart.settings.base import Settings, option
+from warmstart.settings.base import Settings, advanced, argument, option
 from warmstart.settings.shared import (
-    Checkpoints,
-    Destination,
     Documents,
-    Machine,
     Optimizer,
     TextColumn,
     TrainedTokenizer,
+    TrainingRun,
 )
 
 
@@ -20,40 +18,30 @@ class Masking(Settings, panel="Training"):
     """What masked pretraining masks and predicts."""
 
     mask_rate: float = option("masked: share of tokens masked", 0.15, above=0, most=0.9)
-    whole_words: bool = option("masked: mask all pieces of a word together", False, advanced=True)
+    whole_words: bool = advanced("masked: mask all pieces of a word together", False)
     nsp: bool = option("masked: predict next sentences too", True)
 
     def refuse_unused(self) -> None:
         """Refuse masking settings where nothing is masked."""
-        is_given = {
+        is_set = {
             "--mask-rate": self.mask_rate != Masking.mask_rate,
             "--whole-words": self.whole_words,
             "--no-nsp": not self.nsp,
         }
-        for flag in (flag for flag in is_given if is_given[flag]):
+        for flag in filter(is_set.get, is_set):
             raise WarmstartError(f"{flag} has no effect without --objective masked")
 
 
 class PretrainConfig(
-    Documents,
-    TextColumn,
-    Architecture,
-    TrainedTokenizer,
-    Masking,
-    Destination,
-    Checkpoints,
-    Machine,
-    panel="Training",
+    Documents, TextColumn, Architecture, TrainedTokenizer, Masking, TrainingRun, panel="Training"
 ):
     """Text in, pretrained backbone out."""
 
-    files: tuple[str, ...] = option("text files, folders or globs", positional=True)
+    files: tuple[str, ...] = argument("text files, folders or globs")
     valid: tuple[str, ...] = option(
         "validation text; default: 1%, chosen by content", (), panel="Input and output"
     )
-    from_run: str | None = option(
-        "run to continue training from", None, key="from", panel="Input and output"
-    )
+    from_run: str | None = option("run to start from", None, key="from", panel="Input and output")
     objective: str = option(
         "causal: predict next tokens; masked: restore masked tokens", "causal", metavar="NAME"
     )
@@ -65,16 +53,12 @@ class PretrainConfig(
     learning_rate: float | None = option(
         "peak; default: by optimizer and norm position", None, above=0
     )
-    weight_decay: float = option("decoupled, on matrices", 0.1, least=0, advanced=True)
-    warmup: float = option(
-        "share of steps with a rising learning rate", 0.05, least=0, most=1, advanced=True
-    )
-    clip: float = option("largest gradient norm", 1.0, above=0, advanced=True)
+    weight_decay: float = advanced("decoupled, on matrices", 0.1, least=0)
+    warmup: float = advanced("share of steps with a rising learning rate", 0.05, least=0, most=1)
+    clip: float = advanced("largest gradient norm", 1.0, above=0)
     eval_every: int = option("steps between validations", 200, least=1)
-    log_every: int = option("steps between lines in metrics.jsonl", 10, least=1, advanced=True)
-    compile: bool | None = option(
-        "use torch.compile; default: on CUDA only", None, fixed=False, advanced=True
-    )
+    log_every: int = advanced("steps between lines in metrics.jsonl", 10, least=1)
+    compile: bool | None = advanced("use torch.compile; default: on CUDA only", None, fixed=False)
 
     def rows_per_step(self, max_length: int) -> int:
         """Return the number of full rows of text in an optimizer step."""

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from warmstart.settings.base import option
+from warmstart.settings.base import argument, option
 from warmstart.settings.shared import Machine
 
 KilledCommand = Literal["pretrain", "finetune", "compare", "train-translator"]
@@ -11,9 +11,7 @@ KilledCommand = Literal["pretrain", "finetune", "compare", "train-translator"]
 class VerifyResumeConfig(Machine, panel="Training"):
     """A job in, proof out that it survives being killed."""
 
-    job: str | None = option(
-        "TOML file or config.json of a job; default: a tiny pretraining", None, positional=True
-    )
+    job: str | None = argument("TOML file or config.json of a job; default: tiny pretraining", None)
     command: KilledCommand = option(
         "command of a TOML file; config.json names its own",
         "pretrain",

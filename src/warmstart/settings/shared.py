@@ -1,8 +1,10 @@
 """Settings that several commands share: input files, tokenizers, saving, the machine."""
 
+from pathlib import Path
 from typing import Literal
 
-from warmstart.settings.base import Settings, option
+from warmstart.errors import WarmstartError
+from warmstart.settings.base import Settings, advanced, argument, option
 
 Optimizer = Literal["adamw", "muon"]
 Pooling = Literal["cls", "last", "mean"]  # which positions make the vector of a text
@@ -22,18 +24,19 @@ class TextColumn(Settings):
 class TextLines(TextColumn):
     """The texts to read and the file to write, one line per text."""
 
-    file: str | None = option(
-        "one text per line; default, or -: standard input", None, positional=True
-    )
+    file: str | None = argument("one text per line; default, or -: standard input", None)
     out: str | None = option("file to write; default: standard output", None, short="-o")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.file and self.out and Path(self.file).resolve() == Path(self.out).resolve():
+            raise WarmstartError(f"-o {self.out} is the input file; name another file")
 
 
 class Documents(Settings):
     """How files of plain text are split into documents."""
 
-    document: Literal["auto", "line", "blank"] = option(
-        "end of a document in .txt: line or blank line", "auto"
-    )
+    document: Literal["auto", "line", "blank"] = option("end of a document in .txt files", "auto")
 
 
 class SplitTexts(Settings):
@@ -71,7 +74,7 @@ class ModelTokenizer(Settings, panel="Model"):
 class TrainedTokenizer(ModelTokenizer, panel="Model"):
     """The tokenizer of a new model, of either kind."""
 
-    tokenizer_kind: TokenizerKind = option("kind of tokenizer to train", "bpe", advanced=True)
+    tokenizer_kind: TokenizerKind = advanced("kind of tokenizer to train", "bpe")
 
 
 class Destination(Settings, panel="Saving"):
@@ -79,11 +82,8 @@ class Destination(Settings, panel="Saving"):
 
     out: str = option("folder to write", short="-o", recorded=False, panel="Input and output")
     resume: bool = option("continue the run in the folder", False, recorded=False)
-    changed_data: bool = option(
-        "resume although the data has changed since the run started",
-        False,
-        recorded=False,
-        advanced=True,
+    changed_data: bool = advanced(
+        "resume although the data has changed since the run started", False, recorded=False
     )
 
 
@@ -91,22 +91,18 @@ class Checkpoints(Settings, panel="Saving"):
     """How often a run is saved."""
 
     save_every: int = option("steps between checkpoints", 500, least=1, fixed=False)
-    save_minutes: float = option(
-        "minutes between checkpoints", 10.0, above=0, fixed=False, advanced=True
-    )
-    keep: int = option("checkpoints to keep, newest first", 2, least=1, fixed=False, advanced=True)
+    save_minutes: float = advanced("minutes between checkpoints", 10.0, above=0, fixed=False)
+    keep: int = advanced("checkpoints to keep, newest first", 2, least=1, fixed=False)
 
 
 class Machine(Settings, panel="Machine"):
     """Where a job runs, and its randomness."""
 
-    device: Literal["auto", "cpu", "cuda"] = option(
-        "auto: CUDA where there is one", "auto", fixed=False
-    )
-    precision: Literal["auto", "fp32", "bf16"] = option(
-        "auto: bf16 where the hardware computes in it", "auto"
-    )
-    threads: int | None = option(
-        "CPU threads; default: all cores", None, least=1, most=1024, fixed=False
-    )
+    device: Literal["auto", "cpu", "cuda"] = option("auto: CUDA if available", "auto", fixed=False)
+    precision: Literal["auto", "fp32", "bf16"] = option("auto: bf16 if the hardware has it", "auto")
+    threads: int | None = option("CPU threads; default: all", None, least=1, most=1024, fixed=False)
     seed: int = option("determines every random choice", 0, least=0)
+
+
+class TrainingRun(Destination, Checkpoints, Machine):
+    """Where a run is trained and how it is saved."""

@@ -1,6 +1,6 @@
 """The settings of `demo`, `data` and `tokenizer`."""
 
-from warmstart.settings.base import option
+from warmstart.settings.base import argument, option
 from warmstart.settings.shared import (
     MIN_VOCAB_SIZE,
     Documents,
@@ -21,7 +21,7 @@ class DemoConfig(Machine):
 class DataConfig(LabelledColumns):
     """Files in, report on them out."""
 
-    files: tuple[str, ...] = option("text or labelled files", positional=True)
+    files: tuple[str, ...] = argument("text or labelled files")
     labels: tuple[str, ...] = option("label file of each text file, in order", ())
     tokenizer: str | None = option("tokenizer, or run that has one, to count tokens with", None)
     max_length: int | None = option("count texts longer than this, in tokens", None, least=3)
@@ -31,7 +31,7 @@ class DataConfig(LabelledColumns):
 class TokenizerConfig(Documents, TextColumn):
     """Text in, tokenizer out."""
 
-    files: tuple[str, ...] = option("text files, folders or globs", positional=True)
+    files: tuple[str, ...] = argument("text files, folders or globs")
     out: str = option("folder to write", short="-o", recorded=False)
     kind: TokenizerKind = option("algorithm", "bpe")
     vocab_size: int = option("entries, including special tokens", 16_000, least=MIN_VOCAB_SIZE)

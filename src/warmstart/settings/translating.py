@@ -4,15 +4,8 @@ from typing import Literal
 
 from warmstart.errors import WarmstartError
 from warmstart.settings.architecture import ArchitectureOverrides
-from warmstart.settings.base import Settings, option
-from warmstart.settings.shared import (
-    Checkpoints,
-    Destination,
-    Machine,
-    Optimizer,
-    TextLines,
-    TrainedTokenizer,
-)
+from warmstart.settings.base import Settings, advanced, argument, option
+from warmstart.settings.shared import Machine, Optimizer, TextLines, TrainedTokenizer, TrainingRun
 
 DEFAULT_PRESET = "translator-small"
 
@@ -52,78 +45,52 @@ class TranslatorArchitecture(ArchitectureOverrides, TrainedTokenizer, panel="Mod
 
     preset: str | None = option(f"default: {DEFAULT_PRESET}", None, metavar="NAME", excludes="from")
     decoder_depth: int | None = option("blocks of the decoder", None, least=1)
-    shared: bool | None = option("source and target share one embedding", None, advanced=True)
-    vocabulary: Literal["joint", "separate"] = option(
-        "one tokenizer for both languages, or two", "joint"
-    )
+    shared: bool | None = advanced("source and target share one embedding", None)
+    vocabulary: Literal["joint", "separate"] = option("one tokenizer or one per language", "joint")
     target_tokenizer: str | None = option("tokenizer of the target language", None)
 
 
-class TrainTranslatorConfig(
-    PairFiles, TranslatorArchitecture, Destination, Checkpoints, Machine, panel="Training"
-):
+class TrainTranslatorConfig(PairFiles, TranslatorArchitecture, TrainingRun, panel="Training"):
     """Sentence pairs in, translator out."""
 
     from_run: str | None = option(
         "masked run whose backbone becomes the encoder", None, key="from", panel="Input and output"
     )
     epochs: int | None = option("passes over the pairs; default: 30", None, least=1)
-    steps: int | None = option(
-        "optimizer steps, instead of --epochs", None, least=1, excludes="epochs"
-    )
+    steps: int | None = option("steps, instead of --epochs", None, least=1, excludes="epochs")
     batch_tokens: int = option("source and target tokens per step, with padding", 4096, least=16)
-    micro_tokens: int = option(
-        "the same per forward pass; fewer need less memory", 32_768, least=16
-    )
-    label_smoothing: float = option(
-        "share of each target spread over the vocabulary", 0.1, least=0, most=0.9
-    )
+    micro_tokens: int = option("the same per forward pass; fewer: less memory", 32_768, least=16)
+    label_smoothing: float = option("share spread over the vocabulary", 0.1, least=0, most=0.9)
     optimizer: Optimizer = option("muon: for the matrices of the blocks", "muon")
     learning_rate: float | None = option("peak; default: by optimizer and width", None, above=0)
-    schedule: Literal["cosine", "inverse-sqrt"] = option(
-        "of the learning rate after warm-up", "cosine", advanced=True
-    )
-    weight_decay: float = option("decoupled, on matrices", 0.01, least=0, advanced=True)
-    warmup: float = option(
-        "share of steps with a rising learning rate", 0.1, least=0, most=1, advanced=True
-    )
-    clip: float = option("largest gradient norm", 1.0, above=0, advanced=True)
+    schedule: Literal["cosine", "inverse-sqrt"] = advanced("learning rate after warm-up", "cosine")
+    weight_decay: float = advanced("decoupled, on matrices", 0.01, least=0)
+    warmup: float = advanced("share of steps with a rising learning rate", 0.1, least=0, most=1)
+    clip: float = advanced("largest gradient norm", 1.0, above=0)
     eval_every: int | None = option("steps between validations; default: one epoch", None, least=1)
-    log_every: int = option("steps between lines in metrics.jsonl", 50, least=1, advanced=True)
-    select: Literal["bleu", "loss"] = option(
-        "validation metric that selects the best weights", "bleu", advanced=True
-    )
-    patience: int | None = option(
-        "stop after this many validations without improvement", None, least=1
-    )
-    average: int = option(
-        "average the weights of so many last validations; 1: none", 5, least=1, advanced=True
-    )
-    samples: int = option("translations shown at each validation", 3, least=0, advanced=True)
-    compile: bool | None = option(
-        "use torch.compile; default: no", None, fixed=False, advanced=True
-    )
+    log_every: int = advanced("steps between lines in metrics.jsonl", 50, least=1)
+    select: Literal["bleu", "loss"] = advanced("validation metric that selects the weights", "bleu")
+    patience: int | None = option("validations without improvement before stopping", None, least=1)
+    average: int = advanced("last validations whose weights are averaged; 1: none", 5, least=1)
+    samples: int = advanced("translations shown at each validation", 3, least=0)
+    compile: bool | None = advanced("use torch.compile; default: no", None, fixed=False)
 
 
 class Search(Settings, panel="Decoding"):
     """How translations are searched for."""
 
     beam: int = option("size of the beam; 1: greedy", 5, least=1, most=1000)
-    length_penalty: float = option(
-        "0: plain probabilities; more: longer translations", 1.0, least=0, most=10
-    )
+    length_penalty: float = option("0: none; more: longer translations", 1.0, least=0, most=10)
     max_ratio: float = option(
         "longest translation, in source lengths (plus 10 tokens)", 2.0, above=0, most=1000
     )
-    batch_tokens: int | None = option(
-        "tokens decoded together; default: 4096, on CUDA 16384", None, least=1
-    )
+    batch_tokens: int | None = option("per batch; default: 4096, on CUDA 16384", None, least=1)
 
 
 class TranslateConfig(TextLines, Search, Machine):
     """A translator and sentences in, translations out."""
 
-    run: str = option("run folder of a translator", positional=True)
+    run: str = argument("run folder of a translator")
     n_best: int = option("translations of each sentence", 1, least=1)
     scores: bool = option("print each translation's score before it", False)
     overlong: Literal["split", "refuse"] = option("sentences longer than the model reads", "split")

@@ -1,7 +1,7 @@
 """The settings of `evaluate`, `predict`, `generate` and `embed`."""
 
 from warmstart.errors import WarmstartError
-from warmstart.settings.base import option
+from warmstart.settings.base import argument, option
 from warmstart.settings.shared import (
     Documents,
     LabelledColumns,
@@ -17,7 +17,7 @@ from warmstart.settings.translating import Search
 class EvaluateConfig(LabelledColumns, Documents, Search, Machine):
     """A run and held-out data in, scores out."""
 
-    run: str = option("run folder", positional=True)
+    run: str = argument("run folder")
     test: str | None = option("labelled texts, plain text or a table of pairs", None)
     test_labels: str | None = option("labels of --test, one per line", None)
     source: str | None = option("sentences for a translator, one per line", None)
@@ -28,13 +28,13 @@ class EvaluateConfig(LabelledColumns, Documents, Search, Machine):
 class PredictConfig(TextLines, SplitTexts, Machine):
     """A classifier and texts in, labels out."""
 
-    run: str = option("run folder of a classifier", positional=True)
+    run: str = argument("run folder of a classifier")
 
 
 class GenerateConfig(Machine, panel="Decoding"):
     """A language model and a prompt in, text out."""
 
-    run: str = option("run folder of a causal language model", positional=True)
+    run: str = argument("run folder of a causal language model")
     prompt: str = option("text to continue", "", metavar="TEXT", panel="Input and output")
     num: int = option("texts to write", 1, least=1, panel="Input and output")
     out: str | None = option(
@@ -51,7 +51,7 @@ class GenerateConfig(Machine, panel="Decoding"):
 class EmbedConfig(TextLines, SplitTexts, Machine, panel="Model"):
     """A run and texts in, vectors out."""
 
-    run: str = option("run folder of any model", positional=True)
+    run: str = argument("run folder of any model")
     out: str | None = option(
         ".npy .npz .jsonl .parquet (--word: .png .svg .html); default: standard output",
         None,
@@ -59,17 +59,11 @@ class EmbedConfig(TextLines, SplitTexts, Machine, panel="Model"):
         panel="Input and output",
     )
     pooling: Pooling = option("positions of the text vector", "mean")
-    layer: int | None = option(
-        "block to take vectors from; 0: the embeddings; default: the last", None, least=0
-    )
+    layer: int | None = option("block of the vectors; 0: embeddings; default: last", None, least=0)
     tokens: bool = option("one vector per token instead of per text", False)
     normalize: bool = option("scale every vector to length 1", False)
-    word: str | None = option(
-        "compare this word between the texts, layer by layer", None, metavar="WORD"
-    )
-    truncate: Truncate | None = option(
-        "part of an overlong text used; default: as in the run", None
-    )
+    word: str | None = option("compare this word between texts, by layer", None, metavar="WORD")
+    truncate: Truncate | None = option("part used of an overlong text; default: the run's", None)
     micro_tokens: int = option(
         "padded tokens per forward pass; fewer need less memory", 8192, least=2, panel="Machine"
     )
@@ -80,6 +74,6 @@ class EmbedConfig(TextLines, SplitTexts, Machine, panel="Model"):
             return
         if not self.word.strip():
             raise WarmstartError("--word is empty: name a word that occurs in the texts")
-        is_given = {"--tokens": self.tokens, "--layer": self.layer is not None}
-        for flag in (flag for flag in is_given if is_given[flag]):
+        is_set = {"--tokens": self.tokens, "--layer": self.layer is not None}
+        for flag in filter(is_set.get, is_set):
             raise WarmstartError(f"{flag} has no effect with --word: leave one of them out")

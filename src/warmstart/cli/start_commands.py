@@ -1,0 +1,83 @@
+"""The commands `demo`, `data` and `tokenizer`: call the recipe, print the result."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warmstart.cli.options import Command
+from warmstart.cli.printing import print_comparison, print_json, print_table, quoted, say, say_next
+from warmstart.files import distinct_names
+from warmstart.formats import counted
+from warmstart.settings.starting import DataConfig, DemoConfig, TokenizerConfig
+
+if TYPE_CHECKING:
+    from warmstart.results.data import DataReport
+
+
+def demo(config: DemoConfig) -> None:
+    """Run every step on built-in data and write one report."""
+    from warmstart.recipes.demo import demo as run
+
+    result = run(config)
+    print_comparison(result.comparison.comparison, result.comparison.summary)
+    say_next(f"{result.report}: open it in a browser", "pretrain your-text.txt -o runs/base")
+
+
+def data(config: DataConfig, as_json: bool) -> None:
+    """Report on files before training: lengths, labels, repeats, shared texts."""
+    from warmstart.recipes.data import report_data
+
+    report = report_data(config)
+    if as_json:
+        print_json(asdict(report))
+        return
+    headers = ["file", "rows", "empty", "repeats", "shortest", "median", "95%", "longest"]
+    rows = []
+    for name, file in zip(
+        distinct_names([Path(f.file) for f in report.files]), report.files, strict=True
+    ):
+        cells = [file.rows, file.skipped, file.repeats, file.shortest, file.median, file.long]
+        cells += [file.longest, *([] if file.truncated is None else [file.truncated])]
+        rows.append([name, *(f"{cell:,.0f}" for cell in cells)])
+    has_cut = any(file.truncated is not None for file in report.files)
+    unit = report.files[0].unit
+    print_table([*headers, *(["cut"] if has_cut else [])], rows, f"lengths in {unit}")
+    for line in _data_sentences(report):
+        say(line)
+
+
+def _data_sentences(report: "DataReport") -> Iterator[str]:
+    rows = {file.file: file.rows for file in report.files}
+    for file in report.files:
+        if file.unknown is not None:
+            yield f"{file.file}: {file.unknown:.2%} of the tokens are unknown"
+        if file.labels:
+            shares = (f"{k} {v:,} ({v / file.rows:.0%})" for k, v in file.labels.items())
+            yield f"{file.file}: labels {', '.join(shares)}"
+    shared = [pair for pair in report.shared if pair.rows]
+    for pair in shared:
+        texts = counted(pair.distinct, "different text")
+        yield f"{pair.rows:,} of {rows[pair.b]:,} rows in {pair.b} also occur in {pair.a} ({texts})"
+    if report.shared and not shared:
+        yield "no text occurs in two of these files"
+    for seen in report.against:
+        share = f"{seen.rows:,} of {rows[seen.file]:,} rows in {seen.file}"
+        yield f"{share} occur in the training data of {report.run}"
+
+
+def tokenizer(config: TokenizerConfig) -> None:
+    """Train a tokenizer on a sample of text."""
+    from warmstart.recipes.tokenizer import make_tokenizer
+
+    result = make_tokenizer(config)
+    say(f"{result.vocab_size:,} entries; for example {' '.join(result.examples)}")
+    files, folder = " ".join(map(quoted, config.files)), quoted(result.folder)
+    say_next(result.folder, f"pretrain {files} --tokenizer {folder} -o runs/base")
+
+
+COMMANDS = (
+    Command("demo", demo, "-o demo"),
+    Command("data", data, "train.tsv valid.tsv --columns label,text --against runs/base"),
+    Command("tokenizer", tokenizer, "reviews.txt -o tokenizer --kind bpe --vocab-size 8000"),
+)
