@@ -5,34 +5,70 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from warmstart.errors import WarmstartError
+from warmstart.temporary import (
+    create_file,
+    create_folder,
+    is_temporary,
+    new_temporary,
+    remove_leftovers_of,
+    try_lock,
+)
+
+_OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)  # renaming a folder onto something
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Yield a temporary file that becomes `path` when the block ends without an error.
 
-    A device or a pipe is written directly; for a link, its target is replaced.
+    A device, a pipe or the file behind standard output is appended to; for a link, its target is
+    replaced.
     """
-    if path.exists() and not path.is_file() and not path.is_dir():
-        with path.open("wb") as file:
-            yield file
+    if _is_stream(path):
+        with path.open("ab") as stream:
+            yield stream
         return
-    path = path.resolve() if path.is_symlink() else path
-    temporary = _temporary_path(path)
-    with _errors_name(path, temporary):
+    path = real_path(path) if path.is_symlink() else path
+    with _errors_name(path):
         make_folder(path.parent)
-        try:
-            with temporary.open("wb") as file:
+        remove_leftovers_of(path)
+        with new_temporary(path, create_file) as (temporary, handle):
+            with _opened(handle) as file:
                 yield file
-                file.flush()
-                os.fsync(file.fileno())
             os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
         flush_folder(path.parent)
+
+
+@contextmanager
+def _opened(handle: int) -> Iterator[BinaryIO]:
+    """Write to a handle and flush it to disk; an error in the block is not hidden by another."""
+    file = open(handle, "wb", closefd=False)  # noqa: SIM115 (closed on both paths)
+    try:
+        yield file
+    except BaseException:
+        with suppress(OSError):
+            file.close()
+        raise
+    file.close()
+    os.fsync(handle)
+
+
+def _is_stream(path: Path) -> bool:
+    """Tell whether a path must be written to as it is, because its content cannot be replaced."""
+    if not path.exists() or path.is_dir():
+        return False
+    return not path.is_file() or _is_standard_output(path)
+
+
+def _is_standard_output(path: Path) -> bool:
+    with suppress(OSError):  # it may be closed
+        return os.path.samestat(path.stat(), os.fstat(1))
+    return False
 
 
 def write_whole(path: Path, content: bytes) -> Path:
@@ -57,46 +93,116 @@ def write_json(path: Path, data: Any) -> Path:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder that becomes `path`, or is removed when the block fails."""
-    temporary = _temporary_path(path)
-    with _errors_name(path, temporary):
+    """Yield a temporary folder that becomes `path`, or is removed when the block fails.
+
+    An empty folder at `path` is replaced; anything else is kept, and the block fails.
+    """
+    with _errors_name(path):
         make_folder(path.parent)
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir()
-        try:
+        remove_leftovers_of(path)
+        with new_temporary(path, create_folder) as (temporary, _):
             yield temporary
             for entry in temporary.rglob("*"):
                 flush_folder(entry) if entry.is_dir() else flush_file(entry)
             flush_folder(temporary)
-            _replace_folder(temporary, path)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            _publish(temporary, path)
+        flush_folder(path.parent)
 
 
-def _temporary_path(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+def _publish(temporary: Path, path: Path) -> None:
+    """Rename a folder; the system refuses to replace anything but an empty folder."""
+    try:
+        os.rename(temporary, path)
+    except OSError as error:
+        if error.errno not in _OCCUPIED:
+            raise
+        raise WarmstartError(
+            f"{path} was written by another program in the meantime; it is unchanged, and nothing "
+            "else was written: choose another -o"
+        ) from None
 
 
 @contextmanager
-def _errors_name(path: Path, temporary: Path) -> Iterator[None]:
+def new_folder(path: Path) -> Iterator[Path]:
+    """Hold an absent or empty folder for a whole job; yield a temporary folder that becomes it."""
+    with locked_destination(path) as folder:
+        if any(folder.iterdir()):
+            raise WarmstartError(f"{path} exists already: choose another -o")
+        for fact, is_fact in (
+            ("the current folder", folder == Path.cwd()),
+            ("a mount point", os.path.ismount(folder)),
+        ):
+            if is_fact:  # a folder in use cannot be replaced
+                raise WarmstartError(f"-o {path} is {fact}: name a new folder in it")
+        with whole_folder(folder) as temporary:
+            shutil.copymode(folder, temporary)
+            yield temporary
+
+
+@contextmanager
+def locked_destination(path: Path) -> Iterator[Path]:
+    """Hold the lock of a folder, which is created if needed; yield it with all links followed.
+
+    If the block fails, the folders that were created are removed as far as they are empty.
+    """
+    if path.exists() and not path.is_dir():
+        raise WarmstartError(f"-o {path} is a file; name a folder")
+    folder = real_path(path)
+    created = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    handle = _lock_destination(folder, path)
+    try:
+        yield folder
+    except BaseException:
+        with suppress(OSError):  # another program uses them
+            for parent in created:
+                parent.rmdir()
+        raise
+    finally:
+        os.close(handle)
+
+
+def _lock_destination(folder: Path, path: Path) -> int:
+    """Lock the folder itself; the system frees the lock when the process ends."""
+    while True:
+        try:
+            make_folder(folder)
+            handle = os.open(folder, os.O_RDONLY)
+        except OSError as error:
+            raise WarmstartError(f"{path} cannot be written: {error.strerror}") from None
+        if not try_lock(handle):
+            os.close(handle)
+            raise WarmstartError(f"{path} is in use by another warmstart process")
+        if _is_at(handle, folder):
+            return handle
+        os.close(handle)  # its last user has just removed it
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Tell whether an open file is still the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def real_path(path: Path) -> Path:
+    """Follow all links, also to what does not exist yet."""
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise WarmstartError(f"{path} is a symbolic link that leads back to itself")
+    return target
+
+
+@contextmanager
+def _errors_name(path: Path) -> Iterator[None]:
     """Let file-system errors name `path`, where they name no file or a temporary one."""
     try:
         yield
     except OSError as error:
-        if error.filename is None or str(error.filename).startswith(str(temporary)):
+        named = Path(str(error.filename or ""))
+        if error.filename is None or any(map(is_temporary, (named, *named.parents))):
             error.filename, error.filename2 = str(path), None
         raise
-
-
-def _replace_folder(temporary: Path, path: Path) -> None:
-    """Rename a folder; an existing one is moved aside first."""
-    old = path.with_name(f".{path.name}.{os.getpid()}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if path.exists():
-        os.replace(path, old)
-    os.replace(temporary, path)
-    flush_folder(path.parent)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def make_folder(path: Path) -> None:
@@ -123,18 +229,6 @@ def flush_file(path: Path) -> None:
     """Make the content of a file durable."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
-
-
-def is_leftover(path: Path) -> bool:
-    """Tell whether a killed write left this path behind."""
-    return path.name.startswith(".") and path.name.endswith((".tmp", ".old"))
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Remove what killed writes left in a folder that no other process writes to."""
-    for path in folder.rglob(".*"):
-        if is_leftover(path):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:

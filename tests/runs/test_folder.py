@@ -10,6 +10,7 @@ import pytest
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.runs.folder import FORMAT, RunFolder, claimed
+from warmstart.temporary import temporary_path
 
 HOLDER = """
 import sys
@@ -76,9 +77,39 @@ def test_a_file_or_a_foreign_folder_is_left_alone(tmp_path: Path, resume: bool) 
 
 
 def test_what_a_killed_write_left_does_not_forbid_resuming(tmp_path: Path) -> None:
-    write_whole(tmp_path / "run" / ".config.json.123.tmp", b'{"comm')
+    leftover = write_whole(temporary_path(tmp_path / "run" / "config.json"), b'{"comm')
     with claimed(tmp_path / "run", resume=True) as run:
         assert run.path.is_dir()
+        assert not leftover.exists()
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_hidden_files_of_the_user_are_kept(tmp_path: Path, resume: bool) -> None:
+    names = (".notes.tmp", ".config.json.123.tmp", ".thesis.old", ".x.warmstart-tmp")
+    files = [write_whole(tmp_path / "run" / name, b"mine") for name in names]
+    with pytest.raises(WarmstartError, match=r"already exists|not a run folder"):
+        claimed(tmp_path / "run", resume).__enter__()
+    assert [file.read_bytes() for file in files] == [b"mine"] * len(names)
+
+
+def test_what_the_user_puts_into_the_folder_of_a_job_that_fails_is_kept(tmp_path: Path) -> None:
+    def fail() -> None:
+        with claimed(tmp_path / "run", resume=False) as run:
+            _begun(run.path)
+            write_whole(run.path / "notes.txt", b"mine")
+            raise WarmstartError("no text")
+
+    with pytest.raises(WarmstartError, match="no text"):
+        fail()
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["notes.txt"]
+
+
+def test_a_link_to_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("deep/run")
+    with claimed(tmp_path / "link", resume=False) as run:
+        write_json(run.config_file, {})
+    assert (tmp_path / "deep/run/config.json").exists()
+    assert (tmp_path / "link").is_symlink()
 
 
 def test_a_second_holder_is_refused(tmp_path: Path) -> None:

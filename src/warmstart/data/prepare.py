@@ -12,6 +12,7 @@ from warmstart.data.sentences import SentenceFinder
 from warmstart.data.token_file import DocumentWriter, SentenceFile, TokenFile
 from warmstart.errors import WarmstartError
 from warmstart.files import whole_folder
+from warmstart.temporary import remove
 from warmstart.textfiles import file_facts
 from warmstart.tokenization.loading import train_tokenizer
 from warmstart.tokenization.pieces import join_pieces
@@ -55,6 +56,7 @@ def prepare(
     """
     finder = SentenceFinder(tokenizer) if has_index else None
     for share in (0.0,) if valid else HELD_OUT:
+        remove(folder)
         with whole_folder(folder) as temporary:
             facts = _write_split(source, tokenizer, temporary, share, finder)
             if valid:

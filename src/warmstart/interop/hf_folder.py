@@ -111,11 +111,3 @@ def _read_safetensors(file: Path) -> dict[str, Tensor]:
     except (SafetensorError, OSError, RuntimeError, ValueError, TypeError) as error:
         raise WarmstartError(f"{file}: not a whole safetensors file ({error})") from None
     return tensors
-
-
-def check_is_new(path: str) -> Path:
-    """Return the folder to write, which must not exist or be empty."""
-    folder = Path(path)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise WarmstartError(f"{folder} exists already: choose another -o")
-    return folder

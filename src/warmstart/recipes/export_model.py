@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warmstart.errors import WarmstartError
-from warmstart.files import whole_folder
+from warmstart.files import new_folder
 from warmstart.interop.hf_check import LARGEST_DIFFERENCE, OutputCheck, check_folder
-from warmstart.interop.hf_folder import check_is_new
 from warmstart.interop.hf_writer import write_folder
 from warmstart.runs.saved import read_run
 from warmstart.settings.exchanging import ExportConfig
@@ -25,10 +24,10 @@ class ExportResult:
 
 def export_model(config: ExportConfig) -> ExportResult:
     """Write a run as a folder that transformers loads, and check that its outputs are ours."""
-    out = check_is_new(config.out)
-    source = read_run(config.run)
-    model = task_of(source).load_model(source).eval()
-    with whole_folder(out) as temporary:
+    out = Path(config.out)
+    with new_folder(out) as temporary:
+        source = read_run(config.run)
+        model = task_of(source).load_model(source).eval()
         architecture, parameters = write_folder(source, model, temporary, out.name)
         check = check_folder(source, model, temporary)
         if check and not check.difference <= LARGEST_DIFFERENCE:

@@ -8,8 +8,7 @@ from safetensors.torch import save
 
 from warmstart import progress
 from warmstart.data.overlap import Fingerprints
-from warmstart.files import whole_folder, write_json, write_whole
-from warmstart.interop.hf_folder import check_is_new
+from warmstart.files import new_folder, write_json, write_whole
 from warmstart.interop.hf_reader import ImportedModel, read_folder
 from warmstart.report.model_card import model_card
 from warmstart.runs.folder import RunFolder
@@ -31,13 +30,13 @@ class ImportResult:
 
 def import_model(config: ImportConfig) -> ImportResult:
     """Read a Hugging Face folder into a run folder that every other command takes."""
-    out = check_is_new(config.out)
-    imported = read_folder(Path(config.folder))
-    if imported.classes and imported.model.is_causal:
-        tokenizer = imported.tokenizer
-        bos, eos = tokenizer.pieces([tokenizer.bos, tokenizer.eos])
-        progress.say(f"warmstart puts every text between {bos} and {eos}")
-    with whole_folder(out) as temporary:
+    out = Path(config.out)
+    with new_folder(out) as temporary:
+        imported = read_folder(Path(config.folder))
+        if imported.classes and imported.model.is_causal:
+            tokenizer = imported.tokenizer
+            bos, eos = tokenizer.pieces([tokenizer.bos, tokenizer.eos])
+            progress.say(f"warmstart puts every text between {bos} and {eos}")
         _write_run(config, imported, RunFolder(temporary), out)
     kind = imported.task.description
     parameters = imported.num_parameters

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from warmstart.data.corpus import source_of
 from warmstart.data.prepare import sample_tokenizer
-from warmstart.errors import WarmstartError
-from warmstart.files import whole_folder
+from warmstart.files import new_folder
 from warmstart.settings.starting import TokenizerConfig
 
 
@@ -22,11 +21,9 @@ class TokenizerResult:
 def make_tokenizer(config: TokenizerConfig) -> TokenizerResult:
     """Train a tokenizer on a bounded sample of text and write it to a folder."""
     folder = Path(config.out)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise WarmstartError(f"{folder} exists already: choose another -o")
-    source = source_of(config.files, config.document, config.columns)
-    tokenizer = sample_tokenizer(source, config.kind, config.vocab_size, config.sample_mb)
-    with whole_folder(folder) as temporary:
+    with new_folder(folder) as temporary:
+        source = source_of(config.files, config.document, config.columns)
+        tokenizer = sample_tokenizer(source, config.kind, config.vocab_size, config.sample_mb)
         tokenizer.save(temporary)
     first = next(source.passages()).rows[0][:80]
     pieces = tokenizer.pieces(tokenizer.encode([first])[0])

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from warmstart.errors import WarmstartError
-from warmstart.files import is_leftover
 from warmstart.runs.checkpoint import TENSORS, list_checkpoints
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.sessions import Session, Sessions
+from warmstart.temporary import final_name
 from warmstart.textfiles import sha256_of
 
 _POLL_S = 0.0003
@@ -155,13 +155,8 @@ def _has_saved_work(run: RunFolder) -> bool:
 def _being_written(run: RunFolder) -> list[str]:
     """Return the names of files that are being written."""
     folders = (run.path, run.checkpoints, run.cells)
-    return [
-        re.sub(r"^\.|\.\d+\.tmp$", "", entry.name)
-        for folder in folders
-        if folder.is_dir()
-        for entry in folder.iterdir()
-        if is_leftover(entry) and entry.name.endswith(".tmp")
-    ]
+    entries = [entry for folder in folders if folder.is_dir() for entry in folder.iterdir()]
+    return [name for entry in entries if (name := final_name(entry))]
 
 
 def _resumed_at(log: Path, victim: RunFolder) -> tuple[int, str]:

@@ -20,6 +20,7 @@ from torch.optim import Optimizer
 from warmstart.errors import WarmstartError
 from warmstart.files import flush_file, whole_folder, write_whole
 from warmstart.runs.folder import RunFolder
+from warmstart.temporary import temporary_path
 
 TENSORS = ("model.safetensors", "optimizer.safetensors")
 
@@ -48,6 +49,8 @@ def save_checkpoint(
 ) -> Path:
     """Write `checkpoints/step-N` and remove all but the newest `keep`."""
     path = run.checkpoints / f"step-{step}"
+    if path.exists():  # damaged: the run resumed before it
+        _remove(path)
     with whole_folder(path) as folder:
         parts = (model.state_dict(), optimizer_tensors(optimizers))
         paths = [folder / name for name in TENSORS]
@@ -174,7 +177,6 @@ def _checksum(path: Path) -> str:
 
 def _remove(path: Path) -> None:
     """Rename a checkpoint before deleting it, so that no half-deleted one is ever listed."""
-    hidden = path.with_name(f".{path.name}.old")
-    shutil.rmtree(hidden, ignore_errors=True)
+    hidden = temporary_path(path)
     path.rename(hidden)
     shutil.rmtree(hidden)

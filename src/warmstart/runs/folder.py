@@ -2,7 +2,6 @@
 
 import fcntl
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from warmstart.errors import StoppedError, WarmstartError
-from warmstart.files import is_leftover, make_folder, remove_leftovers, write_json
+from warmstart.files import locked_destination, write_json
+from warmstart.temporary import is_temporary, remove, remove_leftovers
 
+# What a job writes before it has work that must not be lost.
+_PREPARED = (
+    *("config.json", "data.json", "metrics.jsonl", "README.md"),
+    *("tokenizer.json", "tokenizer.model", "special_tokens_map.json", "target"),
+    *("cache", "events", "checkpoints", "snapshots"),
+)
 FORMAT = 1  # of a run folder; raised whenever older runs can no longer be read
 
 
@@ -101,47 +107,28 @@ class RunFolder:
 def claimed(path: str | Path, resume: bool) -> Iterator[RunFolder]:
     """Yield the folder for one job, refusing one that is in use or holds something else."""
     run = RunFolder(path)
-    if run.path.exists() and not run.path.is_dir():
-        raise WarmstartError(f"-o {run.path} is a file; name a folder")
-    is_occupied = run.path.is_dir() and any(not is_leftover(entry) for entry in run.path.iterdir())
-    if is_occupied and not resume:
-        raise WarmstartError(
-            f"{run.path} already exists: add --resume to continue it, or choose another -o"
-        )
-    if is_occupied and not run.config_file.exists():
-        raise WarmstartError(f"{run.path} is not a run folder, so nothing there can be resumed")
-    created = [folder for folder in (run.path, *run.path.parents) if not folder.exists()]
-    lock = _locked(run.path)
-    try:
+    with locked_destination(run.path):
+        is_occupied = any(not is_temporary(entry) for entry in run.path.iterdir())
+        if is_occupied and not resume:
+            raise WarmstartError(
+                f"{run.path} already exists: add --resume to continue it, or choose another -o"
+            )
+        if is_occupied and not run.config_file.exists():
+            raise WarmstartError(f"{run.path} is not a run folder, so nothing there can be resumed")
         remove_leftovers(run.path)
-        yield run
-    except WarmstartError as fault:
-        is_prepared = isinstance(fault, StoppedError) and run.data_file.exists()
-        if not is_occupied and not run.has_work and not is_prepared:
-            _clear(run.path, created)
-        raise
-    finally:
-        os.close(lock)
+        try:
+            yield run
+        except WarmstartError as fault:
+            is_prepared = isinstance(fault, StoppedError) and run.data_file.exists()
+            if not is_occupied and not run.has_work and not is_prepared:
+                _clear(run)
+            raise
 
 
-def _clear(path: Path, created: list[Path]) -> None:
-    """Remove what a job created that failed before it did any work."""
-    for entry in path.iterdir():
-        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    for folder in created:
-        folder.rmdir()
-
-
-def _locked(path: Path) -> int:
-    """Lock the folder itself; the system releases the lock when the process ends."""
-    try:
-        make_folder(path)
-        lock = os.open(path, os.O_RDONLY)
-    except OSError as fault:
-        raise WarmstartError(f"{path} cannot be written: {fault.strerror}") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise WarmstartError(f"{path} is in use by another warmstart process") from None
-    return lock
+def _clear(run: RunFolder) -> None:
+    """Remove what a job wrote that failed before it did any work, and nothing else."""
+    for name in _PREPARED:
+        remove(run.path / name)
+    for entry in run.path.iterdir():
+        if is_temporary(entry):
+            remove(entry)
