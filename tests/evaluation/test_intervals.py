@@ -1,12 +1,20 @@
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.special import ndtri
 
-from warmstart.evaluation.intervals import Interval, interval, paired_interval
-
-QUICK = 500  # resamples
+from warmstart.evaluation.intervals import (
+    LEVEL,
+    Interval,
+    accuracy_interval,
+    adjusted_by_holm,
+    paired_estimate,
+    paired_interval,
+)
 
 arms = st.tuples(st.integers(1, 4), st.integers(1, 30)).flatmap(
     lambda shape: st.tuples(arrays(bool, shape), arrays(bool, shape))
@@ -17,53 +25,60 @@ def flips(seeds: int, texts: int, share: float, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).random((seeds, texts)) < share
 
 
+def width(found: Interval) -> float:
+    return found.high - found.low
+
+
 @settings(deadline=None, max_examples=50)
 @given(arms)
 def test_identical_arms_do_not_differ(pair: tuple[np.ndarray, np.ndarray]) -> None:
-    a, _ = pair
-    assert paired_interval(a, a, resamples=QUICK) == Interval(mean=0, low=0, high=0)
+    found = paired_interval(pair[0], pair[0])
+    assert found.mean == 0
+    assert found.low == -found.high < 0
 
 
 @settings(deadline=None, max_examples=50)
 @given(arms)
 def test_swapping_arms_negates_the_interval(pair: tuple[np.ndarray, np.ndarray]) -> None:
     a, b = pair
-    there, back = paired_interval(a, b, resamples=QUICK), paired_interval(b, a, resamples=QUICK)
-    assert there.mean == pytest.approx(-back.mean, abs=1e-12)
-    assert there.low == pytest.approx(-back.high, abs=1e-12)
-    assert there.high == pytest.approx(-back.low, abs=1e-12)
+    there, back = paired_interval(a, b), paired_interval(b, a).negated()
+    assert (there.mean, there.low, there.high) == pytest.approx((back.mean, back.low, back.high))
 
 
 @settings(deadline=None, max_examples=50)
 @given(arms)
 def test_accuracies_stay_within_their_range(pair: tuple[np.ndarray, np.ndarray]) -> None:
     a, _ = pair
-    found = interval(a, resamples=QUICK)
+    found = accuracy_interval(a)
     assert 0 <= found.low <= found.mean + 1e-12
     assert found.mean - 1e-12 <= found.high <= 1
     assert found.mean == pytest.approx(a.mean())
 
 
-def test_the_same_input_gives_the_same_interval() -> None:
-    a, b = flips(3, 200, 0.8), flips(3, 200, 0.7, seed=1)
-    assert paired_interval(a, b) == paired_interval(a, b)
-    assert paired_interval(a, b) != paired_interval(a, b, seed=1)
+@pytest.mark.parametrize("num_texts", [2, 24, 400])
+def test_a_perfect_score_is_not_certain(num_texts: int) -> None:
+    assert accuracy_interval(np.ones((3, num_texts))).low < 1 - 1 / num_texts
+    assert accuracy_interval(np.zeros(num_texts)).high > 1 / num_texts
+
+
+@pytest.mark.parametrize(("num_texts", "is_shown"), [(1, False), (2, False), (24, True)])
+def test_a_few_unanimous_texts_prove_nothing(num_texts: int, is_shown: bool) -> None:
+    found = paired_interval(np.ones(num_texts), np.zeros(num_texts))
+    assert (found.low > 0) == is_shown
 
 
 def test_fewer_texts_and_fewer_seeds_widen_the_interval() -> None:
-    def width(seeds: int, texts: int) -> float:
-        found = interval(flips(seeds, texts, 0.8), resamples=2000)
-        return found.high - found.low
+    def of(seeds: int, texts: int) -> float:
+        return width(accuracy_interval(flips(seeds, texts, 0.8)))
 
-    assert width(1, 50) > 1.5 * width(1, 200) > 2 * width(1, 1000)
-    assert width(1, 400) > width(4, 400)
+    assert of(1, 50) > 1.5 * of(1, 200) > 2 * of(1, 1000)
+    assert of(2, 400) > of(3, 400) > of(5, 400)
 
 
 def test_seeds_that_disagree_widen_the_interval() -> None:
     steady = np.stack([flips(1, 400, 0.8, seed)[0] for seed in range(3)])
     shaky = np.stack([flips(1, 400, share)[0] for share in (0.6, 0.8, 1.0)])
-    narrow, wide = interval(steady), interval(shaky)
-    assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
+    assert width(accuracy_interval(shaky)) > 2 * width(accuracy_interval(steady))
 
 
 def test_one_deterministic_row_stands_against_every_seed() -> None:
@@ -75,31 +90,62 @@ def test_pairing_removes_what_both_arms_find_hard() -> None:
     hard = flips(1, 500, 0.7)
     better = hard | flips(1, 500, 0.05, seed=1)
     paired = paired_interval(better, hard)
-    alone = interval(better)
     assert paired.low > 0
-    assert paired.high - paired.low < alone.high - alone.low
+    assert width(paired) < width(accuracy_interval(better))
 
 
-def test_many_kinds_of_text_are_drawn_like_few() -> None:
-    values = np.random.default_rng(0).random(1000)
-    found = interval(values)
-    margin = 1.96 * values.std() / np.sqrt(len(values))
-    assert found.low == pytest.approx(values.mean() - margin, abs=0.1 * margin)
-    assert found.high == pytest.approx(values.mean() + margin, abs=0.1 * margin)
+def test_one_seed_and_many_texts_are_the_textbook_interval() -> None:
+    a, b = flips(1, 2000, 0.8), flips(1, 2000, 0.7, seed=1)
+    difference = a.astype(float) - b
+    found = paired_interval(a, b)
+    margin = 1.96 * difference.std(ddof=1) / np.sqrt(2000)
+    assert found.low == pytest.approx(difference.mean() - margin, abs=0.01 * margin)
+    assert found.high == pytest.approx(difference.mean() + margin, abs=0.01 * margin)
 
 
-@pytest.mark.parametrize(("seeds", "seed_noise"), [(1, 0.0), (4, 0.02)])
-def test_about_95_in_100_intervals_hold_the_truth(seeds: int, seed_noise: float) -> None:
-    rng = np.random.default_rng(0)
-    hits, rounds = 0, 300
+def coverage(seeds: int, spread: float, rounds: int = 500) -> tuple[float, float]:
+    """Return how many intervals hold the true accuracy, and the true difference of two arms."""
+    rng, held = np.random.default_rng(0), np.zeros(2)
     for _ in range(rounds):
-        luck = rng.normal(0, seed_noise, (2, seeds, 1))
-        ease = rng.random(200)
-        a = ease < 0.80 + luck[0]  # what one seed finds hard, the others find hard too
-        b = ease < 0.75 + luck[1]
-        found = paired_interval(a, b, resamples=QUICK)
-        hits += found.low <= 0.05 <= found.high
-    assert 0.88 <= hits / rounds <= 0.99
+        ease = np.sqrt(0.6) * rng.standard_normal(500)  # what one seed finds hard, others do too
+        own = np.sqrt(0.4) * rng.standard_normal((2, seeds, 500))
+        luck = rng.normal(0, spread, (2, seeds, 1))
+        a, b = ease + own < ndtri(np.array([0.85, 0.80])[:, None, None] + luck)
+        for index, (found, truth) in enumerate(
+            [(accuracy_interval(a), 0.85), (paired_interval(a, b), 0.05)]
+        ):
+            held[index] += found.low <= truth <= found.high
+    return tuple(held / rounds)
+
+
+@pytest.mark.parametrize(("seeds", "spread"), list(product((2, 3, 5), (0.0, 0.02, 0.04))))
+def test_95_in_100_intervals_hold_the_truth_however_few_the_seeds(
+    seeds: int, spread: float
+) -> None:
+    noise = 0.02  # two standard errors of 500 rounds
+    for share in coverage(seeds, spread):
+        assert share >= 0.93 - noise
+        assert share <= 0.97 + noise or seeds < 5
+
+
+@settings(deadline=None, max_examples=50)
+@given(arms)
+def test_the_interval_at_the_level_of_the_p_value_just_reaches_zero(
+    pair: tuple[np.ndarray, np.ndarray],
+) -> None:
+    found = paired_estimate(*pair)
+    p = found.p_value()
+    assert 0 < p <= 1
+    if 1e-9 < p < 1:
+        assert found.margin(1 - p) == pytest.approx(abs(found.mean), rel=1e-3)
+    assert (p < 1 - LEVEL) == (abs(found.mean) > found.margin())
+
+
+def test_holm_multiplies_the_smallest_most_and_keeps_the_order() -> None:
+    assert adjusted_by_holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+    assert adjusted_by_holm([0.6, 0.9]) == [1.0, 1.0]
+    assert adjusted_by_holm([0.02]) == [0.02]
+    assert adjusted_by_holm([]) == []
 
 
 @pytest.mark.parametrize(("a", "b"), [((2, 5), (3, 5)), ((1, 1), (1, 5))])
@@ -110,4 +156,4 @@ def test_arms_that_cannot_be_paired_are_refused(a: tuple[int, int], b: tuple[int
 
 def test_no_texts_are_refused() -> None:
     with pytest.raises(ValueError, match="not empty"):
-        interval([])
+        accuracy_interval([])

@@ -1,93 +1,125 @@
-"""95% intervals by bootstrap: texts and seeds are resampled together."""
+"""95% intervals of accuracies and their differences, over the choice of texts and of seeds.
 
-import math
-from collections.abc import Iterator
+The variance of a mean over seeds and texts has two parts: how much seeds differ, estimated from few
+of them, and what makes a text easy or hard for every seed, estimated from many texts. Each part has
+its own quantile of Student's t; their squares add up. `benchmarks/coverage.py` measures how often
+such intervals hold the truth.
+"""
+
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.special import stdtrit
 
 from warmstart.results.summary import Interval
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
-RESAMPLES = 10_000
-TAIL = 0.025  # excluded on each side
-CHUNK = 2_000_000  # numbers in memory at once
-FEW = 128  # up to so many patterns, drawing their counts is faster than drawing texts
+LEVEL = 0.95
+LEAST_P = 1e-12  # smaller p-values are not told apart
 
 
-def interval(values: ArrayLike, seed: int = 0, resamples: int = RESAMPLES) -> Interval:
-    """Return the mean of `values`, (texts,) or (seeds, texts), with its 95% interval."""
-    grid = np.atleast_2d(np.asarray(values, dtype=np.float64))
-    if grid.ndim != 2 or grid.size == 0:
-        raise ValueError(f"values must be (texts,) or (seeds, texts) and not empty: {grid.shape}")
-    rng = np.random.default_rng(seed)
-    means = np.concatenate(list(_resampled_means(_widened(grid), rng, resamples)))
-    # Widening may push a resampled mean out of the range of the values.
-    low, high = np.quantile(means, [TAIL, 1 - TAIL]).clip(grid.min(), grid.max())
-    return Interval(mean=float(grid.mean()), low=float(low), high=float(high))
+@dataclass(frozen=True)
+class Estimate:
+    """The mean of values (seeds, texts), with the parts of its variance."""
+
+    mean: float
+    num_seeds: int
+    num_texts: int
+    seed_variance: float  # of the mean, because seeds differ; 0 with one seed
+    text_variance: float  # of the mean, because texts differ for all seeds alike
+
+    @classmethod
+    def of(cls, values: ArrayLike) -> "Estimate":
+        """Estimate from (texts,) or (seeds, texts)."""
+        grid = np.atleast_2d(np.asarray(values, dtype=np.float64))
+        if grid.ndim != 2 or grid.size == 0:
+            raise ValueError(f"values must be (texts,) or (seeds, texts), not empty: {grid.shape}")
+        S, T = grid.shape
+        seed_variance = float(grid.mean(axis=1).var(ddof=1)) / S if S > 1 else 0.0
+        # A few texts with equal values prove little: the variance is at least that of two more
+        # texts, one for and one against (the adjustment of Bonett and Price).
+        text_variance = max(_shared_variance(grid) / T, 2 / (T + 2) ** 2)
+        return cls(float(grid.mean()), S, T, seed_variance, text_variance)
+
+    def margin(self, level: float = LEVEL) -> float:
+        """Return half the width of the symmetric interval."""
+        seeds = _quantile(self.num_seeds, level) ** 2 * self.seed_variance
+        texts = _quantile(self.num_texts, level) ** 2 * self.text_variance
+        return float(np.sqrt(seeds + texts))
+
+    def p_value(self) -> float:
+        """Return one minus the level at which the interval just reaches zero."""
+
+        def excess(p: float) -> float:
+            return self.margin(1 - p) - abs(self.mean)
+
+        return float(brentq(excess, LEAST_P, 1.0)) if excess(LEAST_P) > 0 else LEAST_P
 
 
-def paired_interval(
-    a: ArrayLike, b: ArrayLike, seed: int = 0, resamples: int = RESAMPLES
-) -> Interval:
-    """Return mean(a) - mean(b) with its 95% interval; both (seeds, texts), correct or not.
+def accuracy_interval(correct: ArrayLike) -> Interval:
+    """Return the share of correct answers, (texts,) or (seeds, texts), with its 95% interval.
 
-    Both arms are resampled with the same texts and seeds: row i of `a` is paired with row i of `b`.
-    An arm with a single row is paired with every row of the other.
+    Wilson's form of the interval: inside 0 and 1, and no single point when all answers are correct.
+    """
+    estimate = Estimate.of(correct)
+    mean, spread = estimate.mean, estimate.mean * (1 - estimate.mean)
+    if spread > 0:
+        width = estimate.margin() ** 2 / spread
+    else:
+        width = _quantile(estimate.num_texts, LEVEL) ** 2 / estimate.num_texts
+    centre = (mean + width / 2) / (1 + width)
+    margin = float(np.sqrt(width * spread + width**2 / 4)) / (1 + width)
+    return Interval(mean=mean, low=max(centre - margin, 0.0), high=min(centre + margin, 1.0))
+
+
+def paired_estimate(a: ArrayLike, b: ArrayLike) -> Estimate:
+    """Estimate mean(a) - mean(b); both (seeds, texts), correct or not.
+
+    Row i of `a` is paired with row i of `b`; an arm with one row is paired with every row of the
+    other.
     """
     first = np.atleast_2d(np.asarray(a, dtype=np.float64))
     second = np.atleast_2d(np.asarray(b, dtype=np.float64))
     rows = {first.shape[0], second.shape[0]} - {1}
     if first.shape[1] != second.shape[1] or len(rows) > 1:
         raise ValueError(f"arms of shapes {first.shape} and {second.shape} cannot be paired")
-    return interval(first - second, seed, resamples)
+    return Estimate.of(first - second)
 
 
-def _widened(grid: Floats) -> Floats:
-    """Widen the variation between seeds: resampling n of n shows only (n-1)/n of the variance."""
-    num_seeds = grid.shape[0]
-    if num_seeds == 1:
-        return grid
-    levels = grid.mean(axis=1, keepdims=True)  # (seeds, 1)
-    stretch = math.sqrt(num_seeds / (num_seeds - 1)) - 1
-    return np.asarray(grid + stretch * (levels - levels.mean()))
+def paired_interval(a: ArrayLike, b: ArrayLike) -> Interval:
+    """Return mean(a) - mean(b) with its 95% interval; see `paired_estimate`."""
+    return symmetric_interval(paired_estimate(a, b))
 
 
-def _resampled_means(grid: Floats, rng: Generator, resamples: int) -> Iterator[Floats]:
-    """Yield the means of `resamples` resampled sets of seeds and texts, a chunk at a time."""
-    num_seeds, num_texts = grid.shape
-    patterns, pattern_of = _patterns(grid)
-    num_patterns = patterns.shape[1]
-    rows = max(1, CHUNK // (num_patterns if num_patterns <= FEW else num_texts))
-    even = np.full(num_seeds, 1 / num_seeds)
-    for start in range(0, resamples, rows):
-        size = min(rows, resamples - start)
-        texts = _draw_texts(pattern_of, num_patterns, rng, size)  # (size, patterns)
-        seeds = rng.multinomial(num_seeds, even, size=size)  # (size, seeds)
-        yield ((texts @ patterns.T) * seeds).sum(axis=1) / (num_seeds * num_texts)
+def symmetric_interval(estimate: Estimate) -> Interval:
+    """Return the 95% interval of an estimated difference."""
+    mean, margin = estimate.mean, estimate.margin()
+    return Interval(mean=mean, low=max(mean - margin, -1.0), high=min(mean + margin, 1.0))
 
 
-def _patterns(grid: Floats) -> tuple[Floats, Ints]:
-    """Return the distinct columns (seeds, patterns), and the pattern of each text.
-
-    Texts with the same values for every seed are interchangeable: only their number matters.
-    Patterns are in order of appearance, which does not depend on the sign of the values, so that
-    swapping the arms negates the interval.
-    """
-    _, first, which = np.unique(grid, axis=1, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    return grid[:, first[order]], np.argsort(order)[which.ravel()]
+def adjusted_by_holm(p_values: list[float]) -> list[float]:
+    """Return p-values that hold for all of them together, by Holm's step-down rule."""
+    adjusted, largest = [0.0] * len(p_values), 0.0
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
+    for rank, index in enumerate(order):
+        largest = max(largest, min((len(p_values) - rank) * p_values[index], 1.0))
+        adjusted[index] = largest
+    return adjusted
 
 
-def _draw_texts(pattern_of: Ints, num_patterns: int, rng: Generator, size: int) -> Ints:
-    """Draw all texts with replacement, `size` times; return the count of each pattern."""
-    num_texts = len(pattern_of)
-    if num_patterns <= FEW:
-        shares = np.bincount(pattern_of, minlength=num_patterns) / num_texts
-        return rng.multinomial(num_texts, shares, size=size)
-    drawn = pattern_of[rng.integers(0, num_texts, size=(size, num_texts))]
-    drawn += num_patterns * np.arange(size)[:, None]  # a separate range for each resample
-    return np.bincount(drawn.ravel(), minlength=size * num_patterns).reshape(size, num_patterns)
+def _shared_variance(grid: Floats) -> float:
+    """Return the variance over texts that all seeds share: the mean covariance of two seeds."""
+    S, T = grid.shape
+    if T == 1:
+        return 0.0
+    covariance = np.atleast_2d(np.cov(grid))  # (S, S)
+    is_pair = ~np.eye(S, dtype=bool) if S > 1 else np.ones((1, 1), dtype=bool)
+    return float(covariance[is_pair].mean())
+
+
+def _quantile(number: int, level: float) -> float:
+    """Return the two-sided quantile of Student's t for a mean of `number` values."""
+    return float(stdtrit(max(number - 1, 1), (1 + level) / 2))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.evaluation.intervals import interval, paired_interval
+from warmstart.evaluation.intervals import accuracy_interval, paired_interval
 from warmstart.evaluation.metrics import macro_f1
 from warmstart.experiments.curves import SLACK, mean_curves, spread, times_to_accuracy
 from warmstart.experiments.wording import caveats, difference_sentence, headline
@@ -82,7 +82,7 @@ def _score(predicted: Ints, split: Split, rows: Ints | slice = slice(None)) -> S
         spread=spread(by_seed),
         lowest=float(by_seed.min()),
         highest=float(by_seed.max()),
-        interval=interval(correct),
+        interval=accuracy_interval(correct),
         f1=float(np.mean([macro_f1(classes, of_seed) for of_seed in predicted])),
     )
 

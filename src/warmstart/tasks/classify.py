@@ -16,7 +16,7 @@ from warmstart.batching.batch import Batch, LabelledBatch
 from warmstart.batching.padding import LabelledStream, pad_texts
 from warmstart.data.labelled import LabelledTexts
 from warmstart.errors import WarmstartError
-from warmstart.evaluation.intervals import interval
+from warmstart.evaluation.intervals import accuracy_interval
 from warmstart.evaluation.metrics import accuracy, calibration, class_scores, macro_f1
 from warmstart.inference.text_predictor import TextBatches, text_outputs
 from warmstart.inference.vectors import text_vectors
@@ -191,7 +191,7 @@ class ClassifyTask(FinetuningTask):
         scores.pop("num_texts")
         return {
             **scores,
-            "interval": asdict(interval(predicted == np.asarray(targets))),
+            "interval": asdict(accuracy_interval(predicted == np.asarray(targets))),
             "calibration": asdict(calibration(targets, outputs)),
         }
 
