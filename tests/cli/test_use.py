@@ -28,8 +28,11 @@ def test_plain_output_is_the_label_alone(warm: Path) -> None:
     assert set(lines) <= {"negative", "positive"}
 
 
-def test_empty_lines_are_texts_too(warm: Path) -> None:
-    assert len(succeed(f"predict {warm}", b"a book\n\n\nanother\n").out.splitlines()) == 4
+def test_an_empty_line_gets_an_empty_answer(warm: Path) -> None:
+    ran = succeed(f"predict {warm}", b"a book\n\n \nanother\n")
+    assert [bool(line) for line in ran.out.splitlines()] == [True, False, False, True]
+    assert "2 rows of 4 without text" in ran.err
+    assert succeed(f"predict {warm} --json", b"\n").json["label"] is None
 
 
 def test_no_input_gives_no_output(warm: Path) -> None:

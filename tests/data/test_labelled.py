@@ -1,4 +1,3 @@
-import io
 import json
 from pathlib import Path
 
@@ -6,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from warmstart.data.labelled import read_labelled, read_text_pairs
+from warmstart.data.labelled import read_labelled
 from warmstart.errors import WarmstartError
 
 
@@ -163,11 +162,3 @@ def test_an_empty_second_text_is_refused_with_its_line(tmp_path: Path) -> None:
 def test_three_fields_without_a_header_are_not_taken_for_pairs(tmp_path: Path) -> None:
     with pytest.raises(WarmstartError, match="3 fields, but 2 expected"):
         read_labelled(_write(tmp_path, "a.tsv", "a\tb\tx\nc\td\ty\n"))
-
-
-def test_pairs_to_label_come_from_tables_or_tabs(tmp_path: Path) -> None:
-    table = _write(tmp_path, "a.csv", "text2,text\nb,a\n")
-    assert list(read_text_pairs(table)) == [("a", "b")]
-    assert list(read_text_pairs(io.BytesIO(b"a\tb\r\n\t\n"))) == [("a", "b"), ("", "")]
-    with pytest.raises(WarmstartError, match="line 2: 1 field, but 2 expected"):
-        list(read_text_pairs(_write(tmp_path, "a.txt", "a\tb\nc\n")))

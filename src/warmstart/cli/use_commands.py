@@ -3,13 +3,15 @@
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 
 from warmstart.cli.options import Command
-from warmstart.cli.printing import print_json, print_table, say, write_lines
+from warmstart.cli.printing import print_json, print_table, quoted, say, write_lines
+from warmstart.errors import WarmstartError
 from warmstart.formats import counted
 from warmstart.settings.translating import TranslateConfig
 from warmstart.settings.using import EmbedConfig, EvaluateConfig, GenerateConfig, PredictConfig
@@ -19,12 +21,16 @@ if TYPE_CHECKING:
 
 
 def predict(config: PredictConfig, as_json: bool) -> None:
-    """Label texts: one line in, one line out."""
-    from warmstart.recipes.predict import predict_file
+    """Label texts: one row in, one row out."""
+    from warmstart.recipes.predict import predict_file, write_answers
 
-    predictions = predict_file(config, sys.stdin.buffer)
-    lines = (_json_line(asdict(p)) if as_json else p.label for p in predictions)
-    write_lines(lines, config.out)
+    answers = predict_file(config, sys.stdin.buffer)
+    if config.out is None:
+        write_lines((_json_line(a.values()) if as_json else a.label for a in answers), None)
+        return
+    if as_json:
+        raise WarmstartError(f"--json is for standard output; -o {config.out} has its own format")
+    say(f"wrote {quoted(write_answers(Path(config.out), answers))}")
 
 
 def generate(config: GenerateConfig, as_json: bool) -> None:
@@ -132,7 +138,7 @@ def _json_line(values: dict[str, Any]) -> str:
 
 
 COMMANDS = (
-    Command("predict", predict, "runs/warm texts.txt -o labels.txt"),
+    Command("predict", predict, "runs/warm reviews.csv -o labelled.csv"),
     Command("generate", generate, 'runs/base --prompt "Ce livre" --temperature 0.8 --top-p 0.9'),
     Command("evaluate", evaluate, "runs/warm --test test.tsv"),
     Command("translate", translate, "runs/en-de sentences.txt --beam 5 -o translations.txt"),

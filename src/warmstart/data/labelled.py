@@ -4,15 +4,13 @@ Labels remain the strings of the file.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from warmstart.data.tables import Columns, Row, aligned_rows, first_row, parse_columns, read_rows
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted
-from warmstart.textfiles import TABLE_SUFFIXES, format_of, read_lines
+from warmstart.textfiles import TABLE_SUFFIXES, format_of
 
 PAIR = ("text", "text2")
 _SEPARATOR = " ␞ "  # joins the two texts of a pair; the symbol does not occur in ordinary text
@@ -83,26 +81,6 @@ def has_named_column(path: Path, name: str) -> bool:
     # Without a header, a .csv or .tsv has a row on its first line.
     has_names = format_of(path) in ("jsonl", "parquet")
     return first is not None and (has_names or first.number > 1)
-
-
-def read_text_pairs(
-    source: Path | BinaryIO, columns: Sequence[str] = PAIR
-) -> Iterator[tuple[str, str]]:
-    """Yield one pair per row, including empty ones; in plain lines a tab separates the texts."""
-    if isinstance(source, Path) and format_of(source) != "lines":
-        for row in read_rows(source, parse_columns(columns, PAIR)):
-            yield row.text("text"), row.text("text2")
-        return
-    for number, line in enumerate(read_lines(source), 1):
-        first, tab, second = line.partition("\t")
-        if not tab or "\t" in second:
-            where = source if isinstance(source, Path) else "standard input"
-            fields = counted(line.count("\t") + 1, "field")
-            raise WarmstartError(
-                f"{where} line {number}: {fields}, but 2 expected: a pair is two texts separated "
-                "by a tab"
-            )
-        yield first, second
 
 
 def join_pair(text: str, second: str | None) -> str:

@@ -6,9 +6,10 @@
 import csv
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from warmstart.errors import WarmstartError
@@ -72,6 +73,7 @@ class Row(NamedTuple):
     path: Path
     number: int  # of the line where it begins; in Parquet, of the row
     values: dict[str, Any]  # by role; "" for every role on a blank line
+    record: Mapping[str, Any] = MappingProxyType({})  # the whole row by column name
 
     @property
     def name(self) -> str:
@@ -93,8 +95,8 @@ class Row(NamedTuple):
         return value
 
 
-def read_rows(path: Path, columns: Columns) -> Iterator[Row]:
-    """Yield every row of a table, without the header."""
+def read_rows(path: Path, columns: Columns, is_whole: bool = False) -> Iterator[Row]:
+    """Yield every row of a table, without the header; whole rows have their record too."""
     match format_of(path):
         case "csv":
             return _by_position(path, columns, _csv_fields(path))
@@ -105,7 +107,7 @@ def read_rows(path: Path, columns: Columns) -> Iterator[Row]:
         case "jsonl":
             return _read_jsonl(path, columns)
         case "parquet":
-            return _read_parquet(path, columns)
+            return _read_parquet(path, columns, is_whole)
         case "lines":
             raise ValueError(f"{path} is not a table")
 
@@ -158,18 +160,30 @@ def _by_position(
     path: Path, columns: Columns, rows: Iterable[tuple[int, list[str]]]
 ) -> Iterator[Row]:
     positions: dict[str, int] = {}
+    names: list[str] = []
     width = 0
     for number, fields in rows:
         if not fields:
-            yield Row(path, number, dict.fromkeys(columns.named(), ""))
+            blank = dict.fromkeys(columns.named(), "")
+            yield Row(path, number, blank, dict.fromkeys(names, ""))
             continue
         if not positions:
             positions, width, has_header = _find_columns(path, columns, fields)
+            names = _distinct(fields if has_header else columns.names)
             if has_header:
                 continue
         if len(fields) != width:
             raise WarmstartError(_wrong_width(path, number, len(fields), width, columns))
-        yield Row(path, number, {role: fields[i] for role, i in positions.items()})
+        values = {role: fields[i] for role, i in positions.items()}
+        yield Row(path, number, values, dict(zip(names, fields, strict=True)))
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return names of columns in which a repeated one has its number added."""
+    return [
+        f"{name} {number}" if name in names[: number - 1] else name
+        for number, name in enumerate(names, 1)
+    ]
 
 
 def _find_columns(
@@ -211,7 +225,7 @@ def _read_jsonl(path: Path, columns: Columns) -> Iterator[Row]:
         for name in named.values():
             if name not in record:
                 raise WarmstartError(_no_column(where, name, record))
-        yield Row(path, number, {role: record[name] for role, name in named.items()})
+        yield Row(path, number, {role: record[name] for role, name in named.items()}, record)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -229,7 +243,7 @@ def _no_column(where: str, name: str, present: Iterable[str]) -> str:
     return f"{where}: no column {name} (there: {listed}); use --columns ROLE=NAME for another name"
 
 
-def _read_parquet(path: Path, columns: Columns) -> Iterator[Row]:
+def _read_parquet(path: Path, columns: Columns, is_whole: bool) -> Iterator[Row]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -244,10 +258,12 @@ def _read_parquet(path: Path, columns: Columns) -> Iterator[Row]:
                     raise WarmstartError(_no_column(str(path), name, names))
                 if names.count(name) > 1:
                     raise WarmstartError(f"{path}: the column {name} occurs more than once")
-            for batch in table.iter_batches(batch_size=1024, columns=list(named.values())):
+            read = names if is_whole else list(named.values())
+            for batch in table.iter_batches(batch_size=1024, columns=read):
                 for record in batch.to_pylist():
                     number += 1
-                    yield Row(path, number, {role: record[name] for role, name in named.items()})
+                    values = {role: record[name] for role, name in named.items()}
+                    yield Row(path, number, values, record)
         except UnicodeDecodeError as error:
             where = f"{path}, in row {number + 1} or soon after it"
             raise WarmstartError(f"{where}: text that is not UTF-8 ({error.reason})") from None

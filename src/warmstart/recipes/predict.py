@@ -1,14 +1,19 @@
 """Texts through a fine-tuned model -> labels, in order."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from warmstart import progress
 from warmstart.data.chunks import chunked
-from warmstart.data.corpus import read_texts
-from warmstart.data.labelled import PAIR, has_named_column, read_text_pairs
+from warmstart.data.labelled import PAIR, has_named_column
+from warmstart.data.table_writer import write_table
+from warmstart.data.text_rows import TextRow, read_text_rows
+from warmstart.errors import WarmstartError
 from warmstart.files import write_lines
+from warmstart.formats import counted
 from warmstart.inference.text_model import TextModel
 from warmstart.loading import load_on
 from warmstart.settings.using import PredictConfig
@@ -16,29 +21,75 @@ from warmstart.textfiles import file_or_stream, format_of
 from warmstart.tokenization.pieces import text_reader
 
 CHUNK = 1024  # texts sorted by length and labelled together
+UNSURE = "unsure"  # the label of a text whose probability is below the threshold
+PREFIX = "predicted_"  # of new columns, where the input has columns of the same name
 
 
-def predict_file(config: PredictConfig, standard_input: BinaryIO) -> Iterator[Any]:
-    """Yield a prediction for every text, in order."""
-    model = load_on(config.run, config)
-    readable = text_reader(model.tokenizer, config.pieces, config.run)
-    source = file_or_stream(config.file, standard_input)
-    columns = _pair_columns(config, model, source)
-    if columns is None:
-        for texts in chunked(read_texts(source, config.columns), CHUNK):
-            yield from model.predict(list(map(readable, texts)))
-        return
-    for pairs in chunked(read_text_pairs(source, columns), CHUNK):
-        first, second = zip(*pairs, strict=True)
-        yield from model.predict(list(map(readable, first)), list(map(readable, second)))
+@dataclass(frozen=True)
+class Answer:
+    """One row of the input, and what the model says of it."""
+
+    row: TextRow
+    prediction: Any
+
+    @property
+    def label(self) -> str:
+        """Return the label; an empty text has none."""
+        return "" if self.row.is_empty else self.prediction.label
+
+    def values(self) -> dict[str, Any]:
+        """Return the prediction as JSON values."""
+        return self._unless_empty(asdict(self.prediction))
+
+    def columns(self) -> dict[str, Any]:
+        """Return the prediction as columns of a table."""
+        return self._unless_empty(self.prediction.columns())
+
+    def _unless_empty(self, values: dict[str, Any]) -> dict[str, Any]:
+        return dict.fromkeys(values) if self.row.is_empty else values
 
 
 def predict(config: PredictConfig) -> list[Any]:
-    """Label the lines of a file, or of standard input when there is none."""
-    predictions = list(predict_file(config, sys.stdin.buffer))
+    """Label the rows of a file, or of standard input; a row without text gets None."""
+    answers = list(predict_file(config, sys.stdin.buffer))
     if config.out:
-        write_lines(Path(config.out), (prediction.label for prediction in predictions))
-    return predictions
+        write_answers(Path(config.out), answers)
+    return [None if answer.row.is_empty else answer.prediction for answer in answers]
+
+
+def predict_file(config: PredictConfig, standard_input: BinaryIO) -> Iterator[Answer]:
+    """Yield an answer for every row, in order."""
+    model = load_on(config.run, config)
+    if config.threshold is not None and UNSURE in model.classes:
+        raise WarmstartError(
+            f"--threshold answers '{UNSURE}', which is also a class of {config.run}: leave it out"
+        )
+    readable = text_reader(model.tokenizer, config.pieces, config.run)
+    num_rows = num_empty = num_unsure = 0
+    for rows in chunked(_rows(config, model, standard_input), CHUNK):
+        seconds = [readable(row.text2) for row in rows if row.text2 is not None]
+        predictions = model.predict([readable(row.text) for row in rows], seconds or None)
+        for row, prediction in zip(rows, predictions, strict=True):
+            is_unsure = config.threshold is not None and prediction.probability < config.threshold
+            num_rows += 1
+            num_empty += row.is_empty
+            num_unsure += is_unsure and not row.is_empty
+            yield Answer(row, replace(prediction, label=UNSURE) if is_unsure else prediction)
+    if num_empty:
+        progress.say(f"{counted(num_empty, 'row')} of {num_rows:,} without text: no label")
+    if config.threshold is not None:
+        progress.say(f"{num_unsure:,} of {num_rows:,} below --threshold {config.threshold:g}")
+
+
+def _rows(config: PredictConfig, model: TextModel, standard_input: BinaryIO) -> Iterator[TextRow]:
+    """Yield the rows to label: those of a file or a stream, or the one text given."""
+    if config.text is not None:
+        texts = {"text": config.text, "text2": config.text2}
+        record = {name: text for name, text in texts.items() if text is not None}
+        return iter([TextRow(config.text, config.text2, record)])
+    source = file_or_stream(config.file, standard_input)
+    pair_columns = _pair_columns(config, model, source)
+    return read_text_rows(source, pair_columns or config.columns, pair_columns is not None)
 
 
 def _pair_columns(
@@ -53,3 +104,28 @@ def _pair_columns(
     if reads_pairs is None and isinstance(source, Path) and format_of(source) != "lines":
         reads_pairs = has_named_column(source, "text2")
     return PAIR if reads_pairs else None
+
+
+def write_answers(path: Path, answers: Iterable[Answer]) -> Path:
+    """Write labels as lines, or the rows of the input with the new columns as a table."""
+    if format_of(path) == "lines":
+        return write_lines(path, (answer.label for answer in answers))
+    return write_table(path, _table_rows(answers))
+
+
+def _table_rows(answers: Iterable[Answer]) -> Iterator[Mapping[str, Any]]:
+    prefix: str | None = None
+    for chunk in chunked(answers, CHUNK):
+        if prefix is None:
+            present = {name for answer in chunk for name in answer.row.record}
+            prefix = "" if present.isdisjoint(chunk[0].columns()) else PREFIX
+            if prefix:
+                progress.say(
+                    f"names of new columns begin with '{PREFIX}': the input has the others"
+                )
+        for answer in chunk:
+            added = {f"{prefix}{name}": value for name, value in answer.columns().items()}
+            taken = next((name for name in added if name in answer.row.record), None)
+            if taken is not None:
+                raise WarmstartError(f"the input already has a column '{taken}': rename it")
+            yield {**answer.row.record, **added}

@@ -1,5 +1,7 @@
 """The settings of `evaluate`, `predict`, `generate` and `embed`."""
 
+from pathlib import Path
+
 from warmstart.errors import WarmstartError
 from warmstart.settings.base import argument, option
 from warmstart.settings.shared import (
@@ -12,6 +14,7 @@ from warmstart.settings.shared import (
     Truncate,
 )
 from warmstart.settings.translating import Search
+from warmstart.textfiles import is_compressed
 
 
 class EvaluateConfig(LabelledColumns, Documents, Search, Machine):
@@ -29,6 +32,28 @@ class PredictConfig(TextLines, SplitTexts, Machine):
     """A classifier and texts in, labels out."""
 
     run: str = argument("run folder of a classifier")
+    text: str | None = option("one text, instead of a file", None, metavar="TEXT", excludes="file")
+    text2: str | None = option("its second text, for a model of pairs", None, metavar="TEXT")
+    out: str | None = option(
+        ".csv .tsv .jsonl .parquet: the input with new columns; any other name: one label per line",
+        None,
+        short="-o",
+    )
+    threshold: float | None = option(
+        "answer 'unsure' where the probability is below this", None, least=0, most=1
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.text is not None and not self.text.strip():
+            raise WarmstartError("--text is empty: give the text to label")
+        if self.text2 is not None and self.text is None:
+            raise WarmstartError("--text2 is the second text of a pair: give --text too")
+        if self.out is not None and Path(self.out).is_dir():
+            raise WarmstartError(f"-o {self.out} is a folder; name a file")
+        if self.out is not None and is_compressed(Path(self.out)):
+            plain = Path(self.out).with_suffix("")
+            raise WarmstartError(f"-o {self.out}: compressed files are not written; name {plain}")
 
 
 class GenerateConfig(Machine, panel="Decoding"):

@@ -98,7 +98,7 @@ class FinetuningTask(Task):
 
     @abstractmethod
     def predictions(self, outputs: NDArray[Any], labels: Labels) -> list[Any]:
-        """Return what the user sees for every text; each has a `label`."""
+        """Return what the user sees for every text, each with a `label` and its `columns()`."""
 
     def summary(self, scores: Mapping[str, float]) -> str:
         """Describe validation scores in one phrase."""

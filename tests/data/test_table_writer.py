@@ -1,0 +1,76 @@
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warmstart.data.table_writer import CHUNK, write_table
+from warmstart.errors import WarmstartError
+
+ROWS: list[dict[str, Any]] = [
+    {"id": "1", "text": 'He said: "fine",\nthen left.\tSo.', "share": 0.5, "tags": None},
+    {"id": "2", "text": "", "share": None, "tags": None},
+]
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pylist()
+    with path.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream, delimiter="," if path.suffix == ".csv" else "\t"))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet"])
+def test_what_is_written_can_be_read(name: str, tmp_path: Path) -> None:
+    read = _read(write_table(tmp_path / name, ROWS))
+    as_text = name[2:] in ("csv", "tsv")
+    wanted = [
+        {name: "" if value is None else str(value) for name, value in row.items()} for row in ROWS
+    ]
+    assert read == (wanted if as_text else ROWS)
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"))))
+def test_any_text_survives_a_csv(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str]
+) -> None:
+    path = tmp_path_factory.mktemp("csv") / "a.csv"
+    write_table(path, [{"n": str(n), "text": text} for n, text in enumerate(texts)])
+    assert [row["text"] for row in _read(path)] == texts
+
+
+def test_rows_may_have_different_columns(tmp_path: Path) -> None:
+    rows = [{"a": 1}, {"a": 2.5, "b": True}, {"b": False, "c": [1]}]
+    assert _read(write_table(tmp_path / "a.csv", rows))[1] == {"a": "2.5", "b": "true", "c": ""}
+    assert _read(write_table(tmp_path / "a.jsonl", rows)) == rows
+    assert _read(write_table(tmp_path / "a.parquet", rows))[2] == {"a": None, "b": False, "c": [1]}
+
+
+def test_a_column_that_comes_late(tmp_path: Path) -> None:
+    rows = [{"a": 1}] * CHUNK + [{"a": 2, "late": 3}]
+    with pytest.raises(WarmstartError, match="'late'"):
+        write_table(tmp_path / "a.csv", rows)
+    assert not list(tmp_path.iterdir())
+    assert _read(write_table(tmp_path / "a.parquet", rows))[-1] == {"a": 2, "late": 3}
+
+
+def test_a_parquet_column_has_one_type(tmp_path: Path) -> None:
+    with pytest.raises(WarmstartError, match="several types"):
+        write_table(tmp_path / "a.parquet", [{"a": 1}, {"a": "x"}])
+    assert not list(tmp_path.iterdir())
+
+
+def test_numbers_that_json_lacks_are_null(tmp_path: Path) -> None:
+    path = write_table(tmp_path / "a.jsonl", [{"a": float("nan")}])
+    assert path.read_text() == '{"a": null}\n'
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet"])
+def test_no_rows_are_an_empty_table(name: str, tmp_path: Path) -> None:
+    assert _read(write_table(tmp_path / name, [])) == []
