@@ -1,7 +1,6 @@
 """Write files and folders atomically and durably: complete, or not at all."""
 
 import errno
-import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from warmstart.errors import WarmstartError
+from warmstart.jsonfiles import to_json
 from warmstart.temporary import (
     create_file,
     create_folder,
@@ -88,7 +88,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> Path:
 
 def write_json(path: Path, data: Any) -> Path:
     """Write JSON, whole or not at all."""
-    return write_whole(path, (json.dumps(data, indent=2, ensure_ascii=False) + "\n").encode())
+    return write_whole(path, f"{to_json(data, indent=2)}\n".encode())
 
 
 @contextmanager

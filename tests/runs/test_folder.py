@@ -187,11 +187,11 @@ def test_config_says_what_it_lacks(tmp_path: Path) -> None:
         run.config()
     for content, fault in (
         (b'{"command": "pretrain", "settings": {}}', "has no 'model'"),
-        (b'{"command": "pretrain", "settings": {}, "model": {}}', "has run format None"),
+        (b'{"command": "pretrain", "settings": {}, "model": {}}', "has run format null"),
         (b'{"command": "", "settings": {}, "model": {}, "format": 99}', "has run format 99"),
         (b"[]", "must hold a JSON object"),
-        (b"{", "cannot be read"),
-        (b"\xff", "cannot be read"),
+        (b"{", "not valid JSON"),
+        (b"\xff", "not valid JSON"),
     ):
         run.config_file.write_bytes(content)
         with pytest.raises(WarmstartError, match=fault):

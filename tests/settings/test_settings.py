@@ -190,16 +190,16 @@ def test_an_unknown_key_is_said_to_stand_where_it_stands() -> None:
     ("name", "content", "said"),
     [
         ("a.toml", b"rate = ", "cannot be read"),
-        ("a.json", b"{", "cannot be read"),
+        ("a.json", b"{", "not valid JSON"),
         ("a.toml", b"\xff\xfe", "cannot be read"),
-        ("a.json", b"[1]", "must hold keys and values"),
-        ("a.json", b'{"settings": 3}', "must hold keys and values"),
+        ("a.json", b"[1]", "must hold a JSON object"),
+        ("a.json", b'{"settings": 3}', "settings=3 must be an object"),
     ],
 )
 def test_bad_settings_files(tmp_path: Path, name: str, content: bytes, said: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(WarmstartError, match=f"--config .*{name} {said}"):
+    with pytest.raises(WarmstartError, match=f"{name}:? {said}"):
         read_settings_file(path)
     with pytest.raises(WarmstartError, match=r"absent\.toml does not exist"):
         read_settings_file(tmp_path / "absent.toml")

@@ -11,7 +11,8 @@ from rich.markup import escape
 from typer.core import TyperCommand
 
 from warmstart.errors import WarmstartError
-from warmstart.settings.base import TYPE_NAMES, Panel, Setting, Settings, read_settings_file
+from warmstart.jsonfiles import TYPE_NAMES
+from warmstart.settings.base import Panel, Setting, Settings, read_settings_file
 
 PANELS: tuple[Panel, ...] = get_args(Panel)
 METAVARS = {int: "INT", float: "NUM", str: "PATH", bool: ""}  # of other texts: in the setting

@@ -1,6 +1,5 @@
 """Results on standard output: tables, sentences, JSON, and the next command."""
 
-import json
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from rich.table import Table
 from warmstart import files
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted, percent
+from warmstart.jsonfiles import to_json
 
 if TYPE_CHECKING:
     from warmstart.results.comparison import Comparison
@@ -40,7 +40,7 @@ def quoted(path: object) -> str:
 
 def print_json(data: Any) -> None:
     """Print plain values as JSON."""
-    typer.echo(json.dumps(data, ensure_ascii=False, indent=2))
+    typer.echo(to_json(data, indent=2))
 
 
 def print_table(

@@ -3,7 +3,6 @@
 No format uses pickle.
 """
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from warmstart.errors import WarmstartError
 from warmstart.files import whole_file
+from warmstart.jsonfiles import to_json
 
 TEXT_FORMATS = (".npy", ".jsonl", ".parquet")
 TOKEN_FORMATS = (".npz", ".jsonl", ".parquet")
@@ -39,7 +39,7 @@ class TextVectors:
             width = self.vectors.shape[1]
             rows = [numbers[i : i + width] for i in range(0, len(numbers), width)]
             record = {"text": self.text, "tokens": self.tokens, "vectors": rows}
-        return json.dumps(record, ensure_ascii=False)
+        return to_json(record)
 
 
 Add = Callable[[Sequence[TextVectors]], None]

@@ -39,9 +39,7 @@ def exported_card(source: SavedRun, architecture: str, title: str, num_parameter
     }
     if "classes" in source.config:
         facts["classes"] = ", ".join(map(str, source.config["classes"]))
-    scores = {}
-    if source.folder.scores_file.exists():
-        scores = source.folder.read_json(source.folder.scores_file).get("valid", {})
+    scores = source.folder.valid_scores()
     return _CARD.format(
         tag=task.hub_name,
         auto_class=f"AutoModel{(task.hub_class or '').removeprefix('Model')}",

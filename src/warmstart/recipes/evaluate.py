@@ -74,5 +74,4 @@ def _enter(file: str, run: SavedRun, scores: dict[str, Any]) -> int:
         "scores": scores,
     }
     folder.add_scores(entry)
-    ledger = folder.read_json(folder.scores_file)["ledger"]
-    return sum(entry["sha256"] == checksum for entry in ledger)
+    return sum(entry.sha256 == checksum for entry in folder.scores().ledger)

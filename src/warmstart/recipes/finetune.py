@@ -21,11 +21,11 @@ from warmstart.runs.lifecycle import (
     write_config,
 )
 from warmstart.runs.lineage import lineage_of
-from warmstart.runs.saved import SavedRun, read_run
+from warmstart.runs.saved import SavedRun, read_run, resumed_model
 from warmstart.runtime import choose_runtime
 from warmstart.settings.architecture import apply_overrides, preset_named
 from warmstart.settings.finetuning import FinetuneConfig
-from warmstart.settings.model import ModelConfig, model_from_json
+from warmstart.settings.model import ModelConfig
 from warmstart.tasks.finetuning import FinetuningTask, Fit, Start, build_model, fit_model
 from warmstart.tasks.labelled import (
     Examples,
@@ -118,7 +118,7 @@ def _architecture(
 ) -> ModelConfig:
     if run.data_file.exists():
         check_unchanged(run.read_json(run.data_file))
-        return model_from_json(run.config()["model"])
+        return resumed_model(run)
     if not parent:
         model = apply_overrides(preset_named(config.preset), config)
         return replace(model, vocab_size=tokenizer.vocab_size)
@@ -191,7 +191,7 @@ def _finish(
 
 
 def _result(run: RunFolder, task: FinetuningTask) -> FinetuneResult:
-    scores = run.read_json(run.scores_file)
-    valid = dict(scores["valid"])
-    epoch = int(valid.pop("epoch"))
-    return FinetuneResult(run.path, valid, task.summary(valid), epoch, scores["elapsed_s"])
+    valid = run.valid_scores()
+    epoch = int(valid["epoch"])
+    scores = {name: score for name, score in valid.items() if name != "epoch"}
+    return FinetuneResult(run.path, scores, task.summary(valid), epoch, run.scores().elapsed_s)

@@ -7,7 +7,7 @@ from warmstart.errors import WarmstartError
 from warmstart.insight.named_model import find_model
 from warmstart.model import count
 from warmstart.model.count import Layer
-from warmstart.runs.checkpoint import weight_names
+from warmstart.runs.checkpoint import weight_shapes
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.architecture import apply_overrides
 from warmstart.settings.looking import ParamsConfig
@@ -71,5 +71,5 @@ def _head_of_run(folder: RunFolder) -> Head:
         return "classifier"
     if config.get("task") == BackboneTask.name:
         return "none"
-    names = weight_names(folder.weights_file) if folder.weights_file.exists() else []
+    names = weight_shapes(folder.weights_file) if folder.weights_file.exists() else {}
     return "all" if "next_sentence.weight" in names else "lm"

@@ -29,11 +29,11 @@ from warmstart.runs.lifecycle import (
     write_config,
 )
 from warmstart.runs.lineage import lineage_of
-from warmstart.runs.saved import SavedRun, read_run
+from warmstart.runs.saved import SavedRun, read_run, resumed_model
 from warmstart.runs.transfer import transfer_all
 from warmstart.runtime import Runtime, choose_runtime
 from warmstart.settings.architecture import apply_overrides, preset_named
-from warmstart.settings.model import ModelConfig, model_from_json
+from warmstart.settings.model import ModelConfig
 from warmstart.settings.pretraining import PretrainConfig
 from warmstart.tasks.registry import pretraining_task, task_of
 from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask, num_parameters
@@ -82,8 +82,8 @@ def _prepare(
     if run.config_file.exists() and run.cache.exists() and run.data_file.exists():
         facts = run.read_json(run.data_file)
         check_unchanged(facts)
-        architecture = model_from_json(run.config()["model"])
-        return load_tokenizer(run.path), architecture, read_prepared(run.cache, facts, has_index)
+        prepared = read_prepared(run.cache, facts, has_index)
+        return load_tokenizer(run.path), resumed_model(run), prepared
     refuse_together(config, "tokenizer", ("vocab_size",))
     source = source_of(config.files, config.document, config.columns)
     valid = source_of(config.valid, config.document, config.columns) if config.valid else None
@@ -222,7 +222,7 @@ def _finish(
 
 
 def _result(run: RunFolder, task: PretrainingTask) -> PretrainResult:
-    scores = run.read_json(run.scores_file)
-    valid = scores["valid"]
-    summary = task.summary(valid)
-    return PretrainResult(run.path, valid, summary, scores["tokens_seen"], scores["elapsed_s"])
+    scores, valid = run.scores(), run.valid_scores()
+    return PretrainResult(
+        run.path, dict(valid), task.summary(valid), scores.tokens_seen, scores.elapsed_s
+    )

@@ -24,11 +24,11 @@ from warmstart.runs.lifecycle import (
     write_config,
 )
 from warmstart.runs.lineage import lineage_of
-from warmstart.runs.saved import SavedRun, read_run
+from warmstart.runs.saved import SavedRun, read_data, read_run, resumed_model
 from warmstart.runs.transfer import transfer_all
 from warmstart.runtime import Runtime, choose_runtime
 from warmstart.settings.architecture import apply_overrides, preset_named
-from warmstart.settings.model import ModelConfig, model_from_json
+from warmstart.settings.model import ModelConfig
 from warmstart.settings.translating import DEFAULT_PRESET, TrainTranslatorConfig
 from warmstart.tasks.registry import task_of
 from warmstart.tasks.task import num_parameters
@@ -56,7 +56,7 @@ def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
         parent = _parent(config.from_run) if config.from_run else None
         if run.data_file.exists():
             check_unchanged(run.read_json(run.data_file))
-            architecture = model_from_json(run.config()["model"])
+            architecture = resumed_model(run)
             tokenizers = load_tokenizer_pair(run.path)
         else:
             tokenizers = choose_tokenizers(config, train, parent)
@@ -210,7 +210,7 @@ def _finish(
         "An encoder-decoder Transformer trained with warmstart to translate.",
         {
             "parameters": num_parameters(trainer.model),
-            "pairs": run.read_json(run.data_file)["rows"],
+            "pairs": read_data(run).rows,
         },
         {"BLEU, greedy": scores["bleu"], "loss": scores["loss"]},
         [task.usage(run.path)],
@@ -240,13 +240,12 @@ def _evaluate_average(
 
 
 def _result(run: RunFolder) -> TranslatorResult:
-    scores = run.read_json(run.scores_file)
-    valid = scores["valid"]
+    valid = run.valid_scores()
     return TranslatorResult(
         run.path,
         valid["bleu"],
         valid["loss"],
-        valid["step"],
-        valid["averaged"],
-        scores["elapsed_s"],
+        int(valid["step"]),
+        int(valid["averaged"]),
+        run.scores().elapsed_s,
     )

@@ -1,6 +1,5 @@
 """A job -> proof that it survives being killed."""
 
-import json
 import random
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +10,7 @@ from typing import Any
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
+from warmstart.jsonfiles import read_object, typed
 from warmstart.recipes.compare import compare
 from warmstart.recipes.finetune import finetune
 from warmstart.recipes.pretrain import pretrain
@@ -109,8 +109,8 @@ def _command_in(path: Path) -> str | None:
     """Return the command that a run's config.json names."""
     if path.suffix != ".json":
         return None
-    command = json.loads(path.read_text(encoding="utf-8")).get("command")
-    return None if command is None else str(command)
+    command = read_object(path).get("command")
+    return None if command is None else typed(str, command, path, "command")
 
 
 def short_job(command: str, values: dict[str, Any], config: VerifyResumeConfig) -> KilledJob:

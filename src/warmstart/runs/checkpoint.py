@@ -1,7 +1,6 @@
 """Checkpoints of a run: weights, optimizer and state, with checksums, whole or absent."""
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -19,13 +18,18 @@ from torch.optim import Optimizer
 
 from warmstart.errors import WarmstartError
 from warmstart.files import flush_file, whole_folder, write_whole
+from warmstart.jsonfiles import read_object, to_json, typed
+from warmstart.runs.facts import StateFile
 from warmstart.runs.folder import RunFolder
 from warmstart.temporary import temporary_path
 
 TENSORS = ("model.safetensors", "optimizer.safetensors")
 
-# What reading a file that somebody else wrote may raise.
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+_STEP = re.compile(r"step-\d{1,18}", re.ASCII)
+_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+# What the library raises for a damaged file.
+_UNREADABLE = (SafetensorError, OSError, ValueError, KeyError, TypeError, RuntimeError)
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ def save_checkpoint(
             sums = dict(zip(TENSORS, pool.map(_write_tensors, paths, parts), strict=True))
         content = {"step": step, "state": dict(state)}
         sums["state"] = _checksum_of(content)
-        (folder / "state.json").write_text(json.dumps({**content, "sha256": sums}, indent=2))
+        (folder / "state.json").write_text(to_json({**content, "sha256": sums}, indent=2))
     listed = list_checkpoints(run)
     after = listed.index(path) + 1
     for old in [*listed[: max(0, after - keep)], *listed[after:]]:
@@ -69,8 +73,12 @@ def save_checkpoint(
 def list_checkpoints(run: RunFolder) -> list[Path]:
     """Return the checkpoint folders, oldest first."""
     found = run.checkpoints.glob("step-*") if run.checkpoints.is_dir() else []
-    numbered = [(int(match[1]), p) for p in found if (match := re.fullmatch(r"step-(\d+)", p.name))]
-    return [path for _, path in sorted(numbered)]
+    return sorted((path for path in found if _STEP.fullmatch(path.name)), key=step_of)
+
+
+def step_of(checkpoint: Path) -> int:
+    """Return the step that the name of a checkpoint folder holds."""
+    return int(checkpoint.name.removeprefix("step-"))
 
 
 def load_latest(run: RunFolder) -> tuple[Checkpoint | None, list[str]]:
@@ -86,20 +94,21 @@ def load_latest(run: RunFolder) -> tuple[Checkpoint | None, list[str]]:
 
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint and check that it is whole."""
+    file = path / "state.json"
+    content = typed(StateFile, read_object(file), file)
+    sums = {"state": _checksum_of({"step": content.step, "state": content.state})}
     try:
-        content = json.loads((path / "state.json").read_text())
-        sums = content.pop("sha256")
-        if sums.pop("state") != _checksum_of(content):
-            raise WarmstartError(f"{path}: state.json is damaged (its checksum is wrong)")
-        for name in TENSORS:  # never the names in the file: they could lead anywhere
-            if _checksum(path / name) != sums[name]:
-                raise WarmstartError(f"{path}: {name} is damaged (its checksum is wrong)")
-        if f"step-{content['step']}" != path.name:
-            raise WarmstartError(f"{path}: state.json is that of step {content['step']}")
-        weights, optimizer = (read_weights(path / name) for name in TENSORS)
-        return Checkpoint(path, content["step"], weights, optimizer, dict(content["state"]))
-    except _UNREADABLE as fault:
+        sums |= {name: _checksum(path / name) for name in TENSORS}
+    except OSError as fault:
         raise WarmstartError(f"{path} is not a whole checkpoint: {fault}") from None
+    for name, checksum in sums.items():
+        if content.sha256.get(name) != checksum:
+            shown = file.name if name == "state" else name
+            raise WarmstartError(f"{path}: {shown} is damaged (its checksum is wrong)")
+    if content.step != step_of(path):
+        raise WarmstartError(f"{path}: state.json is that of step {content.step}")
+    weights, optimizer = read_weights(path / TENSORS[0]), _read_tensors(path / TENSORS[1])
+    return Checkpoint(path, content.step, weights, optimizer, content.state)
 
 
 def optimizer_tensors(optimizers: Mapping[str, Optimizer]) -> dict[str, Tensor]:
@@ -130,12 +139,31 @@ def save_weights(path: Path, model: nn.Module) -> None:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file."""
+    """Return the weights in a safetensors file, which must all be finite."""
+    tensors = _read_tensors(path)
+    check_finite(tensors, path)
+    return tensors
+
+
+def check_finite(weights: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse weights that are NaN or infinite: whatever is computed with them means nothing."""
+    for name, tensor in weights.items():
+        is_float = tensor.is_floating_point() or tensor.is_complex()
+        if is_float and tensor.dtype not in _FLOATS:
+            raise WarmstartError(f"{path}: {name} is {tensor.dtype}, not plain floats")
+        if is_float and tensor.numel() and not torch.stack(torch.aminmax(tensor)).isfinite().all():
+            raise WarmstartError(
+                f"{path}: {name} has values that are NaN or infinite, so the file is damaged or "
+                "its training diverged; use another checkpoint or train again"
+            )
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         tensors: dict[str, Tensor] = load_file(path)
     except FileNotFoundError:
         raise WarmstartError(f"{path} does not exist") from None
-    except (SafetensorError, *_UNREADABLE) as fault:
+    except _UNREADABLE as fault:
         raise WarmstartError(f"{path} is not a whole safetensors file: {fault}") from None
     return tensors
 
@@ -153,12 +181,14 @@ def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
     return _checksum(path)
 
 
-def weight_names(path: Path) -> list[str]:
-    """Return the names in a safetensors file without reading its tensors."""
+def weight_shapes(path: Path) -> dict[str, list[int]]:
+    """Return the names and shapes in the header of a safetensors file; reads no tensor."""
     try:
         with safe_open(path, framework="pt") as file:
-            return list(file.keys())
-    except (SafetensorError, OSError) as fault:
+            return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+    except FileNotFoundError:
+        raise WarmstartError(f"{path} does not exist") from None
+    except _UNREADABLE as fault:
         raise WarmstartError(f"{path} is not a whole safetensors file: {fault}") from None
 
 
@@ -167,7 +197,7 @@ def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _checksum_of(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(to_json(content).encode()).hexdigest()
 
 
 def _checksum(path: Path) -> str:

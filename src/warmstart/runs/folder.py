@@ -1,7 +1,6 @@
 """The layout of a run folder: self-contained, portable, no pickle."""
 
 import fcntl
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,8 @@ from typing import Any
 
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.files import locked_destination, write_json
+from warmstart.jsonfiles import read_object, show, typed
+from warmstart.runs.facts import ConfigFile, Figures, ScoresFile
 from warmstart.temporary import is_temporary, remove, remove_leftovers
 
 # What a job writes before it has work that must not be lost.
@@ -39,7 +40,7 @@ class RunFolder:
     @property
     def is_finished(self) -> bool:
         """Tell whether the job is complete: its own scores are written last."""
-        return self.scores_file.exists() and "valid" in self.read_json(self.scores_file)
+        return self.scores().valid is not None
 
     @property
     def has_work(self) -> bool:
@@ -49,28 +50,29 @@ class RunFolder:
 
     def read_json(self, file: Path) -> dict[str, Any]:
         """Return a JSON file of this run."""
-        try:
-            data = json.loads(file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise WarmstartError(f"{self.path} is not a run folder: no {file.name} in it") from None
-        except (OSError, ValueError, RecursionError) as fault:
-            raise WarmstartError(f"{file} cannot be read: {fault}") from None
-        if not isinstance(data, dict):
-            raise WarmstartError(f"{file} must hold a JSON object")
-        return data
+        if not file.exists():
+            raise WarmstartError(f"{self.path} is not a run folder: no {file.name} in it")
+        return read_object(file)
 
     def config(self) -> dict[str, Any]:
         """Return the resolved configuration the run was made with."""
         config = self.read_json(self.config_file)
-        for key in ("command", "settings", "model"):
-            if key not in config:
-                raise WarmstartError(f"{self.config_file} has no '{key}': not written by warmstart")
+        typed(ConfigFile, config, self.config_file)
         if config.get("format") != FORMAT:
             raise WarmstartError(
-                f"{self.config_file} has run format {config.get('format')!r}, this version reads "
-                f"{FORMAT}: train the run again with this version, or use the version that wrote it"
+                f"{self.config_file} has run format {show(config.get('format'))}, this version "
+                f"reads {FORMAT}: train the run again with this version, or use the version that "
+                "wrote it"
             )
         return config
+
+    def scores(self) -> ScoresFile:
+        """Return the scores of the run; those of an unfinished one are empty."""
+        return typed(ScoresFile, self._scores(), self.scores_file)
+
+    def valid_scores(self) -> Figures:
+        """Return the validation scores of a finished run."""
+        return Figures(self.scores().valid or {}, self.scores_file)
 
     def finish(self, scores: dict[str, Any]) -> None:
         """Write the run's own scores; earlier test evaluations stay in the ledger."""
@@ -80,6 +82,7 @@ class RunFolder:
     def add_scores(self, entry: dict[str, Any]) -> None:
         """Enter a test evaluation in the ledger."""
         with self._alone():
+            self.scores()  # refused if it has another form
             scores = self._scores()
             scores.setdefault("ledger", []).append(entry)
             write_json(self.scores_file, scores)

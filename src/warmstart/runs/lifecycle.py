@@ -9,6 +9,8 @@ from typing import Any
 from warmstart import progress
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
+from warmstart.jsonfiles import typed
+from warmstart.runs.facts import InputFiles
 from warmstart.runs.faults import explained
 from warmstart.runs.folder import FORMAT, RunFolder, claimed
 from warmstart.settings.architecture import ArchitectureOverrides
@@ -92,14 +94,8 @@ def _present(entry: dict[str, Any]) -> Path:
 
 def _entries(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the entries of data.json about training and validation files."""
-    try:
-        entries: list[dict[str, Any]] = [*facts["files"], *facts.get("valid", {}).get("files", [])]
-        is_whole = all(isinstance(e["path"], str) and isinstance(e["sha256"], str) for e in entries)
-    except (KeyError, TypeError, AttributeError):
-        is_whole = False
-    if not is_whole:
-        raise WarmstartError("data.json of the run does not list its files with their checksums")
-    return entries
+    typed(InputFiles, facts, "data.json")
+    return [*facts["files"], *(facts.get("valid") or {}).get("files", [])]
 
 
 def refuse_overrides(config: ArchitectureOverrides, allowed: Sequence[str]) -> None:

@@ -1,9 +1,22 @@
 """What a run started from: the texts that trained it, and what its pretraining cost."""
 
+from dataclasses import dataclass
 from typing import Any
 
-from warmstart.runs.checkpoint import list_checkpoints
+from warmstart.jsonfiles import read_object, typed
+from warmstart.runs.checkpoint import list_checkpoints, step_of
 from warmstart.runs.saved import SavedRun
+
+
+@dataclass(frozen=True)
+class _State:
+    elapsed_s: float
+
+
+@dataclass(frozen=True)
+class _Checkpoint:
+    step: int
+    state: _State
 
 
 def lineage_of(parent: SavedRun | None) -> list[dict[str, Any]]:
@@ -25,28 +38,27 @@ def lineage_of(parent: SavedRun | None) -> list[dict[str, Any]]:
 def pretraining_cost(run: SavedRun) -> tuple[int, float]:
     """Return the tokens that these weights saw and the seconds that took, over all stages."""
     tokens, elapsed_s = _own_cost(run)
-    for stage in run.folder.read_json(run.folder.data_file).get("lineage", []):
-        tokens += stage.get("tokens_seen", 0)
-        elapsed_s += stage.get("elapsed_s", 0.0)
+    for stage in run.data.lineage:
+        tokens += stage.tokens_seen
+        elapsed_s += stage.elapsed_s
     return tokens, elapsed_s
 
 
 def _own_cost(run: SavedRun) -> tuple[int, float]:
     folder = run.folder
-    scores = folder.read_json(folder.scores_file) if folder.scores_file.exists() else {}
-    tokens, elapsed_s = scores.get("tokens_seen", 0), scores.get("elapsed_s", 0.0)
+    scores = folder.scores()
     if run.path == folder.path:
-        return tokens, elapsed_s
-    checkpoint = folder.read_json(run.path / "state.json")
-    step = checkpoint["step"]
-    if tokens:  # a finished run has a checkpoint of its last step
-        last = folder.read_json(list_checkpoints(folder)[-1] / "state.json")["step"]
-        tokens = round(tokens * step / last)
+        return scores.tokens_seen, scores.elapsed_s
+    checkpoint = typed(_Checkpoint, read_object(run.path / "state.json"), run.path / "state.json")
+    if scores.tokens_seen:  # a finished run has a checkpoint of its last step
+        last = step_of(list_checkpoints(folder)[-1])
+        tokens = round(scores.tokens_seen * checkpoint.step / last)
     else:
         length = run.model.max_length
-        batch_tokens = run.settings.get("batch_tokens", 0)  # only pretraining counts tokens
-        tokens = step * max(1, batch_tokens // length) * length if batch_tokens else 0
-    return tokens, checkpoint["state"]["elapsed_s"]
+        recorded = run.settings.get("batch_tokens", 0)  # only pretraining counts tokens
+        batch_tokens = typed(int, recorded, folder.config_file, "settings.batch_tokens")
+        tokens = checkpoint.step * max(1, batch_tokens // length) * length if batch_tokens else 0
+    return tokens, checkpoint.state.elapsed_s
 
 
 def describe_unrecorded(name: str) -> str:

@@ -1,19 +1,31 @@
 """A saved run, read back: its architecture, tokenizers and weights."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 
 from warmstart.data.overlap import Fingerprints
 from warmstart.errors import WarmstartError
-from warmstart.runs.checkpoint import load_checkpoint, read_weights
+from warmstart.jsonfiles import typed
+from warmstart.model.count import count_backbone, count_translator
+from warmstart.runs.checkpoint import (
+    list_checkpoints,
+    load_checkpoint,
+    read_weights,
+    weight_shapes,
+)
+from warmstart.runs.facts import DataFile
 from warmstart.runs.folder import RunFolder
+from warmstart.settings.base import Settings
 from warmstart.settings.model import ModelConfig, model_from_json
 from warmstart.tokenization.pair import TokenizerPair, load_tokenizer_pair
 from warmstart.tokenization.tokenizer import Tokenizer
+
+S = TypeVar("S", bound=Settings)
 
 
 @dataclass(frozen=True)
@@ -48,34 +60,34 @@ class SavedRun:
         settings: dict[str, Any] = self.config["settings"]
         return settings
 
-    def entry(self, *keys: str) -> Any:
-        """Return a required entry of config.json."""
-        value: Any = self.config
-        for key in keys:
-            if key not in value:
-                raise WarmstartError(f"{self.folder.config_file} has no '{key}'")
-            value = value[key]
-        return value
+    def recorded(self, kind: type[S], *keys: str) -> S:
+        """Return settings of a class with the values that the run was trained with, checked."""
+        file = self.folder.config_file
+        missing = next((key for key in keys if key not in self.settings), None)
+        if missing:
+            raise WarmstartError(f"{file} has no 'settings.{missing}'")
+        try:
+            return kind.from_values({key: self.settings[key] for key in keys})
+        except WarmstartError as error:
+            raise WarmstartError(f"{file}: {error}") from None
+
+    @cached_property
+    def data(self) -> DataFile:
+        """Return what data.json records of its texts."""
+        return read_data(self.folder)
 
     def texts_seen(self) -> Fingerprints:
         """Return fingerprints of every text that trained it, earlier stages included."""
-        facts = self.folder.read_json(self.folder.data_file)
-        try:
-            stages = [facts, *facts.get("lineage", [])]
-            seen = [Fingerprints.from_text(stage["fingerprints"]) for stage in stages]
-        except (KeyError, TypeError, AttributeError):
-            raise WarmstartError(
-                f"{self.folder.data_file} does not hold the fingerprints of the texts seen"
-            ) from None
-        for earlier in seen[1:]:
-            seen[0].merge(earlier)
-        return seen[0]
+        stages = (self.data, *self.data.lineage)
+        seen, *earlier = (Fingerprints.from_text(stage.fingerprints) for stage in stages)
+        for texts in earlier:
+            seen.merge(texts)
+        return seen
 
     @property
     def has_unrecorded_texts(self) -> bool:
         """Tell whether it started from an imported model, whose training texts are unknown."""
-        facts = self.folder.read_json(self.folder.data_file)
-        return any(stage.get("unrecorded") for stage in (facts, *facts.get("lineage", [])))
+        return any(stage.unrecorded for stage in (self.data, *self.data.lineage))
 
 
 def read_run(path: str | Path) -> SavedRun:
@@ -90,7 +102,6 @@ def read_run(path: str | Path) -> SavedRun:
         raise WarmstartError(
             f"{folder.path} holds the results of `warmstart {config['command']}`, not a model"
         )
-    weights = _best_weights(folder) if path == folder.path else load_checkpoint(path).weights
     model = model_from_json(config["model"], folder.config_file)
     tokenizers = load_tokenizer_pair(folder.path)
     if tokenizers.source.vocab_size > model.vocab_size:
@@ -98,16 +109,40 @@ def read_run(path: str | Path) -> SavedRun:
             f"{folder.path}: its tokenizer has {tokenizers.source.vocab_size:,} entries, "
             f"the model only {model.vocab_size:,}"
         )
+    if path == folder.path and not folder.weights_file.exists() and not folder.is_finished:
+        raise WarmstartError(
+            f"{path} stopped before its first validation, so it has no best weights: continue "
+            "it with --resume, or name one of its checkpoints"
+        )
+    check_sizes(model, path / "model.safetensors", folder.config_file)
+    is_best = path == folder.path
+    weights = read_weights(folder.weights_file) if is_best else load_checkpoint(path).weights
     return SavedRun(path, str(config["task"]), config, model, tokenizers, weights)
 
 
-def _best_weights(run: RunFolder) -> dict[str, Tensor]:
-    if not run.weights_file.exists() and not run.is_finished:
+def resumed_model(run: RunFolder) -> ModelConfig:
+    """Return the architecture of a run that is continued; it must fit what was saved."""
+    model = model_from_json(run.config()["model"], run.config_file)
+    for checkpoint in list_checkpoints(run)[-1:]:
+        check_sizes(model, checkpoint / "model.safetensors", run.config_file)
+    return model
+
+
+def read_data(run: RunFolder) -> DataFile:
+    """Return what data.json records of the texts of a run."""
+    return typed(DataFile, run.read_json(run.data_file), run.data_file)
+
+
+def check_sizes(model: ModelConfig, weights: Path, config_file: Path) -> None:
+    """Refuse a model larger than its weights, before any memory is taken for it."""
+    count = count_translator if model.decoder_depth else count_backbone
+    needed = sum(layer.count for layer in count(model))
+    present = sum(map(math.prod, weight_shapes(weights).values()))
+    if needed > present:
         raise WarmstartError(
-            f"{run.path} stopped before its first validation, so it has no best weights: continue "
-            "it with --resume, or name one of its checkpoints"
+            f"{config_file}: its model has at least {needed:,} parameters, but {weights} has only "
+            f"{present:,}; one of the two files was changed"
         )
-    return read_weights(run.weights_file)
 
 
 def run_folder(path: str | Path) -> RunFolder:

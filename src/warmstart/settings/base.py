@@ -7,7 +7,6 @@ import dataclasses
 import difflib
 import functools
 import inspect
-import json
 import math
 import operator
 import tomllib
@@ -26,10 +25,10 @@ from typing import (
 )
 
 from warmstart.errors import WarmstartError
+from warmstart.jsonfiles import TYPE_NAMES, has_type, read_object, show, typed
 
 T = TypeVar("T")
 Panel = Literal["Input and output", "Model", "Training", "Decoding", "Saving", "Machine"]
-TYPE_NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
 def option(help: str, default: Any = dataclasses.MISSING, **details: Any) -> Any:
@@ -186,7 +185,7 @@ class Settings:
         """Name the fixed settings that differ from a run's, with both values."""
         now = self.recorded()
         return [
-            f"{s.flag} was {recorded[s.key]!r}, now {now[s.key]!r}"
+            f"{s.flag} was {show(recorded[s.key])}, now {show(now[s.key])}"
             for s in self.declared()
             if s.fixed and s.key in recorded and s.key in now and recorded[s.key] != now[s.key]
         ]
@@ -207,13 +206,6 @@ def _setting(field: "dataclasses.Field[Any]", hint: Any, panel: Panel) -> Settin
     )
 
 
-def has_type(value: object, value_type: type) -> bool:
-    """Tell whether a value has a plain type; an int is a float too, a bool is no number."""
-    if isinstance(value, bool):
-        return value_type is bool
-    return isinstance(value, (int, float) if value_type is float else value_type)
-
-
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` when a known name is close, else the known names."""
     names = sorted(known)
@@ -230,18 +222,22 @@ def choose(table: Mapping[str, T], name: str, setting: str) -> T:
 
 def read_settings_file(path: Path, command: str | None = None) -> dict[str, Any]:
     """Return the keys of a TOML file, or of the config.json of a run that `command` wrote."""
+    data = _read_recorded(path, command) if path.suffix == ".json" else _read_toml(path)
+    return {key.replace("-", "_"): value for key, value in data.items()}
+
+
+def _read_recorded(path: Path, command: str | None) -> dict[str, Any]:
+    data = read_object(path)
+    writer = typed(str, data.get("command", command or ""), path, "command")
+    if command and writer != command:
+        raise WarmstartError(f"--config {path} was written by {writer}, not {command}")
+    return typed(dict, data.get("settings", data), path, "settings")
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
-        data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise WarmstartError(f"--config {path} does not exist") from None
     except (OSError, ValueError, RecursionError) as error:  # the decoders raise ValueErrors
         raise WarmstartError(f"--config {path} cannot be read: {error}") from None
-    if path.suffix == ".json" and isinstance(data, dict):
-        writer = data.get("command", command)
-        if command and writer != command:
-            raise WarmstartError(f"--config {path} was written by {writer}, not {command}")
-        data = data.get("settings", data)
-    if not isinstance(data, dict):
-        raise WarmstartError(f"--config {path} must hold keys and values")
-    return {key.replace("-", "_"): value for key, value in data.items()}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
 from warmstart.errors import WarmstartError
-from warmstart.settings.base import TYPE_NAMES, has_type
+from warmstart.jsonfiles import TYPE_NAMES, has_type, show
 
 Attention = Literal["causal", "bidirectional"]
 Norm = Literal["layer", "rms"]
@@ -18,6 +18,8 @@ LEAST = {
     **dict.fromkeys(("vocab_size", "width", "depth", "heads", "ffn_width", "max_length"), 1),
     **dict.fromkeys(("segments", "decoder_depth", "target_vocab_size"), 0),
 }
+MOST = {**dict.fromkeys(LEAST, 1 << 24), "depth": 10_000, "decoder_depth": 10_000}
+MOST_SINUSOIDS = 1 << 27  # max_length × width: a table of half a gigabyte
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +55,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         _check_types(self)
-        for name, least in LEAST.items():
-            if getattr(self, name) < least:
-                raise WarmstartError(f"model.{name}={getattr(self, name)} must be at least {least}")
+        _check_sizes(self)
         if self.width % self.heads:
             raise WarmstartError(
                 f"model.width={self.width} must be a multiple of model.heads={self.heads}"
@@ -92,19 +92,35 @@ class ModelConfig:
 def _check_types(model: ModelConfig) -> None:
     for name, value_type in get_type_hints(ModelConfig).items():
         value, choices = getattr(model, name), get_args(value_type)
+        shown = f"model.{name}={show(value)}"
         if choices and value not in choices:
-            raise WarmstartError(f"model.{name}={value!r} is unknown; known: {', '.join(choices)}")
+            raise WarmstartError(f"{shown} is unknown; known: {', '.join(choices)}")
         if not choices and not has_type(value, value_type):
-            raise WarmstartError(f"model.{name}={value!r} must be {TYPE_NAMES[value_type]}")
+            raise WarmstartError(f"{shown} must be {TYPE_NAMES[value_type]}")
+
+
+def _check_sizes(model: ModelConfig) -> None:
+    for name, least in LEAST.items():
+        size, most = getattr(model, name), MOST[name]
+        if size < least:
+            raise WarmstartError(f"model.{name}={size} must be at least {least}")
+        if size > most:
+            raise WarmstartError(f"model.{name}={show(size)} must be at most {most:,}")
+    if model.positions == "sinusoidal" and model.max_length * model.width > MOST_SINUSOIDS:
+        raise WarmstartError(
+            f"model.max_length={model.max_length} × model.width={model.width} must be at most "
+            f"{MOST_SINUSOIDS:,} with model.positions=sinusoidal; rope has no such limit"
+        )
 
 
 def model_from_json(data: Any, file: str | Path = "config.json") -> ModelConfig:
     """Rebuild a configuration from a run's config.json; errors name the file."""
     if not isinstance(data, dict):
-        raise WarmstartError(f"{file}: model must hold keys and values, not {data!r}")
+        raise WarmstartError(f"{file}: model={show(data)} must be an object")
     wrong = set(data) ^ {field.name for field in fields(ModelConfig)}
     if wrong:
-        raise WarmstartError(f"{file}: model keys do not fit this version: {sorted(wrong)}")
+        names = show(sorted(wrong))
+        raise WarmstartError(f"{file}: model keys do not fit this version: {names}")
     try:
         return ModelConfig(**data)
     except WarmstartError as error:

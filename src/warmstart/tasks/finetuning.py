@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -134,12 +134,13 @@ class FinetuningTask(Task):
         return Evaluation(self.selection_score(scores, fit.tuning), figures, note)
 
     def empty_model(self, run: SavedRun) -> nn.Module:
-        tuning = Tuning(pooling=run.entry("settings", "pooling"), classifier_dropout=0.0)
+        tuning = replace(run.recorded(Tuning, "pooling"), classifier_dropout=0.0)
         return self.new_model(run.model, run.config, tuning)
 
     def open(self, run: SavedRun, runtime: Runtime) -> TextPredictor:
         model = self.load_model(run)
-        batches = TextBatches(run.entry("settings", "micro_tokens"), run.tokenizer.pad, runtime)
+        tuning = run.recorded(Tuning, "truncate", "micro_tokens")
+        batches = TextBatches(tuning.micro_tokens, run.tokenizer.pad, runtime)
 
         def answer(encoded: EncodedTexts) -> list[Any]:
             texts = Examples(encoded.ids, [0] * len(encoded.ids), encoded.starts)
@@ -151,7 +152,7 @@ class FinetuningTask(Task):
             model=model,
             tokenizer=run.tokenizer,
             runtime=runtime,
-            truncate=run.entry("settings", "truncate"),
+            truncate=tuning.truncate,
             reads_pairs=run.config.get("pairs"),
             answer=answer,
             classes=tuple(run.config.get("classes", ())),
@@ -165,7 +166,8 @@ class FinetuningTask(Task):
         predictor.check_form(read.seconds is not None)
         encoded = predictor.encode(read.texts, read.seconds)
         texts = Examples(encoded.ids, targets, encoded.starts)
-        batches = TextBatches(run.entry("settings", "micro_tokens"), run.tokenizer.pad, runtime)
+        micro_tokens = run.recorded(Tuning, "micro_tokens").micro_tokens
+        batches = TextBatches(micro_tokens, run.tokenizer.pad, runtime)
         outputs = self.outputs(predictor.model, texts, batches)
         is_seen = rows_seen(data, run.texts_seen(), settings.pieces)
         unseen = [row for row, seen in enumerate(is_seen) if not seen]

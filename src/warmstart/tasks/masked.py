@@ -265,12 +265,8 @@ def build_masking(tokenizer: Tokenizer, settings: Masking, seed: int) -> Corrupt
 
 def _masking_of(run: SavedRun) -> Corruption:
     """Mask as the run's own pretraining did; an imported run as BERT does."""
-    default = Masking()
-    settings = Masking(
-        mask_rate=run.settings.get("mask_rate", default.mask_rate),
-        whole_words=run.settings.get("whole_words", default.whole_words),
-    )
-    return build_masking(run.tokenizer, settings, FIXED_SEED)
+    keys = [key for key in ("mask_rate", "whole_words") if key in run.settings]
+    return build_masking(run.tokenizer, run.recorded(Masking, *keys), FIXED_SEED)
 
 
 def _pairs(

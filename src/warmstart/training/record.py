@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from warmstart.files import make_folder
+from warmstart.jsonfiles import to_json
 from warmstart.runs.folder import RunFolder
 
 _BLOCK = 1 << 16  # bytes read at a time from the end of metrics.jsonl
@@ -23,7 +24,7 @@ class Record:
 
     def add(self, step: int, figures: dict[str, float]) -> None:
         """Write one line of figures."""
-        self._lines.write(json.dumps({"step": step, **figures}).encode() + b"\n")
+        self._lines.write(to_json({"step": step, **figures}).encode() + b"\n")
         self._lines.flush()
         self._events.add(step, figures)
 

@@ -1,0 +1,92 @@
+"""The JSON files of a run as dataclasses: what is read from each has its type."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warmstart.errors import WarmstartError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigFile:
+    """config.json: what a run was made with. A task adds entries of its own."""
+
+    command: str
+    settings: dict[str, Any]
+    model: dict[str, Any]
+    task: str | None = None  # None: the results of a comparison
+    classes: tuple[str, ...] = ()
+    pairs: bool | None = None  # whether its texts have a second text; None: not known
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputFile:
+    """A file that a run was trained on."""
+
+    path: str
+    sha256: str
+    earlier: tuple[str, ...] = ()  # checksums that it had when the run was started
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputFiles:
+    """The files that data.json lists."""
+
+    files: tuple[InputFile, ...]
+    valid: "InputFiles | None" = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A training, as a later run records it."""
+
+    fingerprints: str
+    unrecorded: bool = False  # whether it began with an imported model
+    tokens_seen: int = 0
+    elapsed_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataFile(Stage):
+    """data.json: the texts of a run, and of the runs that it started from."""
+
+    lineage: tuple[Stage, ...] = ()
+    rows: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """A test evaluation."""
+
+    sha256: str | None = None  # of the test file
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoresFile:
+    """scores.json: the validation scores of a finished run, and every test evaluation."""
+
+    valid: dict[str, float] | None = None  # None: not finished
+    tokens_seen: int = 0
+    elapsed_s: float = 0.0
+    ledger: tuple[Score, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateFile:
+    """state.json of a checkpoint, and the checksums of its other files."""
+
+    step: int
+    state: dict[str, Any]
+    sha256: dict[str, str]
+
+
+class Figures(dict[str, float]):
+    """The figures of a file by name; one that is missing is an error that names it."""
+
+    def __init__(self, figures: Mapping[str, float], file: Path) -> None:
+        super().__init__(figures)
+        self.file = file
+
+    def __missing__(self, name: str) -> float:
+        raise WarmstartError(f"{self.file} has no '{name}'")
