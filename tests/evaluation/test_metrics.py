@@ -8,13 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score
 
-from warmstart.evaluation.metrics import (
-    accuracy,
-    calibration,
-    class_scores,
-    language_scores,
-    macro_f1,
-)
+from warmstart.evaluation.metrics import accuracy, class_scores, language_scores, macro_f1
 
 answers = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40)
 
@@ -50,33 +44,6 @@ def test_macro_f1_punishes_naming_only_the_majority() -> None:
 def test_lists_that_do_not_match_are_refused(truth: list[int], predicted: list[int]) -> None:
     with pytest.raises(ValueError, match=f"{len(truth)} true classes and {len(predicted)}"):
         accuracy(truth, predicted)
-
-
-def test_a_sure_and_right_classifier_is_calibrated() -> None:
-    found = calibration([0, 1, 1], [[1, 0], [0, 1], [0, 1]])
-    assert (found.expected_error, found.brier) == (0, 0)
-
-
-def test_a_sure_and_wrong_classifier_is_not() -> None:
-    found = calibration([1, 0], [[1, 0], [0, 1]])
-    assert (found.expected_error, found.brier) == (1, 2)
-
-
-@pytest.mark.parametrize("num_bins", [10, 15])
-def test_honest_probabilities_have_little_calibration_error(num_bins: int) -> None:
-    rng = np.random.default_rng(0)
-    share = rng.random(20_000)
-    truth = (rng.random(20_000) < share).astype(int)
-    honest = calibration(truth, np.stack([1 - share, share], axis=1), num_bins)
-    bold = np.clip(1.5 * share - 0.25, 0, 1)
-    boastful = calibration(truth, np.stack([1 - bold, bold], axis=1), num_bins)
-    assert honest.expected_error < 0.02 < 0.05 < boastful.expected_error
-    assert honest.brier < boastful.brier
-    assert len(honest.bins) == num_bins
-    assert sum(b.count for b in honest.bins) == 20_000
-    for b in honest.bins:
-        assert b.confidence is None or b.low <= b.confidence <= b.high
-    json.dumps(asdict(honest), allow_nan=False)
 
 
 def test_a_uniform_model_has_its_vocabulary_as_perplexity() -> None:

@@ -32,7 +32,7 @@ def run(tmp_path: Path, tiny: ModelConfig) -> RunFolder:
     }
     write_json(run.config_file, config)
     tokenizer.save(run.path)
-    save_weights(run.weights_file, LanguageModel(shape))
+    save_weights(run.weights_file, LanguageModel(shape).state_dict())
     save_checkpoint(run, 5, LanguageModel(shape), {}, {}, keep=1)
     return run
 

@@ -3,6 +3,7 @@ import pytest
 from numpy.typing import NDArray
 
 from warmstart.errors import WarmstartError
+from warmstart.settings.finetuning import Balance
 from warmstart.tasks.tfidf import Baseline, fit_baselines, settings
 
 GOOD = ["un livre magnifique", "magnifique et tendre", "une lecture tendre", "beau, magnifique"]
@@ -10,9 +11,11 @@ BAD = ["un livre ennuyeux", "ennuyeux et long", "une lecture trop longue", "long
 TEXTS, CLASSES = GOOD + BAD, [1] * len(GOOD) + [0] * len(BAD)
 
 
-def fit_baseline(texts: list[str], classes: list[int], c: float) -> Baseline:
+def fit_baseline(
+    texts: list[str], classes: list[int], c: float, balance: Balance = "none"
+) -> Baseline:
     """Fit one baseline."""
-    return fit_baselines(texts, classes, [c])[0]
+    return fit_baselines(texts, classes, [c], balance)[0]
 
 
 def test_it_learns_what_words_tell() -> None:
@@ -34,7 +37,8 @@ def test_nothing_in_it_is_random() -> None:
 
 
 def test_values_fitted_together_equal_values_fitted_alone() -> None:
-    for c, together in zip(settings(3), fit_baselines(TEXTS, CLASSES, settings(3)), strict=True):
+    all_together = fit_baselines(TEXTS, CLASSES, settings(3), "none")
+    for c, together in zip(settings(3), all_together, strict=True):
         assert np.array_equal(_weights(fit_baseline(TEXTS, CLASSES, c)), _weights(together))
 
 
@@ -43,9 +47,10 @@ def test_classes_it_never_met_are_never_said() -> None:
     assert set(found.predict(TEXTS)) == {0, 2}
 
 
-def test_a_rare_class_is_not_drowned() -> None:
+@pytest.mark.parametrize(("balance", "answer"), [("weights", 1), ("none", 0)])
+def test_weights_keep_a_rare_class_from_being_drowned(balance: Balance, answer: int) -> None:
     texts, classes = GOOD[:1] + BAD * 10, [1] + [0] * len(BAD) * 10
-    assert fit_baseline(texts, classes, 10.0).predict(["magnifique"]) == [1]
+    assert fit_baseline(texts, classes, 10.0, balance).predict(["magnifique"]) == [answer]
 
 
 def test_texts_without_a_word_in_common_can_be_learnt() -> None:

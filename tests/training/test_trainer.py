@@ -90,6 +90,30 @@ def test_best_weights_are_those_of_the_best_evaluation(build_lm: Build, tmp_path
     assert all(torch.equal(best[name], tensor) for name, tensor in seen[1].items())
 
 
+def test_equal_scores_are_ranked_by_loss(build_lm: Build) -> None:
+    trainer = build_lm(None)
+    results = iter([(0.9, 0.4), (0.9, 0.3), (0.9, 0.5)])
+
+    def evaluate() -> Evaluation:
+        score, loss = next(results)
+        return Evaluation(score, {}, "", loss)
+
+    trainer.evaluate = evaluate
+    assert trainer.train("run").best_step == 6
+
+
+def test_an_evaluation_can_replace_tensors_that_are_kept(build_lm: Build, tmp_path: Path) -> None:
+    trainers = [build_lm(run) for run in (RunFolder(tmp_path), None)]
+    zeros = {"head.output.weight": torch.zeros_like(trainers[0].model.head.output.weight)}
+    for trainer in trainers:
+        trainer.evaluate = lambda: Evaluation(0.5, {}, "", weights=zeros)
+        trainer.train("run")
+        assert trainer.model.state_dict()["head.output.weight"].any()
+    for kept in (read_weights(RunFolder(tmp_path).weights_file), trainers[1].best_weights):
+        assert kept.keys() == trainers[0].model.state_dict().keys()
+        assert not kept["head.output.weight"].any()
+
+
 def test_a_loss_that_is_no_number_stops_the_run(build_lm: Build, tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
     trainer = build_lm(run)

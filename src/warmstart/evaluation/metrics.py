@@ -3,10 +3,9 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix, f1_score, precision_recall_fscore_support
 
 Classes = Sequence[int] | NDArray[np.int64]  # the class index of each text
@@ -35,26 +34,6 @@ class ClassScores:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibrationBin:
-    """The texts whose confidence lies in (low, high]."""
-
-    low: float
-    high: float
-    count: int
-    confidence: float | None  # mean confidence; None when the bin is empty
-    accuracy: float | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Calibration:
-    """How well the confidence of a classifier matches its accuracy."""
-
-    expected_error: float  # |confidence - accuracy| of the bins, weighted by their texts
-    brier: float  # squared error of the probabilities summed over classes: 0 best, 2 worst
-    bins: tuple[CalibrationBin, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class LanguageScores:
     """How well a language model predicts a text."""
 
@@ -65,13 +44,13 @@ class LanguageScores:
 
 def accuracy(truth: Classes, predicted: Classes) -> float:
     """Return the share of correct predictions."""
-    _check_lengths(truth, predicted)
+    check_lengths(truth, predicted)
     return float(np.mean(np.asarray(truth) == np.asarray(predicted)))
 
 
 def macro_f1(truth: Classes, predicted: Classes) -> float:
     """Return the mean F1 of the classes that occur in the truth or in the predictions."""
-    _check_lengths(truth, predicted)
+    check_lengths(truth, predicted)
     return float(f1_score(truth, predicted, average="macro", zero_division=0.0))
 
 
@@ -93,33 +72,6 @@ def class_scores(truth: Classes, predicted: Classes, class_names: Sequence[str])
     )
 
 
-def calibration(truth: Classes, probabilities: ArrayLike, num_bins: int = 10) -> Calibration:
-    """Compare confidence with accuracy in equal bins; probabilities are (texts, classes)."""
-    shares = np.asarray(probabilities, dtype=np.float64)
-    num_texts, num_classes = shares.shape
-    _check_lengths(truth, shares)
-    confidences = shares.max(axis=1)
-    is_correct = shares.argmax(axis=1) == np.asarray(truth)
-    edges = np.linspace(0, 1, num_bins + 1)
-    bin_of = np.clip(np.searchsorted(edges, confidences) - 1, 0, num_bins - 1)
-    bins, error = [], 0.0
-    for index, (low, high) in enumerate(pairwise(edges.tolist())):
-        inside = bin_of == index
-        count, confidence, accurate = int(inside.sum()), None, None
-        if count:
-            confidence = float(confidences[inside].mean())
-            accurate = float(is_correct[inside].mean())
-            error += count / num_texts * abs(confidence - accurate)
-        bins.append(
-            CalibrationBin(
-                low=low, high=high, count=count, confidence=confidence, accuracy=accurate
-            )
-        )
-    one_hot = np.eye(num_classes)[np.asarray(truth)]
-    brier = float(np.square(shares - one_hot).sum(axis=1).mean())
-    return Calibration(expected_error=error, brier=brier, bins=tuple(bins))
-
-
 def perplexity_of(loss: float) -> float:
     """Return the perplexity of a loss in nats per token."""
     return math.exp(loss) if loss < 700 else math.inf  # beyond 700 exp overflows
@@ -137,6 +89,7 @@ def language_scores(nll_sum: float, num_tokens: int, num_bytes: int) -> Language
     )
 
 
-def _check_lengths(truth: Classes, predicted: Classes | NDArray[np.float64]) -> None:
+def check_lengths(truth: Classes, predicted: Classes | NDArray[np.float64]) -> None:
+    """Refuse lists that do not match; there must be something to score."""
     if len(truth) != len(predicted) or len(truth) == 0:
         raise ValueError(f"{len(truth)} true classes and {len(predicted)} predictions do not match")

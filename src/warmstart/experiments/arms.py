@@ -174,7 +174,7 @@ class TfidfArm:
     """TF-IDF and logistic regression."""
 
     name: str
-    select: str
+    tuning: Tuning
 
     def describe(self) -> Arm:
         """Describe the arm; its number of parameters depends on the texts."""
@@ -188,10 +188,10 @@ class TfidfArm:
         """Try the values, select the best by validation, and only then read the test set."""
         started = time.monotonic()
         train, valid = splits.train, splits.valid
-        models = tfidf.fit_baselines(train.texts, train.classes, values)
+        models = tfidf.fit_baselines(train.texts, train.classes, values, self.tuning.balance)
         elapsed_s = (time.monotonic() - started) / len(values)
         predicted = [model.predict(valid.texts) for model in models]
-        metric = accuracy if self.select == "accuracy" else macro_f1
+        metric = accuracy if self.tuning.select == "accuracy" else macro_f1
         scores = [metric(valid.classes, classes) for classes in predicted]
         best = scores.index(max(scores))
         names = [f"C {value:g}" for value in values]

@@ -69,7 +69,7 @@ def plan_experiment(config: CompareConfig, sources: Sequence[SavedRun]) -> Exper
         describe_unrecorded(name) for name, source in named.items() if source.has_unrecorded_texts
     ]
     arms = _transformer_arms(config, data, classes, named, notes)
-    arms.append((TfidfArm("tf-idf", config.select), _tfidf_splits(config, data, classes)))
+    arms.append((TfidfArm("tf-idf", config), _tfidf_splits(config, data, classes)))
     return ExperimentPlan(arms, classes, data, list(sources), seen, notes)
 
 

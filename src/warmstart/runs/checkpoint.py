@@ -133,9 +133,9 @@ def restore_optimizers(optimizers: Mapping[str, Optimizer], tensors: Mapping[str
         optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 
-def save_weights(path: Path, model: nn.Module) -> None:
+def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
     """Write a model's weights, whole or not at all."""
-    write_whole(path, save(_on_cpu(model.state_dict())))
+    write_whole(path, save(_on_cpu(weights)))
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:

@@ -15,6 +15,8 @@ from warmstart.settings.shared import (
     Truncate,
 )
 
+Balance = Literal["none", "weights"]  # whether rare classes count more in the loss
+
 
 class Tuning(Settings, panel="Training"):
     """How a classifier is trained."""
@@ -30,7 +32,7 @@ class Tuning(Settings, panel="Training"):
     unfreeze: bool = option("one more block each epoch, head first", False)
     pooling: Pooling = option("positions of the text vector", "mean")
     truncate: Truncate = option("part of an overlong text used", "head")
-    balance: Literal["weights", "none"] = option("weights: rare classes count more", "weights")
+    balance: Balance = option("weights: rare classes count more", "none")
     select: Literal["accuracy", "f1"] = option("metric that selects the epoch", "accuracy")
     classifier_dropout: float = advanced("before the classification head", 0.1, least=0, most=0.95)
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -16,8 +16,9 @@ from warmstart.batching.batch import Batch, LabelledBatch
 from warmstart.batching.padding import LabelledStream, pad_texts
 from warmstart.data.labelled import LabelledTexts
 from warmstart.errors import WarmstartError
+from warmstart.evaluation.calibration import at_temperature, calibration, fit_temperature
 from warmstart.evaluation.intervals import accuracy_interval
-from warmstart.evaluation.metrics import accuracy, calibration, class_scores, macro_f1
+from warmstart.evaluation.metrics import accuracy, class_scores, macro_f1
 from warmstart.inference.text_predictor import TextBatches, text_outputs
 from warmstart.inference.vectors import text_vectors
 from warmstart.model.backbone import Layout
@@ -178,10 +179,35 @@ class ClassifyTask(FinetuningTask):
         }
 
     def summary(self, scores: Mapping[str, float]) -> str:
-        return f"accuracy {scores['accuracy']:.1%}, F1 {scores['f1']:.3f}"
+        summary = f"accuracy {scores['accuracy']:.1%}, F1 {scores['f1']:.3f}"
+        if "temperature" not in scores:
+            return summary
+        errors = (scores[name] for name in ("uncalibrated_error", "calibration_error"))
+        return f"{summary}, calibration error {' -> '.join(f'{error:.1%}' for error in errors)}"
 
     def selection_score(self, scores: Mapping[str, float], tuning: Tuning) -> float:
         return scores[tuning.select]
+
+    def validate(self, model: nn.Module, outputs: NDArray[Any], fit: Fit) -> Evaluation:
+        """Score the probabilities of the calibrated model, which is what is kept.
+
+        Dividing the head's weights by a temperature calibrates every use and every export.
+        """
+        temperature = fit_temperature(fit.valid.targets, outputs)
+        calibrated = at_temperature(outputs, temperature)
+        evaluation = super().validate(model, calibrated, fit)
+        before, after = (
+            calibration(fit.valid.targets, shares).expected_error
+            for shares in (outputs, calibrated)
+        )
+        figures = {
+            "valid_temperature": temperature,
+            "valid_uncalibrated_error": before,
+            "valid_calibration_error": after,
+        }
+        head = cast(Classifier, model).head.output.state_dict(prefix="head.output.")
+        weights = {name: tensor / temperature for name, tensor in head.items()}
+        return replace(evaluation, figures={**evaluation.figures, **figures}, weights=weights)
 
     def test_scores(
         self, outputs: NDArray[Any], targets: Sequence[Any], labels: Labels
@@ -214,7 +240,7 @@ class ClassifyTask(FinetuningTask):
         train, valid = (FrozenTexts(classifier, texts, fit) for texts in (fit.train, fit.valid))
 
         def evaluate() -> Evaluation:
-            return self.validate(valid.outputs(), fit)
+            return self.validate(model, valid.outputs(), fit)
 
         return Training(self.objective(fit), FrozenStream(fit.stream(), train), evaluate)
 

@@ -122,16 +122,17 @@ class FinetuningTask(Task):
         """Return objective, batches and validation."""
 
         def evaluate() -> Evaluation:
-            return self.validate(self.outputs(model, fit.valid, fit.batches), fit)
+            return self.validate(model, self.outputs(model, fit.valid, fit.batches), fit)
 
         return Training(self.objective(fit), fit.stream(), evaluate)
 
-    def validate(self, outputs: NDArray[Any], fit: Fit) -> Evaluation:
-        """Turn validation outputs into scores."""
+    def validate(self, model: nn.Module, outputs: NDArray[Any], fit: Fit) -> Evaluation:
+        """Turn the model's validation outputs into scores; equal ones are ranked by `loss`."""
         scores = self.scores(outputs, fit.valid.targets, fit.labels)
         figures = {f"valid_{name}": value for name, value in scores.items()}
         note = f"valid {self.summary(scores)}"
-        return Evaluation(self.selection_score(scores, fit.tuning), figures, note)
+        score = self.selection_score(scores, fit.tuning)
+        return Evaluation(score, figures, note, scores.get("loss", 0.0))
 
     def empty_model(self, run: SavedRun) -> nn.Module:
         tuning = replace(run.recorded(Tuning, "pooling"), classifier_dropout=0.0)

@@ -1,7 +1,7 @@
 """TF-IDF and logistic regression, an honest baseline.
 
-Words and word pairs beside characters inside words, each class weighted alike. Knows nothing about
-validation: whoever calls tries `settings` and keeps the best.
+Words and word pairs beside characters inside words. Knows nothing about validation: whoever calls
+tries `settings` and keeps the best.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion
 
 from warmstart.errors import WarmstartError
+from warmstart.settings.finetuning import Balance
 
 WORD = r"\w+"  # words of one letter too
 MAX_ITERATIONS = 1000
@@ -40,11 +41,12 @@ def settings(trials: int) -> list[float]:
 
 
 def fit_baselines(
-    texts: Sequence[str], classes: Sequence[int], values: Sequence[float]
+    texts: Sequence[str], classes: Sequence[int], values: Sequence[float], balance: Balance
 ) -> list[Baseline]:
     """Fit one baseline for each value of C, reading the texts once; nothing in it is random."""
     features, columns = _fit_features(texts)
-    return [Baseline(features=features, model=_fit_model(columns, classes, c)) for c in values]
+    models = (_fit_model(columns, classes, c, balance) for c in values)
+    return [Baseline(features=features, model=model) for model in models]
 
 
 def _fit_features(texts: Sequence[str]) -> tuple[FeatureUnion, Any]:
@@ -64,6 +66,9 @@ def _fit_features(texts: Sequence[str]) -> tuple[FeatureUnion, Any]:
     raise WarmstartError(f"none of the {len(texts)} training texts holds a word")
 
 
-def _fit_model(columns: Any, classes: Sequence[int], c: float) -> LogisticRegression:
-    model = LogisticRegression(C=c, class_weight="balanced", max_iter=MAX_ITERATIONS, tol=TOLERANCE)
+def _fit_model(
+    columns: Any, classes: Sequence[int], c: float, balance: Balance
+) -> LogisticRegression:
+    weights = "balanced" if balance == "weights" else None
+    model = LogisticRegression(C=c, class_weight=weights, max_iter=MAX_ITERATIONS, tol=TOLERANCE)
     return model.fit(columns, list(classes))

@@ -12,7 +12,7 @@ from warmstart.runs.folder import RunFolder
 
 def keep_snapshot(run: RunFolder, model: nn.Module, step: int, keep: int) -> None:
     """Keep the weights of the newest validations, to be averaged at the end."""
-    save_weights(run.snapshots / f"step-{step}.safetensors", model)
+    save_weights(run.snapshots / f"step-{step}.safetensors", model.state_dict())
     for old in list_snapshots(run, up_to=step)[:-keep]:
         old.unlink()
 

@@ -57,6 +57,12 @@ class Evaluation:
     score: float  # higher is better
     figures: dict[str, float]
     note: str  # for the progress bar
+    loss: float = 0.0  # among equal scores the lowest is best
+    weights: Mapping[str, Tensor] = field(default_factory=dict)  # to keep in place of the model's
+
+    def is_better_than(self, score: float | None, loss: float) -> bool:
+        """Tell whether the score is higher than a former one, or as high with a lower loss."""
+        return score is None or (self.score, -self.loss) > (score, -loss)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +96,7 @@ class State:
 
     step: int = 0  # optimizer steps done
     best_score: float | None = None
+    best_loss: float = 0.0
     best_step: int = 0
     elapsed_s: float = 0.0  # training and validation, over all processes
     loss_sum: float = 0.0  # training loss since the last evaluation
@@ -259,13 +266,14 @@ class Trainer:
             }
         )
         state.loss_sum, state.loss_steps = 0.0, 0
-        best = self.state.best_score
-        if best is None or evaluation.score > best:
-            self.state.best_score, self.state.best_step = evaluation.score, self.state.step
+        if evaluation.is_better_than(state.best_score, state.best_loss):
+            state.best_score, state.best_loss = evaluation.score, evaluation.loss
+            state.best_step = state.step
+            weights = {**self.model.state_dict(), **evaluation.weights}
             if self.run:
-                save_weights(self.run.weights_file, self.model)
+                save_weights(self.run.weights_file, weights)
             else:
-                self.best_weights = {k: v.clone() for k, v in self.model.state_dict().items()}
+                self.best_weights = {name: tensor.clone() for name, tensor in weights.items()}
         return evaluation
 
     def _settle_losses(self) -> None:
