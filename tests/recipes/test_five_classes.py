@@ -31,7 +31,7 @@ def classifier(files: Path) -> Path:
     shape = SHAPE.replace("--max-length 16", "--max-length 32")
     succeed(
         f"finetune --train {files}/train.tsv --valid {files}/valid.tsv -o {files}/run {shape} "
-        f"--epochs 6 --learning-rate 0.01 {MACHINE}"
+        f"--epochs 6 --learning-rate 0.01 --balance weights --select f1 {MACHINE}"
     )
     return files / "run"
 
