@@ -28,6 +28,7 @@ __all__ = [
     "compare",
     "count_parameters",
     "demo",
+    "doctor",
     "embed",
     "evaluate",
     "export_model",

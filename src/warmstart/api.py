@@ -12,6 +12,7 @@ from warmstart.loading import load as load
 from warmstart.recipes import compare as _compare
 from warmstart.recipes import data as _data
 from warmstart.recipes import demo as _demo
+from warmstart.recipes import doctor as _doctor
 from warmstart.recipes import embed as _embed
 from warmstart.recipes import evaluate as _evaluate
 from warmstart.recipes import export_model as _export_model
@@ -66,6 +67,7 @@ def _verb(settings: Callable[P, C], recipe: Callable[[C], R]) -> Callable[P, R]:
 compare = _verb(finetuning.CompareConfig, _compare.compare)
 count_parameters = _verb(looking.ParamsConfig, _params.count_parameters)
 demo = _verb(starting.DemoConfig, _demo.demo)
+doctor = _verb(starting.DoctorConfig, _doctor.doctor)
 embed = _verb(using.EmbedConfig, _embed.embed)
 evaluate = _verb(using.EvaluateConfig, _evaluate.evaluate)
 export_model = _verb(exchanging.ExportConfig, _export_model.export_model)

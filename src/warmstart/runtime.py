@@ -4,6 +4,7 @@ import ctypes
 import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -44,18 +45,31 @@ def choose_runtime(
         raise WarmstartError("--device cuda: this machine has no CUDA device; use auto or cpu")
     wants_cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
     chosen = torch.device("cuda" if wants_cuda else "cpu")
-    torch.set_num_threads(threads or _num_cores())
+    torch.set_num_threads(threads or num_cores())
     if chosen.type == "cpu":
         _keep_freed_memory()
     is_bf16 = precision == "bf16" or (precision == "auto" and computes_in_bf16(chosen))
     return Runtime(chosen, torch.bfloat16 if is_bf16 else None)
 
 
-def _num_cores() -> int:
+def num_cores() -> int:
     """Return how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Return the free bytes of a device, within the limit of a container; None: not known."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    meminfo = Path("/proc/meminfo")
+    lines = meminfo.read_text().splitlines() if meminfo.exists() else []
+    free = [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    limit, used = (Path("/sys/fs/cgroup") / name for name in ("memory.max", "memory.current"))
+    if limit.exists() and limit.read_text().strip().isdecimal():
+        free.append(int(limit.read_text()) - int(used.read_text()))
+    return min(free, default=None)
 
 
 def _keep_freed_memory() -> None:

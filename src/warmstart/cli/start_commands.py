@@ -1,4 +1,4 @@
-"""The commands `demo`, `data` and `tokenizer`: call the recipe, print the result."""
+"""The commands `demo`, `doctor`, `data`, `tokenizer`: call the recipe, print the result."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from warmstart.cli.options import Command
 from warmstart.cli.printing import print_comparison, print_json, print_table, quoted, say, say_next
+from warmstart.errors import WarmstartError
 from warmstart.files import distinct_names
 from warmstart.formats import counted
-from warmstart.settings.starting import DataConfig, DemoConfig, TokenizerConfig
+from warmstart.settings.starting import DataConfig, DemoConfig, DoctorConfig, TokenizerConfig
 
 if TYPE_CHECKING:
     from warmstart.results.data import DataReport
@@ -22,6 +23,21 @@ def demo(config: DemoConfig) -> None:
     result = run(config)
     print_comparison(result.comparison.comparison, result.comparison.summary)
     say_next(f"{result.report}: open it in a browser", "pretrain your-text.txt -o runs/base")
+
+
+def doctor(config: DoctorConfig, as_json: bool) -> None:
+    """Check the installation and the machine, and prove with a short training that they work."""
+    from warmstart.recipes.doctor import doctor as run
+
+    result = run(config)
+    if as_json:
+        print_json([asdict(finding) for finding in result.findings])
+    else:
+        for finding in result.findings:
+            say(f"{finding.status:<8} {finding.name:<16} {finding.detail}")
+    if result.problems:
+        names = ", ".join(dict.fromkeys(finding.name for finding in result.problems))
+        raise WarmstartError(f"this installation is not ready to train: see {names}")
 
 
 def data(config: DataConfig, as_json: bool) -> None:
@@ -78,6 +94,7 @@ def tokenizer(config: TokenizerConfig) -> None:
 
 COMMANDS = (
     Command("demo", demo, "-o demo"),
+    Command("doctor", doctor, "--device cuda"),
     Command("data", data, "train.tsv valid.tsv --columns label,text --against runs/base"),
     Command("tokenizer", tokenizer, "reviews.txt -o tokenizer --kind bpe --vocab-size 8000"),
 )

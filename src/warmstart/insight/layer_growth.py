@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
 
 import torch
@@ -13,7 +12,7 @@ from warmstart import progress
 from warmstart.formats import counted
 from warmstart.insight.layer_types import LayerSettings, LayerType, layer_types
 from warmstart.results.growth import Crossing, Growth, LayerCost, crossings_of, exponent_of
-from warmstart.runtime import Runtime
+from warmstart.runtime import Runtime, free_memory
 
 # Long and wide enough that the work takes longer than starting it.
 LENGTHS = {"cpu": tuple(2**n for n in range(7, 14)), "cuda": tuple(2**n for n in range(10, 19))}
@@ -66,7 +65,7 @@ def _first_passes(
     last_s = spent_s = 0.0
     for index, length in enumerate(lengths):
         growth = (length / lengths[index - 1]) ** layer_type.power if index else 1.0
-        free, reason = _free_bytes(runtime.device), ""
+        free, reason = free_memory(runtime.device), ""
         if free and ARRAYS * 4 * layer_type.numbers_per_pair * length**2 > MEMORY_SHARE * free:
             reason = "which needs more memory"
         elif spent_s + growth * last_s > budget_s:
@@ -165,16 +164,6 @@ def saved_bytes(layer: nn.Module, x: Tensor) -> int:
         output = layer(x)  # stays alive, so that no two tensors share an address
     save(output)
     return sum(sizes.values())
-
-
-def _free_bytes(device: torch.device) -> int | None:
-    """Return the free memory of a device; None if it is not known."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    meminfo = Path("/proc/meminfo")
-    lines = meminfo.read_text().splitlines() if meminfo.exists() else []
-    available = (line.split()[1] for line in lines if line.startswith("MemAvailable:"))
-    return next((1024 * int(kibibytes) for kibibytes in available), None)
 
 
 def describe_memory(device: torch.device) -> str:

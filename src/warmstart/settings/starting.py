@@ -1,4 +1,4 @@
-"""The settings of `demo`, `data` and `tokenizer`."""
+"""The settings of `demo`, `doctor`, `data` and `tokenizer`."""
 
 from warmstart.settings.base import argument, option
 from warmstart.settings.shared import (
@@ -16,6 +16,10 @@ class DemoConfig(Machine):
 
     out: str = option("folder to write", "demo", short="-o", recorded=False)
     resume: bool = option("continue the demo in the folder", False, recorded=False, panel="Saving")
+
+
+class DoctorConfig(Machine):
+    """Nothing in, findings on the installation and the machine out."""
 
 
 class DataConfig(LabelledColumns):
