@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from product import read, run, succeed
+from product import MACHINE, World, read, run, succeed
 
 EXACT = {
     "lab": (21_018_401, 21_018_401),
@@ -49,6 +49,14 @@ def test_a_run_is_counted_with_the_head_it_has(base: Path, warm: Path) -> None:
     width, classes = read(warm / "config.json")["model"]["width"], 2
     assert whole == body + width * classes + classes
     assert bare >= body
+
+
+def test_a_frozen_run_trains_its_head_alone(world: World, base: Path, here: Path) -> None:
+    files = f"--train {world.train} --valid {world.valid}"
+    succeed(f"finetune --from {base} --frozen {files} -o frozen --epochs 1 {MACHINE}")
+    found = succeed("params frozen --json").json
+    assert found["trainable"] == read(here / "frozen/config.json")["model"]["width"] * 2 + 2
+    assert found["total"] > found["trainable"]
 
 
 @pytest.mark.parametrize(("word", "meant"), [("labb", "lab"), ("bert_base", "bert-base")])

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from looking import SHAPE
 from torch import Tensor
 
@@ -11,7 +13,7 @@ from warmstart.insight.attention_masks import batch_masks, cross_masks, packed_m
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.model.models import Translator
 from warmstart.report.mask_figure import draw_masks
-from warmstart.results.mask_picture import ALLOWED, DOCUMENT, LATER, PADDING
+from warmstart.results.mask_picture import ALLOWED, DOCUMENT, LATER, PADDING, UNREAD
 from warmstart.settings.model import ModelConfig
 
 ROWS = (("<s>", "a", "b", "</s>"), ("<s>", "</s>"))
@@ -37,12 +39,28 @@ def test_a_padded_batch_is_masked_as_drawn(attention: str) -> None:
     is_token = torch.tensor([[True] * 4, [True, True, False, False]])
     seen = _seen(Backbone(_shape(attention)), torch.ones(2, 4, dtype=torch.long), Layout(is_token))
     for row, picture in enumerate(pictures):
-        real = is_token[row].numpy()  # what padding attends to does not matter
-        assert ((picture.cells == ALLOWED)[real] == seen[row][real]).all()
-    assert pictures[1].keys == ("<s>", "</s>", "·", "·")
-    assert (pictures[1].cells[1] == [ALLOWED, ALLOWED, *pictures[1].cells[1, 2:]]).all()
-    kinds = {LATER, PADDING} if attention == "causal" else {PADDING}
-    assert set(np.unique(pictures[1].cells)) == {ALLOWED, *kinds}
+        assert (picture.is_allowed == seen[row]).all()
+    assert pictures[1].keys == ("<s>", "</s>", "<pad>", "<pad>")
+    forbidden = LATER if attention == "causal" else PADDING
+    assert set(np.unique(pictures[1].cells[:2])) == {ALLOWED, forbidden}
+    assert set(np.unique(pictures[1].cells[2:])) == {UNREAD, forbidden}
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=3), st.booleans())
+def test_every_padded_batch_is_masked_as_drawn(lengths: list[int], is_causal: bool) -> None:
+    pictures = batch_masks([["a"] * length for length in lengths], is_causal, "mask")
+    is_token = torch.tensor([[i < length for i in range(max(lengths))] for length in lengths])
+    backbone = Backbone(_shape("causal" if is_causal else "bidirectional"))
+    seen = _seen(backbone, torch.ones_like(is_token, dtype=torch.long), Layout(is_token))
+    assert all((picture.is_allowed == seen[row]).all() for row, picture in enumerate(pictures))
+
+
+def test_padded_causal_rows_count_what_the_model_uses() -> None:
+    rows = (("<s>", "a", "b", "c", "d", "</s>"), ("<s>", "a", "b", "</s>"))
+    assert [int(p.is_allowed.sum()) for p in batch_masks(rows, True, "mask")] == [21, 21]
+    assert "21 of 36 query-key pairs (58%), 11 of them for padding" in (
+        batch_masks(rows, True, "mask")[1].sentence
+    )
 
 
 @pytest.mark.parametrize("attention", ["causal", "bidirectional"])
@@ -53,7 +71,7 @@ def test_packed_documents_are_masked_as_drawn(attention: str) -> None:
     batch = pack(torch.tensor([[*ids, eos]]), bos, eos)
     layout = Layout(documents=batch.documents, positions=batch.positions)
     seen = _seen(Backbone(_shape(attention)), batch.ids, layout)
-    assert ((picture.cells == ALLOWED) == seen[0]).all()
+    assert (picture.is_allowed == seen[0]).all()
     assert picture.cells[4, 0] == DOCUMENT
 
 
@@ -71,7 +89,7 @@ def test_cross_masks_hide_the_padding_of_sources() -> None:
         model.decode(target, encoder_output, cross_attention_weights=kept)
     seen = (kept[0] > 0).any(1).numpy()
     for row, picture in enumerate(pictures):
-        assert ((picture.cells == ALLOWED) == seen[row]).all()
+        assert (picture.is_allowed == seen[row]).all()
 
 
 def test_masks_are_described_and_drawn_at_any_size() -> None:

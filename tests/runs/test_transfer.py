@@ -54,11 +54,14 @@ def test_the_report_names_what_stays_behind(tiny: ModelConfig) -> None:
     assert _is_exhaustive(fate, weights, model)
     left_out = {"next_sentence.weight", "next_sentence.bias"}
     assert set(fate.left_out) == left_out | {"backbone.pooler.weight", "backbone.pooler.bias"}
-    assert str(fate).startswith(f"{len(fate.loaded)} tensors loaded, 4 left out (")
+    assert str(fate).startswith(f"{len(fate.loaded)} tensors loaded; left out: ")
     assert all(name in str(fate) for name in fate.left_out)
+    assert "next_sentence.weight 2×16" in str(fate)
     classifier = Classifier(tiny, 2, "mean")
     said = str(transfer_backbone(_copy(model), classifier))
-    assert "2 new (head.output.weight, head.output.bias)" in said
+    assert "; head.output.weight 23×16 replaced by 2×16" in said
+    assert "; head.output.bias 23 replaced by 2" in said
+    assert "new" not in said
 
 
 @pytest.mark.parametrize("transfer", [transfer_backbone, transfer_all])

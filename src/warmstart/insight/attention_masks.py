@@ -11,10 +11,10 @@ from warmstart import progress
 from warmstart.batching.packing import pack
 from warmstart.model.masks import causal_mask, document_mask, padding_mask
 from warmstart.results.attention import readable
-from warmstart.results.mask_picture import ALLOWED, DOCUMENT, LATER, PADDING, MaskPicture
+from warmstart.results.mask_picture import ALLOWED, DOCUMENT, LATER, PADDING, UNREAD, MaskPicture
 from warmstart.tokenization.tokenizer import Tokenizer
 
-PAD = "·"  # label of padding
+PAD = "<pad>"  # label of padding
 
 
 @dataclass
@@ -48,12 +48,21 @@ class MaskTexts:
 
 
 def batch_masks(rows: Sequence[Sequence[str]], is_causal: bool, name: str) -> list[MaskPicture]:
-    """Return the mask of every text of a padded batch."""
+    """Return the mask of every text of a padded batch.
+
+    A causal model needs no mask for padding: it is at the right, later than every token.
+    """
     is_token, labels = _pad(rows)
-    later = _later_mask(is_token.shape[1], is_causal)
+    later, padding = _later_mask(is_token.shape[1], is_causal), padding_mask(is_token)
     return [
-        _picture(f"{name} {number}" if len(rows) > 1 else name, row, row, {PADDING: mask, **later})
-        for number, (row, mask) in enumerate(zip(labels, padding_mask(is_token), strict=True), 1)
+        _picture(
+            f"{name} {number}" if len(rows) > 1 else name,
+            row,
+            row,
+            later or {PADDING: padding[number - 1]},
+            is_token[number - 1],
+        )
+        for number, row in enumerate(labels, 1)
     ]
 
 
@@ -63,7 +72,7 @@ def packed_mask(
     """Return the mask of one packed row; each of its documents is between `bos` and `eos`."""
     batch = pack(torch.tensor([[*ids, eos]]), bos, eos)  # packing drops the last id, only a target
     masks = {**_later_mask(len(labels), is_causal), DOCUMENT: document_mask(batch.documents)[0]}
-    return _picture("packed row", labels, labels, masks)
+    return _picture("packed row", labels, labels, masks, torch.ones(len(labels), dtype=torch.bool))
 
 
 def cross_masks(
@@ -71,16 +80,17 @@ def cross_masks(
 ) -> list[MaskPicture]:
     """Return the masks with which a decoder attends to the sources of a padded batch."""
     is_source, source_labels = _pad(sources)
-    _, target_labels = _pad(targets)
-    rows = zip(target_labels, source_labels, padding_mask(is_source), strict=True)
+    is_target, target_labels = _pad(targets)
+    rows = zip(target_labels, source_labels, padding_mask(is_source), is_target, strict=True)
     return [
         _picture(
             f"cross mask {number}" if len(sources) > 1 else "cross mask",
             target,
             source,
             {PADDING: mask},
+            is_token,
         )
-        for number, (target, source, mask) in enumerate(rows, 1)
+        for number, (target, source, mask, is_token) in enumerate(rows, 1)
     ]
 
 
@@ -96,11 +106,19 @@ def _pad(rows: Sequence[Sequence[str]]) -> tuple[Tensor, list[tuple[str, ...]]]:
 
 
 def _picture(
-    title: str, queries: Sequence[str], keys: Sequence[str], masks: dict[int, Tensor]
+    title: str,
+    queries: Sequence[str],
+    keys: Sequence[str],
+    masks: dict[int, Tensor],
+    is_token: Tensor,
 ) -> MaskPicture:
-    """Mark each pair as allowed, or as forbidden by the last mask (1, T or 1, S) that does so."""
+    """Mark each pair as allowed, or as forbidden by the last mask (1, T or 1, S) that does so.
+
+    `is_token` (T) is False for queries that are padding.
+    """
     shape = (len(queries), len(keys))
     cells = np.full(shape, ALLOWED, dtype=np.int8)
+    cells[~is_token.numpy()] = UNREAD
     for reason, mask in masks.items():
         cells[~mask[0].expand(shape).numpy()] = reason
     return MaskPicture(title=title, queries=tuple(queries), keys=tuple(keys), cells=cells)

@@ -45,7 +45,8 @@ def count_parameters(config: ParamsConfig) -> ParameterCount:
     else:
         backbone, head = count.count_backbone(shape), _head_layers(config, shape, folder)
     total = sum(layer.count for layer in backbone + head)
-    trainable = sum(layer.count for layer in head) if config.frozen else total
+    is_frozen = config.frozen or (folder is not None and folder.config().get("arm") == "frozen")
+    trainable = sum(layer.count for layer in head) if is_frozen else total
     legend = count.legend(shape)
     return ParameterCount(config.model, legend, tuple(backbone + head), total, trainable)
 

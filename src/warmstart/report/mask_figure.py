@@ -13,9 +13,18 @@ from warmstart.report.html import Section, figure
 from warmstart.report.style import FAINT, styled
 from warmstart.results.mask_picture import MaskPicture
 
-REASONS = ("allowed", "later token", "another document", "padding")  # by value of a cell
-COLOURS = ("#d5521c", "#e9e9e6", "#b7cfe6", "#f6e7b4")
+# By value of a cell.
+REASONS = (
+    "allowed",
+    "allowed for padding, not used",
+    "masked: later token",
+    "masked: another document",
+    "masked: padding",
+)
+COLOURS = ("#d5521c", "#f2c4a8", "#e9e9e6", "#b7cfe6", "#f6e7b4")
 MAX_LABELS = 72  # tokens that can be named beside a mask
+PANEL = 2.9  # width and height of one of several masks, in inches
+CELL = 0.24  # of a token with its label
 
 
 def mask_sections(pictures: Sequence[MaskPicture]) -> list[Section]:
@@ -30,12 +39,11 @@ def mask_sections(pictures: Sequence[MaskPicture]) -> list[Section]:
 @styled
 def draw_masks(pictures: Sequence[MaskPicture]) -> Figure:
     """Draw masks beside each other, at most three in a row."""
-    columns = min(len(pictures), 3 if max(len(p.keys) for p in pictures) <= 24 else 2)
+    longest = max(max(p.cells.shape) for p in pictures)
+    columns = min(len(pictures), 3 if longest <= 24 else 2)
     rows = -(-len(pictures) // columns)
-    longest = max(max(len(p.queries) / len(p.keys) for p in pictures), 0.3)
-    wide = max(2.4, min(8.5 / columns, 0.24 * max(len(p.keys) for p in pictures) + 0.9))
-    high = max(2.0, (wide - 0.6) * longest + 0.9)
-    drawing = Figure(figsize=(wide * columns + 0.2, high * rows + 0.5), layout="constrained")
+    size = max(PANEL, min(9.0 / columns, CELL * longest + 1.2))  # the same for every mask
+    drawing = Figure(figsize=(size * columns + 0.2, size * rows + 0.7), layout="constrained")
     grid = drawing.subplots(rows, columns, squeeze=False).flatten()
     for axes, picture in zip(grid, pictures, strict=False):
         _draw_mask(axes, picture)
@@ -46,22 +54,27 @@ def draw_masks(pictures: Sequence[MaskPicture]) -> Figure:
         Patch(facecolor=COLOURS[reason], edgecolor=FAINT, linewidth=0.5, label=REASONS[reason])
         for reason in present
     ]
-    drawing.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False)
+    ncols = min(len(marks), max(1, int(size * columns / 1.9)))
+    drawing.legend(handles=marks, loc="outside lower center", ncols=ncols, frameon=False)
     return drawing
 
 
 def _draw_mask(axes: Axes, picture: MaskPicture) -> None:
     T, S = picture.cells.shape
     norm = BoundaryNorm(np.arange(len(COLOURS) + 1) - 0.5, len(COLOURS))
-    axes.imshow(picture.cells, cmap=ListedColormap(COLOURS), norm=norm, interpolation="nearest")
-    axes.set_title(picture.title)
+    colours = ListedColormap(COLOURS)
+    axes.imshow(picture.cells, cmap=colours, norm=norm, interpolation="nearest", aspect="auto")
+    axes.set_box_aspect(1)  # masks of any shape have panels of one size
+    num_allowed = int(picture.is_allowed.sum())
+    title = f"{picture.title[0].upper()}{picture.title[1:]}"
+    axes.set_title(f"{title} allows\n{num_allowed:,} of {picture.cells.size:,} pairs")
+    axes.set_xlabel("key")
+    axes.set_ylabel("query")
     axes.grid(False)
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
     if max(T, S) > MAX_LABELS:
-        axes.set_xlabel("keys")
-        axes.set_ylabel("queries")
         return
     size = 7.5 if max(T, S) <= 30 else 5.5
     axes.set_xticks(range(S), [shorten(t, 12) for t in picture.keys], rotation=90, fontsize=size)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from warmstart.errors import WarmstartError
@@ -14,15 +15,28 @@ class Transfer:
 
     loaded: tuple[str, ...]
     new: tuple[str, ...]  # in the model, not in the file: keep their random start
-    left_out: tuple[str, ...]  # in the file, not in the model
+    left_out: tuple[str, ...]  # in the file, not loaded
+    own_shapes: Mapping[str, torch.Size]  # of the model's tensors
+    file_shapes: Mapping[str, torch.Size]  # of the file's tensors
 
     def __str__(self) -> str:
+        replaced = [name for name in self.new if name in self.left_out]
         parts = [f"{len(self.loaded)} tensors loaded"]
-        if self.new:
-            parts.append(f"{len(self.new)} new ({', '.join(self.new)})")
-        if self.left_out:
-            parts.append(f"{len(self.left_out)} left out ({', '.join(self.left_out)})")
-        return ", ".join(parts)
+        parts += [
+            f"{name} {_by(self.file_shapes[name])} replaced by {_by(self.own_shapes[name])}"
+            for name in replaced
+        ]
+        for names, shapes, fate in (
+            (self.new, self.own_shapes, "new"),
+            (self.left_out, self.file_shapes, "left out"),
+        ):
+            shown = [f"{name} {_by(shapes[name])}" for name in names if name not in replaced]
+            parts += [f"{fate}: {', '.join(shown)}"] if shown else []
+        return "; ".join(parts)
+
+
+def _by(shape: torch.Size) -> str:
+    return "×".join(map(str, shape)) or "1"
 
 
 def transfer_backbone(weights: Mapping[str, Tensor], model: nn.Module) -> Transfer:
@@ -60,4 +74,6 @@ def _load(weights: Mapping[str, Tensor], model: nn.Module, prefix: str) -> Trans
         loaded=tuple(chosen),
         new=tuple(name for name in own if name not in chosen),
         left_out=tuple(name for name in weights if name not in chosen),
+        own_shapes={name: tensor.shape for name, tensor in own.items()},
+        file_shapes={name: tensor.shape for name, tensor in weights.items()},
     )
