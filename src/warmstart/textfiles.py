@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Literal, cast
 
 from warmstart.errors import WarmstartError
 
-Format = Literal["lines", "jsonl", "csv", "tsv", "parquet"]
+Format = Literal["lines", "jsonl", "csv", "tsv", "parquet", "xlsx"]
 
 _FORMATS: dict[str, Format] = {
     ".txt": "lines",
@@ -25,6 +25,7 @@ _FORMATS: dict[str, Format] = {
     ".tsv": "tsv",
     ".jsonl": "jsonl",
     ".parquet": "parquet",
+    ".xlsx": "xlsx",
 }
 TABLE_SUFFIXES = " ".join(suffix for suffix, name in _FORMATS.items() if name != "lines")
 
@@ -44,7 +45,7 @@ _OPENERS: dict[str, Callable[[Path], Any]] = {
 
 LONGEST_LINE = 1 << 27  # bytes; a longer line would exhaust the memory
 SAFE_BYTES = 1 << 30  # a file may always decompress to this size
-_MAX_EXPANSION = 250  # beyond it, a file may decompress to this many times its size
+MAX_EXPANSION = 250  # beyond it, a file may decompress to this many times its size
 
 UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
 """The errors that opening or decompressing a damaged file raises."""
@@ -118,8 +119,8 @@ def format_of(path: Path) -> Format:
 
 
 def text_size(path: Path) -> int | None:
-    """Return the bytes of text in a file; None where compression or Parquet hides them."""
-    is_hidden = is_compressed(path) or format_of(path) == "parquet"
+    """Return the bytes of text in a file; None where a compressed format hides them."""
+    is_hidden = is_compressed(path) or format_of(path) in ("parquet", "xlsx")
     return None if is_hidden else path.stat().st_size
 
 
@@ -171,29 +172,44 @@ def read_bytes(path: Path) -> bytes:
     return content
 
 
-def read_lines(source: Path | BinaryIO) -> Iterator[str]:
+def read_lines(source: Path | BinaryIO, encoding: str = "utf-8") -> Iterator[str]:
     r"""Yield every line without its end; only \n and \r\n end lines."""
     if isinstance(source, Path):
         with open_binary(source) as stream:
-            yield from _read_stream(stream, str(source), max_bytes(source))
+            limit = max_bytes(source)
+            yield from _read_stream(_as_utf8(stream, encoding), str(source), limit)
     else:
-        yield from _read_stream(source, "standard input", None)
+        yield from _read_stream(_as_utf8(source, encoding), "standard input", None)
+
+
+class _Recoded:
+    """The lines of a stream in another encoding, as UTF-8."""
+
+    def __init__(self, stream: BinaryIO, encoding: str) -> None:
+        self._text = io.TextIOWrapper(stream, encoding, newline="\n")
+
+    def readline(self, size: int) -> bytes:
+        return self._text.readline(size).encode("utf-8")
+
+
+def _as_utf8(stream: BinaryIO, encoding: str) -> BinaryIO | _Recoded:
+    return stream if encoding == "utf-8" else _Recoded(stream, encoding)
 
 
 def max_bytes(path: Path) -> int | None:
     """Return how many bytes a compressed file may expand to, None if it is not compressed."""
-    return max(SAFE_BYTES, _MAX_EXPANSION * path.stat().st_size) if is_compressed(path) else None
+    return max(SAFE_BYTES, MAX_EXPANSION * path.stat().st_size) if is_compressed(path) else None
 
 
 def bomb_error(name: str) -> WarmstartError:
     """Return the error for a small file that decompresses to far too much."""
     return WarmstartError(
-        f"{name} decompresses to more than {_MAX_EXPANSION} times its size, which is unusual for "
+        f"{name} decompresses to more than {MAX_EXPANSION} times its size, which is unusual for "
         "text; decompress it yourself if this is intended"
     )
 
 
-def _read_stream(stream: BinaryIO, name: str, limit: int | None) -> Iterator[str]:
+def _read_stream(stream: BinaryIO | _Recoded, name: str, limit: int | None) -> Iterator[str]:
     number = num_bytes = 0
     try:
         while raw := stream.readline(LONGEST_LINE + 1):
@@ -205,6 +221,10 @@ def _read_stream(stream: BinaryIO, name: str, limit: int | None) -> Iterator[str
                 raise bomb_error(f"{name} (line {number})")
             line = _decode(raw, name, number)
             yield line.removeprefix("\ufeff") if number == 1 else line
+    except UnicodeError as error:
+        raise WarmstartError(
+            f"{name}: not the encoding that --encoding names ({error}), soon after line {number}"
+        ) from None
     except UNREADABLE as error:
         raise WarmstartError(f"{name} line {number + 1}: {explain(error)}") from None
 
@@ -213,13 +233,14 @@ def _decode(raw: bytes, name: str, number: int) -> str:
     if b"\0" in raw:
         raise WarmstartError(
             f"{name} line {number}: byte {raw.index(0) + 1} is NUL, so this is a binary file "
-            "or UTF-16; save the text as UTF-8"
+            "or UTF-16; for UTF-16 add --encoding utf-16"
         )
     try:
         line = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise WarmstartError(
             f"{name} line {number}: byte {error.start + 1} (0x{raw[error.start]:02X}) "
-            "is not UTF-8; save the file as UTF-8"
+            "is not UTF-8; save the file as UTF-8, or name its encoding: Excel and Windows often "
+            "write --encoding cp1252"
         ) from None
     return line.removesuffix("\n").removesuffix("\r")

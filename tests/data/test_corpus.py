@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from warmstart.data.corpus import Passage, RowCounts, read_passages, read_texts
 from warmstart.errors import WarmstartError
+from warmstart.settings.shared import TableFormat
 
 LIMIT = 1 << 16
 
@@ -61,7 +62,7 @@ def test_table_rows_are_documents_of_paragraphs(tmp_path: Path) -> None:
 
 def test_columns_are_passed_on(tmp_path: Path) -> None:
     path = _write(tmp_path, "a.tsv", "1\tbon\n0\tnul\n")
-    passages = read_passages(path, columns=("label", "text"))
+    passages = read_passages(path, tables=TableFormat(columns=("label", "text")))
     assert [p.rows for p in passages] == [("bon",), ("nul",)]
 
 

@@ -46,7 +46,7 @@ def _sentences(path: Path, tokenizer: Tokenizer) -> list[list[str]]:
 
 def test_sentences_are_where_the_index_says(tokenizer: Tokenizer, tmp_path: Path) -> None:
     (tmp_path / "books.txt").write_text("\n\n".join("\n".join(book) for book in BOOKS) + "\n")
-    source = source_of([str(tmp_path / "books.txt")], "auto", ("text",))
+    source = source_of([str(tmp_path / "books.txt")], "auto")
     path = tmp_path / "tokens.bin"
     write_tokens(source, tokenizer, path, SentenceFinder(tokenizer))
     assert _sentences(path, tokenizer) == SENTENCES
@@ -60,7 +60,7 @@ def test_sentences_are_where_the_index_says(tokenizer: Tokenizer, tmp_path: Path
 def test_a_long_document_remains_one_document(tokenizer: Tokenizer, tmp_path: Path) -> None:
     lines = [f"Line number {n} of the book. It goes on." for n in range(4000)]
     (tmp_path / "long.txt").write_text("\n".join(lines) + "\n\nThe other book. It is short.\n")
-    source = source_of([str(tmp_path / "long.txt")], "blank", ("text",))
+    source = source_of([str(tmp_path / "long.txt")], "blank")
     path = tmp_path / "tokens.bin"
     write_tokens(source, tokenizer, path, SentenceFinder(tokenizer))
     first, second = _sentences(path, tokenizer)
@@ -74,7 +74,7 @@ def test_parts_around_held_out_text_share_a_document(tokenizer: Tokenizer, tmp_p
     lines = [f"Line {n} of the book is long. It goes on and on." for n in range(6500)]
     both = "\n".join(lines) + "\n\n" + "\n".join(lines[::-1]) + "\n"
     (tmp_path / "two.txt").write_text(both)
-    source = source_of([str(tmp_path / "two.txt")], "blank", ("text",))
+    source = source_of([str(tmp_path / "two.txt")], "blank")
     facts = prepare(source, None, tokenizer, tmp_path / "cache", has_index=True)
     data = read_prepared(tmp_path / "cache", facts, has_index=True)
     assert data.train_index is not None

@@ -11,15 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.data.tables import Row, parse_columns, read_rows
+from warmstart.data.columns import parse_columns
+from warmstart.data.tables import Row, open_table
 from warmstart.errors import WarmstartError
+from warmstart.settings.shared import TableFormat
 
-TEXT_LABEL = parse_columns(("text", "label"), ())
+LABELLED = ("text", "label")
+
+
+def _rows(path: Path, *columns: str) -> list[Row]:
+    return list(open_table(path, TableFormat(columns=columns), LABELLED).rows())
 
 
 def _values(path: Path, *columns: str) -> list[tuple[Any, ...]]:
-    rows = read_rows(path, parse_columns(columns or ("text", "label"), ()))
-    return [tuple(row.values.values()) for row in rows]
+    return [(row.values["text"], row.values["label"]) for row in _rows(path, *columns)]
 
 
 def test_all_formats_give_the_same_rows(tmp_path: Path) -> None:
@@ -58,7 +63,7 @@ def test_csv_fields_may_hold_anything(
 def test_csv_lines_are_counted_through_quoted_newlines(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text('text,label\n"a\nb\nc",1\nd,2\n')
-    assert [(row.number, row.values["text"]) for row in read_rows(path, TEXT_LABEL)] == [
+    assert [(row.number, row.values["text"]) for row in _rows(path)] == [
         (2, "a\nb\nc"),
         (5, "d"),
     ]
@@ -78,23 +83,29 @@ def test_tsv_has_no_quoting(tmp_path: Path) -> None:
 
 def test_first_row_is_data_unless_it_names_the_columns(tmp_path: Path) -> None:
     path = tmp_path / "x.tsv"
-    path.write_text("stars\treview\n5\tgood\n")
-    assert _values(path, "label", "text") == [("stars", "review"), ("5", "good")]
-    assert _values(path, "text=review", "label=stars") == [("good", "5")]
+    path.write_text("points\tmot\nbon\tgood\n")
+    assert _values(path, "label", "text") == [("mot", "points"), ("good", "bon")]
+    assert _values(path, "text=mot", "label=points") == [("good", "bon")]
     path.write_text("7\tgood\tx\n")
-    assert _values(path, "_", "text", "_") == [("good",)]
+    assert _values(path, "_", "text", "label") == [("good", "x")]
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.tsv", "a\tb\nc\n", r"a\.tsv line 2: 1 field, but 2 expected \(text, label\)"),
-        ("a.csv", "text,label,x\na,b\n", r"a\.csv line 2: 2 fields, but 3 expected, as in the hea"),
+        ("a.tsv", "a\tb\nc\n", r"a\.tsv line 2: 1 field, but 2 expected, as in the first row"),
+        ("a.csv", "text,label,x\na,b\n", r"a\.csv line 2: 2 fields, but 3 expected"),
+        ("a.csv", "a\nb\n", r"a\.csv: one column, but text and label .* --delimiter"),
         ("a.csv", 'a,b\n"c,d\n', r"a\.csv line 2: this row is not valid CSV"),
         ("a.csv", "text,text,label\n", r"a\.csv: the header names the column text more than once"),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text"\n', r"a\.jsonl line 2: not valid JSON"),
         ("a.jsonl", "[1]\n", r"a\.jsonl line 1: \[1\] is not a JSON object"),
-        ("a.jsonl", '{"text": "a", "y": 1}\n', r"line 1: no column label \(there: text, y\)"),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": 1}\n{"text": "a"}\n',
+            r"line 2: no column label \(there",
+        ),
+        ("a.xlsx", "no workbook", r"a\.xlsx: not a whole \.xlsx file"),
         ("a.jsonl", "[" * 100_000 + "\n", r"a\.jsonl line 1: not valid JSON"),
         ("a.parquet", "no parquet", r"a\.parquet: not a whole Parquet file"),
     ],
@@ -103,7 +114,7 @@ def test_bad_tables_get_one_sentence(tmp_path: Path, name: str, content: str, me
     path = tmp_path / name
     path.write_text(content)
     with pytest.raises(WarmstartError, match=message) as caught:
-        list(read_rows(path, TEXT_LABEL))
+        _rows(path)
     assert "\n" not in str(caught.value)
 
 
@@ -111,10 +122,10 @@ def test_parquet_without_the_column(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"body": ["x"]}), path)
     with pytest.raises(WarmstartError, match=r"no column text \(there: body\)"):
-        list(read_rows(path, parse_columns(("text",), ())))
+        open_table(path, TableFormat(columns=("text",)))
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(WarmstartError, match="not a whole Parquet file"):
-        list(read_rows(path, parse_columns(("text=body",), ())))
+        open_table(path, TableFormat(columns=("text=body",)))
 
 
 def test_blank_lines_are_rows_of_empty_values(tmp_path: Path) -> None:
@@ -128,7 +139,7 @@ def test_blank_lines_are_rows_of_empty_values(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(None, "null"), (3, "3"), (["a"], "'a'"), ("x\ud800", "surrogate")]
+    ("value", "shown"), [(True, "True"), (3, "3"), (["a"], "'a'"), ("x\ud800", "surrogate")]
 )
 def test_text_must_be_a_string(value: object, shown: str) -> None:
     with pytest.raises(WarmstartError, match=rf"a\.jsonl line 7: .*{shown}"):
@@ -138,7 +149,7 @@ def test_text_must_be_a_string(value: object, shown: str) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (("label", "stars"), "'stars' is neither"),
+        (("labl=stars", "text"), "'labl=stars' is neither"),
         (("text=", "label"), "'text=' is neither"),
         (("text", "text"), "text occurs more than once"),
         (("text",), "label must be among them"),
@@ -155,11 +166,11 @@ def test_parquet_text_that_is_not_utf8(tmp_path: Path) -> None:
     pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False)
     path.write_bytes(path.read_bytes().replace(b"caf!", b"caf\xe9"))
     with pytest.raises(WarmstartError, match=r"a\.parquet, in row 1 .* not UTF-8"):
-        list(read_rows(path, TEXT_LABEL))
+        _rows(path)
 
 
 def test_a_key_or_a_column_that_stands_there_twice(tmp_path: Path) -> None:
     lines = tmp_path / "a.jsonl"
     lines.write_text('{"text": "a", "label": "x"}\n{"text": "b", "text": "c", "label": "x"}\n')
     with pytest.raises(WarmstartError, match=r"a\.jsonl line 2: .*'text' occurs more than"):
-        list(read_rows(lines, TEXT_LABEL))
+        _rows(lines)

@@ -7,6 +7,7 @@ import pytest
 
 from warmstart.data.text_rows import TextRow, read_text_rows
 from warmstart.errors import WarmstartError
+from warmstart.settings.shared import TableFormat
 
 
 def _write(folder: Path, name: str, content: str) -> Path:
@@ -16,7 +17,7 @@ def _write(folder: Path, name: str, content: str) -> Path:
 
 
 def _rows(source: Any, *columns: str, is_pair: bool = False) -> list[TextRow]:
-    return list(read_text_rows(source, columns or ("text",), is_pair))
+    return list(read_text_rows(source, TableFormat(columns=columns), is_pair))
 
 
 def test_pairs_come_from_tables_or_tabs(tmp_path: Path) -> None:

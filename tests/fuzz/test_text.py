@@ -15,10 +15,10 @@ from broken import damaged, fuzzed, scraps
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warmstart.data.columns import parse_columns
 from warmstart.data.corpus import read_passages, read_texts
 from warmstart.data.labelled import read_labelled
 from warmstart.data.pairs import read_aligned, read_pair_table
-from warmstart.data.tables import parse_columns
 from warmstart.errors import WarmstartError
 from warmstart.textfiles import expand, read_lines
 

@@ -10,8 +10,10 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import BinaryIO
 
-from warmstart.data.tables import parse_columns, read_rows
+from warmstart import progress
+from warmstart.data.tables import DEFAULT, open_table
 from warmstart.errors import WarmstartError
+from warmstart.settings.shared import TableFormat
 from warmstart.textfiles import expand, format_of, read_lines, text_size
 
 _PASSAGE_CHARS = 1 << 16  # a longer document is split into several passages
@@ -39,13 +41,13 @@ class TextSource:
 
     files: tuple[Path, ...]
     document: str
-    columns: tuple[str, ...]
+    tables: TableFormat = DEFAULT
 
     def passages(self, counts: dict[Path, RowCounts] | None = None) -> Iterator[Passage]:
         """Stream all files in order, and enter the rows of each in `counts`."""
         for path in self.files:
             file_counts = RowCounts()
-            yield from read_passages(path, self.document, self.columns, file_counts)
+            yield from read_passages(path, self.document, self.tables, file_counts)
             if counts is not None:
                 counts[path] = file_counts
 
@@ -57,29 +59,35 @@ class TextSource:
         return sum(known) if len(known) == len(sizes) else None
 
 
-def source_of(patterns: Sequence[str], document: str, columns: Sequence[str]) -> TextSource:
+def source_of(patterns: Sequence[str], document: str, tables: TableFormat = DEFAULT) -> TextSource:
     """Return the text in the files that names, folders and globs refer to."""
-    return TextSource(expand(patterns), document, tuple(columns))
+    source = TextSource(expand(patterns), document, tables)
+    for path in source.files:
+        if format_of(path) != "lines":
+            progress.say(open_table(path, tables).describe())
+    return source
 
 
 def read_passages(
     path: Path,
     document: str = "auto",
-    columns: Sequence[str] = ("text",),
+    tables: TableFormat = DEFAULT,
     counts: RowCounts | None = None,
 ) -> Iterator[Passage]:
     """Yield the documents of a file; `document` says what separates them in plain text."""
     if document not in ("auto", "blank", "line"):
         raise WarmstartError(f"document={document} must be auto, blank or line")
     counts = RowCounts() if counts is None else counts
+    encoding = tables.encoding
     documents: Iterator[Iterable[str]]
     if format_of(path) != "lines":
-        texts = (re.split("\r?\n", text) for text in read_texts(path, columns))
+        texts = (re.split("\r?\n", text) for text in read_texts(path, tables))
         documents = (rows for text in texts for rows in _counted(text, counts))
-    elif document == "blank" or (document == "auto" and _has_blank_between(path)):
-        documents = _blank_separated(path, counts)
+    elif document == "blank" or (document == "auto" and _has_blank_between(path, encoding)):
+        documents = _blank_separated(path, encoding, counts)
     else:
-        documents = (rows for line in read_lines(path) for rows in _counted([line], counts))
+        lines = read_lines(path, encoding)
+        documents = (rows for line in lines for rows in _counted([line], counts))
     is_empty = True
     for rows in documents:
         for passage in _passages(rows):
@@ -89,12 +97,12 @@ def read_passages(
         raise WarmstartError(f"{path}: no rows with text")
 
 
-def read_texts(source: Path | BinaryIO, columns: Sequence[str] = ("text",)) -> Iterator[str]:
+def read_texts(source: Path | BinaryIO, tables: TableFormat = DEFAULT) -> Iterator[str]:
     """Yield the text of every line or row, including empty ones; a stream has plain lines."""
     if not isinstance(source, Path) or format_of(source) == "lines":
-        yield from read_lines(source)
+        yield from read_lines(source, tables.encoding)
     else:
-        for row in read_rows(source, parse_columns(columns, ("text",))):
+        for row in open_table(source, tables).rows():
             yield row.text("text")
 
 
@@ -102,18 +110,19 @@ def _has_text(line: str) -> bool:
     return bool(line.strip())
 
 
-def _has_blank_between(path: Path) -> bool:
-    blocks = (has_text for has_text, _ in groupby(read_lines(path), _has_text) if has_text)
+def _has_blank_between(path: Path, encoding: str) -> bool:
+    groups = groupby(read_lines(path, encoding), _has_text)
+    blocks = (has_text for has_text, _ in groups if has_text)
     return len(list(islice(blocks, 2))) == 2
 
 
-def _blank_separated(path: Path, counts: RowCounts) -> Iterator[Iterator[str]]:
+def _blank_separated(path: Path, encoding: str, counts: RowCounts) -> Iterator[Iterator[str]]:
     def counted(lines: Iterator[str]) -> Iterator[str]:
         for line in lines:
             counts.rows += 1
             yield line
 
-    for has_text, lines in groupby(read_lines(path), _has_text):
+    for has_text, lines in groupby(read_lines(path, encoding), _has_text):
         if has_text:
             yield counted(lines)
 

@@ -15,8 +15,10 @@ from warmstart.data.chunks import chunked
 from warmstart.data.corpus import RowCounts, read_passages
 from warmstart.data.labelled import join_pair, read_labelled
 from warmstart.data.overlap import Codes, count_repeats, fingerprint
+from warmstart.data.tables import open_table
 from warmstart.errors import WarmstartError
 from warmstart.results.data import FileReport
+from warmstart.settings.shared import TableFormat
 from warmstart.textfiles import format_of
 from warmstart.tokenization.pieces import join_pieces
 from warmstart.tokenization.tokenizer import Tokenizer
@@ -29,32 +31,32 @@ class FileReader:
     """The texts of one file, with counts of its rows and labels as far as they are read."""
 
     path: Path
-    columns: tuple[str, ...]
+    tables: TableFormat
     labels: Path | None
     counts: RowCounts = field(default_factory=RowCounts)
     label_counts: Counter[str] = field(default_factory=Counter)
 
     def texts(self) -> Iterator[str]:
         if self.labels or self._has_labels():
-            data = read_labelled(self.path, self.columns, self.labels)
+            data = read_labelled(self.path, self.tables, self.labels)
             self.label_counts.update(data.labels)
+            self.counts = RowCounts(len(data) + data.skipped, data.skipped)
             yield from map(join_pair, data.texts, data.seconds or [None] * len(data))
         else:
-            columns = self.columns or ("text",)
-            for passage in read_passages(self.path, columns=columns, counts=self.counts):
+            for passage in read_passages(self.path, tables=self.tables, counts=self.counts):
                 yield from passage.rows
 
     def _has_labels(self) -> bool:
         if format_of(self.path) == "lines":
             return False
-        if self.columns:
-            return any(column.split("=")[0] == "label" for column in self.columns)
+        if self.tables.columns:
+            return any(column.split("=")[0] == "label" for column in self.tables.columns)
         try:
-            read_labelled(self.path)
+            open_table(self.path, self.tables, ("text", "label"))
         except WarmstartError:
             try:
-                next(read_passages(self.path))
-            except (WarmstartError, StopIteration):
+                open_table(self.path, self.tables)
+            except WarmstartError:
                 return True  # neither form fits, and reading it as labelled gives the reason
             return False
         return True

@@ -4,83 +4,87 @@ Labels remain the strings of the file.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from warmstart.data.tables import Columns, Row, aligned_rows, first_row, parse_columns, read_rows
+from warmstart.data.tables import DEFAULT, Row, aligned_rows, open_table
 from warmstart.errors import WarmstartError
+from warmstart.formats import counted
+from warmstart.settings.shared import TableFormat
 from warmstart.textfiles import TABLE_SUFFIXES, format_of
 
 PAIR = ("text", "text2")
 _SEPARATOR = " ␞ "  # joins the two texts of a pair; the symbol does not occur in ordinary text
 
-_SUSPICIOUS_ROWS = 10  # with this many, more labels than texts mean that columns are swapped
-
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """The rows of one labelled file, in file order."""
+    """The rows of one labelled file that have a text and a label, in file order."""
 
     file: str
     texts: tuple[str, ...]  # none empty
     labels: tuple[str, ...]  # none empty, without surrounding spaces
     lines: tuple[int, ...]  # number of the line where each row begins; in Parquet, of the row
     seconds: tuple[str, ...] | None = None  # the second text of each pair, none empty
+    skipped: int = 0  # rows without a text or a label
+    description: str = ""  # how the file was read
 
     def __len__(self) -> int:
         return len(self.texts)
 
 
 def read_labelled(
-    path: Path, columns: Sequence[str] = (), labels: Path | None = None
+    path: Path, tables: TableFormat = DEFAULT, labels: Path | None = None
 ) -> LabelledTexts:
     """Read the texts of `path` with their labels, from its columns or from the file `labels`."""
     for file in (path, labels):
         if file is not None and file.is_dir():
-            raise WarmstartError(f"{file} is a folder; labelled texts are read from one file")
+            raise WarmstartError(f"{file} is a folder; labelled texts are read from files")
     is_plain = format_of(path) == "lines"
     if labels is not None:
-        if columns or not is_plain:
+        if tables.columns or not is_plain:
             raise WarmstartError(
                 f"{path}: a separate file of labels ({labels}) goes with plain lines, "
                 "not with a table or columns"
             )
-        return _collect(path, aligned_rows((path, labels), ("text", "label")), is_pair=False)
+        rows = aligned_rows((path, labels), ("text", "label"), tables.encoding)
+        return _collect(rows, str(path), f"{path}: one text per line, labels in {labels}")
     if is_plain:
         raise WarmstartError(
             f"{path}: plain lines hold no labels; give the file of labels that goes with it, "
             f"or a {TABLE_SUFFIXES} file with text and label"
         )
-    default = (*PAIR, "label") if has_named_column(path, "text2") else ("text", "label")
-    parsed = parse_columns(columns or default, ("text", "label"))
-    rows = ((row, row) for row in read_rows(path, parsed))
-    data = _collect(path, rows, "text2" in parsed.roles)
-    if not columns:
-        _refuse_swapped(data)
-    return data
+    table = open_table(path, tables, ("text", "label"), optional=("text2",))
+    return _collect(((row, row) for row in table.rows()), str(path), table.describe())
 
 
-def _collect(path: Path, rows: Iterable[tuple[Row, Row]], is_pair: bool) -> LabelledTexts:
+def _collect(rows: Iterable[tuple[Row, Row]], file: str, description: str) -> LabelledTexts:
+    """Keep the rows with text and label; count the others."""
     texts, labels, lines, seconds = [], [], [], []
+    num_rows, is_pair = 0, False
     for row, label_row in rows:
-        texts.append(_filled_text(row, "text"))
-        labels.append(_label(label_row))
-        lines.append(row.number)
-        if is_pair:
-            seconds.append(_filled_text(row, "text2"))
+        num_rows += 1
+        is_pair = "text2" in row.values
+        text, label = row.text("text"), _label(label_row)
+        second = row.text("text2") if is_pair else text
+        if text.strip() and second.strip() and label:
+            texts.append(text)
+            labels.append(label)
+            lines.append(row.number)
+            seconds.append(second)
     if not texts:
-        raise WarmstartError(f"{path}: no rows")
-    pair = tuple(seconds) if is_pair else None
-    return LabelledTexts(str(path), tuple(texts), tuple(labels), tuple(lines), pair)
-
-
-def has_named_column(path: Path, name: str) -> bool:
-    """Tell whether a table names a column in its header, its schema or its first record."""
-    first = first_row(path, Columns((name,), (name,)))
-    # Without a header, a .csv or .tsv has a row on its first line.
-    has_names = format_of(path) in ("jsonl", "parquet")
-    return first is not None and (has_names or first.number > 1)
+        found = f"none of the {counted(num_rows, 'row')} has both" if num_rows else "no rows"
+        raise WarmstartError(f"{file}: no rows with text and label ({found}); {description}")
+    return LabelledTexts(
+        file,
+        tuple(texts),
+        tuple(labels),
+        tuple(lines),
+        tuple(seconds) if is_pair else None,
+        num_rows - len(texts),
+        description,
+    )
 
 
 def join_pair(text: str, second: str | None) -> str:
@@ -88,31 +92,13 @@ def join_pair(text: str, second: str | None) -> str:
     return text if second is None else f"{text}{_SEPARATOR}{second}"
 
 
-def _filled_text(row: Row, role: str) -> str:
-    text = row.text(role)
-    if not text.strip():
-        raise WarmstartError(f"{row.name}: the {role} is empty; every row needs one")
-    return text
-
-
 def _label(row: Row) -> str:
-    """Return a label as a string: true and 1 as in JSON, 1.0 as 1."""
+    """Return a label as a string: true and 1 as in JSON, 1.0 as 1; empty where there is none."""
     value = row.values["label"]
-    if value is None:
-        raise WarmstartError(f"{row.name}: the label is null; every row needs one")
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return str(int(value))  # tools without a missing integer write integers as floats
-    if isinstance(value, float) and not math.isnan(value):
-        return repr(value)
-    return _filled_text(row, "label").strip()
-
-
-def _refuse_swapped(data: LabelledTexts) -> None:
-    num_texts, num_labels = len(set(data.texts)), len(set(data.labels))
-    if len(data) >= _SUSPICIOUS_ROWS and num_labels > num_texts:
-        raise WarmstartError(
-            f"{data.file}: {num_labels:,} different labels but only {num_texts:,} different texts; "
-            "if the label comes first, add --columns label,text"
-        )
+    if isinstance(value, float):
+        return "" if math.isnan(value) else repr(value)
+    return row.text("label").strip()

@@ -30,8 +30,8 @@ def write_table(path: Path, rows: Iterable[TableRow]) -> Path:
                 file.writelines(_json_line(row) for row in rows)
             case "parquet":
                 _write_parquet(file, rows)
-            case "lines":
-                raise ValueError(f"{path} is not a table")
+            case "lines" | "xlsx":
+                raise ValueError(f"{path} is not a table that is written")
     return path
 
 

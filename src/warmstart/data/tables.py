@@ -1,89 +1,49 @@
-"""Stream the rows of .csv, .tsv, .jsonl and .parquet files, with the requested columns.
+"""Stream the rows of .csv, .tsv, .xlsx, .jsonl and .parquet files, with the requested columns."""
 
-`--columns` lists roles in file order, `_` to skip a field, `role=name` to rename a column.
-"""
-
-import csv
-import json
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar
 
+from warmstart.data.column_values import Sample
+from warmstart.data.columns import Layout, find_layout, parse_columns
+from warmstart.data.delimiters import Dialect, QuotingError, find_dialect, read_fields
+from warmstart.data.detection import is_surely_header
+from warmstart.data.table_files import Cells, read_jsonl, read_parquet, read_xlsx, show
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
-from warmstart.textfiles import (
-    UNREADABLE,
-    bomb_error,
-    explain,
-    format_of,
-    is_compressed,
-    max_bytes,
-    open_binary,
-    read_lines,
-)
+from warmstart.settings.shared import TableFormat
+from warmstart.textfiles import format_of, read_lines
 
-ROLES = ("text", "text2", "label", "source", "target")
-SKIP = "_"
-_LONGEST_FIELD = 2**31 - 1  # the csv module's own limit refuses long texts
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The columns of a table in file order, with their names in a header."""
-
-    roles: tuple[str, ...]  # "_" for a field that is skipped
-    names: tuple[str, ...]  # the same length
-
-    def named(self) -> dict[str, str]:
-        pairs = zip(self.roles, self.names, strict=True)
-        return {role: name for role, name in pairs if role != SKIP}
-
-
-def parse_columns(columns: Sequence[str], required: Sequence[str]) -> Columns:
-    """Parse a column specification, which must contain every required role."""
-    parsed = [_parse_column(column) for column in columns]
-    roles = tuple(role for role, _ in parsed)
-    for role in ROLES:
-        if roles.count(role) > 1:
-            raise WarmstartError(f"--columns {','.join(columns)}: {role} occurs more than once")
-    missing = [role for role in required if role not in roles]
-    if missing:
-        raise WarmstartError(
-            f"--columns {','.join(columns)}: {' and '.join(missing)} must be among them"
-        )
-    return Columns(roles, tuple(name for _, name in parsed))
-
-
-def _parse_column(column: str) -> tuple[str, str]:
-    role, equals, name = (part.strip() for part in column.partition("="))
-    if role not in (*ROLES, SKIP) or (equals and not name):
-        raise WarmstartError(
-            f"--columns: {column!r} is neither one of {' '.join(ROLES)} nor _ (skip); "
-            "write ROLE=NAME for a column with another name"
-        )
-    return role, name or role
+T = TypeVar("T")
+DEFAULT = TableFormat()
+_SAMPLE_ROWS = 1000  # from which columns are found
+_SAMPLE_CHARS = 1 << 22
 
 
 class Row(NamedTuple):
     """One row of a table."""
 
     path: Path
-    number: int  # of the line where it begins; in Parquet, of the row
+    number: int  # of the line where it begins; in Parquet and Excel, of the row
     values: dict[str, Any]  # by role; "" for every role on a blank line
-    record: Mapping[str, Any] = MappingProxyType({})  # the whole row by column name
+    record: Mapping[str, Any] = MappingProxyType({})  # every cell by the name of its column
 
     @property
     def name(self) -> str:
-        return f"{self.path} {'row' if format_of(self.path) == 'parquet' else 'line'} {self.number}"
+        is_line = format_of(self.path) not in ("parquet", "xlsx")
+        return f"{self.path} {'line' if is_line else 'row'} {self.number}"
 
     def text(self, role: str) -> str:
-        """Return a value that must be a string, and valid as UTF-8."""
+        """Return a value that must be a string and valid as UTF-8; null is an empty one."""
         value = self.values[role]
+        if value is None:
+            return ""
         if not isinstance(value, str):
-            raise WarmstartError(f"{self.name}: {role} is {_show(value)}, not a string")
+            raise WarmstartError(f"{self.name}: {role} is {show(value)}, not a string")
         try:
             value.encode()
         except UnicodeEncodeError as error:
@@ -95,35 +55,159 @@ class Row(NamedTuple):
         return value
 
 
-def read_rows(path: Path, columns: Columns, is_whole: bool = False) -> Iterator[Row]:
-    """Yield every row of a table, without the header; whole rows have their record too."""
+@dataclass(frozen=True)
+class Table:
+    """A table whose columns are found, to be read from its beginning."""
+
+    path: Path
+    tables: TableFormat
+    dialect: Dialect | None  # of .csv and .tsv
+    layout: Layout
+
+    def describe(self) -> str:
+        """Say how the table is read, in one line."""
+        parts = [self.dialect.describe()] if self.dialect else []
+        if format_of(self.path) not in ("jsonl", "parquet"):
+            parts.append("header" if self.layout.has_header else "no header")
+        start = f"{', '.join(parts)}; " if parts else ""
+        return f"{self.path}: {start}{self.layout.describe()}"
+
+    def rows(self) -> Iterator[Row]:
+        """Yield every row, without the header."""
+        match format_of(self.path):
+            case "jsonl":
+                return self._named(read_jsonl(self.path, self.tables.encoding))
+            case "parquet":
+                return self._named(read_parquet(self.path))
+            case _:
+                return self._listed(self._cells())
+
+    def _cells(self) -> Iterator[Cells]:
+        if self.dialect is None:
+            return read_xlsx(self.path)
+        lines = read_lines(self.path, self.tables.encoding)
+        return read_fields(self.path, lines, self.dialect)
+
+    def _named(self, records: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[Row]:
+        names = {role: self.layout.names[i] for role, i in self.layout.positions.items()}
+        for number, record in records:
+            for name in names.values() if record else ():
+                if name not in record:
+                    listed = ", ".join(record)
+                    raise WarmstartError(
+                        f"{self.path} line {number}: no column {name} (there: {listed})"
+                    )
+            values = {role: record.get(name, "") for role, name in names.items()}
+            yield Row(self.path, number, values, record)
+
+    def _listed(self, rows: Iterator[Cells]) -> Iterator[Row]:
+        names, positions = self.layout.names, self.layout.positions
+        is_first = True
+        for number, cells in rows:
+            if is_first and _has_content(cells):
+                is_first = False
+                if self.layout.has_header:
+                    continue
+            filled = self._filled(number, cells)
+            record = dict(zip(names, filled, strict=True))
+            yield Row(self.path, number, {r: filled[i] for r, i in positions.items()}, record)
+
+    def _filled(self, number: int, cells: list[Any]) -> list[Any]:
+        """Return the cells of a row in full; a blank row and the end of a sheet's row are empty."""
+        width = len(self.layout.names)
+        if not cells or (self.dialect is None and len(cells) < width):
+            return [*cells, *[""] * (width - len(cells))]
+        if len(cells) != width:
+            raise WarmstartError(
+                f"{self.path} line {number}: {counted(len(cells), 'field')}, but {width} expected, "
+                f"as in the first row; a field that contains the delimiter needs quotes around it"
+            )
+        return cells
+
+
+def open_table(
+    path: Path,
+    tables: TableFormat = DEFAULT,
+    roles: Sequence[str] = ("text",),
+    optional: Sequence[str] = (),
+) -> Table:
+    """Find the columns of a table; `optional` roles are taken where a column has that name."""
+    wanted = parse_columns(tables.columns, roles, optional)
+    dialect, sample = _read_sample(path, tables)
+    if not sample.rows:
+        positions = {role: index for index, role in enumerate(roles)}
+        return Table(path, tables, dialect, Layout(tuple(roles), positions, has_header=True))
+    return Table(path, tables, dialect, find_layout(sample, wanted))
+
+
+def column_names(path: Path, tables: TableFormat = DEFAULT) -> list[str]:
+    """Return the names of a table's columns in lower case; none without a header."""
+    _, sample = _read_sample(path, tables)
+    if sample.names is None and sample.rows and is_surely_header(sample):
+        sample = sample.headed()
+    return sample.normal_names if sample.names is not None else []
+
+
+def read_rows(
+    path: Path, tables: TableFormat = DEFAULT, roles: Sequence[str] = ("text",)
+) -> Iterator[Row]:
+    """Yield every row of a table, without the header."""
+    return open_table(path, tables, roles).rows()
+
+
+def _read_sample(path: Path, tables: TableFormat) -> tuple[Dialect | None, Sample]:
+    """Return the first rows that are not blank, and how the lines of a text file are split."""
+    if path.exists() and not path.is_file():
+        raise WarmstartError(f"{path} is not a file; a table is read more than once, so give one")
     match format_of(path):
-        case "csv":
-            return _by_position(path, columns, _csv_fields(path))
-        case "tsv":
-            lines = enumerate(read_lines(path), 1)
-            fields = ((number, line.split("\t") if line else []) for number, line in lines)
-            return _by_position(path, columns, fields)
+        case "csv" | "tsv":
+            lines = list(_first(filter(None, read_lines(path, tables.encoding))))
+            dialect = find_dialect(path, lines, tables.delimiter)
+            return dialect, Sample(path, None, _split(lines, dialect))
+        case "xlsx":
+            rows = [cells for _, cells in _first(read_xlsx(path))]
+            width = max(map(len, rows), default=0)
+            return None, Sample(path, None, [[*row, *[""] * (width - len(row))] for row in rows])
         case "jsonl":
-            return _read_jsonl(path, columns)
+            return None, _sample_of(path, read_jsonl(path, tables.encoding))
         case "parquet":
-            return _read_parquet(path, columns, is_whole)
+            return None, _sample_of(path, read_parquet(path))
         case "lines":
             raise ValueError(f"{path} is not a table")
 
 
-def first_row(path: Path, columns: Columns) -> Row | None:
-    """Return the first row that is not blank; None if there is none or columns are missing."""
-    blank = dict.fromkeys(columns.named(), "")
-    try:
-        return next((row for row in read_rows(path, columns) if row.values != blank), None)
-    except WarmstartError:
-        return None
+def _first(rows: Iterable[T]) -> Iterator[T]:
+    """Yield rows until there is enough to judge by."""
+    num_chars = 0
+    for row in islice(rows, _SAMPLE_ROWS):
+        yield row
+        num_chars += len(str(row))
+        if num_chars > _SAMPLE_CHARS:
+            return
 
 
-def aligned_rows(paths: tuple[Path, Path], roles: tuple[str, str]) -> Iterator[tuple[Row, Row]]:
+def _split(lines: Sequence[str], dialect: Dialect) -> list[list[str]]:
+    rows: list[list[str]] = []
+    with suppress(QuotingError):  # reading the rows gives the error, with its line
+        rows += (cells for _, cells in dialect.split(lines) if _has_content(cells))
+    return rows
+
+
+def _sample_of(path: Path, records: Iterator[tuple[int, dict[str, Any]]]) -> Sample:
+    first = [record for _, record in _first(records) if record]
+    names = tuple(dict.fromkeys(name for record in first for name in record))
+    return Sample(path, names, [[record.get(name) for name in names] for record in first])
+
+
+def _has_content(cells: Sequence[str]) -> bool:
+    return any(cell.strip() for cell in cells)
+
+
+def aligned_rows(
+    paths: tuple[Path, Path], roles: tuple[str, str], encoding: str = "utf-8"
+) -> Iterator[tuple[Row, Row]]:
     """Yield the lines of two files, which must have the same number of them."""
-    first, second = (list(read_lines(path)) for path in paths)
+    first, second = (list(read_lines(path, encoding)) for path in paths)
     if len(first) != len(second):
         raise WarmstartError(
             f"{paths[0]} has {len(first):,} lines but {paths[1]} has {len(second):,}; "
@@ -134,158 +218,3 @@ def aligned_rows(paths: tuple[Path, Path], roles: tuple[str, str]) -> Iterator[t
             Row(paths[0], number, {roles[0]: lines[0]}),
             Row(paths[1], number, {roles[1]: lines[1]}),
         )
-
-
-def _show(value: object) -> str:
-    shown = "null" if value is None else repr(value)
-    return shown if len(shown) <= 40 else f"{shown[:40]}…"
-
-
-def _csv_fields(path: Path) -> Iterator[tuple[int, list[str]]]:
-    csv.field_size_limit(_LONGEST_FIELD)
-    reader = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
-    start = 1
-    try:
-        for fields in reader:
-            yield start, fields
-            start = reader.line_num + 1
-    except csv.Error as error:
-        raise WarmstartError(
-            f"{path} line {start}: this row is not valid CSV ({error}); put a field that contains "
-            'commas, quotes or line breaks in "quotes" and double the quotes inside'
-        ) from None
-
-
-def _by_position(
-    path: Path, columns: Columns, rows: Iterable[tuple[int, list[str]]]
-) -> Iterator[Row]:
-    positions: dict[str, int] = {}
-    names: list[str] = []
-    width = 0
-    for number, fields in rows:
-        if not fields:
-            blank = dict.fromkeys(columns.named(), "")
-            yield Row(path, number, blank, dict.fromkeys(names, ""))
-            continue
-        if not positions:
-            positions, width, has_header = _find_columns(path, columns, fields)
-            names = _distinct(fields if has_header else columns.names)
-            if has_header:
-                continue
-        if len(fields) != width:
-            raise WarmstartError(_wrong_width(path, number, len(fields), width, columns))
-        values = {role: fields[i] for role, i in positions.items()}
-        yield Row(path, number, values, dict(zip(names, fields, strict=True)))
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Return names of columns in which a repeated one has its number added."""
-    return [
-        f"{name} {number}" if name in names[: number - 1] else name
-        for number, name in enumerate(names, 1)
-    ]
-
-
-def _find_columns(
-    path: Path, columns: Columns, first: list[str]
-) -> tuple[dict[str, int], int, bool]:
-    """Return each role's position, the number of fields, and whether `first` is a header."""
-    header = [field.strip().casefold() for field in first]
-    named = {role: name.casefold() for role, name in columns.named().items()}
-    if not set(named.values()) <= set(header):
-        positions = {role: i for i, role in enumerate(columns.roles) if role != SKIP}
-        return positions, len(columns.roles), False
-    for name in named.values():
-        if header.count(name) > 1:
-            raise WarmstartError(f"{path}: the header names the column {name} more than once")
-    return {role: header.index(name) for role, name in named.items()}, len(first), True
-
-
-def _wrong_width(path: Path, number: int, num_fields: int, width: int, columns: Columns) -> str:
-    message = f"{path} line {number}: {counted(num_fields, 'field')}, but {width} expected"
-    if width != len(columns.roles):
-        return f"{message}, as in the header"
-    names = ", ".join(columns.names)
-    return f"{message} ({names}); name them in order with --columns, or start with a header line"
-
-
-def _read_jsonl(path: Path, columns: Columns) -> Iterator[Row]:
-    named = columns.named()
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            yield Row(path, number, dict.fromkeys(named, ""))
-            continue
-        where = f"{path} line {number}"
-        try:
-            record = json.loads(line, object_pairs_hook=_object)
-        except (ValueError, RecursionError) as error:
-            raise WarmstartError(f"{where}: not valid JSON ({error})") from None
-        if not isinstance(record, dict):
-            raise WarmstartError(f"{where}: {_show(record)} is not a JSON object")
-        for name in named.values():
-            if name not in record:
-                raise WarmstartError(_no_column(where, name, record))
-        yield Row(path, number, {role: record[name] for role, name in named.items()}, record)
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object; refuse a repeated key, of which one value would be lost."""
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {_show(repeated)} occurs more than once")
-    return record
-
-
-def _no_column(where: str, name: str, present: Iterable[str]) -> str:
-    listed = ", ".join(present) or "none"
-    return f"{where}: no column {name} (there: {listed}); use --columns ROLE=NAME for another name"
-
-
-def _read_parquet(path: Path, columns: Columns, is_whole: bool) -> Iterator[Row]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    named = columns.named()
-    number = 0
-    with _seekable(path) as stream:
-        try:
-            table = pq.ParquetFile(stream)
-            names = table.schema_arrow.names
-            for name in named.values():
-                if name not in names:
-                    raise WarmstartError(_no_column(str(path), name, names))
-                if names.count(name) > 1:
-                    raise WarmstartError(f"{path}: the column {name} occurs more than once")
-            read = names if is_whole else list(named.values())
-            for batch in table.iter_batches(batch_size=1024, columns=read):
-                for record in batch.to_pylist():
-                    number += 1
-                    values = {role: record[name] for role, name in named.items()}
-                    yield Row(path, number, values, record)
-        except UnicodeDecodeError as error:
-            where = f"{path}, in row {number + 1} or soon after it"
-            raise WarmstartError(f"{where}: text that is not UTF-8 ({error.reason})") from None
-        except (pa.ArrowException, ValueError, OverflowError, *UNREADABLE) as error:
-            reason = str(error).strip().split("\n")[0]
-            raise WarmstartError(f"{path}: not a whole Parquet file ({reason})") from None
-
-
-def _seekable(path: Path) -> BinaryIO:
-    """Open a file for random access, through a temporary copy when it is compressed."""
-    stream = open_binary(path)
-    if not is_compressed(path):
-        return stream
-    copy = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
-    with stream:
-        try:
-            limit = max_bytes(path) or 0
-            while block := stream.read(1 << 20):
-                if copy.tell() + len(block) > limit:
-                    raise bomb_error(str(path))
-                copy.write(block)
-        except UNREADABLE as error:
-            raise WarmstartError(f"{path}: {explain(error)}") from None
-    copy.seek(0)
-    return cast(BinaryIO, copy)

@@ -56,8 +56,7 @@ def plan_experiment(config: CompareConfig, sources: Sequence[SavedRun]) -> Exper
     if config.test:
         files["test"] = (config.test, config.test_labels)
     data = {
-        name: read_labelled_file(path, labels, config.columns)
-        for name, (path, labels) in files.items()
+        name: read_labelled_file(path, labels, config) for name, (path, labels) in files.items()
     }
     check_same_form(*data.values())
     classes = class_names(data["train"])

@@ -44,7 +44,7 @@ def perplexity_of_file(
         fault = "is a folder; give one file" if file.is_dir() else "does not exist"
         raise WarmstartError(f"--test {file} {fault}")
     length, length_note = longest_length(model.config, config.past)
-    passages = read_passages(file, config.document, config.columns)
+    passages = read_passages(file, config.document, config)
     windows, window_note = cut_windows(_read_documents(passages, predictor.tokenizer), length)
     curve = perplexity_by_position(model, windows, length, predictor.runtime)
     return replace(curve, notes=tuple(note for note in (window_note, length_note) if note))

@@ -29,7 +29,7 @@ def report_data(config: DataConfig) -> DataReport:
     reports, fingerprints = [], {}
     for index, path in enumerate(files):
         labels = Path(config.labels[index]) if config.labels else None
-        reader = FileReader(path, config.columns, labels)
+        reader = FileReader(path, config, labels)
         report, codes = report_file(reader, tokenizer, config.max_length, config.pieces)
         reports.append(report)
         fingerprints[str(path)] = codes

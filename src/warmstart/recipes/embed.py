@@ -111,7 +111,7 @@ def _open_texts(
     source = file_or_stream(config.file, standard_input)
     predictor = load_on(config.run, config)
     read = text_reader(predictor.tokenizer, config.pieces, config.run)
-    return predictor, map(read, read_texts(source, config.columns))
+    return predictor, map(read, read_texts(source, config))
 
 
 def _compare_word(config: EmbedConfig, word: str, standard_input: BinaryIO | None) -> EmbedResult:

@@ -54,8 +54,8 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
             return _result(run, task)
         if config.frozen and not config.from_run:
             raise WarmstartError("--frozen needs --from: a backbone from scratch would stay random")
-        train = read_labelled_file(config.train, config.train_labels, config.columns)
-        valid = read_labelled_file(config.valid, config.valid_labels, config.columns)
+        train = read_labelled_file(config.train, config.train_labels, config)
+        valid = read_labelled_file(config.valid, config.valid_labels, config)
         check_same_form(train, valid)
         labels = task.read_labels(train)
         runtime = choose_runtime(config.device, config.precision, config.threads)

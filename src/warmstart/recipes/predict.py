@@ -8,8 +8,8 @@ from typing import Any, BinaryIO
 
 from warmstart import progress
 from warmstart.data.chunks import chunked
-from warmstart.data.labelled import PAIR, has_named_column
 from warmstart.data.table_writer import write_table
+from warmstart.data.tables import column_names
 from warmstart.data.text_rows import TextRow, read_text_rows
 from warmstart.errors import WarmstartError
 from warmstart.files import write_lines
@@ -88,22 +88,16 @@ def _rows(config: PredictConfig, model: TextModel, standard_input: BinaryIO) -> 
         record = {name: text for name, text in texts.items() if text is not None}
         return iter([TextRow(config.text, config.text2, record)])
     source = file_or_stream(config.file, standard_input)
-    pair_columns = _pair_columns(config, model, source)
-    return read_text_rows(source, pair_columns or config.columns, pair_columns is not None)
+    return read_text_rows(source, config, _reads_pairs(config, model, source))
 
 
-def _pair_columns(
-    config: PredictConfig, model: TextModel, source: Path | BinaryIO
-) -> tuple[str, ...] | None:
-    """Return the columns of pairs: named, or usual where the model reads pairs; else None."""
-    if any(column.split("=")[0].strip() == "text2" for column in config.columns):
-        return config.columns
-    if config.columns != PredictConfig.columns:
-        return None
-    reads_pairs = model.reads_pairs
-    if reads_pairs is None and isinstance(source, Path) and format_of(source) != "lines":
-        reads_pairs = has_named_column(source, "text2")
-    return PAIR if reads_pairs else None
+def _reads_pairs(config: PredictConfig, model: TextModel, source: Path | BinaryIO) -> bool:
+    """Tell whether to read pairs: `--columns` names them, or the model or the table has them."""
+    if config.columns:
+        return any(column.split("=")[0].strip() == "text2" for column in config.columns)
+    if model.reads_pairs is None and isinstance(source, Path) and format_of(source) != "lines":
+        return "text2" in column_names(source, config)
+    return bool(model.reads_pairs)
 
 
 def write_answers(path: Path, answers: Iterable[Answer]) -> Path:

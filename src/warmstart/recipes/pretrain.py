@@ -85,8 +85,8 @@ def _prepare(
         prepared = read_prepared(run.cache, facts, has_index)
         return load_tokenizer(run.path), resumed_model(run), prepared
     refuse_together(config, "tokenizer", ("vocab_size",))
-    source = source_of(config.files, config.document, config.columns)
-    valid = source_of(config.valid, config.document, config.columns) if config.valid else None
+    source = source_of(config.files, config.document, config)
+    valid = source_of(config.valid, config.document, config) if config.valid else None
     tokenizer = task.adapt_tokenizer(_tokenizer(config, parent), parent)
     architecture = _architecture(config, task, tokenizer, parent)
     write_config(run, "pretrain", config, architecture, task=task.name)
@@ -112,7 +112,7 @@ def _tokenizer(config: PretrainConfig, parent: SavedRun | None) -> Tokenizer:
     preset = apply_overrides(preset_named(config.preset), config)  # refused before the work
     progress.say(f"training a {config.tokenizer_kind} tokenizer")
     size = preset.vocab_size if config.vocab_size is None else config.vocab_size
-    source = source_of(config.files, config.document, config.columns)
+    source = source_of(config.files, config.document, config)
     return sample_tokenizer(source, config.tokenizer_kind, size, SAMPLE_MB)
 
 

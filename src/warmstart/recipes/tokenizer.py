@@ -22,7 +22,7 @@ def make_tokenizer(config: TokenizerConfig) -> TokenizerResult:
     """Train a tokenizer on a bounded sample of text and write it to a folder."""
     folder = Path(config.out)
     with new_folder(folder) as temporary:
-        source = source_of(config.files, config.document, config.columns)
+        source = source_of(config.files, config.document, config)
         tokenizer = sample_tokenizer(source, config.kind, config.vocab_size, config.sample_mb)
         tokenizer.save(temporary)
     first = next(source.passages()).rows[0][:80]

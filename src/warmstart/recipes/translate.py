@@ -46,7 +46,7 @@ def translate_file(config: TranslateConfig, standard_input: BinaryIO) -> Iterato
     """Yield the translations of each line, in order."""
     source = file_or_stream(config.file, standard_input)
     is_typed = source is standard_input and standard_input.isatty()
-    sentences = read_texts(source, config.columns)
+    sentences = read_texts(source, config)
     model = load_on(config.run, config)
     first_number, num_overlong = 1, 0
     for texts in chunked(sentences, 1 if is_typed else WINDOW):

@@ -1,5 +1,6 @@
 """Settings that several commands share: input files, tokenizers, saving, the machine."""
 
+import codecs
 from pathlib import Path
 from typing import Literal
 
@@ -13,11 +14,52 @@ Truncate = Literal["head", "tail", "middle"]  # the part of an overlong text tha
 MIN_VOCAB_SIZE = 261  # the bytes and the special tokens
 
 
-class TextColumn(Settings):
+class TableFormat(Settings):
+    """How tables are written: which columns, and what is between and inside them."""
+
+    columns: tuple[str, ...] = option(
+        "columns in file order, or by name: label=stars,text=body; default: found",
+        (),
+        comma_separated=True,
+        metavar="NAMES",
+    )
+    delimiter: str | None = advanced(
+        "between the fields of .csv and .tsv, e.g. ';' or tab; default: found", None, metavar="CHAR"
+    )
+    encoding: str = advanced("of text files, e.g. cp1252 or utf-16", "utf-8", metavar="NAME")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.delimiter is not None:
+            object.__setattr__(self, "delimiter", _delimiter(self.delimiter))
+        object.__setattr__(self, "encoding", _encoding(self.encoding))
+
+
+def _delimiter(value: str) -> str:
+    character = {"tab": "\t", "\\t": "\t"}.get(value, value)
+    if len(character) != 1 or character in '"\r\n\0':
+        raise WarmstartError(f"--delimiter {value!r} must be one character, such as ; or tab")
+    return character
+
+
+def _encoding(value: str) -> str:
+    try:
+        "".encode(value)  # refuses codecs that are not for text
+        return codecs.lookup(value).name
+    except (LookupError, UnicodeError, ValueError):
+        raise WarmstartError(
+            f"--encoding {value!r} is unknown; usual ones are utf-8, cp1252, latin-1 and utf-16"
+        ) from None
+
+
+class TextColumn(TableFormat):
     """The column of a table that holds the texts."""
 
     columns: tuple[str, ...] = option(
-        "column that holds the text", ("text",), comma_separated=True, metavar="NAMES"
+        "column of the text, e.g. text=body; default: found",
+        (),
+        comma_separated=True,
+        metavar="NAMES",
     )
 
 
@@ -45,12 +87,8 @@ class SplitTexts(Settings):
     pieces: bool = option("texts are already split into pieces", False)
 
 
-class LabelledColumns(SplitTexts):
+class LabelledColumns(TableFormat, SplitTexts):
     """How labelled texts are written in tables."""
-
-    columns: tuple[str, ...] = option(
-        "columns in file order, e.g. label,text", (), comma_separated=True, metavar="NAMES"
-    )
 
 
 class LabelledFiles(LabelledColumns):

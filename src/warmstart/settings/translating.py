@@ -5,12 +5,19 @@ from typing import Literal
 from warmstart.errors import WarmstartError
 from warmstart.settings.architecture import ArchitectureOverrides
 from warmstart.settings.base import Settings, advanced, argument, option
-from warmstart.settings.shared import Machine, Optimizer, TextLines, TrainedTokenizer, TrainingRun
+from warmstart.settings.shared import (
+    Machine,
+    Optimizer,
+    TableFormat,
+    TextLines,
+    TrainedTokenizer,
+    TrainingRun,
+)
 
 DEFAULT_PRESET = "translator-small"
 
 
-class PairFiles(Settings):
+class PairFiles(TableFormat):
     """The sentence pairs to train on and to validate on."""
 
     source: str | None = option("sentences, one per line", None)

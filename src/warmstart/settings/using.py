@@ -14,7 +14,7 @@ from warmstart.settings.shared import (
     Truncate,
 )
 from warmstart.settings.translating import Search
-from warmstart.textfiles import is_compressed
+from warmstart.textfiles import format_of, is_compressed
 
 
 class EvaluateConfig(LabelledColumns, Documents, Search, Machine):
@@ -54,6 +54,9 @@ class PredictConfig(TextLines, SplitTexts, Machine):
         if self.out is not None and is_compressed(Path(self.out)):
             plain = Path(self.out).with_suffix("")
             raise WarmstartError(f"-o {self.out}: compressed files are not written; name {plain}")
+        if self.out is not None and format_of(Path(self.out)) == "xlsx":
+            table = Path(self.out).with_suffix(".csv")
+            raise WarmstartError(f"-o {self.out}: Excel files are not written; name {table}")
 
 
 class GenerateConfig(Machine, panel="Decoding"):

@@ -161,7 +161,7 @@ class FinetuningTask(Task):
 
     def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
         predictor = self.open(run, runtime)
-        data = read_labelled_file(settings.test or "", settings.test_labels, settings.columns)
+        data = read_labelled_file(settings.test or "", settings.test_labels, settings)
         read = for_tokenizer(data, run.tokenizer, settings.pieces)
         targets = self.targets(read, run.config)
         predictor.check_form(read.seconds is not None)

@@ -38,7 +38,7 @@ def held_out_text(
     settings: EvaluateConfig, tokenizer: Tokenizer, finder: SentenceFinder | None = None
 ) -> Iterator[HeldOutText]:
     """Yield the test file as tokens, with an index of sentences where a finder is given."""
-    source = source_of([settings.test or ""], settings.document, settings.columns or ("text",))
+    source = source_of([settings.test or ""], settings.document, settings)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "test.bin"
         write_tokens(source, tokenizer, path, finder)

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart import progress
 from warmstart.batching.encode import EncodedTexts, Truncation, encode_texts
 from warmstart.data.labelled import LabelledTexts, join_pair, read_labelled
 from warmstart.data.overlap import Fingerprints, fingerprints_of
 from warmstart.errors import WarmstartError
-from warmstart.settings.shared import Truncate
+from warmstart.formats import counted
+from warmstart.settings.shared import TableFormat, Truncate
 from warmstart.tokenization.pieces import join_pieces, text_reader
 from warmstart.tokenization.tokenizer import Tokenizer
 
@@ -31,9 +33,12 @@ class Examples:
         return Examples([self.ids[r] for r in rows], [self.targets[r] for r in rows], starts)
 
 
-def read_labelled_file(path: str, labels: str | None, columns: Sequence[str]) -> LabelledTexts:
-    """Read one labelled file, its labels in a column or in a file of their own."""
-    return read_labelled(Path(path), columns, Path(labels) if labels else None)
+def read_labelled_file(path: str, labels: str | None, tables: TableFormat) -> LabelledTexts:
+    """Read one labelled file, and say how: labels are in a column or in a file of their own."""
+    data = read_labelled(Path(path), tables, Path(labels) if labels else None)
+    skipped = f"; skipped {counted(data.skipped, 'row')} without text or label"
+    progress.say(f"{data.description}{skipped if data.skipped else ''}")
+    return data
 
 
 def check_same_form(first: LabelledTexts, *others: LabelledTexts) -> None:

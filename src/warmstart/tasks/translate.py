@@ -228,7 +228,7 @@ def _read_test_pairs(settings: EvaluateConfig) -> Pairs:
     if settings.columns and not settings.test:
         raise WarmstartError("--columns needs --test: plain lines have no columns")
     if settings.test:
-        return read_pair_table(Path(settings.test), settings.columns)
+        return read_pair_table(Path(settings.test), settings)
     if not settings.source or not settings.target:
         raise WarmstartError("a translator is scored on --source and --target, or a --test table")
-    return read_aligned(Path(settings.source), Path(settings.target))
+    return read_aligned(Path(settings.source), Path(settings.target), settings.encoding)

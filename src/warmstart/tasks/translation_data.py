@@ -10,6 +10,7 @@ from warmstart.formats import counted
 from warmstart.runs.lifecycle import refuse_together
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.architecture import preset_named
+from warmstart.settings.shared import TableFormat
 from warmstart.settings.translating import DEFAULT_PRESET, TrainTranslatorConfig
 from warmstart.tokenization.loading import load_tokenizer, train_tokenizer
 from warmstart.tokenization.pair import TokenizerPair
@@ -17,20 +18,22 @@ from warmstart.tokenization.pair import TokenizerPair
 
 def read_training_pairs(settings: TrainTranslatorConfig) -> tuple[Pairs, Pairs]:
     """Read the pairs to train on and the pairs to validate with."""
-    train = _read(settings.train, settings.source, settings.target, settings.columns)
-    valid = _read(settings.valid, settings.valid_source, settings.valid_target, settings.columns)
+    train = _read(settings, settings.train, (settings.source, settings.target))
+    valid = _read(settings, settings.valid, (settings.valid_source, settings.valid_target))
     return train, valid
 
 
-def _read(
-    table: str | None, source: str | None, target: str | None, columns: tuple[str, ...]
-) -> Pairs:
+def _read(tables: TableFormat, table: str | None, sides: tuple[str | None, str | None]) -> Pairs:
     if table:
-        pairs = read_pair_table(Path(table), columns)
+        pairs = read_pair_table(Path(table), tables)
     else:
-        pairs = read_aligned(Path(source or ""), Path(target or ""))
+        source, target = (Path(side or "") for side in sides)
+        pairs = read_aligned(source, target, tables.encoding)
+    if pairs.description:
+        progress.say(pairs.description)
     if pairs.skipped:
-        progress.say(f"{pairs.files[0]}: skipped {counted(pairs.skipped, 'pair')} without text")
+        skipped = counted(pairs.skipped, "pair")
+        progress.say(f"{pairs.files[0]}: skipped {skipped} with an empty side")
     return pairs
 
 

@@ -1,0 +1,190 @@
+"""Find a table's header, and its columns of text and label, from its first rows.
+
+Where the rows leave a doubt, the error shows them with the `--columns` flag to paste.
+"""
+
+import shlex
+from collections.abc import Sequence
+
+from warmstart.data.column_values import ROWS_TO_JUDGE, ColumnValues, Sample, is_number
+from warmstart.errors import WarmstartError
+from warmstart.formats import shorten
+
+# Usual names of columns, beside the names of the roles.
+_TEXT_NAMES = "review sentence content body comment message tweet texte phrase avis texto satz"
+_LABEL_NAMES = "sentiment class category target rating stars polarity classe kategorie klasse"
+_ALIASES = {"text": _TEXT_NAMES.split(), "label": _LABEL_NAMES.split()}
+_KNOWN_NAMES = {"text", "text2", "label", "source", *_ALIASES["text"], *_ALIASES["label"]}
+_NAME_CHARS, _NAME_WORDS = 40, 4  # the most that the name of a column has
+_TIMES_LONGER = 3  # one of two texts is taken if it is so many times longer than the other
+
+
+def choose_columns(sample: Sample, roles: Sequence[str]) -> tuple[Sample, dict[str, int]]:
+    """Return the table with its header, if it has one, and the position of every role."""
+    if sample.names is None:
+        is_header = _is_header(sample)
+        if is_header is None:
+            raise _header_doubt(sample, roles)
+        sample = sample.headed() if is_header else sample
+    choice = _Choice(sample, roles)
+    if choice.missing:
+        raise _column_doubt(choice)
+    return sample, {role: choice.positions[role] for role in roles}
+
+
+def is_surely_header(sample: Sample) -> bool:
+    """Tell whether the first row can only be a header."""
+    return _is_header(sample) is True
+
+
+def _is_header(sample: Sample) -> bool | None:
+    """Tell whether the first row is a header; None: it may be either."""
+    headed = sample.headed()
+    num_known = sum(name in _KNOWN_NAMES for name in headed.normal_names)
+    if num_known > 1:
+        return True
+    first = [cell for cell in headed.names or () if cell]
+    if not all(map(_is_name, first)):
+        return False
+    columns = list(zip(headed.names or (), headed.columns, strict=True))
+    if any(cell in column.counts for cell, column in columns):
+        return False
+    if num_known or any(cell and column.is_numeric for cell, column in columns):
+        return True
+    if len(headed.rows) < ROWS_TO_JUDGE or not any(_repeats(column) for _, column in columns):
+        return False
+    return True if any(column.is_text for _, column in columns) else None
+
+
+def _is_name(cell: str) -> bool:
+    is_short = len(cell) <= _NAME_CHARS and len(cell.split()) <= _NAME_WORDS
+    return is_short and not is_number(cell) and cell[-1] not in ".!?…" and "\n" not in cell
+
+
+def _repeats(column: ColumnValues) -> bool:
+    """Tell whether these are labels of which each occurs more than once."""
+    return column.is_label and min(column.counts.values()) > 1
+
+
+class _Choice:
+    """The columns that are chosen for roles, by one rule after the other."""
+
+    def __init__(self, sample: Sample, roles: Sequence[str]) -> None:
+        self.sample, self.roles = sample, tuple(roles)
+        self.positions: dict[str, int] = {}
+        for rule in (self._by_name, self._by_alias, self._by_content, self._by_elimination):
+            for role in self.missing:
+                if (index := rule(role)) is not None:
+                    self.positions[role] = index
+        if not self.positions and self._has_usual_order():
+            self.positions = dict(zip(roles, self.free, strict=True))
+
+    @property
+    def missing(self) -> list[str]:
+        return [role for role in self.roles if role not in self.positions]
+
+    @property
+    def free(self) -> list[int]:
+        """Return the columns without a role, except row numbers."""
+        taken, columns = self.positions.values(), self.sample.columns
+        return [i for i, column in enumerate(columns) if i not in taken and not column.is_index]
+
+    def guess(self, role: str) -> int | None:
+        """Return the column that is most likely."""
+        columns = self.sample.columns
+        if role == "text":
+            return max(self.free, key=lambda i: columns[i].mean_chars, default=None)
+        if role == "label":
+            sizes = {i: len(columns[i].counts) for i in self.free}
+            return min(sizes, key=lambda i: (sizes[i] < 2, sizes[i]), default=None)
+        return next(iter(self.free), None)
+
+    def _by_name(self, role: str) -> int | None:
+        names = self.sample.normal_names
+        if names.count(role) > 1:
+            raise WarmstartError(
+                f"{self.sample.path}: the header names the column {role} more than once"
+            )
+        return names.index(role) if role in names else None
+
+    def _by_alias(self, role: str) -> int | None:
+        columns, aliases = self.sample.columns, _ALIASES.get(role, ())
+        named = [i for i in self.free if columns[i].name in aliases]
+        return named[0] if len(named) == 1 else self._by_content(role, named)
+
+    def _by_content(self, role: str, among: Sequence[int] | None = None) -> int | None:
+        columns = self.sample.columns
+        among = self.free if among is None else among
+        if role == "text":
+            texts = sorted((i for i in among if columns[i].is_text), key=self._mean_chars)
+            is_clear = len(texts) == 1 or (
+                len(texts) > 1
+                and self._mean_chars(texts[-1]) >= _TIMES_LONGER * self._mean_chars(texts[-2])
+            )
+            return texts[-1] if is_clear else None
+        if role == "label":
+            labels = [i for i in among if columns[i].is_label]
+            varied = [i for i in labels if len(columns[i].counts) > 1] or labels
+            return varied[0] if len(varied) == 1 else None
+        return None
+
+    def _mean_chars(self, index: int) -> float:
+        return self.sample.columns[index].mean_chars
+
+    def _by_elimination(self, role: str) -> int | None:
+        """Take the only column that is left for the only role that is left."""
+        if len(self.free) != 1 or len(self.missing) != 1:
+            return None
+        column = self.sample.columns[self.free[0]]
+        is_unlikely = len(column.values) >= ROWS_TO_JUDGE and not column.is_label
+        return None if role == "label" and is_unlikely else self.free[0]
+
+    def _has_usual_order(self) -> bool:
+        """Tell whether columns without names may be taken in the order of the roles."""
+        columns = [self.sample.columns[index] for index in self.free]
+        if self.sample.names is not None or len(columns) != len(self.roles):
+            return False
+        return self.roles[-1] != "label" or len(columns[0].counts) >= len(columns[-1].counts)
+
+
+def _header_doubt(sample: Sample, roles: Sequence[str]) -> WarmstartError:
+    named, bare = _Choice(sample.headed(), roles), _Choice(sample, roles)
+    return WarmstartError(
+        f"{sample.path}: the first row may be a header or data; {show_rows(sample)}; "
+        f"if it is a header add {_flag(named)}, else {_flag(bare)}"
+    )
+
+
+def _column_doubt(choice: _Choice) -> WarmstartError:
+    sample = choice.sample
+    if len(sample.columns) < len(choice.roles):
+        return WarmstartError(
+            f"{sample.path}: one column, but {' and '.join(choice.roles)} are needed; "
+            f"{show_rows(sample)}; if another character separates fields, add --delimiter"
+        )
+    return WarmstartError(
+        f"{sample.path}: which column is the {' and which the '.join(choice.missing)} is not "
+        f"clear; {show_rows(sample)}; name them, for example {_flag(choice)}"
+    )
+
+
+def _flag(choice: _Choice) -> str:
+    """Return the flag that names the chosen columns, with guesses for those that are missing."""
+    for role in choice.missing:
+        guessed = choice.guess(role)
+        if guessed is not None:
+            choice.positions[role] = guessed
+    sample, names = choice.sample, choice.sample.names
+    chosen = {index: role for role, index in choice.positions.items()}
+    if names is None or any(not names[i] or "," in names[i] for i in chosen):
+        columns = [chosen.get(index, "_") for index in range(len(sample.columns))]
+    else:
+        columns = [f"{role}={names[index]}" for index, role in chosen.items()]
+    return f"--columns {shlex.quote(','.join(columns))}"
+
+
+def show_rows(sample: Sample) -> str:
+    """Show the first two rows of a table in a message."""
+    rows = [sample.names, *sample.rows[:1]] if sample.names is not None else sample.rows[:2]
+    shown = (" | ".join(shorten(" ".join(str(cell).split())) for cell in row) for row in rows)
+    return "it begins with " + " and ".join(f"[{row}]" for row in shown)

@@ -1,0 +1,163 @@
+"""Read the cells of .csv, .tsv, .xlsx, .jsonl and .parquet files, row by row.
+
+The rows of .jsonl and .parquet files have names for their cells; those of the others are lists, and
+the first one may be a header.
+"""
+
+import json
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from warmstart.errors import WarmstartError
+from warmstart.textfiles import (
+    MAX_EXPANSION,
+    SAFE_BYTES,
+    UNREADABLE,
+    bomb_error,
+    explain,
+    is_compressed,
+    max_bytes,
+    open_binary,
+    read_lines,
+)
+
+Cells = tuple[int, list[Any]]  # number of a row, and its cells; none on a blank row
+Record = tuple[int, dict[str, Any]]  # number of a line or row, and its cells by name
+
+
+def show(value: object) -> str:
+    """Return a value as an error message shows it."""
+    shown = "null" if value is None else repr(value)
+    return shown if len(shown) <= 40 else f"{shown[:40]}…"
+
+
+def read_jsonl(path: Path, encoding: str) -> Iterator[Record]:
+    """Yield one object per line, an empty one for a blank line."""
+    for number, line in enumerate(read_lines(path, encoding), 1):
+        if not line.strip():
+            yield number, {}
+            continue
+        where = f"{path} line {number}"
+        try:
+            record = json.loads(line, object_pairs_hook=_object)
+        except (ValueError, RecursionError) as error:
+            raise WarmstartError(f"{where}: not valid JSON ({error})") from None
+        if not isinstance(record, dict):
+            raise WarmstartError(f"{where}: {show(record)} is not a JSON object")
+        yield number, record
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; refuse a repeated key, of which one value would be lost."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {show(repeated)} occurs more than once")
+    return record
+
+
+def read_parquet(path: Path) -> Iterator[Record]:
+    """Yield the cells of every row by the name of their column."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    number = 0
+    with _seekable(path) as stream:
+        try:
+            table = pq.ParquetFile(stream)
+            names = table.schema_arrow.names
+            for name in names:
+                if names.count(name) > 1:
+                    raise WarmstartError(f"{path}: the column {name} occurs more than once")
+            for batch in table.iter_batches(batch_size=1024):
+                for cells in zip(*map(_values, batch.columns), strict=True):
+                    number += 1
+                    yield number, dict(zip(names, cells, strict=True))
+        except UnicodeDecodeError as error:
+            where = f"{path}, in row {number + 1} or soon after it"
+            raise WarmstartError(f"{where}: text that is not UTF-8 ({error.reason})") from None
+        except (pa.ArrowException, ValueError, OverflowError, *UNREADABLE) as error:
+            reason = str(error).strip().split("\n")[0]
+            raise WarmstartError(f"{path}: not a whole Parquet file ({reason})") from None
+
+
+def _values(column: Any) -> list[Any]:
+    try:
+        values: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:
+        raise
+    except ValueError:  # times in nanoseconds have no Python type
+        values = column.cast("string").to_pylist()
+    return values
+
+
+def read_xlsx(path: Path) -> Iterator[Cells]:
+    """Yield the cells of the first sheet as text, row by row, without empty ones at the end."""
+    with _seekable(path) as stream:
+        try:
+            _refuse_zip_bomb(path, stream)
+            for number, cells in enumerate(_first_sheet(stream).iter_rows(values_only=True), 1):
+                texts = [_cell_text(cell) for cell in cells]
+                while texts and not texts[-1]:
+                    texts.pop()
+                yield number, texts
+        except ImportError:
+            raise WarmstartError(
+                f"{path}: reading .xlsx needs openpyxl; pip install 'warmstart[excel]', "
+                "or save the sheet as CSV"
+            ) from None
+        except (ValueError, LookupError, TypeError, AttributeError, *_BROKEN_ZIP) as error:
+            reason = str(error).strip().split("\n")[0]
+            raise WarmstartError(f"{path}: not a whole .xlsx file ({reason})") from None
+
+
+_BROKEN_ZIP = (SyntaxError, zipfile.BadZipFile, NotImplementedError, *UNREADABLE)  # broken XML, zip
+
+
+def _refuse_zip_bomb(path: Path, stream: BinaryIO) -> None:
+    with zipfile.ZipFile(stream) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+    if size > max(SAFE_BYTES, MAX_EXPANSION * path.stat().st_size):
+        raise bomb_error(str(path))
+
+
+def _first_sheet(stream: BinaryIO) -> Any:
+    import openpyxl
+
+    with warnings.catch_warnings(action="ignore"):  # about styles, which are not read
+        return openpyxl.load_workbook(stream, read_only=True, data_only=True).worksheets[0]
+
+
+def _cell_text(cell: object) -> str:
+    """Return a cell as Excel shows it in a column of text."""
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return str(cell)
+
+
+def _seekable(path: Path) -> BinaryIO:
+    """Open a file for random access, through a temporary copy when it is compressed."""
+    stream = open_binary(path)
+    if not is_compressed(path):
+        return stream
+    copy = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
+    with stream:
+        try:
+            limit = max_bytes(path) or 0
+            while block := stream.read(1 << 20):
+                if copy.tell() + len(block) > limit:
+                    raise bomb_error(str(path))
+                copy.write(block)
+        except UNREADABLE as error:
+            raise WarmstartError(f"{path}: {explain(error)}") from None
+    copy.seek(0)
+    return cast(BinaryIO, copy)
