@@ -1,0 +1,49 @@
+"""Write IMDB's labelled reviews as `label TAB text`: `test.tsv`, held out, and `train.tsv`, the rest.
+
+    python benchmarks/imdb_splits.py train.tsv.xz imdb
+
+The input has lines of `label TAB rating TAB text`, sorted by label. The held-out reviews are a
+stratified sample; both files are shuffled. The seed alone determines the split.
+"""
+
+import lzma
+import sys
+from pathlib import Path
+
+import numpy as np
+
+SEED, HELD_OUT = 2017, 2_000
+
+
+def read(file: Path) -> list[tuple[str, str]]:
+    """Return label and text of every line."""
+    with lzma.open(file, "rt", encoding="utf-8") as lines:
+        rows = [line.rstrip("\n").split("\t") for line in lines]
+    return [(label, text) for label, _, text in rows]
+
+
+def split(labels: list[str], num_held_out: int) -> tuple[list[int], list[int]]:
+    """Return shuffled row numbers: the rest, and a held-out sample with the labels' shares."""
+    generator = np.random.default_rng(SEED)
+    held_out: list[int] = []
+    for label in sorted(set(labels)):
+        rows = np.flatnonzero(np.asarray(labels) == label)
+        num = round(num_held_out * len(rows) / len(labels))
+        held_out += generator.permutation(rows)[:num].tolist()
+    rest = np.setdiff1d(np.arange(len(labels)), held_out)
+    return generator.permutation(rest).tolist(), generator.permutation(held_out).tolist()
+
+
+def main() -> None:
+    source, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    rows = read(source)
+    rest, held_out = split([label for label, _ in rows], HELD_OUT)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, numbers in (("train.tsv", rest), ("test.tsv", held_out)):
+        lines = ["label\ttext", *("\t".join(rows[number]) for number in numbers)]
+        (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        print(f"{folder / name}: {len(numbers):,} reviews")
+
+
+if __name__ == "__main__":
+    main()
