@@ -1,4 +1,4 @@
-"""Write IMDB's labelled reviews as `label TAB text`: `test.tsv`, held out, and `train.tsv`, the rest.
+"""Write IMDB's labelled reviews as `label TAB text`: a held-out `test.tsv`, the rest `train.tsv`.
 
     python benchmarks/imdb_splits.py train.tsv.xz imdb
 
@@ -35,6 +35,7 @@ def split(labels: list[str], num_held_out: int) -> tuple[list[int], list[int]]:
 
 
 def main() -> None:
+    """Read the file named first; write the folder named second."""
     source, folder = Path(sys.argv[1]), Path(sys.argv[2])
     rows = read(source)
     rest, held_out = split([label for label, _ in rows], HELD_OUT)

@@ -58,6 +58,7 @@ def shape(preset: str, tokenizer: Tokenizer, **words: Any) -> ModelConfig:
     return replace(PRESETS[preset], **{**SMALL, "vocab_size": tokenizer.vocab_size, **words})
 
 
+ENCODER: dict[str, Any] = {"attention": "bidirectional"}
 FITTING: list[tuple[str, str, dict[str, Any], str]] = [
     ("tiny", "causal", {}, "GPT2LMHeadModel"),
     ("tiny", "causal", {"biases": True, "output_bias": False}, "GPT2LMHeadModel"),
@@ -72,6 +73,10 @@ FITTING: list[tuple[str, str, dict[str, Any], str]] = [
         "LlamaForCausalLM",
     ),
     ("modern-small", "backbone", {"rope_base": 900.0}, "LlamaModel"),
+    ("modern-small", "masked", ENCODER, "EuroBertForMaskedLM"),
+    ("modern-small", "masked", {**ENCODER, "biases": True}, "EuroBertForMaskedLM"),
+    ("modern-small", "backbone", ENCODER, "EuroBertModel"),
+    ("modern-small", "classify", ENCODER, "EuroBertForSequenceClassification"),
     ("bert-base", "masked", {}, "BertForPreTraining"),
     ("bert-base", "masked", {"segments": 0, "pooler": False, "biases": False}, "BertForMaskedLM"),
     ("bert-base", "masked", {"scale_embedding": True, "segments": 1}, "BertForMaskedLM"),
@@ -99,7 +104,7 @@ def test_a_run_that_fits(
     architecture: str,
 ) -> None:
     pytest.importorskip("transformers")
-    pooling = "cls" if preset == "bert-base" else "last"
+    pooling = "mean" if words == ENCODER else "cls" if preset == "bert-base" else "last"
     settings = {"pooling": pooling, "truncate": "head", "micro_tokens": 512}
     more = {"settings": settings, "classes": ["a", "b", "c"]} if kind == "classify" else {}
     model = build(shape(preset, tokenizer, **words), kind, pooling)
@@ -133,6 +138,8 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("bert-base", "classify cls", {"pooler": False}, r"pooler=False \(True fits\)"),
     ("tiny", "classify mean", {}, r"pooling=mean \(last fits\)"),
     ("modern-small", "classify last", {}, "a classification head with a bias"),
+    ("modern-small", "classify last", ENCODER, r"EuroBERT: pooling=last \(mean fits\)"),
+    ("modern-small", "classify mean", {**ENCODER, "width": 4}, "at most 2, half the width, fit"),
     ("modern-small", "causal", {"norm": "layer"}, r"Llama: norm=layer \(rms fits\)"),
 ]
 

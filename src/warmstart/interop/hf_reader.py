@@ -14,7 +14,7 @@ from warmstart.interop.hf_family import Family, HfHead
 from warmstart.interop.hf_folder import HfFolder
 from warmstart.interop.hf_tensors import HfTensors, to_ours
 from warmstart.interop.hf_tokenizer_reader import read_tokenizer
-from warmstart.interop.llama import LLAMA
+from warmstart.interop.llama import EUROBERT, LLAMA
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Pooling
@@ -22,7 +22,7 @@ from warmstart.tasks.registry import task_for_class
 from warmstart.tasks.task import Task
 from warmstart.tokenization.tokenizer import Tokenizer
 
-FAMILIES = (BERT, ROBERTA, GPT2, LLAMA)
+FAMILIES = (BERT, ROBERTA, GPT2, LLAMA, EUROBERT)
 NEXT_SENTENCE = ("IsNext", "NotNext")  # in the order of BERT's two outputs
 
 

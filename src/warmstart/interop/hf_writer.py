@@ -18,7 +18,7 @@ from warmstart.interop.hf_config import HfConfig
 from warmstart.interop.hf_family import ExportRules, Family, HfHead
 from warmstart.interop.hf_tensors import HfTensors, to_theirs
 from warmstart.interop.hf_tokenizer_writer import HfTokenizer, convert_tokenizer
-from warmstart.interop.llama import LLAMA
+from warmstart.interop.llama import EUROBERT, LLAMA
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.registry import task_of
@@ -105,7 +105,7 @@ def _convert(source: SavedRun, model: nn.Module) -> _Model:
     """Return the model in the first family that can represent it."""
     refusals: list[list[str]] = []
     task = task_of(source)
-    for family in (BERT, GPT2, LLAMA):
+    for family in (BERT, GPT2, LLAMA, EUROBERT):
         classes = family.hub_classes.items()
         head = next((head for head, name in classes if name == task.hub_class), None)
         if head is None or family.export is None:

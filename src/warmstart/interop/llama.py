@@ -1,7 +1,13 @@
-"""Llama: a pre-norm decoder with RMS norms, rotary positions and gated feed-forward layers."""
+"""Llama: a pre-norm decoder with RMS norms, rotary positions and gated feed-forward layers.
+
+EuroBERT is the same as an encoder.
+"""
 
 from dataclasses import replace
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from warmstart.interop.hf_config import HfConfig
 from warmstart.interop.hf_family import (
@@ -114,5 +120,83 @@ LLAMA = Family(
         write_config=_write_config,
         widen=lambda model: replace(model, output_bias=False),
         adapt=drop_zero_bias,
+    ),
+)
+
+
+def _read_encoder_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> ModelConfig:
+    if head == "sequence":
+        config.require("classifier_pooling", ["mean"], "is not supported; mean is")
+        if "dense.weight" in tensors:
+            _read_dense(config, tensors)
+    shape = _read_shape(config, tensors, head)
+    return replace(shape, attention="bidirectional", output_bias=config.flag("mlp_bias", False))
+
+
+def _read_dense(config: HfConfig, tensors: HfTensors) -> None:
+    """Replace the two layers of a classifier by the linear one that they are together."""
+    width = config.size("hidden_size")
+    num_classes = len(tensors["classifier.bias"])
+    dense, output = tensors.take("dense.weight", (width, width)), tensors["classifier.weight"]
+    bias = tensors.take("dense.bias", (width,))
+    linear = {"head.output.weight": dense[:num_classes], "head.output.bias": bias[:num_classes]}
+    _write_dense(linear, "sequence")
+    is_linear = (
+        2 * num_classes <= width
+        and torch.equal(linear["head.dense.weight"], dense)
+        and torch.equal(linear["head.dense.bias"], bias)
+        and torch.equal(linear["head.output.weight"], output)
+        and not tensors["classifier.bias"].any()
+    )
+    if not is_linear:
+        config.refuse("architectures", "has a classifier of two layers; a linear one is supported")
+    tensors["classifier.weight"], tensors["classifier.bias"] = (
+        dense[:num_classes],
+        bias[:num_classes],
+    )
+
+
+def _write_dense(weights: dict[str, Tensor], head: HfHead) -> str | None:
+    """Write a linear classifier as two layers with GELU between: gelu(z) - gelu(-z) is z."""
+    if head != "sequence":
+        return None
+    weight, bias = weights["head.output.weight"], weights["head.output.bias"]
+    num_classes, width = weight.shape
+    if 2 * num_classes > width:
+        return f"{num_classes} classes (at most {width // 2}, half the width, fit)"
+    dense = torch.zeros(width, width)
+    dense[:num_classes], dense[num_classes : 2 * num_classes] = weight, -weight
+    dense_bias = torch.zeros(width)
+    dense_bias[:num_classes], dense_bias[num_classes : 2 * num_classes] = bias, -bias
+    signs = torch.eye(num_classes)
+    weights["head.dense.weight"], weights["head.dense.bias"] = dense, dense_bias
+    weights["head.output.weight"] = torch.cat(
+        [signs, -signs, torch.zeros(num_classes, width - 2 * num_classes)], 1
+    )
+    weights["head.output.bias"] = torch.zeros(num_classes)
+    return None
+
+
+EUROBERT = replace(
+    LLAMA,
+    name="EuroBERT",
+    model_types=("eurobert",),
+    heads={
+        "EuroBertModel": "none",
+        "EuroBertForMaskedLM": "language",
+        "EuroBertForSequenceClassification": "sequence",
+    },
+    head_layers={
+        "language": {"head.output": "lm_head"},
+        "sequence": {"head.dense": "dense", "head.output": "classifier"},
+    },
+    language_class="ForMaskedLM",
+    pooling="mean",
+    read_shape=_read_encoder_shape,
+    zero_biases=lambda config: _zero_biases(config).removeprefix(r"head\.output\.bias|"),
+    export=ExportRules(
+        write_config=lambda model: _write_config(model) | {"classifier_pooling": "mean"},
+        widen=lambda model: replace(model, output_bias=model.biases),
+        adapt=_write_dense,
     ),
 )
