@@ -131,6 +131,7 @@ def test_every_text_once_an_epoch(sizes: list[int], batch_size: int, epoch: int)
     assert sorted(dealt) == list(range(len(sizes)))
     num_texts = [sum(len(batch.ids) for batch in group) for group in groups]
     assert all(1 <= num <= batch_size for num in num_texts)
+    assert max(num_texts) - min(num_texts) <= 1  # every text weighs about the same
     for batch in (batch for group in groups for batch in group):
         assert batch.ids.numel() <= 60 or len(batch.ids) == 1
         for row, k in enumerate(batch.targets.tolist()):
@@ -155,6 +156,23 @@ def test_labelled_epochs_and_seeds_differ() -> None:
     other = replace(stream, seed=1)
     assert epochs[0] != epochs[1]
     assert epochs[0] != [b.targets.tolist() for s in range(10) for b in other.group(s)]
+
+
+@pytest.mark.parametrize("num_texts", [50, 100, 400])
+def test_a_text_meets_others_in_every_epoch(num_texts: int) -> None:
+    stream = _labelled(list(range(2, 2 + num_texts)), 16, micro_tokens=10**6)
+    steps = stream.steps_per_epoch
+    mates = [
+        {
+            k: set(rows)
+            for s in range(steps)
+            for (rows,) in [stream.rows(e * steps + s)]
+            for k in rows
+        }
+        for e in (0, 1)
+    ]
+    shared = [len(mates[0][k] & mates[1][k]) - 1 for k in range(num_texts)]
+    assert sum(shared) / num_texts < 8  # of 15 others
 
 
 def test_similar_lengths_together_pad_less() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,10 @@ from warmstart.batching.batch import LabelledBatch
 from warmstart.kernels.loss import IGNORE
 from warmstart.seeds import shuffled
 
-POOL = 32  # batches sorted by length together; more means less padding and less shuffling
+# Batches are cut from pools of texts sorted by length: large pools mean less padding, many pools
+# mean that a text meets others in every epoch.
+MOST_BATCHES_PER_POOL = 32
+LEAST_POOLS = 4
 
 
 def budgeted(
@@ -93,10 +97,13 @@ class LabelledStream:
         return list(budgeted(self._plans[epoch][position], self.texts, self.micro_tokens))
 
     def _plan(self, epoch: int) -> list[list[int]]:
+        """Return the rows of every step; their numbers differ by one at most."""
         order = shuffled(len(self.texts), self.seed, "texts", epoch).tolist()
-        size, pool = self.batch_size, POOL * self.batch_size
-        batches = []
-        for i in range(0, len(order), pool):
-            by_length = sorted(order[i : i + pool], key=lambda row: len(self.texts[row]))
-            batches += [by_length[j : j + size] for j in range(0, len(by_length), size)]
-        return [batches[k] for k in shuffled(len(batches), self.seed, "batches", epoch)]
+        num_steps = self.steps_per_epoch
+        cuts = [step * len(order) // num_steps for step in range(num_steps + 1)]
+        size = min(MOST_BATCHES_PER_POOL, max(1, num_steps // LEAST_POOLS))
+        for first in range(0, num_steps, size):
+            pool = slice(cuts[first], cuts[min(first + size, num_steps)])
+            order[pool] = sorted(order[pool], key=lambda row: len(self.texts[row]))
+        batches = [order[start:stop] for start, stop in pairwise(cuts)]
+        return [batches[k] for k in shuffled(num_steps, self.seed, "batches", epoch)]
