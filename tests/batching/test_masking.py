@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from warmstart.batching.batch import MaskedBatch, Rows, move
 from warmstart.batching.counters import bits_of, picks_of, shares_of
-from warmstart.batching.masking import Corruption
+from warmstart.batching.masking import OVERHANG, Corruption
 from warmstart.kernels.loss import IGNORE
 
 V, MASK, SPECIALS = 60, 4, (0, 1, 2, 3)
@@ -40,14 +40,15 @@ def test_targets_are_the_original_tokens(
     rows = _rows(num, length, seed)
     corruption = replace(WORDS if by_words else PLAIN, mask_rate=rate, seed=seed)
     batch = corruption.mask_tokens(rows, np.arange(num))
-    assert (
-        batch.masked_positions.shape == batch.targets.shape == (num, max(1, round(rate * length)))
-    )
+    width = max(1, round(rate * length))
+    if by_words:
+        width = min(width + OVERHANG, length)
+    assert batch.masked_positions.shape == batch.targets.shape == (num, width)
     for row in range(num):
         masked = _masked(batch, row)
         ordinary = int((rows.ids[row] > MASK).sum())
-        wanted = min(max(1, round(rate * ordinary)), batch.masked_positions.shape[1], ordinary)
-        assert 0 < len(masked) <= wanted if by_words and ordinary else len(masked) == wanted
+        wanted = min(max(1, round(rate * ordinary)), width, ordinary)
+        assert 0 < len(masked) <= width if by_words and ordinary else len(masked) == wanted
         assert len(masked) == int((batch.targets[row] != IGNORE).sum())  # no position twice
         for position in range(length):
             new, original = int(batch.ids[row, position]), int(rows.ids[row, position])
@@ -100,21 +101,38 @@ def test_a_row_is_corrupted_by_its_number_alone(corruption: Corruption) -> None:
 def test_words_are_masked_whole() -> None:
     rows = Rows(np.random.default_rng(2).integers(5, V, (300, 64)))
     batch = replace(WORDS, mask_rate=0.3).mask_tokens(rows, np.arange(300))
-    num_masked = 0
     for row in range(300):
         masked = _masked(batch, row)
-        num_masked += len(masked)
         starts = [p for p in range(64) if p == 0 or BEGINS[rows.ids[row, p]]]
         for start, stop in zip(starts, [*starts[1:], 64], strict=True):
             inside = [position in masked for position in range(start, stop)]
             assert all(inside) or not any(inside)
-    assert num_masked / (300 * 64) == pytest.approx(0.3, abs=0.02)  # small words fill up
+
+
+@pytest.mark.parametrize("length", [64, 200])
+def test_long_words_are_masked_as_often_as_short_ones(length: int) -> None:
+    rng = np.random.default_rng(3)
+    sizes = np.stack([rng.permutation([1, 1, 1, 1, 2, 2, 3, 5] * 13) for _ in range(3000)])
+    ids = np.full((3000, length), 7)  # 6 begins a word, 7 continues it
+    size_at = np.zeros((3000, length), np.int64)
+    for row in range(3000):
+        ends = sizes[row].cumsum()
+        starts = (ends - sizes[row])[ends - sizes[row] < length]
+        ids[row, starts] = 6
+        size_at[row] = np.repeat(sizes[row], sizes[row])[:length]
+    batch = WORDS.mask_tokens(Rows(ids), np.arange(3000))
+    is_masked = np.zeros(ids.shape, np.bool_)
+    row, slot = np.nonzero(batch.targets.numpy() != IGNORE)
+    is_masked[row, batch.masked_positions.numpy()[row, slot]] = True
+    for size in (1, 2, 3, 5):
+        assert is_masked[size_at == size].mean() == pytest.approx(0.15, rel=0.1)
+    assert is_masked.mean() == pytest.approx(0.15, rel=0.05)
 
 
 def test_a_word_longer_than_the_number_of_masked_tokens_is_cut() -> None:
     rows = Rows(np.full((3, 20), 7))  # one word
     batch = WORDS.mask_tokens(rows, np.arange(3))
-    assert bool((batch.targets != IGNORE).all())
+    assert ((batch.targets != IGNORE).sum(1) == 3).all()
 
 
 def test_special_tokens_are_never_masked() -> None:

@@ -139,6 +139,14 @@ def test_close_in_half_precision(has_bias: bool) -> None:
         assert float((one - other).norm() / other.norm()) < 0.02
 
 
+@pytest.mark.parametrize("margin", [4.0, 7.0, 12.0])  # how far the target's logit is above others
+def test_a_sure_prediction_keeps_its_gradient_in_half_precision(margin: float) -> None:
+    logits = torch.tensor([[margin, 0.0, 0.0]], dtype=torch.bfloat16)
+    expected = logits.double().softmax(1) - torch.tensor([[1.0, 0.0, 0.0]])
+    module.softmax_loss_cpu_(logits, torch.tensor([0]), 0.0, torch.float32)
+    assert_close(logits.double(), expected, rtol=0.01, atol=0)
+
+
 def test_ties_count_as_correct() -> None:
     hidden, weight = torch.ones(2, 1), torch.ones(3, 1)
     assert int(linear_cross_entropy(hidden, weight, None, torch.tensor([0, 2]))[1]) == 2

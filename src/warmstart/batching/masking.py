@@ -20,6 +20,7 @@ from warmstart.seeds import derive_seed
 
 MASKED, RANDOM = 0.8, 0.1  # shares of the chosen tokens, as in BERT; the rest stay unchanged
 NEVER = np.uint64(2**64 - 1)
+OVERHANG = 4  # tokens of the last whole word that may exceed a row's share
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,17 @@ class Corruption:
         can_mask = self._is_ordinary[ids]
         if rows.is_token is not None:
             can_mask &= rows.is_token
-        P = max(1, round(self.mask_rate * ids.shape[1]))  # the same for every row
+        T = ids.shape[1]
+        P = max(1, round(self.mask_rate * T))  # the same for every row
         nums = np.clip(np.rint(self.mask_rate * can_mask.sum(1)).astype(np.int64), 1, P)  # (B,)
-        keys = bits_of(derive_seed(self.seed, "hide"), numbers, ids.shape[1])
+        keys = bits_of(derive_seed(self.seed, "hide"), numbers, T)
         if self.begins is not None:
-            keys, can_mask = self._by_words(ids, keys, can_mask, nums)
+            P = min(P + OVERHANG, T)
+            arcs = shares_of(bits_of(derive_seed(self.seed, "arc"), numbers, 1))  # (B, 1)
+            starts = self._word_starts(ids, can_mask)
+            places = _word_places(starts, keys, can_mask, arcs)
+            can_mask = _whole_words(places, starts, can_mask, nums, P)
+            nums = can_mask.sum(1)
         positions, is_masked = _smallest(keys, can_mask, nums, P)  # (B, P)
         originals = np.take_along_axis(ids, positions, 1)
         new = self._replacements(originals, is_masked, numbers)
@@ -80,26 +87,47 @@ class Corruption:
         new = np.where(is_masked & (choice < MASKED + RANDOM), new, originals)
         return np.where(is_masked, new, new[:, :1])  # unused positions repeat the first
 
-    def _by_words(self, ids: Ints, keys: Bits, can_mask: Flags, nums: Ints) -> tuple[Bits, Flags]:
-        """Return keys and candidates such that the smallest keys are those of whole words."""
+    def _word_starts(self, ids: Ints, can_mask: Flags) -> Ints:
+        """Return the position of the first token of each token's word: (B, T)."""
         assert self.begins is not None
         assert self.alone is not None
-        T = ids.shape[1]
         begins = self.begins[ids] | ~can_mask
         begins[:, 0] = True
         begins[:, 1:] |= self.alone[ids[:, :-1]] | ~can_mask[:, :-1]
-        first = np.maximum.accumulate(np.where(begins, np.arange(T), 0), axis=1)  # of the word
-        # All tokens of a word share the key of its first.
-        keys = np.where(can_mask, np.take_along_axis(keys, first, 1), NEVER)
-        order = np.argsort(keys, axis=1, kind="stable")
-        ranks = np.empty_like(order)
-        np.put_along_axis(ranks, order, np.arange(T)[None], 1)
-        sizes = _word_sizes(first)
-        ends = np.take_along_axis(ranks, first, 1) + sizes  # masked tokens up to the word's end
-        fits = can_mask & (ends <= nums[:, None])
-        fills = can_mask & (sizes == 1)  # words of one token use up the remainder
-        cut = can_mask & (ranks < nums[:, None]) & ~(fits | fills).any(1, keepdims=True)
-        return np.where(fits, keys >> np.uint64(1), keys | np.uint64(1 << 63)), fits | fills | cut
+        positions = np.arange(ids.shape[1])
+        starts: Ints = np.maximum.accumulate(np.where(begins, positions, 0), axis=1)
+        return starts
+
+
+def _word_places(starts: Ints, keys: Bits, can_mask: Flags, arcs: NDArray[np.float64]) -> Ints:
+    """Return where each token's word begins on a circle of the row's words in random order: (B, T).
+
+    Places are counted in tokens, from where the row's arc begins.
+    """
+    # All tokens of a word share the key of its first.
+    keys = np.where(can_mask, np.take_along_axis(keys, starts, 1), NEVER)
+    order = np.argsort(keys, axis=1, kind="stable")
+    ranks = np.empty_like(order)
+    np.put_along_axis(ranks, order, np.arange(order.shape[1])[None], 1)
+    num_tokens = np.maximum(1, can_mask.sum(1, keepdims=True))
+    from_arc = np.take_along_axis(ranks, starts, 1) - (arcs * num_tokens).astype(np.int64)
+    places: Ints = from_arc % num_tokens
+    return places
+
+
+def _whole_words(places: Ints, starts: Ints, can_mask: Flags, nums: Ints, most: int) -> Flags:
+    """Return the tokens of the words that begin on an arc of `nums` tokens: (B, T).
+
+    A word of any length is chosen with the same probability, unless more than `most` tokens of the
+    row would be. At least one word is chosen; it is cut if it does not fit.
+    """
+    T = places.shape[1]
+    after_first = places - np.where(can_mask, places, T).min(1, keepdims=True)
+    fits = can_mask & (after_first + _word_sizes(starts) <= most)
+    is_chosen = fits & ((after_first == 0) | (places < nums[:, None]))
+    after_first += np.arange(T) - starts  # of each token
+    is_cut = can_mask & (after_first < nums[:, None]) & ~is_chosen.any(1, keepdims=True)
+    return is_chosen | is_cut
 
 
 def _word_sizes(first: Ints) -> Ints:

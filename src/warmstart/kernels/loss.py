@@ -147,8 +147,9 @@ def softmax_loss_cpu_(
     grad_logits = log_probs.exp_()
     if smoothing:
         grad_logits -= smoothing / logits.shape[1]
+    # Subtract before rounding: a probability near 1 would be 1 in half precision.
+    grad_logits.scatter_add_(1, index, grad_logits.new_full(index.shape, smoothing - 1.0))
     logits.copy_(grad_logits)
-    logits.scatter_add_(1, index, logits.new_full(index.shape, smoothing - 1.0))
     return losses.sum(), num_correct
 
 
