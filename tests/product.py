@@ -144,7 +144,7 @@ def stop_at(step: int, command: str, **places: object) -> None:
     """Run a command that gets SIGTERM while it takes a step."""
     with before_step(step, lambda: signal.raise_signal(signal.SIGTERM)):
         ran = run(command, **places)
-    assert ran.code == 130, ran
+    assert ran.code == 143, ran
     assert f"step {step}" in ran.said
     assert "--resume" in ran.said
 

@@ -1,12 +1,28 @@
 """Exceptions for the user; the command line prints each as one sentence."""
 
+import signal
+
 
 class WarmstartError(Exception):
     """An error the user can fix: what is wrong, the value received, what is allowed."""
 
 
 class StoppedError(WarmstartError):
-    """The user stopped the job."""
+    """A signal stopped the job: Ctrl-C or SIGTERM."""
+
+    def __init__(self, message: str, signal_number: int = signal.SIGINT) -> None:
+        super().__init__(message)
+        self.signal_number = signal_number
+
+
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM arrived; like Ctrl-C, it may arrive anywhere."""
+
+
+def signal_of(interruption: KeyboardInterrupt) -> int:
+    """Return the number of the signal that interrupted a job."""
+    is_terminated = isinstance(interruption, TerminatedError)
+    return signal.SIGTERM if is_terminated else signal.SIGINT
 
 
 class DivergedError(WarmstartError):

@@ -1,5 +1,14 @@
 """Write numbers and names the same way in every message, table and figure."""
 
+import re
+
+# Everything that moves the cursor, changes colours or the direction of the text, or is half a
+# character. Tabs stay.
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_LINE_BREAKS = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # as str.splitlines has them
+
 
 def percent(share: float) -> str:
     """Write a share of one as a percentage."""
@@ -56,3 +65,17 @@ def shorten(text: str, width: int = 26) -> str:
         return text
     tail = (width - 1) // 2
     return f"{text[: width - 1 - tail]}…{text[-tail:]}"
+
+
+def visible(text: str) -> str:
+    """Write control characters and marks of direction as escapes, so that a terminal shows them."""
+    return _CONTROLS.sub(_escaped, text)
+
+
+def one_line(text: str) -> str:
+    """Write line breaks as escapes, so that one line stays one line."""
+    return _LINE_BREAKS.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()

@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import io
 import lzma
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -87,6 +88,11 @@ def _files_under(folder: Path) -> list[Path]:
             f"with or without a compression ({' '.join(_OPENERS)})"
         )
     return files
+
+
+def standard_input() -> BinaryIO | None:
+    """Return the bytes of standard input; None if it is closed."""
+    return sys.stdin.buffer if sys.stdin else None
 
 
 def file_or_stream(name: str | None, stream: BinaryIO | None) -> Path | BinaryIO:

@@ -75,7 +75,7 @@ def test_a_reader_that_goes_away_is_no_error(world: World, warm: Path) -> None:
 def test_a_pretraining_killed_and_resumed_equals_one_that_was_not(world: World, here: Path) -> None:
     command = f"pretrain {world.texts} -o cut {LONG}"
     stopped = stop_when(lambda: (here / "cut/checkpoints/step-20").exists(), command)
-    assert stopped.code == 130, stopped
+    assert stopped.code == 143, stopped
     assert "--resume" in stopped.said
     assert run(command).code == 2
     resumed = succeed(f"{command} --resume")
@@ -94,7 +94,7 @@ def test_a_fine_tuning_killed_and_resumed_equals_one_that_was_not(
     options = f"--epochs 20 --batch-size 4 --save-every 20 {MACHINE}"
     command = f"finetune --from {base} --train {world.train} --valid {world.valid} {options} -o"
     stopped = stop_when(lambda: (here / "cut/checkpoints/step-20").exists(), f"{command} cut")
-    assert stopped.code == 130, stopped
+    assert stopped.code == 143, stopped
     assert "continuing from step " in succeed(f"{command} cut --resume").err
     succeed(f"{command} whole")
     assert weights_of(here / "cut") == weights_of(here / "whole")
@@ -117,7 +117,7 @@ def test_a_comparison_killed_and_resumed_equals_one_that_was_not(
     succeed(f"{command} whole")
     both = [untimed(read(here / name / "results.json")) for name in ("cut", "whole")]
     assert both[0] == both[1]
-    assert stopped.code == 130, stopped  # also when it stops between two cells
+    assert stopped.code == 143, stopped  # also when it stops between two cells
     assert "--resume" in stopped.said
 
 

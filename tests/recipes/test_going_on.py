@@ -8,6 +8,7 @@ import pytest
 
 from product import MACHINE, QUICK, SHAPE, TINY, World, read, run, stop_at, succeed, weights_of
 from warmstart.settings.architecture import PRESETS
+from warmstart.temporary import temporary_path
 
 FINE = f"finetune --train {{train}} --valid {{valid}} --from {{base}} -o run {QUICK}"
 COMPARE = (
@@ -148,9 +149,9 @@ def test_a_run_killed_before_its_data_was_ready_can_be_started_again(
 def test_what_a_killed_sitting_left_half_written_goes(world: World, base: Path, here: Path) -> None:
     command = f"pretrain {world.texts} -o run {TINY}"
     stop_at(2, command)
-    (here / "run" / ".cache.123.tmp").mkdir()
-    (here / "run" / "checkpoints" / ".step-4.123.tmp").mkdir()
-    (here / "run" / ".model.safetensors.123.tmp").write_bytes(b"half")
+    for name in ("cache", "checkpoints/step-4"):
+        temporary_path(here / "run" / name).mkdir()
+    temporary_path(here / "run" / "model.safetensors").write_bytes(b"half")
     succeed(f"{command} --resume")
     assert weights_of(here / "run") == weights_of(base)
     assert not list((here / "run").rglob(".*"))

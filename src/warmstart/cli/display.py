@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     Progress,
@@ -14,6 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from warmstart.formats import visible
 from warmstart.progress import Bar
 
 REFRESH_INTERVAL_S = 0.1  # of a live bar
@@ -27,7 +29,7 @@ class TerminalDisplay:
         self.console = console
 
     def say(self, line: str) -> None:
-        self.console.print(line, highlight=False, markup=False, style="dim")
+        self.console.print(visible(line), highlight=False, markup=False, style="dim")
 
     def bar(self, title: str, total: float | None, unit: str, done: float) -> Iterator[Bar]:
         columns = (
@@ -42,12 +44,14 @@ class TerminalDisplay:
         )
 
         def show(bar: _Bar) -> None:
-            progress.update(task, completed=bar.done, amount=bar.amount(), note=bar.note)
+            note = escape(visible(bar.note))
+            progress.update(task, completed=bar.done, amount=bar.amount(), note=note)
 
         with Progress(*columns, console=self.console) as progress:
             bar = _Bar(show, REFRESH_INTERVAL_S, total, unit, done)
+            name = escape(visible(title))
             task = progress.add_task(
-                title, total=total, completed=int(done), amount=bar.amount(), note=""
+                name, total=total, completed=int(done), amount=bar.amount(), note=""
             )
             yield bar
             show(bar)
@@ -60,7 +64,7 @@ class LineDisplay:
         self.console = console
 
     def say(self, line: str) -> None:
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        self.console.print(visible(line), highlight=False, markup=False, soft_wrap=True)
 
     def bar(self, title: str, total: float | None, unit: str, done: float) -> Iterator[Bar]:
         def show(bar: _Bar) -> None:

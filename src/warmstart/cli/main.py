@@ -16,7 +16,9 @@ from warmstart.cli import (
 )
 from warmstart.cli.display import LineDisplay, TerminalDisplay
 from warmstart.cli.options import add_command
+from warmstart.cli.process import discard_output, open_streams
 from warmstart.errors import StoppedError, WarmstartError
+from warmstart.formats import visible
 from warmstart.progress import shown_by
 
 GROUPS = {
@@ -74,38 +76,28 @@ def main() -> None:
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
     console = Console(stderr=True)
-    display = TerminalDisplay(console) if console.is_terminal else LineDisplay(console)
     try:
+        open_streams()
+        display = TerminalDisplay(console) if console.is_terminal else LineDisplay(console)
         with shown_by(display):
             app()
+    except StoppedError as stop:
+        _exit(console, str(stop), 128 + stop.signal_number)
     except WarmstartError as error:
-        _exit(console, str(error), 130 if isinstance(error, StoppedError) else 2)
+        _exit(console, str(error), 2)
     except (MemoryError, RuntimeError) as error:
         from warmstart.runs.faults import is_out_of_memory
 
         if not is_out_of_memory(error):
             raise
         _exit(console, "out of memory: use smaller batches or a smaller model", 2)
-    except (TypeError, UnicodeEncodeError):  # tokenizers accept only valid text
-        if all(map(_is_text, sys.argv)):
-            raise
-        _exit(console, "an argument is not valid UTF-8 text", 2)
-    except KeyboardInterrupt:
-        _exit(console, "stopped", 130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
     except OSError as error:
+        discard_output()
         where = f"{error.filename}: " if error.filename else ""
         _exit(console, f"{where}{error.strerror or error}", 2)
 
 
-def _is_text(argument: str) -> bool:
-    return argument.isascii() or argument == argument.encode(errors="ignore").decode()
-
-
 def _exit(console: Console, message: str, code: int) -> None:
-    console.print(
-        f"warmstart: {message}", style="red", highlight=False, markup=False, soft_wrap=True
-    )
+    line = f"warmstart: {visible(message)}"
+    console.print(line, style="red", highlight=False, markup=False, soft_wrap=True)
     sys.exit(code)

@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperCommand
 
+from warmstart.cli.process import stoppable
 from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import TYPE_NAMES
 from warmstart.settings.base import Panel, Setting, Settings, read_settings_file
@@ -51,12 +52,15 @@ def add_command(app: typer.Typer, entry: Command, group: str | None = None) -> N
     settings = [setting for setting in entry.settings.declared() if setting.has_flag]
 
     def command(config: Path | None, as_json: bool = False, **arguments: Any) -> None:
-        values = read_settings_file(config, entry.name) if config else {}
-        entry.settings.check_keys(values, f"--config {config}: ")
-        parsed = {setting.key: _parsed(setting, arguments[setting.name]) for setting in settings}
-        flags = {key: value for key, value in parsed.items() if value is not None}
-        job = entry.settings.from_values(entry.settings.overridden(values, flags))
-        entry.run(job, **{"as_json": as_json} if entry.has_json else {})
+        with stoppable():
+            values = read_settings_file(config, entry.name) if config else {}
+            entry.settings.check_keys(values, f"--config {config}: ")
+            parsed = {
+                setting.key: _parsed(setting, arguments[setting.name]) for setting in settings
+            }
+            flags = {key: value for key, value in parsed.items() if value is not None}
+            job = entry.settings.from_values(entry.settings.overridden(values, flags))
+            entry.run(job, **{"as_json": as_json} if entry.has_json else {})
 
     settings.sort(key=lambda setting: not setting.is_required)
     parameters = [*map(_parameter, settings), *_common_parameters(entry)]

@@ -1,6 +1,7 @@
 """Results on standard output: tables, sentences, JSON, and the next command."""
 
 import shlex
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,10 +10,11 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from warmstart import files
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted, percent
+from warmstart.formats import counted, percent, visible
 from warmstart.jsonfiles import to_json
 
 if TYPE_CHECKING:
@@ -24,13 +26,14 @@ Row = Sequence[str]
 
 def say(line: str) -> None:
     """Print one line without wrapping it."""
-    Console().print(line, highlight=False, markup=False, soft_wrap=True)
+    Console().print(visible(line), highlight=False, markup=False, soft_wrap=True)
 
 
 def say_next(wrote: object, command: str) -> None:
     """Print what a command wrote, and which command to run next."""
     for line in (f"wrote {wrote}", f"next: warmstart {command}"):
-        Console().print(line, highlight=False, markup=False, soft_wrap=True, style="bold green")
+        text = Text(visible(line), style="bold green")
+        Console().print(text, soft_wrap=True)
 
 
 def quoted(path: object) -> str:
@@ -47,23 +50,29 @@ def print_table(
     headers: Row, rows: Iterable[Row], title: str = "", totals: Sequence[Row] = ()
 ) -> None:
     """Print a table with names at the left and numbers at the right, then totals in bold."""
-    table = Table(title=escape(title), title_justify="left", header_style="bold")
-    table.add_column(escape(headers[0]), overflow="fold")
+    table = Table(title=_plain(title), title_justify="left", header_style="bold")
+    table.add_column(_plain(headers[0]), overflow="fold")
     for header in headers[1:]:
-        table.add_column(escape(header), justify="left" if header == "formula" else "right")
+        table.add_column(_plain(header), justify="left" if header == "formula" else "right")
     for row in rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*map(_plain, row))
     table.add_section()
     for row in totals:
-        table.add_row(*map(escape, row), style="bold")
+        table.add_row(*map(_plain, row), style="bold")
     Console().print(table)
+
+
+def _plain(text: str) -> str:
+    """Return text that neither the terminal nor the markup of tables interprets."""
+    return escape(visible(text))
 
 
 def write_lines(lines: Iterable[str], out: str | None) -> None:
     """Print lines as they arrive, or write all of them to a file at the end."""
     if out is None:
+        is_shown = sys.stdout.isatty()
         for line in lines:
-            typer.echo(line)
+            typer.echo("\n".join(map(visible, line.split("\n"))) if is_shown else line)
         return
     if Path(out).is_dir():
         raise WarmstartError(f"-o {out} is a folder; name a file")

@@ -1,20 +1,20 @@
 """The commands that use a run: call the recipe, print labels, texts, vectors or scores."""
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from warmstart.cli.options import Command
 from warmstart.cli.printing import print_json, print_table, quoted, say, write_lines
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted
+from warmstart.formats import counted, visible
 from warmstart.settings.translating import TranslateConfig
 from warmstart.settings.using import EmbedConfig, EvaluateConfig, GenerateConfig, PredictConfig
+from warmstart.textfiles import standard_input
 
 if TYPE_CHECKING:
     from warmstart.results.word_similarity import WordSimilarity
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 def predict(config: PredictConfig, as_json: bool) -> None:
     """Label texts: one row in, one row out."""
-    from warmstart.recipes.predict import predict_file, write_answers
+    from warmstart.recipes.predict import label_lines, predict_file, write_answers
 
-    answers = predict_file(config, sys.stdin.buffer)
+    answers = predict_file(config, standard_input())
     if config.out is None:
-        write_lines((_json_line(a.values()) if as_json else a.label for a in answers), None)
+        json_lines = (_json_line(answer.values()) for answer in answers)
+        write_lines(json_lines if as_json else label_lines(answers), None)
         return
     if as_json:
         raise WarmstartError(f"--json is for standard output; -o {config.out} has its own format")
@@ -87,7 +88,7 @@ def translate(config: TranslateConfig, as_json: bool) -> None:
     """Translate sentences: one line in, one line out."""
     from warmstart.recipes.translate import translate_file
 
-    translated = translate_file(config, sys.stdin.buffer)
+    translated = translate_file(config, standard_input())
     if as_json:
         lines = (
             _json_line({"source": s.source, "translations": [asdict(t) for t in s.translations]})
@@ -104,9 +105,9 @@ def embed(config: EmbedConfig, as_json: bool) -> None:
     from warmstart.recipes.embed import embed_lines
 
     if config.word is None and config.out is None:
-        write_lines(embed_lines(config, sys.stdin.buffer), None)
+        write_lines(embed_lines(config, standard_input()), None)
         return
-    result = run(config, sys.stdin.buffer)
+    result = run(config, standard_input())
     if as_json and result.word:
         print_json(result.word.to_json())
     elif as_json:
@@ -126,8 +127,9 @@ def _print_word(report: "WordSimilarity") -> None:
 
     for number, sentence in enumerate(report.sentences, 1):
         start, end = report.spans[number - 1]
-        marked = f"{escape(sentence[:start])}[bold]{escape(sentence[start:end])}[/]"
-        Console().print(f"{number}  {marked}{escape(sentence[end:])}", highlight=False)
+        before, word, after = sentence[:start], sentence[start:end], sentence[end:]
+        parts = (f"{number}  {visible(before)}", (visible(word), "bold"), visible(after))
+        Console().print(Text.assemble(*parts))
     title = "cosine similarity between the sentences; layer 0: embeddings"
     print_table(table_headers(report), table_rows(report), title)
     say(report.sentence)

@@ -68,10 +68,9 @@ def train_cells(
                 try:
                     fitted = _cell(arm, subset, values, seed, file)
                     interrupt.obey()
-                except StoppedError:
-                    raise StoppedError(
-                        f"stopped; finished cells are in {run.path}: continue with --resume"
-                    ) from None
+                except StoppedError as stop:
+                    message = f"stopped; finished cells are in {run.path}: continue with --resume"
+                    raise StoppedError(message, stop.signal_number) from None
                 bar.advance(1, f"{arm.name}, {labels:,} labels, seed {seed}")
                 values = [fitted.value]
                 yield fitted

@@ -58,7 +58,7 @@ def embed(config: EmbedConfig, standard_input: BinaryIO | None = None) -> EmbedR
     return stream.result(None, np.concatenate([empty, *vectors]))
 
 
-def embed_lines(config: EmbedConfig, standard_input: BinaryIO) -> Iterator[str]:
+def embed_lines(config: EmbedConfig, standard_input: BinaryIO | None) -> Iterator[str]:
     """Yield a line of JSON for every text."""
     for chunk in _EmbedStream(config, standard_input).chunks():
         for text in chunk:

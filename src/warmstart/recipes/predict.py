@@ -1,6 +1,5 @@
 """Texts through a fine-tuned model -> labels, in order."""
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,11 +12,11 @@ from warmstart.data.tables import column_names
 from warmstart.data.text_rows import TextRow, read_text_rows
 from warmstart.errors import WarmstartError
 from warmstart.files import write_lines
-from warmstart.formats import counted
+from warmstart.formats import counted, one_line
 from warmstart.inference.text_model import TextModel
 from warmstart.loading import load_on
 from warmstart.settings.using import PredictConfig
-from warmstart.textfiles import file_or_stream, format_of
+from warmstart.textfiles import file_or_stream, format_of, standard_input
 from warmstart.tokenization.pieces import text_reader
 
 CHUNK = 1024  # texts sorted by length and labelled together
@@ -49,15 +48,26 @@ class Answer:
         return dict.fromkeys(values) if self.row.is_empty else values
 
 
+def label_lines(answers: Iterable[Answer]) -> Iterator[str]:
+    """Yield one line for each answer: its label, with line breaks escaped."""
+    is_told = False
+    for answer in answers:
+        line = one_line(answer.label)
+        if line != answer.label and not is_told:
+            is_told = True
+            progress.say(f"labels with line breaks are written as {line}; --json keeps them")
+        yield line
+
+
 def predict(config: PredictConfig) -> list[Any]:
     """Label the rows of a file, or of standard input; a row without text gets None."""
-    answers = list(predict_file(config, sys.stdin.buffer))
+    answers = list(predict_file(config, standard_input()))
     if config.out:
         write_answers(Path(config.out), answers)
     return [None if answer.row.is_empty else answer.prediction for answer in answers]
 
 
-def predict_file(config: PredictConfig, standard_input: BinaryIO) -> Iterator[Answer]:
+def predict_file(config: PredictConfig, stream: BinaryIO | None) -> Iterator[Answer]:
     """Yield an answer for every row, in order."""
     model = load_on(config.run, config)
     if config.threshold is not None and UNSURE in model.classes:
@@ -66,7 +76,7 @@ def predict_file(config: PredictConfig, standard_input: BinaryIO) -> Iterator[An
         )
     readable = text_reader(model.tokenizer, config.pieces, config.run)
     num_rows = num_empty = num_unsure = 0
-    for rows in chunked(_rows(config, model, standard_input), CHUNK):
+    for rows in chunked(_rows(config, model, stream), CHUNK):
         seconds = [readable(row.text2) for row in rows if row.text2 is not None]
         predictions = model.predict([readable(row.text) for row in rows], seconds or None)
         for row, prediction in zip(rows, predictions, strict=True):
@@ -81,13 +91,13 @@ def predict_file(config: PredictConfig, standard_input: BinaryIO) -> Iterator[An
         progress.say(f"{num_unsure:,} of {num_rows:,} below --threshold {config.threshold:g}")
 
 
-def _rows(config: PredictConfig, model: TextModel, standard_input: BinaryIO) -> Iterator[TextRow]:
+def _rows(config: PredictConfig, model: TextModel, stream: BinaryIO | None) -> Iterator[TextRow]:
     """Yield the rows to label: those of a file or a stream, or the one text given."""
     if config.text is not None:
         texts = {"text": config.text, "text2": config.text2}
         record = {name: text for name, text in texts.items() if text is not None}
         return iter([TextRow(config.text, config.text2, record)])
-    source = file_or_stream(config.file, standard_input)
+    source = file_or_stream(config.file, stream)
     return read_text_rows(source, config, _reads_pairs(config, model, source))
 
 
@@ -103,7 +113,7 @@ def _reads_pairs(config: PredictConfig, model: TextModel, source: Path | BinaryI
 def write_answers(path: Path, answers: Iterable[Answer]) -> Path:
     """Write labels as lines, or the rows of the input with the new columns as a table."""
     if format_of(path) == "lines":
-        return write_lines(path, (answer.label for answer in answers))
+        return write_lines(path, label_lines(answers))
     return write_table(path, _table_rows(answers))
 
 

@@ -1,6 +1,5 @@
 """Sentences through a translator -> translations, in order and in bounded memory."""
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +8,12 @@ from typing import BinaryIO
 from warmstart.data.chunks import chunked
 from warmstart.data.corpus import read_texts
 from warmstart.files import write_lines
+from warmstart.formats import one_line
 from warmstart.inference.translator import Translation
 from warmstart.loading import load_on
 from warmstart.settings.translating import TranslateConfig
 from warmstart.tasks.translate import report_overlong
-from warmstart.textfiles import file_or_stream
+from warmstart.textfiles import file_or_stream, standard_input
 
 WINDOW = 2048  # sentences read together, so that those of similar length share a batch
 
@@ -28,24 +28,24 @@ class Translated:
     def lines(self, has_scores: bool) -> list[str]:
         """Return a line for each translation, after its score if asked."""
         return [
-            f"{translation.score:.4f}\t" * has_scores + translation.text
+            f"{translation.score:.4f}\t" * has_scores + one_line(translation.text)
             for translation in self.translations
         ]
 
 
 def translate(config: TranslateConfig) -> list[Translated]:
     """Translate the lines of a file, or of standard input when there is none."""
-    results = list(translate_file(config, sys.stdin.buffer))
+    results = list(translate_file(config, standard_input()))
     if config.out:
         lines = (line for result in results for line in result.lines(config.scores))
         write_lines(Path(config.out), lines)
     return results
 
 
-def translate_file(config: TranslateConfig, standard_input: BinaryIO) -> Iterator[Translated]:
+def translate_file(config: TranslateConfig, stream: BinaryIO | None) -> Iterator[Translated]:
     """Yield the translations of each line, in order."""
-    source = file_or_stream(config.file, standard_input)
-    is_typed = source is standard_input and standard_input.isatty()
+    source = file_or_stream(config.file, stream)
+    is_typed = not isinstance(source, Path) and source.isatty()
     sentences = read_texts(source, config)
     model = load_on(config.run, config)
     first_number, num_overlong = 1, 0

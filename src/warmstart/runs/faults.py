@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from warmstart.errors import StoppedError, WarmstartError
+from warmstart.errors import StoppedError, WarmstartError, signal_of
 from warmstart.runs.checkpoint import list_checkpoints
 from warmstart.runs.folder import RunFolder
 
@@ -28,12 +28,14 @@ def explained(command: str, run: RunFolder) -> Iterator[None]:
     """Turn interruptions and system errors into a sentence that says how to continue."""
     try:
         yield
-    except KeyboardInterrupt:
-        if not run.has_work and not run.data_file.exists():
-            raise StoppedError("stopped before there was anything to save") from None
-        raise StoppedError(f"stopped; continue with: {resume_command(command, run)}") from None
+    except KeyboardInterrupt as stop:
+        message = "stopped before there was anything to save"
+        if run.has_work or run.data_file.exists():
+            message = f"stopped; continue with: {resume_command(command, run)}"
+        raise StoppedError(message, signal_of(stop)) from None
     except StoppedError as stop:
-        raise StoppedError(f"{stop}, as in: {resume_command(command, run)}") from None
+        message = f"{stop}, as in: {resume_command(command, run)}"
+        raise StoppedError(message, stop.signal_number) from None
     except OSError as fault:
         if fault.errno not in _DISK:
             raise

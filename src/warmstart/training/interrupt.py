@@ -13,17 +13,22 @@ class Interrupt:
     """Whether the user asked to stop; a second request stops at once."""
 
     def __init__(self) -> None:
-        self.is_set = False
+        self.signal_number: int | None = None  # of the request
+
+    @property
+    def is_set(self) -> bool:
+        """Tell whether the user asked to stop."""
+        return self.signal_number is not None
 
     def request(self, number: int, _: FrameType | None) -> None:
         """Set the flag, and restore the default effect of the signal."""
-        self.is_set = True
+        self.signal_number = number
         signal.signal(number, signal.SIG_DFL)
 
-    def obey(self) -> None:
+    def obey(self, message: str = "stopped") -> None:
         """Raise if the user asked to stop."""
-        if self.is_set:
-            raise StoppedError("stopped")
+        if self.signal_number is not None:
+            raise StoppedError(message, self.signal_number)
 
 
 @contextmanager

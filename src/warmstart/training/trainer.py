@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 
 from warmstart import progress
 from warmstart.batching.batch import Batch, move
-from warmstart.errors import DivergedError, StoppedError, WarmstartError
+from warmstart.errors import DivergedError, WarmstartError
 from warmstart.runs.checkpoint import (
     list_checkpoints,
     load_latest,
@@ -193,9 +193,9 @@ class Trainer:
                     record.sync()
                 self._save()
                 saved = time.monotonic()
-            if interrupt.is_set and not (is_last and self.run):
+            if not (is_last and self.run):
                 where = f", saved in {self.run.path}: continue with --resume" if self.run else ""
-                raise StoppedError(f"stopped at step {step}{where}")
+                interrupt.obey(f"stopped at step {step}{where}")
 
     @property
     def is_done(self) -> bool:

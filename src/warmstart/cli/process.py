@@ -1,0 +1,70 @@
+"""The process around a command: its standard streams, and what ends it from outside."""
+
+import codecs
+import io
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from warmstart.errors import StoppedError, TerminatedError, WarmstartError, signal_of
+
+
+def open_streams() -> None:
+    """Refuse a closed standard output; let no character fail to be printed."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # or a file that is opened later would take its place
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (open until the process ends)
+    codecs.register_error("unicode-escapes", _escape)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="unicode-escapes")
+    if sys.stdout is None:
+        raise WarmstartError(
+            "standard output is closed, so the result would be lost: send it to a file, or to "
+            f"{os.devnull}"
+        )
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    r"""Write characters that a stream cannot encode as \uXXXX, which is valid in JSON too."""
+    assert isinstance(error, UnicodeEncodeError)
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    pairs = (units[start : start + 2].hex() for start in range(0, len(units), 2))
+    return "".join(rf"\u{pair}" for pair in pairs), error.end
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Turn Ctrl-C and SIGTERM into an error; end quietly if nobody reads the output any more."""
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+        sys.stdout.flush()
+    except KeyboardInterrupt as stop:
+        number = signal_of(stop)
+        raise StoppedError(f"stopped by {signal.Signals(number).name}", number) from None
+    except BrokenPipeError:
+        discard_output()
+        sys.exit(128 + signal.SIGPIPE)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _terminate(number: int, _: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)  # nothing interrupts the cleaning up
+    raise TerminatedError
+
+
+def discard_output() -> None:
+    """Forget what cannot be written to standard output, so that it fails only once."""
+    with suppress(OSError):
+        sys.stdout.flush()
+    with suppress(OSError):  # it has no number in tests
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
