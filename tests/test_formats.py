@@ -5,11 +5,13 @@ from hypothesis import strategies as st
 from warmstart.formats import (
     counted,
     duration,
+    one_line,
     percent,
     percent_range,
     points,
     points_range,
     shorten,
+    visible,
 )
 
 
@@ -49,3 +51,18 @@ def test_short_names_fit_and_keep_both_ends(name: str, width: int) -> None:
     assert len(short) <= width
     assert short[:1] == name[:1]
     assert short[-1:] == name[-1:]
+
+
+def test_controls_and_marks_of_direction_are_shown() -> None:
+    assert visible("\x1b[2J\x07 \x9b \u202e \u2066 \u200f \udcff \n \u2028") == (
+        r"\x1b[2J\x07 \x9b \u202e \u2066 \u200f \udcff \n \u2028"
+    )
+    ordinary = "été\tتجربة 中文 👩\u200d👧 ½"
+    assert visible(ordinary) == ordinary
+
+
+@given(st.text())
+def test_one_line_is_one_line_and_can_be_printed(text: str) -> None:
+    assert len(f"{one_line(text)}\n".splitlines()) == 1
+    assert not any(ord(character) < 32 and character != "\t" for character in visible(text))
+    visible(text).encode()
