@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from product import World, read_labelled_rows, succeed, write_labelled
+from product import TINY, World, read_labelled_rows, succeed, write_labelled
 
 
 def test_rows_lengths_and_balance_are_reported(here: Path) -> None:
@@ -21,15 +21,39 @@ def test_texts_shared_between_files_are_counted_pair_by_pair(here: Path) -> None
     write_labelled(here / "b.tsv", [("x", "Same text"), ("y", "same text"), ("y", "new")])
     write_labelled(here / "c.tsv", [("x", "alone"), ("y", "new")])
     report = succeed("data a.tsv b.tsv c.tsv --json").json
-    assert report["shared"] == [
-        {"a": "a.tsv", "b": "b.tsv", "distinct": 1, "rows": 2},
-        {"a": "a.tsv", "b": "c.tsv", "distinct": 0, "rows": 0},
-        {"a": "b.tsv", "b": "c.tsv", "distinct": 1, "rows": 1},
+    keys = ("a", "b", "distinct", "rows", "near", "copy")
+    assert [tuple(pair[key] for key in keys) for pair in report["shared"]] == [
+        ("a.tsv", "b.tsv", 1, 2, 0, "Same text"),
+        ("a.tsv", "c.tsv", 0, 0, 0, None),
+        ("b.tsv", "c.tsv", 1, 1, 0, "new"),
     ]
     assert [file["repeats"] for file in report["files"]] == [0, 1, 0]
     shown = succeed("data a.tsv b.tsv c.tsv").out
     assert "2 of 3 rows in b.tsv also occur in a.tsv (1 different text)" in shown
     assert "rows in c.tsv also occur in a.tsv" not in shown
+
+
+def test_near_copies_are_counted_and_one_is_shown(world: World, here: Path) -> None:
+    texts = [text for _, text in read_labelled_rows(world.train)[:4]]
+    original = " ".join(texts)
+    near = original.replace(texts[1].split()[-1], "changed")
+    write_labelled(here / "a.tsv", [("x", texts[0]), ("y", original), ("x", near)])
+    write_labelled(here / "b.tsv", [("x", near + " <br />"), ("y", original.upper()[:-30])])
+    report = succeed("data a.tsv b.tsv --json").json
+    assert [file["near_repeats"] for file in report["files"]] == [1, 1]
+    (shared,) = report["shared"]
+    assert (shared["rows"], shared["near"]) == (1, 1)
+    assert shared["near_copy"]["text"].startswith(original.upper()[:80])
+    assert shared["near_copy"]["original"].startswith(original[:80])
+    shown = succeed("data a.tsv b.tsv").out
+    assert "1 more of 2 rows in b.tsv are near-copies" in " ".join(shown.split())
+
+
+def test_texts_of_several_paragraphs_are_found_in_unlabelled_files(here: Path) -> None:
+    (here / "a.txt").write_text("One.\nTwo.\n\nThree.\nFour.\n")
+    (here / "b.jsonl").write_text('{"text": "One.\\nTwo.", "label": "x"}\n')
+    (shared,) = succeed("data a.txt b.jsonl --json").json["shared"]
+    assert shared["rows"] == 1
 
 
 def test_it_is_said_when_nothing_is_shared(here: Path) -> None:
@@ -46,6 +70,19 @@ def test_texts_a_run_has_seen_are_counted(world: World, base: Path, here: Path) 
     assert 180 < seen["rows"] <= 200
     assert unseen["rows"] == 0
     assert "occur in the training data of" in succeed(f"data {files} --against {base}").out
+
+
+@pytest.mark.parametrize("form", ["texts.jsonl", "texts.txt"])
+def test_pretraining_texts_of_two_paragraphs_are_known(form: str, world: World, here: Path) -> None:
+    paragraphs = world.texts.read_text(encoding="utf-8").splitlines()
+    texts = ["\n".join(paragraphs[row : row + 2]) for row in range(0, 200, 2)]
+    rows = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    (here / form).write_text(rows if form == "texts.jsonl" else "\n\n".join(texts))
+    labelled = [{"text": text, "label": "x"} for text in (*texts, *paragraphs[:3])]
+    (here / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labelled))
+    succeed(f"pretrain {form} --valid {world.texts} -o base {TINY}")
+    (seen,) = succeed("data test.jsonl --against base --json").json["against"]
+    assert (seen["rows"], seen["near"]) == (103, 0)
 
 
 def test_tokens_truncation_and_unknown_pieces_are_counted(world: World, base: Path) -> None:

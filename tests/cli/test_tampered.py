@@ -74,7 +74,7 @@ def _change(file: str, *keys: str, to: Any) -> Callable[[Path], None]:
         (_change("config.json", "classes", to=[1, 2]), "classes[0]=1 must be text"),
         (_change("config.json", "pairs", to="no"), "pairs='no' must be true or false"),
         (_change("config.json", "task", to={}), "task={} must be text"),
-        (_change("data.json", "fingerprints", to=None), "fingerprints=null must be text"),
+        (_change("data.json", "fingerprints", to=None), "fingerprints=null must be an object"),
         (_change("data.json", "lineage", to=[3]), "lineage[0]=3 must be an object"),
         (_change("data.json", "unrecorded", to="no"), "unrecorded='no' must be true or false"),
         (_change("scores.json", "ledger", to=3), "ledger=3 must be a list"),

@@ -1,3 +1,4 @@
+import html
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,9 @@ def test_texts_shared_between_splits_or_with_pretraining_are_reported(
     trained = read_labelled_rows(world.train)[:2]
     pretrained = world.texts.read_text(encoding="utf-8").splitlines()
     leaked = [("positive", text) for text in pretrained[:20]]
-    rows = [*trained, *held, *leaked]
+    valid = read_labelled_rows(world.valid)[0]
+    near = (trained[0][0], " ".join(text for _, text in read_labelled_rows(world.train)[:3]))
+    rows = [*trained, *held, *leaked, (valid[0], f"{valid[1].upper()} <br />"), near]
     write_labelled(here / "test.tsv", rows)
     places = {**vars(world), "base": base, "test": "test.tsv"}
     ran = succeed(f"{COMMAND} --seeds 0 --test {{test}} -o out", **places)
@@ -120,8 +123,15 @@ def test_texts_shared_between_splits_or_with_pretraining_are_reported(
     shared = set(result["test"]["shared"])
     assert {0, 1} <= shared
     assert shared.isdisjoint(range(2, 8))
-    assert len(shared) == 2 + between["pretraining of base", "test"]
+    assert len(rows) - 2 in shared  # settings are chosen by validation
+    assert between["validation", "test"] == 1
+    assert len(rows) - 1 in shared
+    assert len(shared) == 4 + between["pretraining of base", "test"]
     assert "test" in ran.out
+    (overlap,) = (o for o in result["overlaps"] if (o["a"], o["b"]) == ("train", "test"))
+    assert overlap["near"] == 1
+    shown = (here / "out/report.html").read_text(encoding="utf-8")
+    assert overlap["near_copy"]["text"][:60] in html.unescape(shown)
 
 
 def test_several_runs_are_several_warm_arms(world: World, base: Path, here: Path) -> None:

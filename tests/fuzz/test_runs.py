@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save
 
-from warmstart.data.overlap import Fingerprints
+from warmstart.data.fingerprints import PackedFingerprints, fingerprints_of
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.model.models import LanguageModel
@@ -56,7 +56,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
         "format": FORMAT,
     }
     write_json(folder.config_file, parts)
-    facts = {"files": [{"path": "a.txt", "sha256": "0" * 64, "rows": 3}], "fingerprints": ""}
+    facts = {
+        "files": [{"path": "a.txt", "sha256": "0" * 64, "rows": 3}],
+        "fingerprints": fingerprints_of(["a"]).to_json(),
+    }
     write_json(folder.data_file, facts)
     write_json(folder.scores_file, {"valid": {"loss": 1.0}, "ledger": []})
     assert read_run(folder.path).task == "causal"
@@ -157,4 +160,4 @@ def test_tokenizers(run: RunFolder, place: Place, name: str, data: st.DataObject
 @given(st.text(max_size=30) | st.binary(max_size=30).map(lambda raw: raw.hex()))
 def test_fingerprints(text: str) -> None:
     with contextlib.suppress(WarmstartError):
-        Fingerprints.from_text(text)
+        PackedFingerprints(texts=text, shingles=text, halvings=len(text)).unpacked()

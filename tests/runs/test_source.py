@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from warmstart.data.overlap import Fingerprints
+from warmstart.data.fingerprints import fingerprints_of
+from warmstart.data.overlap import find_matches
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.model.models import LanguageModel
@@ -50,15 +51,12 @@ def test_a_run_and_its_checkpoint(run: RunFolder) -> None:
 
 
 def test_texts_seen_include_those_of_earlier_stages(run: RunFolder) -> None:
-    first, second = Fingerprints(), Fingerprints()
-    first.add("le premier livre de la saga")
-    second.add("le second livre de la saga")
-    before = [{"run": "earlier", "fingerprints": first.to_text()}]
-    write_json(run.data_file, {"fingerprints": second.to_text(), "lineage": before})
-    seen = read_run(run.path).texts_seen()
-    assert "le premier livre de la saga" in seen
-    assert "le second livre de la saga" in seen
-    assert "un autre livre, jamais vu" not in seen
+    texts = ["le premier livre de la saga", "le second livre de la saga", "un autre livre"]
+    first, second = (fingerprints_of([text]).to_json() for text in texts[:2])
+    before = [{"run": "earlier", "fingerprints": first}]
+    write_json(run.data_file, {"fingerprints": second, "lineage": before})
+    seen = find_matches(fingerprints_of(texts), read_run(run.path).texts_seen())
+    assert seen.copies.tolist() == [True, True, False]
 
 
 def test_a_path_that_is_no_run_is_refused(run: RunFolder, tmp_path: Path) -> None:

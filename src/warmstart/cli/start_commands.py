@@ -13,7 +13,7 @@ from warmstart.formats import counted
 from warmstart.settings.starting import DataConfig, DemoConfig, DoctorConfig, TokenizerConfig
 
 if TYPE_CHECKING:
-    from warmstart.results.data import DataReport
+    from warmstart.results.data import DataReport, SharedTexts
 
 
 def demo(config: DemoConfig) -> None:
@@ -48,14 +48,16 @@ def data(config: DataConfig, as_json: bool) -> None:
     if as_json:
         print_json(asdict(report))
         return
-    headers = ["file", "rows", "empty", "repeats", "shortest", "median", "95%", "longest"]
+    headers = ["file", "rows", "empty", "repeats", "near-copies"]
+    headers += ["shortest", "median", "95%", "longest"]
     rows = []
     for name, file in zip(
         distinct_names([Path(f.file) for f in report.files]), report.files, strict=True
     ):
-        cells = [file.rows, file.skipped, file.repeats, file.shortest, file.median, file.long]
-        cells += [file.longest, *([] if file.truncated is None else [file.truncated])]
-        rows.append([name, *(f"{cell:,.0f}" for cell in cells)])
+        cells = [file.rows, file.skipped, file.repeats, file.near_repeats]
+        sizes = [file.shortest, file.median, file.long, file.longest]
+        sizes += [] if file.truncated is None else [file.truncated]
+        rows.append([name, *(f"{cell:,.0f}" for cell in (*cells, *sizes))])
     has_cut = any(file.truncated is not None for file in report.files)
     unit = report.files[0].unit
     print_table([*headers, *(["cut"] if has_cut else [])], rows, f"lengths in {unit}")
@@ -71,15 +73,24 @@ def _data_sentences(report: "DataReport") -> Iterator[str]:
         if file.labels:
             shares = (f"{k} {v:,} ({v / file.rows:.0%})" for k, v in file.labels.items())
             yield f"{file.file}: labels {', '.join(shares)}"
-    shared = [pair for pair in report.shared if pair.rows]
-    for pair in shared:
-        texts = counted(pair.distinct, "different text")
-        yield f"{pair.rows:,} of {rows[pair.b]:,} rows in {pair.b} also occur in {pair.a} ({texts})"
-    if report.shared and not shared:
+    if report.shared and not any(pair.rows or pair.near for pair in report.shared):
         yield "no text occurs in two of these files"
-    for seen in report.against:
-        share = f"{seen.rows:,} of {rows[seen.file]:,} rows in {seen.file}"
-        yield f"{share} occur in the training data of {report.run}"
+    for pair in report.shared:
+        if pair.rows or pair.near:
+            yield from _shared_sentences(pair, rows[pair.b], pair.a)
+    for pair in report.against:
+        yield from _shared_sentences(pair, rows[pair.b], f"the training data of {report.run}")
+
+
+def _shared_sentences(pair: "SharedTexts", num_rows: int, other: str) -> Iterator[str]:
+    of_rows = f"of {num_rows:,} rows in {pair.b}"
+    texts = counted(pair.distinct, "different text")
+    example = f": {pair.copy!r}" if pair.copy else ""
+    yield f"{pair.rows:,} {of_rows} also occur in {other} ({texts}){example}"
+    if pair.near_copy:
+        original = pair.near_copy.original
+        beside = "" if original is None else f" is nearly {original!r}"
+        yield f"{pair.near:,} more {of_rows} are near-copies: {pair.near_copy.text!r}{beside}"
 
 
 def tokenizer(config: TokenizerConfig) -> None:

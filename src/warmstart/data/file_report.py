@@ -1,20 +1,22 @@
 """Report the rows, lengths, labels and repeats of one file.
 
-Keeps a length and a fingerprint of each text, never the texts.
+Keeps a length and the fingerprints of each text, never the texts.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from warmstart import progress
 from warmstart.data.chunks import chunked
-from warmstart.data.corpus import RowCounts, read_passages
+from warmstart.data.corpus import Passage, RowCounts, read_passages
+from warmstart.data.fingerprints import Fingerprints, FingerprintWriter, normalise
 from warmstart.data.labelled import join_pair, read_labelled
-from warmstart.data.overlap import Codes, count_repeats, fingerprint
+from warmstart.data.overlap import find_repeats
 from warmstart.data.tables import open_table
 from warmstart.errors import WarmstartError
 from warmstart.results.data import FileReport
@@ -36,15 +38,16 @@ class FileReader:
     counts: RowCounts = field(default_factory=RowCounts)
     label_counts: Counter[str] = field(default_factory=Counter)
 
-    def texts(self) -> Iterator[str]:
+    def passages(self) -> Iterator[Passage]:
+        """Yield documents of several rows, or labelled texts, each of which is one row."""
         if self.labels or self._has_labels():
             data = read_labelled(self.path, self.tables, self.labels)
             self.label_counts.update(data.labels)
             self.counts = RowCounts(len(data) + data.skipped, data.skipped)
-            yield from map(join_pair, data.texts, data.seconds or [None] * len(data))
+            for text in map(join_pair, data.texts, data.seconds or [None] * len(data)):
+                yield Passage((text,), continues=False)
         else:
-            for passage in read_passages(self.path, tables=self.tables, counts=self.counts):
-                yield from passage.rows
+            yield from read_passages(self.path, tables=self.tables, counts=self.counts)
 
     def _has_labels(self) -> bool:
         if format_of(self.path) == "lines":
@@ -62,33 +65,54 @@ class FileReader:
         return True
 
 
-def report_file(
-    reader: FileReader, tokenizer: Tokenizer | None, max_length: int | None, is_split: bool
-) -> tuple[FileReport, Codes]:
-    """Return the report on a file and the fingerprints of its texts.
+def read_row(reader: FileReader, row: int) -> str:
+    """Read the file again, as far as one of its rows."""
+    again = FileReader(reader.path, reader.tables, reader.labels)
+    rows = (text for passage in again.passages() for text in passage.rows)
+    return next(islice(rows, row, None))
 
-    `is_split`: the texts are already split into pieces.
-    """
-    codes, lengths, num_unknown = [], [], 0
+
+@dataclass(frozen=True)
+class Reading:
+    """How texts are read: with which tokenizer, up to which length, from pieces or not."""
+
+    tokenizer: Tokenizer | None
+    max_length: int | None
+    is_split: bool  # the texts are already split into pieces
+
+    def joined(self, text: str) -> str:
+        """Return a text of whole words."""
+        return join_pieces(text) if self.is_split else text
+
+
+def report_file(reader: FileReader, reading: Reading) -> tuple[FileReport, Fingerprints]:
+    """Return the report on a file and the fingerprints of its texts."""
+    writer, lengths, num_unknown = FingerprintWriter(), list[int](), 0
+    tokenizer, max_length = reading.tokenizer, reading.max_length
     with progress.bar(f"reading {reader.path.name}", None, "row") as bar:
-        for chunk in chunked(reader.texts(), CHUNK):
-            bar.advance(len(chunk))
-            joined = [join_pieces(text) for text in chunk] if is_split else chunk
-            codes += [fingerprint(text) for text in joined]
+        for chunk in chunked(reader.passages(), CHUNK, lambda passage: len(passage.rows)):
+            texts = [text for passage in chunk for text in passage.rows]
+            bar.advance(len(texts))
+            for passage in chunk:
+                rows = [normalise(reading.joined(text)) for text in passage.rows]
+                writer.add(rows, passage.continues)
             if tokenizer is None:
-                lengths += [len(text.split()) for text in chunk]
+                lengths += [len(text.split()) for text in texts]
                 continue
-            encoded = tokenizer.encode(chunk if tokenizer.kind == "pieces" else joined)
+            is_joined = tokenizer.kind != "pieces"
+            encoded = tokenizer.encode([reading.joined(t) for t in texts] if is_joined else texts)
             lengths += [len(ids) for ids in encoded]
             if tokenizer.unk is not None:
                 num_unknown += sum(ids.count(tokenizer.unk) for ids in encoded)
-    sizes, prints = np.array(lengths), np.array(codes, np.uint64)
+    sizes, fingerprints = np.array(lengths), writer.finish()
+    repeats = find_repeats(fingerprints)
     limit = max_length - 2 if max_length and tokenizer else max_length  # without special tokens
     report = FileReport(
         file=str(reader.path),
-        rows=reader.counts.rows or len(prints),
+        rows=reader.counts.rows or len(fingerprints),
         skipped=reader.counts.skipped,
-        repeats=count_repeats(prints),
+        repeats=int(repeats.copies.sum()),
+        near_repeats=int(repeats.near.sum()),
         unit="tokens" if tokenizer else "words",
         shortest=int(sizes.min()),
         median=float(np.median(sizes)),
@@ -99,4 +123,4 @@ def report_file(
         unknown=num_unknown / max(1, int(sizes.sum())) if tokenizer else None,
         labels=dict(sorted(reader.label_counts.items())) or None,
     )
-    return report, prints
+    return report, fingerprints

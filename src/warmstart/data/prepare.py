@@ -7,8 +7,9 @@ from typing import Any
 from warmstart import progress
 from warmstart.data.corpus import RowCounts, TextSource
 from warmstart.data.encoding import encode_source
-from warmstart.data.overlap import Fingerprints, fingerprint
+from warmstart.data.fingerprints import FingerprintWriter, code_of, fingerprint, normalise
 from warmstart.data.sentences import SentenceFinder
+from warmstart.data.shingles import CODE_BITS
 from warmstart.data.token_file import DocumentWriter, SentenceFile, TokenFile
 from warmstart.errors import WarmstartError
 from warmstart.files import whole_folder
@@ -28,7 +29,7 @@ def sample_tokenizer(source: TextSource, kind: str, vocab_size: int, sample_mb: 
         size = sum(len(row.encode()) for passage in source.passages() for row in passage.rows)
     share = min(1.0, sample_mb * 1_000_000 / max(1, size))
     texts = ("\n".join(passage.rows) for passage in source.passages())
-    sample = (text for text in texts if share == 1.0 or fingerprint(text) < share * 2**64)
+    sample = (text for text in texts if share == 1.0 or fingerprint(text) < share * 2**CODE_BITS)
     return train_tokenizer(sample, kind, vocab_size)
 
 
@@ -125,20 +126,23 @@ def _write_split(
 ) -> dict[str, Any]:
     """Write the held-out passages, chosen by their content, to a file of their own."""
     counts: dict[Path, RowCounts] = {}
-    seen, has_index = Fingerprints(), finder is not None
+    seen, has_index = FingerprintWriter(), finder is not None
     with (
         DocumentWriter(folder / "train.bin", tokenizer, has_index) as train,
         DocumentWriter(folder / "valid.bin", tokenizer, has_index) as valid,
     ):
         for passage, encoded in encode_source(source, tokenizer, finder, counts):
-            if fingerprint("\n".join(passage.rows)) % 10_000 < held_out * 10_000:
+            is_split = tokenizer.kind == "pieces"
+            rows = [normalise(join_pieces(row) if is_split else row) for row in passage.rows]
+            if code_of(" ".join(rows)) % 10_000 < held_out * 10_000:
                 train.end_document()  # the text before and after the passage is not contiguous
+                seen.end_document()
                 valid.add(encoded, continues=False)
                 continue
             train.add(encoded, passage.continues)
-            for row in passage.rows:
-                seen.add(join_pieces(row) if tokenizer.kind == "pieces" else row)
-    return _facts(counts, train) | {"held_out": held_out, "fingerprints": seen.to_text()}
+            seen.add(rows, passage.continues)
+    facts = {"held_out": held_out, "fingerprints": seen.finish().to_json()}
+    return _facts(counts, train) | facts
 
 
 def _facts(counts: dict[Path, RowCounts], writer: DocumentWriter) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from warmstart import progress
+from warmstart.data.fingerprints import Fingerprints
 from warmstart.data.labelled import LabelledTexts
-from warmstart.data.overlap import Fingerprints
 from warmstart.errors import WarmstartError
 from warmstart.experiments.arms import ArmSplit, ExperimentArm, Splits, TfidfArm, TransformerArm
 from warmstart.files import distinct_names

@@ -138,6 +138,6 @@ def caveats(comparison: Comparison) -> Iterator[str]:
     if split.shared:
         yield (
             f"{len(split.shared):,} of the {len(split.classes):,} {split.name} texts also "
-            f"{'occurs' if len(split.shared) == 1 else 'occur'} in training or pretraining data: "
+            f"{'occurs' if len(split.shared) == 1 else 'occur'}, exactly or nearly, in other data: "
             "see the scores without them."
         )

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from warmstart import progress
-from warmstart.data.overlap import find_shared, fingerprints_of
+from warmstart.data.fingerprints import fingerprints_of
+from warmstart.data.overlap import NamedTexts, describe_shared, find_matches
 from warmstart.experiments.arms import FittedCell
 from warmstart.experiments.cells import subset_sizes, train_cells
 from warmstart.experiments.contrast import contrast
@@ -95,18 +97,7 @@ def _comparison(
     subsets: tuple[int, ...],
     fitted: Sequence[FittedCell],
 ) -> Comparison:
-    codes = {
-        name: fingerprints_of(readable_rows(split, config.pieces))
-        for name, split in plan.data.items()
-    }
-    overlaps = find_shared(codes)
-    is_shared = {name: np.isin(codes[name], codes["train"]) for name in plan.data}
-    for run_name, seen in plan.seen.items():
-        for name, split in plan.data.items():
-            is_known = rows_seen(split, seen, config.pieces)
-            is_shared[name] |= is_known
-            distinct, rows = len(np.unique(codes[name][is_known])), int(is_known.sum())
-            overlaps.append(SharedTexts(f"pretraining of {run_name}", name, distinct, rows))
+    overlaps, is_shared = _find_overlaps(config, plan)
 
     def split_of(name: Literal["validation", "test"]) -> Split:
         return Split(
@@ -131,6 +122,32 @@ def _comparison(
         notes=tuple(plan.notes),
         attainable=config.attainable,
     )
+
+
+def _find_overlaps(
+    config: CompareConfig, plan: ExperimentPlan
+) -> tuple[list[SharedTexts], dict[str, NDArray[np.bool_]]]:
+    """Describe the texts that splits share, and tell which rows were in data used before.
+
+    Test texts are compared with validation too, because settings are chosen by it.
+    """
+    overlaps, earlier = list[SharedTexts](), list[NamedTexts]()
+    is_shared: dict[str, NDArray[np.bool_]] = {}
+    for name, split in plan.data.items():
+        texts = readable_rows(split, config.pieces)
+        named = NamedTexts(name, fingerprints_of(texts), texts.__getitem__)
+        is_shared[name] = np.zeros(len(texts), np.bool_)
+        for other in earlier:
+            matches = find_matches(named.fingerprints, other.fingerprints)
+            is_shared[name] |= matches.both
+            overlaps.append(describe_shared(other, named, matches))
+        for run_name, seen in plan.seen.items():
+            matches = rows_seen(split, seen, config.pieces)
+            is_shared[name] |= matches.both
+            source = NamedTexts(f"pretraining of {run_name}", seen)
+            overlaps.append(describe_shared(source, named, matches))
+        earlier.append(named)
+    return overlaps, is_shared
 
 
 def _write(result: CompareResult) -> None:

@@ -1,12 +1,14 @@
 """`data`: report what files contain before training on them."""
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from warmstart import progress
-from warmstart.data.file_report import FileReader, report_file
-from warmstart.data.overlap import find_shared
+from warmstart.data.file_report import FileReader, Reading, read_row, report_file
+from warmstart.data.overlap import NamedTexts, describe_shared, find_matches, find_shared
 from warmstart.errors import WarmstartError
-from warmstart.results.data import DataReport, SeenTexts
+from warmstart.results.data import DataReport, SharedTexts
 from warmstart.runs.lineage import describe_unrecorded
 from warmstart.runs.saved import read_run
 from warmstart.settings.starting import DataConfig
@@ -25,22 +27,25 @@ def report_data(config: DataConfig) -> DataReport:
     run = read_run(config.against) if config.against else None
     if run and run.has_unrecorded_texts:
         progress.say(describe_unrecorded(str(run.path)))
-    seen = run.texts_seen() if run else None
-    reports, fingerprints = [], {}
+    reading = Reading(tokenizer, config.max_length, config.pieces)
+    reports, named = [], []
     for index, path in enumerate(files):
         labels = Path(config.labels[index]) if config.labels else None
         reader = FileReader(path, config, labels)
-        report, codes = report_file(reader, tokenizer, config.max_length, config.pieces)
+        report, fingerprints = report_file(reader, reading)
         reports.append(report)
-        fingerprints[str(path)] = codes
-    against = [
-        SeenTexts(file=file, rows=int(seen.contain(codes).sum()))
-        for file, codes in fingerprints.items()
-        if seen is not None
-    ]
+        named.append(NamedTexts(str(path), fingerprints, partial(read_row, reader)))
+    against = _seen_texts(NamedTexts(str(config.against), run.texts_seen()), named) if run else []
     return DataReport(
         files=tuple(reports),
-        shared=tuple(find_shared(fingerprints)),
+        shared=tuple(find_shared(named)),
         against=tuple(against),
         run=config.against,
     )
+
+
+def _seen_texts(seen: NamedTexts, files: Sequence[NamedTexts]) -> list[SharedTexts]:
+    return [
+        describe_shared(seen, file, find_matches(file.fingerprints, seen.fingerprints))
+        for file in files
+    ]

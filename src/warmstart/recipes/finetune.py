@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from warmstart import progress
+from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.labelled import LabelledTexts
-from warmstart.data.overlap import Fingerprints
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.report.model_card import model_card
@@ -151,15 +151,13 @@ def _examples(
 def _facts(
     config: FinetuneConfig, splits: list[LabelledTexts], parent: SavedRun | None
 ) -> dict[str, Any]:
-    seen = Fingerprints()
-    for text in readable_rows(splits[0], config.pieces):
-        seen.add(text)
+    seen = fingerprints_of(readable_rows(splits[0], config.pieces))
     rows: dict[Path, int] = {}
     for data, labels in zip(splits, (config.train_labels, config.valid_labels), strict=True):
         rows |= {Path(file): len(data) for file in (data.file, labels) if file}
     return {
         "files": file_facts(rows),
-        "fingerprints": seen.to_text(),
+        "fingerprints": seen.to_json(),
         "lineage": lineage_of(parent),
     }
 

@@ -7,7 +7,7 @@ from typing import Any
 from safetensors.torch import save
 
 from warmstart import progress
-from warmstart.data.overlap import Fingerprints
+from warmstart.data.fingerprints import fingerprints_of
 from warmstart.files import new_folder, write_json, write_whole
 from warmstart.interop.hf_reader import ImportedModel, read_folder
 from warmstart.report.model_card import model_card
@@ -61,7 +61,7 @@ def _write_run(config: ImportConfig, imported: ImportedModel, run: RunFolder, ou
         write_json(run.config_file, written)
     imported.tokenizer.save(run.path)
     write_whole(run.weights_file, save(imported.weights))
-    empty = Fingerprints().to_text()
+    empty = fingerprints_of([]).to_json()
     write_json(run.data_file, {"files": [], "fingerprints": empty, "unrecorded": True})
     write_whole(run.path / "README.md", _card(config, imported, out).encode())
     run.finish({"valid": {}})

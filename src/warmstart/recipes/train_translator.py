@@ -7,7 +7,7 @@ from typing import Any
 
 from warmstart import progress
 from warmstart.batching.pair_batches import EncodedPairs, PairStream
-from warmstart.data.overlap import Fingerprints
+from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.pairs import Pairs
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
@@ -130,15 +130,13 @@ def _warm_start(model: Translator, parent: SavedRun) -> None:
 
 
 def _facts(train: Pairs, valid: Pairs, parent: SavedRun | None) -> dict[str, Any]:
-    seen = Fingerprints()
-    for text in (*train.sources, *train.targets):
-        seen.add(text)
+    seen = fingerprints_of((*train.sources, *train.targets))
     rows = {Path(file): len(pairs) for pairs in (train, valid) for file in pairs.files}
     return {
         "files": file_facts(rows),
         "rows": len(train),
         "skipped": train.skipped,
-        "fingerprints": seen.to_text(),
+        "fingerprints": seen.to_json(),
         "lineage": lineage_of(parent),
     }
 

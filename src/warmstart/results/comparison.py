@@ -63,12 +63,12 @@ class Arm:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Held-out texts: their true classes, and the ones that were seen in training."""
+    """Held-out texts: their true classes, and the ones that occur in other data."""
 
     name: Literal["validation", "test"]
     file: str
     classes: tuple[int, ...]  # true class index of every text
-    shared: tuple[int, ...]  # rows whose text also occurs in training or pretraining data
+    shared: tuple[int, ...]  # rows that are copies or near-copies of data used before
 
     @property
     def majority_share(self) -> float:

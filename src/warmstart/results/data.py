@@ -11,6 +11,7 @@ class FileReport:
     rows: int
     skipped: int  # empty rows
     repeats: int  # rows whose text occurs in an earlier row
+    near_repeats: int  # rows that are near-copies of earlier ones
     unit: str  # of lengths: words or tokens
     shortest: int
     median: float
@@ -22,22 +23,25 @@ class FileReport:
     labels: dict[str, int] | None
 
 
-@dataclass(frozen=True)
-class SharedTexts:
-    """Texts that two files have in common."""
+@dataclass(frozen=True, kw_only=True)
+class NearCopy:
+    """A text that is nearly the same as another."""
 
-    a: str
-    b: str
-    distinct: int  # different texts that are in both
-    rows: int  # rows of b with one of them
+    text: str
+    original: str | None  # None: only fingerprints of it are kept
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeenTexts:
-    """Texts of one file that were in the training data of a run."""
+class SharedTexts:
+    """Texts of a file that also occur in another file, or in the training data of a run."""
 
-    file: str
-    rows: int
+    a: str  # the other file, or the run
+    b: str
+    distinct: int  # different texts that are in both
+    rows: int  # rows of b with one of them
+    near: int  # rows of b that are near-copies; copies do not count
+    copy: str | None  # the first copy
+    near_copy: NearCopy | None  # the first near-copy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,5 +50,5 @@ class DataReport:
 
     files: tuple[FileReport, ...]
     shared: tuple[SharedTexts, ...]
-    against: tuple[SeenTexts, ...]
+    against: tuple[SharedTexts, ...]  # texts in the training data of a run
     run: str | None

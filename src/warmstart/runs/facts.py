@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from warmstart.data.fingerprints import PackedFingerprints
 from warmstart.errors import WarmstartError
 
 
@@ -41,7 +42,7 @@ class InputFiles:
 class Stage:
     """A training, as a later run records it."""
 
-    fingerprints: str
+    fingerprints: PackedFingerprints
     unrecorded: bool = False  # whether it began with an imported model
     tokens_seen: int = 0
     elapsed_s: float = 0.0

@@ -27,7 +27,7 @@ def lineage_of(parent: SavedRun | None) -> list[dict[str, Any]]:
     return [
         {
             "run": str(parent.path),
-            "fingerprints": parent.texts_seen().to_text(),
+            "fingerprints": parent.texts_seen().to_json(),
             "unrecorded": parent.has_unrecorded_texts,
             "tokens_seen": tokens,
             "elapsed_s": elapsed_s,

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from warmstart.data.overlap import Fingerprints
+from warmstart.data.fingerprints import Fingerprints
 from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import typed
 from warmstart.model.count import count_backbone, count_translator
@@ -79,10 +79,7 @@ class SavedRun:
     def texts_seen(self) -> Fingerprints:
         """Return fingerprints of every text that trained it, earlier stages included."""
         stages = (self.data, *self.data.lineage)
-        seen, *earlier = (Fingerprints.from_text(stage.fingerprints) for stage in stages)
-        for texts in earlier:
-            seen.merge(texts)
-        return seen
+        return Fingerprints.union([stage.fingerprints.unpacked() for stage in stages])
 
     @property
     def has_unrecorded_texts(self) -> bool:

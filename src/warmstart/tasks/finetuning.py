@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
@@ -13,6 +14,7 @@ from torch import nn
 from warmstart.batching.encode import EncodedTexts
 from warmstart.batching.padding import LabelledStream
 from warmstart.data.labelled import LabelledTexts
+from warmstart.data.overlap import count_seen
 from warmstart.inference.text_predictor import TextBatches, TextPredictor
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun
@@ -170,8 +172,8 @@ class FinetuningTask(Task):
         micro_tokens = run.recorded(Tuning, "micro_tokens").micro_tokens
         batches = TextBatches(micro_tokens, run.tokenizer.pad, runtime)
         outputs = self.outputs(predictor.model, texts, batches)
-        is_seen = rows_seen(data, run.texts_seen(), settings.pieces)
-        unseen = [row for row, seen in enumerate(is_seen) if not seen]
+        seen = rows_seen(data, run.texts_seen(), settings.pieces)
+        unseen = np.flatnonzero(~seen.both).tolist()
         without_seen = None
         if unseen:
             scores = self.scores(outputs[unseen], [targets[row] for row in unseen], run.config)
@@ -179,7 +181,7 @@ class FinetuningTask(Task):
         return {
             "rows": len(read),
             **self.test_scores(outputs, targets, run.config),
-            "seen_in_training": int(is_seen.sum()),
+            **count_seen(seen),
             f"{self.select_by}_unseen": without_seen,
         }
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from warmstart.data.corpus import TextSource, source_of
-from warmstart.data.overlap import fingerprints_of
+from warmstart.data.fingerprints import fingerprints_of
+from warmstart.data.overlap import count_seen, find_matches
 from warmstart.data.prepare import write_tokens
 from warmstart.data.sentences import SentenceFinder
 from warmstart.data.token_file import TokenFile
@@ -28,9 +29,8 @@ class HeldOutText:
 
     def rows_seen(self, run: SavedRun) -> dict[str, int]:
         """Count the rows of text, and those that also occur in the run's training text."""
-        rows = [row for passage in self.source.passages() for row in passage.rows]
-        seen = run.texts_seen().contain(fingerprints_of(rows))
-        return {"rows": len(rows), "seen_in_training": int(seen.sum())}
+        rows = fingerprints_of(row for passage in self.source.passages() for row in passage.rows)
+        return {"rows": len(rows), **count_seen(find_matches(rows, run.texts_seen()))}
 
 
 @contextmanager

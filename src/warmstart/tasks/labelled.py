@@ -5,13 +5,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from warmstart import progress
 from warmstart.batching.encode import EncodedTexts, Truncation, encode_texts
+from warmstart.data.fingerprints import Fingerprints, fingerprints_of
 from warmstart.data.labelled import LabelledTexts, join_pair, read_labelled
-from warmstart.data.overlap import Fingerprints, fingerprints_of
+from warmstart.data.overlap import Matches, find_matches
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
 from warmstart.settings.shared import TableFormat, Truncate
@@ -77,14 +75,14 @@ def readable_rows(data: LabelledTexts, is_pieces: bool) -> list[str]:
     return list(map(join_pair, whole.texts, whole.seconds))
 
 
-def rows_seen(data: LabelledTexts, seen: Fingerprints, is_pieces: bool) -> NDArray[np.bool_]:
+def rows_seen(data: LabelledTexts, seen: Fingerprints, is_pieces: bool) -> Matches:
     """Tell which rows were seen; one text of a pair is enough."""
-    is_seen = seen.contain(fingerprints_of(readable_rows(data, is_pieces)))
+    matches = find_matches(fingerprints_of(readable_rows(data, is_pieces)), seen)
     whole = _map_texts(data, join_pieces) if is_pieces else data
     if whole.seconds is not None:
         for side in (whole.texts, whole.seconds):
-            is_seen |= seen.contain(fingerprints_of(list(side)))
-    return is_seen
+            matches |= find_matches(fingerprints_of(side), seen)
+    return matches
 
 
 def describe_encoding(file: str, encoded: EncodedTexts, max_length: int, rule: Truncate) -> str:

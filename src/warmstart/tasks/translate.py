@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from warmstart import progress
 from warmstart.batching.pair_batches import EncodedPairs, PairBatch, budgeted_pairs, pad_pairs
-from warmstart.data.overlap import fingerprints_of
+from warmstart.data.fingerprints import fingerprints_of
+from warmstart.data.overlap import count_seen, find_matches
 from warmstart.data.pairs import Pairs, read_aligned, read_pair_table
 from warmstart.decoding.beam import Beam
 from warmstart.decoding.engines import training_engine
@@ -176,7 +177,7 @@ class TranslateTask(Task):
             other = self._translations(read_run(settings.against), settings, runtime, pairs)
         translations = self._translations(run, settings, runtime, pairs)
         metrics = translation_scores(translations, pairs.targets)
-        seen = run.texts_seen().contain(fingerprints_of(pairs.sources))
+        seen = find_matches(fingerprints_of(pairs.sources), run.texts_seen())
         result: dict[str, Any] = {
             "sentences": len(pairs),
             "skipped": pairs.skipped,
@@ -185,7 +186,7 @@ class TranslateTask(Task):
             "signatures": {name: metric.signature for name, metric in metrics.items()},
             "beam": settings.beam,
             "length_penalty": settings.length_penalty,
-            "seen_in_training": int(seen.sum()),
+            **count_seen(seen),
         }
         if other is not None:
             tests = [asdict(test) for test in paired_test(other, translations, pairs.targets)]
