@@ -18,7 +18,7 @@ from warmstart.model.backbone import Backbone, Layout
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
-from warmstart.training.trainer import train_step
+from warmstart.training.step import train_step
 
 SMALL = ModelConfig(
     vocab_size=50, width=32, depth=3, heads=2, ffn_width=80, max_length=32, dropout=0.0

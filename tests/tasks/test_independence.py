@@ -25,7 +25,7 @@ from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.classify import ClassifyObjective, class_weights
-from warmstart.training.trainer import Objective, train_step
+from warmstart.training.step import Objective, train_step
 
 EXACT = {"rtol": 0.0, "atol": 1e-10}
 ROUNDED = {"rtol": 1e-4, "atol": 1e-6}

@@ -21,7 +21,7 @@ from warmstart.model.models import LanguageModel
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.masked import MaskedObjective, score_masked
-from warmstart.training.trainer import train_step
+from warmstart.training.step import train_step
 
 EXACT = {"rtol": 0.0, "atol": 1e-10}
 BOS, PAD, EOS, MASK = 0, 1, 2, 4

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -56,7 +57,7 @@ def _language_trainer(
         return Evaluation(-loss, {"valid_loss": loss}, "")
 
     optimizers = build_optimizers(model, OptimizerSettings(kind, 1e-2, 0.1))
-    schedule = warmup_cosine(LOOP.steps, 0.2)
+    schedule = partial(warmup_cosine, warmup=0.2)
     return Trainer(model, CausalObjective(), stream, optimizers, schedule, evaluate, LOOP, cpu, run)
 
 
@@ -77,7 +78,7 @@ def _label_trainer(
 
     settings = OptimizerSettings("adamw", 1e-2, 0.1, layer_decay=0.8, unfreeze_steps=unfreeze)
     optimizers = build_optimizers(model, settings)
-    schedule = warmup_cosine(LOOP.steps, 0.2)
+    schedule = partial(warmup_cosine, warmup=0.2)
     objective = ClassifyObjective(torch.tensor([1.0, 2.0]))
     return Trainer(model, objective, stream, optimizers, schedule, evaluate, LOOP, cpu, run)
 

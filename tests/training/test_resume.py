@@ -2,7 +2,6 @@
 
 import signal
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,16 +110,6 @@ def test_a_signal_saves_and_stops(
     checkpoint, _ = load_latest(run)
     assert checkpoint is not None
     assert checkpoint.step == 5  # between two that were due
-    again = build(run)
-    again.train("second")
-    _assert_same_run(again, reference)
-
-
-def test_a_shorter_sitting_then_the_rest(build: Build, reference: Trainer, tmp_path: Path) -> None:
-    run = RunFolder(tmp_path)
-    first = build(run)
-    first.settings = replace(first.settings, steps=6)  # where a validation is due anyway
-    first.train("first")
     again = build(run)
     again.train("second")
     _assert_same_run(again, reference)

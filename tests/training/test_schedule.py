@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.training.schedules import warmup_cosine
+from warmstart.training.schedules import annealed, warmup_cosine
 
 
 @given(st.integers(1, 400), st.floats(0, 1), st.floats(0, 0.5))
@@ -32,3 +32,17 @@ def test_the_first_step_moves_and_the_rise_is_a_line() -> None:
     assert [factor(step) for step in range(10)] == pytest.approx([(s + 1) / 10 for s in range(10)])
     assert warmup_cosine(100, 0)(0) == 1
     assert warmup_cosine(1, 0.05)(0) == 1
+
+
+@pytest.mark.parametrize("start", [0, 5, 10, 60, 99])
+@pytest.mark.parametrize("steps", [100, 120, 400])
+def test_annealing_follows_the_earlier_rates_and_then_only_falls(start: int, steps: int) -> None:
+    before = warmup_cosine(100, 0.1)
+    factor = annealed(before, start, steps)
+    assert [factor(step) for step in range(start)] == [before(step) for step in range(start)]
+    rates = [factor(step) for step in range(start, steps)]
+    peak = rates.index(max(rates))
+    assert peak == max(0, 9 - start)  # the warm-up is finished first
+    assert rates[peak:] == sorted(rates[peak:], reverse=True)
+    assert rates[0] == before(start)
+    assert factor(steps) == pytest.approx(0.05)

@@ -21,7 +21,7 @@ from warmstart.insight.training_job import TrainingJob, job_from_json
 from warmstart.runtime import Runtime, choose_runtime
 from warmstart.settings.shared import Machine
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
-from warmstart.training.trainer import train_step
+from warmstart.training.step import train_step
 
 CLIP = 1.0
 LEARNING_RATE = 1e-4  # has no effect on time and memory

@@ -13,6 +13,7 @@ from warmstart.report.model_card import model_card
 from warmstart.results.training import FinetuneResult
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import (
+    announce,
     check_length,
     check_unchanged,
     open_run,
@@ -26,7 +27,7 @@ from warmstart.runtime import choose_runtime
 from warmstart.settings.architecture import apply_overrides, preset_named
 from warmstart.settings.finetuning import FinetuneConfig
 from warmstart.settings.model import ModelConfig
-from warmstart.tasks.finetuning import FinetuningTask, Fit, Start, build_model, fit_model
+from warmstart.tasks.finetuning import FinetuningTask, Fit, Start, build_model, build_trainer
 from warmstart.tasks.labelled import (
     Examples,
     check_same_form,
@@ -42,14 +43,18 @@ from warmstart.textfiles import file_facts
 from warmstart.tokenization.loading import load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import finetuning_rate
+from warmstart.training.length import fix_steps, refuse_changed_length
+from warmstart.training.pace import Clock
 from warmstart.training.trainer import State
 
 
 def finetune(config: FinetuneConfig) -> FinetuneResult:
     """Train a model on labelled texts and write a run folder."""
     task = finetuning_task(config.task)
+    clock = Clock(config.minutes)
     with open_run("finetune", config, config.out, config.resume) as run:
         if run.is_finished:
+            refuse_changed_length(run, config)
             progress.say(f"{run.path} is already finished; nothing to do")
             return _result(run, task)
         if config.frozen and not config.from_run:
@@ -86,7 +91,17 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
         learn, validate = examples
         seed, pad = config.seed, tokenizer.pad
         fit = Fit(learn, validate, labels, config, rate, seed, pad, runtime, start.arm)
-        _, state = fit_model(task, model, fit, run, config)
+        trainer = build_trainer(task, model, fit, run, config)
+        fix_steps(trainer, config, clock, trainer.settings.steps)
+        announce(
+            run,
+            config,
+            learning_rate=rate,
+            batch_size=config.batch_size,
+            steps=trainer.settings.steps,
+            max_length=start.model.max_length,
+        )
+        state = trainer.train(fit.title)
         _finish(config, task, run, state, start.arm, num_parameters(model))
         return _result(run, task)
 

@@ -1,6 +1,7 @@
 """Text -> pretrained backbone."""
 
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from warmstart.report.model_card import model_card
 from warmstart.results.training import PretrainResult
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import (
+    announce,
     check_length,
     check_unchanged,
     open_run,
@@ -40,7 +42,9 @@ from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask, 
 from warmstart.tokenization.loading import load_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import compile_backbone, pretraining_rate, seed_weights
+from warmstart.training.length import fix_steps, refuse_changed_length
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
+from warmstart.training.pace import Clock
 from warmstart.training.schedules import warmup_cosine
 from warmstart.training.trainer import LoopSettings, State, Trainer
 
@@ -51,8 +55,10 @@ def pretrain(config: PretrainConfig) -> PretrainResult:
     """Pretrain a backbone on text and write a run folder."""
     task = pretraining_task(config.objective)
     task.check(config)
+    clock = Clock(config.minutes)
     with open_run("pretrain", config, config.out, config.resume) as run:
         if run.is_finished:
+            refuse_changed_length(run, config)
             progress.say(f"{run.path} is already finished; nothing to do")
             return _result(run, task)
         runtime = choose_runtime(config.device, config.precision, config.threads)
@@ -61,7 +67,18 @@ def pretrain(config: PretrainConfig) -> PretrainResult:
         model = _model(config, task, architecture, parent).to(runtime.device)
         compile_backbone(model.get_submodule("backbone"), config.compile, runtime)
         training = task.training(model, PretrainingData(config, tokenizer, text, runtime))
-        state = _trainer(config, model, training, runtime, run).train("pretraining")
+        trainer = _trainer(config, model, training, runtime, run)
+        steps = config.num_steps(architecture.max_length, training.filled_share)
+        fix_steps(trainer, config, clock, None if config.minutes else steps)
+        announce(
+            run,
+            config,
+            learning_rate=_learning_rate(config, architecture),
+            batch_tokens=config.batch_tokens,
+            steps=trainer.settings.steps,
+            max_length=architecture.max_length,
+        )
+        state = trainer.train("pretraining")
         _finish(config, task, run, model, state, training)
         return _result(run, task)
 
@@ -159,6 +176,10 @@ def _model(
     return model
 
 
+def _learning_rate(config: PretrainConfig, model: ModelConfig) -> float:
+    return config.learning_rate or pretraining_rate(model, config.optimizer)
+
+
 def _trainer(
     config: PretrainConfig,
     model: nn.Module,
@@ -167,18 +188,17 @@ def _trainer(
     run: RunFolder,
 ) -> Trainer:
     architecture: ModelConfig = model.config  # type: ignore[assignment]
-    steps = config.num_steps(architecture.max_length, training.filled_share)
-    rate = config.learning_rate or pretraining_rate(architecture, config.optimizer)
+    rate = _learning_rate(config, architecture)
     return Trainer(
         model,
         training.objective,
         training.stream,
         build_optimizers(model, OptimizerSettings(config.optimizer, rate, config.weight_decay)),
-        warmup_cosine(steps, config.warmup),
+        partial(warmup_cosine, warmup=config.warmup),
         training.evaluate,
         LoopSettings.of(
             config,
-            steps=steps,
+            steps=0,  # fixed before it starts
             clip=config.clip,
             seed=config.seed,
             eval_every=config.eval_every,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from warmstart.results.training import TranslatorResult
 from warmstart.runs.checkpoint import save_weights
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import (
+    announce,
     check_length,
     check_unchanged,
     open_run,
@@ -38,7 +40,9 @@ from warmstart.textfiles import file_facts
 from warmstart.tokenization.pair import TokenizerPair, load_tokenizer_pair
 from warmstart.training.averaging import averaged, keep_snapshot, list_snapshots
 from warmstart.training.defaults import seed_weights, translation_rate
+from warmstart.training.length import fix_steps, refuse_changed_length
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
+from warmstart.training.pace import Clock
 from warmstart.training.schedules import warmup_cosine, warmup_inverse_sqrt
 from warmstart.training.trainer import Evaluation, LoopSettings, State, Trainer
 
@@ -47,8 +51,10 @@ EPOCHS = 30
 
 def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
     """Train a translator on sentence pairs and write a run folder."""
+    clock = Clock(config.minutes, final_validations=int(config.average > 1))
     with open_run("train-translator", config, config.out, config.resume) as run:
         if run.is_finished:
+            refuse_changed_length(run, config)
             progress.say(f"{run.path} is already finished; nothing to do")
             return _result(run)
         train, valid = read_training_pairs(config)
@@ -74,7 +80,18 @@ def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
         validation = TranslationValidation(
             encoded[1], valid, tokenizers, config.micro_tokens, config.select, config.samples
         )
-        trainer = _trainer(config, model, encoded[0], validation, runtime, run)
+        stream = _stream(config, encoded[0], tokenizers)
+        trainer = _trainer(config, model, stream, validation, runtime, run)
+        steps = config.steps or (config.epochs or EPOCHS) * stream.steps_per_epoch
+        fix_steps(trainer, config, clock, None if config.minutes else steps)
+        announce(
+            run,
+            config,
+            learning_rate=_learning_rate(config, architecture),
+            batch_tokens=config.batch_tokens,
+            steps=trainer.settings.steps,
+            max_length=architecture.max_length,
+        )
         state = trainer.train("training")
         _finish(config, run, trainer, state, lambda: validation(model, runtime))
         return _result(run)
@@ -141,25 +158,33 @@ def _facts(train: Pairs, valid: Pairs, parent: SavedRun | None) -> dict[str, Any
     }
 
 
+def _learning_rate(config: TrainTranslatorConfig, model: ModelConfig) -> float:
+    return config.learning_rate or translation_rate(model, config.optimizer)
+
+
+def _stream(
+    config: TrainTranslatorConfig, pairs: EncodedPairs, tokenizers: TokenizerPair
+) -> PairStream:
+    sizes = config.batch_tokens, config.micro_tokens
+    return PairStream(pairs, *sizes, *tokenizers.pads, config.seed)
+
+
 def _trainer(
     config: TrainTranslatorConfig,
     model: Translator,
-    pairs: EncodedPairs,
+    stream: PairStream,
     validation: TranslationValidation,
     runtime: Runtime,
     run: RunFolder,
 ) -> Trainer:
-    pads = validation.tokenizers.pads
-    stream = PairStream(pairs, config.batch_tokens, config.micro_tokens, *pads, config.seed)
-    steps = config.steps or (config.epochs or EPOCHS) * stream.steps_per_epoch
-    rate = config.learning_rate or translation_rate(model.config, config.optimizer)
+    rate = _learning_rate(config, model.config)
     schedules = {"cosine": warmup_cosine, "inverse-sqrt": warmup_inverse_sqrt}
     if config.compile:
         model.encoder.compile(dynamic=True)
         model.decoder.compile(dynamic=True)
 
     def evaluate() -> Evaluation:
-        if config.average > 1:
+        if config.average > 1 and trainer.state.step:  # at step 0 a validation is only timed
             keep_snapshot(run, model, trainer.state.step, config.average)
         return validation(model, runtime)
 
@@ -168,11 +193,11 @@ def _trainer(
         TranslateObjective(config.label_smoothing),
         stream,
         build_optimizers(model, OptimizerSettings(config.optimizer, rate, config.weight_decay)),
-        schedules[config.schedule](steps, config.warmup),
+        partial(schedules[config.schedule], warmup=config.warmup),
         evaluate,
         LoopSettings.of(
             config,
-            steps=steps,
+            steps=0,  # fixed before it starts
             clip=config.clip,
             seed=config.seed,
             eval_every=config.eval_every or stream.steps_per_epoch,

@@ -19,6 +19,15 @@ class ConfigFile:
     task: str | None = None  # None: the results of a comparison
     classes: tuple[str, ...] = ()
     pairs: bool | None = None  # whether its texts have a second text; None: not known
+    lengths: tuple["Length", ...] = ()  # every number of steps it had, the first one first
+
+
+@dataclass(frozen=True, kw_only=True)
+class Length:
+    """The number of steps of a run, and the step at which it was fixed."""
+
+    from_step: int
+    steps: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from warmstart.runs.faults import explained
 from warmstart.runs.folder import FORMAT, RunFolder, claimed
 from warmstart.settings.architecture import ArchitectureOverrides
 from warmstart.settings.base import Settings
+from warmstart.settings.in_force import describe, in_force
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Destination
 from warmstart.textfiles import sha256_of
@@ -56,6 +57,18 @@ def write_config(
             **more,
         },
     )
+
+
+def update_config(run: RunFolder, **more: Any) -> None:
+    """Replace entries of config.json."""
+    write_json(run.config_file, run.config() | more)
+
+
+def announce(run: RunFolder, settings: Settings, **values: float) -> None:
+    """Say which settings are in force and who chose them, and record it."""
+    choices = in_force(settings, values)
+    progress.say(f"settings: {describe(choices)}")
+    update_config(run, in_force={key: asdict(choice) for key, choice in choices.items()})
 
 
 def check_unchanged(facts: dict[str, Any]) -> None:

@@ -63,7 +63,7 @@ class Setting:
     fixed: bool = True  # may not change when a run is resumed
     advanced: bool = False  # shown by --help-all, not by --help
     has_flag: bool = True  # False: for Python and TOML only
-    excludes: str | None = None  # key of a mutually exclusive setting
+    excludes: tuple[str, ...] = ()  # keys of mutually exclusive settings
 
     @property
     def is_required(self) -> bool:
@@ -134,8 +134,8 @@ class Settings:
             object.__setattr__(self, setting.name, value)
         present = {s.key: s for s in self.declared() if getattr(self, s.name) is not None}
         for setting in present.values():
-            if setting.excludes in present:
-                flags = f"{setting.flag} and {present[setting.excludes].flag}"
+            for other in filter(present.get, setting.excludes):
+                flags = f"{setting.flag} and {present[other].flag}"
                 raise WarmstartError(f"{flags} are mutually exclusive: give one")
 
     @classmethod
@@ -172,8 +172,8 @@ class Settings:
     @classmethod
     def overridden(cls, values: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
         """Return a file's values with flags in their place; a flag also drops what it excludes."""
-        excluded = {s.excludes for s in cls.declared() if s.key in flags}
-        excluded |= {s.key for s in cls.declared() if s.excludes in flags}
+        excluded = {key for s in cls.declared() if s.key in flags for key in s.excludes}
+        excluded |= {s.key for s in cls.declared() if not flags.keys().isdisjoint(s.excludes)}
         return {key: value for key, value in values.items() if key not in excluded} | dict(flags)
 
     def recorded(self) -> dict[str, Any]:
@@ -185,10 +185,14 @@ class Settings:
         """Name the fixed settings that differ from a run's, with both values."""
         now = self.recorded()
         return [
-            f"{s.flag} was {show(recorded[s.key])}, now {show(now[s.key])}"
+            f"{s.flag} was {_shown(recorded[s.key])}, now {_shown(now[s.key])}"
             for s in self.declared()
             if s.fixed and s.key in recorded and s.key in now and recorded[s.key] != now[s.key]
         ]
+
+
+def _shown(value: Any) -> str:
+    return "left to its default" if value is None else show(value)
 
 
 def _setting(field: "dataclasses.Field[Any]", hint: Any, panel: Panel) -> Setting:

@@ -50,6 +50,13 @@ class FinetuneConfig(
     )
     task: str = option("what to train: classify", "classify", metavar="NAME")
     frozen: bool = option("train only the head", False)
+    epochs: int = option("passes over the labelled texts", Tuning.epochs, least=1, fixed=False)
+    minutes: float | None = option(
+        "time to take in all: fewer steps than --epochs where these do not fit",
+        None,
+        above=0,
+        fixed=False,
+    )
 
 
 class CompareConfig(LabelledFiles, Tuning, Destination, Machine):

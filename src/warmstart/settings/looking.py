@@ -35,7 +35,7 @@ class PlanConfig(ArchitectureOverrides, Machine, panel="Training"):
     labels: int = option("classes of a classifier", 2, least=2, panel="Model")
     batch_tokens: int | None = option("tokens per step; default: by objective", None, least=2)
     micro_tokens: int | None = option("per forward pass; default: by objective", None, least=2)
-    steps: int | None = option("default: by objective", None, least=1, excludes="tokens")
+    steps: int | None = option("default: by objective", None, least=1, excludes=("tokens",))
     tokens: int | None = option("tokens to train on, instead of --steps", None, least=1)
     mask_rate: float = option("masked: share of tokens masked", 0.15, above=0, most=1)
     optimizer: Optimizer | None = option("default: by objective", None)
@@ -69,7 +69,7 @@ class LookAttentionConfig(FigureFile, SplitTexts, Machine):
     """A run and a text in, its attention weights out."""
 
     run: str = argument("run folder")
-    text: str | None = option("text to read", None, metavar="TEXT", excludes="source")
+    text: str | None = option("text to read", None, metavar="TEXT", excludes=("source",))
     text2: str | None = option("second text, for a model that reads pairs", None, metavar="TEXT")
     source: str | None = option("sentence to translate", None, metavar="TEXT")
     target: str | None = option("its translation; default: the model's own", None, metavar="TEXT")

@@ -45,8 +45,19 @@ class PretrainConfig(
     objective: str = option(
         "causal: predict next tokens; masked: restore masked tokens", "causal", metavar="NAME"
     )
-    steps: int | None = option("optimizer steps; default: 1000", None, least=1, excludes="tokens")
-    tokens: int | None = option("tokens to train on, instead of --steps", None, least=1)
+    steps: int | None = option(
+        "optimizer steps; default: 1000",
+        None,
+        least=1,
+        fixed=False,
+        excludes=("tokens", "minutes"),
+    )
+    tokens: int | None = option(
+        "tokens to train on, instead of --steps", None, least=1, fixed=False, excludes=("minutes",)
+    )
+    minutes: float | None = option(
+        "time to take in all, instead of --steps", None, above=0, fixed=False
+    )
     batch_tokens: int = option("tokens per optimizer step", 8192, least=2)
     micro_tokens: int = option("tokens per forward pass; fewer need less memory", 16_384, least=2)
     optimizer: Optimizer = option("muon: for the matrices of the blocks", "muon")

@@ -50,7 +50,9 @@ class PairFiles(TableFormat):
 class TranslatorArchitecture(ArchitectureOverrides, TrainedTokenizer, panel="Model"):
     """A preset with a decoder, what to change in it, and its tokenizers."""
 
-    preset: str | None = option(f"default: {DEFAULT_PRESET}", None, metavar="NAME", excludes="from")
+    preset: str | None = option(
+        f"default: {DEFAULT_PRESET}", None, metavar="NAME", excludes=("from",)
+    )
     decoder_depth: int | None = option("blocks of the decoder", None, least=1)
     shared: bool | None = advanced("source and target share one embedding", None)
     vocabulary: Literal["joint", "separate"] = option("one tokenizer or one per language", "joint")
@@ -63,8 +65,17 @@ class TrainTranslatorConfig(PairFiles, TranslatorArchitecture, TrainingRun, pane
     from_run: str | None = option(
         "masked run whose backbone becomes the encoder", None, key="from", panel="Input and output"
     )
-    epochs: int | None = option("passes over the pairs; default: 30", None, least=1)
-    steps: int | None = option("steps, instead of --epochs", None, least=1, excludes="epochs")
+    epochs: int | None = option("passes over the pairs; default: 30", None, least=1, fixed=False)
+    steps: int | None = option(
+        "steps, instead of --epochs", None, least=1, fixed=False, excludes=("epochs", "minutes")
+    )
+    minutes: float | None = option(
+        "time to take in all, instead of --epochs",
+        None,
+        above=0,
+        fixed=False,
+        excludes=("epochs",),
+    )
     batch_tokens: int = option("source and target tokens per step, with padding", 4096, least=16)
     micro_tokens: int = option("the same per forward pass; fewer: less memory", 32_768, least=16)
     label_smoothing: float = option("share spread over the vocabulary", 0.1, least=0, most=0.9)

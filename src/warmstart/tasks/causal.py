@@ -29,7 +29,8 @@ from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.held_out import BATCH_TOKENS, held_out_text
 from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
 from warmstart.tasks.workload import BOS, EOS, Workload, WorkloadShape
-from warmstart.training.trainer import Evaluation, Objective
+from warmstart.training.step import Objective
+from warmstart.training.trainer import Evaluation
 
 VALID_TOKENS = 200_000  # longer validation text is sampled in evenly spaced rows
 RESAMPLES = 2000

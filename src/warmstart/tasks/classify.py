@@ -31,7 +31,8 @@ from warmstart.tasks.finetuning import FinetuningTask, Fit, Labels
 from warmstart.tasks.labelled import Examples
 from warmstart.tasks.task import Training
 from warmstart.tasks.workload import EOS, Workload, WorkloadShape
-from warmstart.training.trainer import Evaluation, Objective, State
+from warmstart.training.step import Objective
+from warmstart.training.trainer import Evaluation, State
 
 Floats = NDArray[np.float64]
 

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,7 +30,8 @@ from warmstart.tasks.labelled import Examples, for_tokenizer, read_labelled_file
 from warmstart.tasks.task import Task, Training
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.schedules import warmup_cosine
-from warmstart.training.trainer import Evaluation, LoopSettings, Objective, State, Trainer
+from warmstart.training.step import Objective
+from warmstart.training.trainer import Evaluation, LoopSettings, State, Trainer
 
 Labels = Mapping[str, Any]  # what config.json records of the labels: {"classes": [...]}
 
@@ -217,14 +219,20 @@ def build_model(
     return model, transfer
 
 
-def fit_model(
+def fit_model(task: FinetuningTask, model: nn.Module, fit: Fit) -> tuple[Trainer, State]:
+    """Train; the best epoch's weights are then in the trainer."""
+    trainer = build_trainer(task, model, fit)
+    return trainer, trainer.train(fit.title)
+
+
+def build_trainer(
     task: FinetuningTask,
     model: nn.Module,
     fit: Fit,
     run: RunFolder | None = None,
     checkpoints: Checkpoints | None = None,
-) -> tuple[Trainer, State]:
-    """Train; the best epoch's weights are then in the run, or in the trainer without one."""
+) -> Trainer:
+    """Return a trainer of all epochs; without a run folder it keeps everything in memory."""
     model.to(fit.runtime.device)
     tuning, training = fit.tuning, task.training(model, fit)
     steps_per_epoch = fit.stream().steps_per_epoch
@@ -233,12 +241,12 @@ def fit_model(
     optimizer = OptimizerSettings(
         "adamw", fit.learning_rate, tuning.weight_decay, tuning.layer_decay, unfreeze_steps
     )
-    trainer = Trainer(
+    return Trainer(
         model,
         training.objective,
         training.stream,
         build_optimizers(model, optimizer),
-        warmup_cosine(steps, tuning.warmup),
+        partial(warmup_cosine, warmup=tuning.warmup),
         training.evaluate,
         LoopSettings.of(
             checkpoints or Checkpoints(),
@@ -251,4 +259,3 @@ def fit_model(
         fit.runtime,
         run,
     )
-    return trainer, trainer.train(fit.title)

@@ -37,7 +37,8 @@ from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
 from warmstart.tasks.workload import WorkloadShape
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.tokenization.words import word_table
-from warmstart.training.trainer import Evaluation, Objective
+from warmstart.training.step import Objective
+from warmstart.training.trainer import Evaluation
 
 SHORTEST_PAIR = 5  # two tokens between three special ones
 FIXED_SEED = 0  # validation and evaluation always mask the same tokens and draw the same pairs

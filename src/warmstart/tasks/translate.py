@@ -31,7 +31,8 @@ from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.task import Task
 from warmstart.tasks.workload import Workload, WorkloadShape
 from warmstart.tokenization.pair import TokenizerPair
-from warmstart.training.trainer import Evaluation, Objective
+from warmstart.training.step import Objective
+from warmstart.training.trainer import Evaluation
 
 VALID_SENTENCES = 2000  # of more validation pairs, evenly spaced ones are translated
 SENTENCE_TOKENS = 64  # on each side, in estimates

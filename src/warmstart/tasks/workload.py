@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from warmstart.settings.model import ModelConfig
-from warmstart.training.trainer import Objective
+from warmstart.training.step import Objective
 
 BOS, EOS = 0, 1  # of random documents
 DOCUMENT_TOKENS = 150  # on average

@@ -27,3 +27,20 @@ def warmup_inverse_sqrt(steps: int, warmup: float) -> Schedule:
         return min((step + 1) / rising, (rising / (step + 1)) ** 0.5)
 
     return factor
+
+
+def annealed(before: Schedule, start: int, steps: int, floor: float = 0.05) -> Schedule:
+    """Follow a schedule up to `start` and to the end of its warm-up, then fall along a cosine."""
+    turn = start
+    while turn + 1 < steps and before(turn + 1) > before(turn):
+        turn += 1
+    peak = before(turn)
+    lowest = min(peak, floor)
+
+    def factor(step: int) -> float:
+        if step < turn:
+            return before(step)
+        done = (step - turn) / (steps - turn)
+        return lowest + (peak - lowest) * (1 + math.cos(math.pi * done)) / 2
+
+    return factor

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from warmstart import progress
-from warmstart.batching.batch import Batch, move
 from warmstart.errors import DivergedError, WarmstartError
 from warmstart.runs.checkpoint import (
     list_checkpoints,
@@ -23,14 +22,16 @@ from warmstart.runs.checkpoint import (
     save_checkpoint,
     save_weights,
 )
+from warmstart.runs.facts import Length
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
 from warmstart.settings.shared import Checkpoints
 from warmstart.training.interrupt import Interrupt, listening
-from warmstart.training.optimizers import clip_gradients, set_rates
+from warmstart.training.optimizers import set_rates
 from warmstart.training.record import Record
-from warmstart.training.schedules import Schedule
+from warmstart.training.schedules import Schedule, annealed
+from warmstart.training.step import Objective, train_step
 
 
 class Stream(Protocol):
@@ -38,16 +39,6 @@ class Stream(Protocol):
 
     def group(self, step: int) -> Sequence[Any]:
         """Return the batches of one optimizer step."""
-
-
-class Objective(Protocol):
-    """Summed losses by term, and the counts that divide them."""
-
-    def count(self, group: Sequence[Any]) -> dict[str, float]:
-        """Count the targets of a whole group."""
-
-    def __call__(self, model: Any, batch: Any) -> dict[str, Tensor]:
-        """Return the summed losses of one batch."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +69,7 @@ class LoopSettings:
     save_s: float
     keep: int
     patience: int | None = None  # evaluations without a better one before it stops early
+    lengths: tuple[Length, ...] = ()  # every number of steps it had; empty: `steps` alone
 
     @classmethod
     def of(cls, checkpoints: Checkpoints, **cadence: Any) -> Self:
@@ -110,30 +102,6 @@ class State:
         return {k.removeprefix(prefix): v for k, v in best.items() if k.startswith(prefix)}
 
 
-def train_step(
-    model: nn.Module,
-    objective: Objective,
-    group: Sequence[Batch],
-    optimizers: Mapping[str, Optimizer],
-    clip: float,
-    runtime: Runtime,
-) -> tuple[Tensor, Tensor]:
-    """Take one optimizer step; return the mean loss and the gradient norm."""
-    counts = objective.count(group)
-    total = torch.zeros((), dtype=torch.float64, device=runtime.device)
-    for batch in group:
-        with runtime.precision():
-            sums = objective(model, move(batch, runtime.device))
-        loss = torch.stack([sums[term] / counts[term] for term in sums]).sum()
-        loss.backward()
-        total += loss.detach()
-    norm = clip_gradients(model, clip)
-    for optimizer in optimizers.values():
-        optimizer.step()
-        optimizer.zero_grad()
-    return total, norm
-
-
 @dataclass
 class Trainer:
     """Everything one training run needs."""
@@ -142,7 +110,7 @@ class Trainer:
     objective: Objective
     stream: Stream
     optimizers: dict[str, Optimizer]
-    schedule: Schedule
+    schedule: Callable[[int], Schedule]  # number of steps -> learning rates
     evaluate: Callable[[], Evaluation]
     settings: LoopSettings
     runtime: Runtime
@@ -153,9 +121,11 @@ class Trainer:
 
     def train(self, title: str) -> State:
         """Run to the last step, from the newest checkpoint if there is one."""
-        self._restore()
-        record = Record(self.run, self.state.step) if self.run else None
+        self.restore()
         steps = self.settings.steps
+        if self.state.step:
+            progress.say(f"continuing from step {self.state.step} of {steps}")
+        record = Record(self.run, self.state.step) if self.run else None
         with listening() as interrupt, progress.bar(title, steps, "step", self.state.step) as bar:
             try:
                 self._loop(bar, record, interrupt)
@@ -166,9 +136,9 @@ class Trainer:
 
     def _loop(self, bar: progress.Bar, record: Record | None, interrupt: Interrupt) -> None:
         began, saved, before = time.monotonic(), time.monotonic(), self.state.elapsed_s
-        note = ""
+        note, rates = "", self.rates()
         while not self.is_done:
-            loss, norm = self._step()
+            loss, norm = self._step(rates(self.state.step))
             step = self.state.step
             self.state.elapsed_s = before + time.monotonic() - began
             is_last = step == self.settings.steps
@@ -197,6 +167,15 @@ class Trainer:
                 where = f", saved in {self.run.path}: continue with --resume" if self.run else ""
                 interrupt.obey(f"stopped at step {step}{where}")
 
+    def rates(self) -> Schedule:
+        """Return the learning rates; they fall anew from where the number of steps changed."""
+        steps = self.settings.steps
+        first, *later = self.settings.lengths or (Length(from_step=0, steps=steps),)
+        schedule = self.schedule(first.steps)
+        for length in later:
+            schedule = annealed(schedule, length.from_step, length.steps)
+        return schedule
+
     @property
     def is_done(self) -> bool:
         """Tell whether the last step is done, or patience has run out."""
@@ -205,15 +184,18 @@ class Trainer:
             return state.step >= self.settings.steps
         return sum(entry["step"] > state.best_step for entry in state.evaluations) >= patience
 
-    def _step(self) -> tuple[Tensor, Tensor]:
-        step = self.state.step
+    def take_step(self, step: int, rate: float) -> tuple[Tensor, Tensor]:
+        """Take the step of this number at a share of the peak rate; return loss and norm."""
         self.model.train()
         torch.manual_seed(derive_seed(self.settings.seed, "step", step))
-        set_rates(self.optimizers, step, self.schedule(step))
+        set_rates(self.optimizers, step, rate)
         group = self.stream.group(step)
-        result = train_step(
+        return train_step(
             self.model, self.objective, group, self.optimizers, self.settings.clip, self.runtime
         )
+
+    def _step(self, rate: float) -> tuple[Tensor, Tensor]:
+        result = self.take_step(self.state.step, rate)
         self.state.step += 1
         self.losses.append(result[0])
         if self.runtime.device.type == "cpu":
@@ -289,8 +271,9 @@ class Trainer:
             keep = self.settings.keep
             save_checkpoint(self.run, self.state.step, self.model, self.optimizers, state, keep)
 
-    def _restore(self) -> None:
-        if not self.run:
+    def restore(self) -> None:
+        """Go to the newest checkpoint of the run, if there is one."""
+        if not self.run or self.state.step:
             return
         checkpoint, faults = load_latest(self.run)
         for fault in faults:
@@ -303,6 +286,5 @@ class Trainer:
             except (RuntimeError, ValueError, TypeError, KeyError) as fault:
                 reason = str(fault).splitlines()[0]
                 raise WarmstartError(f"{checkpoint.path} does not fit this run: {reason}") from None
-            progress.say(f"continuing from step {checkpoint.step} of {self.settings.steps}")
         elif faults:
             progress.say("no undamaged checkpoint is left; starting again from step 0")

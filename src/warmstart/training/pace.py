@@ -1,0 +1,136 @@
+"""How fast this machine trains: a few steps are timed at a learning rate of zero.
+
+Such steps change no weight, and the state of the optimizers is dropped after them, so a training
+that was timed gives the same weights as one that was not.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from warmstart import progress
+from warmstart.errors import WarmstartError
+from warmstart.formats import counted, duration
+from warmstart.runs.checkpoint import save_weights
+from warmstart.temporary import temporary_path
+from warmstart.training.trainer import LoopSettings, Trainer
+
+TIMED_SHARE = 0.03  # of a budget, to time steps in
+TIMED_S = 1.0  # without a budget
+MIN_TIMED, MAX_TIMED = 2, 200  # steps
+LONG_S = 60.0  # a training that takes longer is told with its validations
+CHECKPOINT_WEIGHTS = 3  # size of a checkpoint in weights: AdamW keeps two numbers for each
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The time a command may take, from its start; None: as long as it needs."""
+
+    minutes: float | None
+    final_validations: int = 0  # after the last step
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def spent_s(self) -> float:
+        return time.monotonic() - self.started
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Measured seconds of the parts of a training."""
+
+    step_s: float
+    validation_s: float = 0.0
+    weights_s: float = 0.0  # to save the weights
+
+    def training_s(self, steps: int, settings: LoopSettings) -> float:
+        """Return the time that a number of steps takes, with validations and checkpoints."""
+        validations = num_validations(steps, settings)
+        steps_s = steps * self.step_s + validations * (self.validation_s + self.weights_s)
+        checkpoints = 1 + steps // settings.save_every + steps_s // settings.save_s
+        return steps_s + checkpoints * CHECKPOINT_WEIGHTS * self.weights_s
+
+    def steps_within(self, seconds: float, settings: LoopSettings) -> int:
+        """Return the largest number of steps that takes at most so long; 0: not even one."""
+        low, high = 0, 1 + int(max(0.0, seconds) / self.step_s)
+        while low + 1 < high:
+            middle = (low + high) // 2
+            fits = self.training_s(middle, settings) <= seconds
+            low, high = (middle, high) if fits else (low, middle)
+        return low
+
+
+def num_validations(steps: int, settings: LoopSettings) -> int:
+    """Return how often a training validates: at its last step too."""
+    return -(-steps // settings.eval_every)
+
+
+def measure(trainer: Trainer, seconds: float) -> Pace:
+    """Time steps for about so long, a validation, and the saving of the weights."""
+    step_s = time_steps(trainer, seconds)
+    validation_s = _time_validation(trainer)
+    weights_s = 0.0
+    if trainer.run:
+        scratch = temporary_path(trainer.run.weights_file)
+        weights_s = _seconds_of(lambda: save_weights(scratch, trainer.model.state_dict()))
+        scratch.unlink()
+    return Pace(step_s, validation_s, weights_s)
+
+
+def time_steps(trainer: Trainer, seconds: float) -> float:
+    """Return the mean time of the first steps; one more, which may compile, does not count."""
+    _rehearse(trainer, 0)
+    began, num_steps = time.monotonic(), 0
+    while num_steps < MIN_TIMED or (num_steps < MAX_TIMED and time.monotonic() - began < seconds):
+        num_steps += 1
+        _rehearse(trainer, num_steps)
+    for optimizer in trainer.optimizers.values():
+        optimizer.state.clear()
+    return (time.monotonic() - began) / num_steps
+
+
+def _rehearse(trainer: Trainer, step: int) -> None:
+    """Take a step that changes no weight, and wait for the device."""
+    loss, _ = trainer.take_step(step, rate=0.0)
+    loss.item()
+
+
+def _time_validation(trainer: Trainer) -> float:
+    trainer.model.eval()
+    with progress.silenced():
+        return _seconds_of(trainer.evaluate)
+
+
+def _seconds_of(work: Callable[[], object]) -> float:
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began
+
+
+def fitting_steps(trainer: Trainer, clock: Clock) -> int:
+    """Return how many steps fit into what is left of the minutes."""
+    assert clock.minutes is not None
+    pace = measure(trainer, TIMED_SHARE * 60 * clock.minutes)
+    spent_s = clock.spent_s + clock.final_validations * pace.validation_s
+    steps = pace.steps_within(60 * clock.minutes - spent_s, trainer.settings)
+    if steps:
+        return steps
+    one_s = pace.training_s(1, trainer.settings)
+    least = math.ceil((spent_s + one_s) / 6) / 10  # in tenths of a minute
+    raise WarmstartError(
+        f"--minutes {clock.minutes:g} is too short: {duration(spent_s)} go to everything but "
+        f"training, and a single step, validated and saved, takes {duration(one_s)}; give at "
+        f"least --minutes {least:g}"
+    )
+
+
+def estimate(trainer: Trainer, steps: int) -> str:
+    """Say how long a training of so many steps takes; validations are timed if it is long."""
+    pace = Pace(time_steps(trainer, TIMED_S))
+    validations = "without its validations"
+    if steps * pace.step_s > LONG_S:
+        pace = replace(pace, validation_s=_time_validation(trainer))
+        validations = f"with {counted(num_validations(steps, trainer.settings), 'validation')}"
+    total = duration(pace.training_s(steps, trainer.settings))
+    return f"{counted(steps, 'step')} take about {total} on this machine, {validations}"

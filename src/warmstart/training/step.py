@@ -1,0 +1,59 @@
+"""One optimizer step: gradients summed over the batches of a group, then the update."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from warmstart.batching.batch import Batch, move
+from warmstart.runtime import Runtime
+from warmstart.training.optimizers import clip_gradients
+
+
+class Objective(Protocol):
+    """Summed losses by term, and the counts that divide them."""
+
+    def count(self, group: Sequence[Any]) -> dict[str, float]:
+        """Count the targets of a whole group."""
+
+    def __call__(self, model: Any, batch: Any) -> dict[str, Tensor]:
+        """Return the summed losses of one batch."""
+
+
+def train_step(
+    model: nn.Module,
+    objective: Objective,
+    group: Sequence[Batch],
+    optimizers: Mapping[str, Optimizer],
+    clip: float,
+    runtime: Runtime,
+) -> tuple[Tensor, Tensor]:
+    """Take one optimizer step; return the mean loss and the gradient norm."""
+    loss = add_gradients(model, objective, group, runtime)
+    return loss, update_weights(model, optimizers, clip)
+
+
+def add_gradients(
+    model: nn.Module, objective: Objective, group: Sequence[Batch], runtime: Runtime
+) -> Tensor:
+    """Add up the gradients of the mean loss over a group; return that loss."""
+    counts = objective.count(group)
+    total = torch.zeros((), dtype=torch.float64, device=runtime.device)
+    for batch in group:
+        with runtime.precision():
+            sums = objective(model, move(batch, runtime.device))
+        loss = torch.stack([sums[term] / counts[term] for term in sums]).sum()
+        loss.backward()
+        total += loss.detach()
+    return total
+
+
+def update_weights(model: nn.Module, optimizers: Mapping[str, Optimizer], clip: float) -> Tensor:
+    """Let the optimizers use the gradients, clipped; return their norm before that."""
+    norm = clip_gradients(model, clip)
+    for optimizer in optimizers.values():
+        optimizer.step()
+        optimizer.zero_grad()
+    return norm

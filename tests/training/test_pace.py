@@ -1,0 +1,61 @@
+"""Timing steps before a training: it changes nothing, and tells how many steps fit."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from warmstart.errors import WarmstartError
+from warmstart.runs.folder import RunFolder
+from warmstart.training.pace import Clock, Pace, estimate, fitting_steps, measure
+from warmstart.training.trainer import LoopSettings, Trainer
+
+Build = Callable[[RunFolder | None], Trainer]
+
+LOOP = LoopSettings(
+    steps=0, clip=1.0, seed=0, eval_every=10, log_every=1, save_every=50, save_s=600, keep=2
+)
+
+
+def test_a_timed_training_ends_with_the_same_weights(
+    build: Build, reference: Trainer, tmp_path: Path
+) -> None:
+    trainer = build(RunFolder(tmp_path))
+    measure(trainer, seconds=0.05)
+    assert not any(tmp_path.iterdir())
+    assert trainer.state.step == 0
+    trainer.train("run")
+    assert reference.run is not None
+    assert trainer.run is not None
+    assert trainer.run.weights_file.read_bytes() == reference.run.weights_file.read_bytes()
+    for name, tensor in reference.model.state_dict().items():
+        assert torch.equal(trainer.model.state_dict()[name], tensor)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.9, 1.0, 7.5, 100.0, 5000.0])
+@pytest.mark.parametrize("pace", [Pace(0.1), Pace(0.1, 3.0), Pace(0.01, 2.0, 0.5)])
+def test_as_many_steps_as_fit(pace: Pace, seconds: float) -> None:
+    steps = pace.steps_within(seconds, LOOP)
+    assert steps == 0 or pace.training_s(steps, LOOP) <= seconds
+    assert pace.training_s(steps + 1, LOOP) > seconds
+
+
+def test_validations_and_checkpoints_take_time() -> None:
+    assert Pace(1.0).training_s(100, LOOP) == 100
+    assert Pace(1.0, 5.0).training_s(100, LOOP) == 100 + 10 * 5
+    assert Pace(1.0, 5.0).training_s(101, LOOP) == 101 + 11 * 5
+    saving = Pace(1.0, 0.0, 0.1).training_s(100, LOOP) - 100
+    assert saving == pytest.approx(10 * 0.1 + 3 * 3 * 0.1)  # 10 times the best, 3 checkpoints
+
+
+def test_a_budget_that_is_already_spent_is_refused_with_one_that_is_enough(build: Build) -> None:
+    clock = Clock(0.5)
+    late = replace(clock, started=clock.started - 120)
+    with pytest.raises(WarmstartError, match=r"--minutes 0\.5 is too short: .* --minutes 2\.\d$"):
+        fitting_steps(build(None), late)
+
+
+def test_the_estimate_names_the_steps(build: Build) -> None:
+    assert estimate(build(None), 8).startswith("8 steps take about ")
