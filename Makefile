@@ -38,10 +38,12 @@ bench: setup
 chaos: setup
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python benchmarks/chaos.py
 
-# At least 100,000 made-up files against every parser; SEED=N repeats a session.
+# At least 100,000 made-up files against every parser, then 200,000 tampered JSON files and 20,000
+# whole commands on them; SEED=N repeats a session.
 SEED ?= 0
 fuzz: setup
 	FUZZ_EXAMPLES=3500 $(BIN)/python -m pytest tests/fuzz -n auto --hypothesis-seed=$(SEED)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/tampering.py --seed $(SEED)
 
 clean:
 	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

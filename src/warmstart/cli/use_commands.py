@@ -1,6 +1,5 @@
 """The commands that use a run: call the recipe, print labels, texts, vectors or scores."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from warmstart.cli.options import Command
 from warmstart.cli.printing import print_json, print_table, quoted, say, write_lines
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted, visible
+from warmstart.jsonfiles import to_json
 from warmstart.settings.translating import TranslateConfig
 from warmstart.settings.using import EmbedConfig, EvaluateConfig, GenerateConfig, PredictConfig
 from warmstart.textfiles import standard_input
@@ -26,7 +26,7 @@ def predict(config: PredictConfig, as_json: bool) -> None:
 
     answers = predict_file(config, standard_input())
     if config.out is None:
-        json_lines = (_json_line(answer.values()) for answer in answers)
+        json_lines = (to_json(answer.values()) for answer in answers)
         write_lines(json_lines if as_json else label_lines(answers), None)
         return
     if as_json:
@@ -39,7 +39,7 @@ def generate(config: GenerateConfig, as_json: bool) -> None:
     from warmstart.recipes.generate import generate_texts
 
     texts = generate_texts(config)
-    lines = (_json_line({"text": text}) if as_json else text for text in texts)
+    lines = (to_json({"text": text}) if as_json else text for text in texts)
     write_lines(lines, config.out)
 
 
@@ -91,7 +91,7 @@ def translate(config: TranslateConfig, as_json: bool) -> None:
     translated = translate_file(config, standard_input())
     if as_json:
         lines = (
-            _json_line({"source": s.source, "translations": [asdict(t) for t in s.translations]})
+            to_json({"source": s.source, "translations": [asdict(t) for t in s.translations]})
             for s in translated
         )
     else:
@@ -133,10 +133,6 @@ def _print_word(report: "WordSimilarity") -> None:
     title = "cosine similarity between the sentences; layer 0: embeddings"
     print_table(table_headers(report), table_rows(report), title)
     say(report.sentence)
-
-
-def _json_line(values: dict[str, Any]) -> str:
-    return json.dumps(values, ensure_ascii=False)
 
 
 COMMANDS = (

@@ -4,14 +4,16 @@ Positions count the tokens of the file. A document from which text was held out 
 """
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.data.encoding import EncodedPassage
 from warmstart.errors import WarmstartError
+from warmstart.jsonfiles import read_object, typed
 from warmstart.tokenization.tokenizer import Tokenizer
 
 Ids = NDArray[np.unsignedinteger]
@@ -86,16 +88,21 @@ class DocumentWriter(TokenWriter):
         super().__exit__(error)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _TokenFacts:
+    dtype: Literal["uint16", "uint32"]
+    tokens: int
+    bytes: int
+
+
 class TokenFile:
     """A finished token file, mapped into memory."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            facts = json.loads(path.with_suffix(".json").read_text())
-            self.num_tokens, self.num_bytes = int(facts["tokens"]), int(facts["bytes"])
-            dtype = np.dtype(facts["dtype"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise WarmstartError(f"{path.with_suffix('.json')} cannot be read: {error}") from None
+        file = path.with_suffix(".json")
+        facts = typed(_TokenFacts, read_object(file), file)
+        self.num_tokens, self.num_bytes = facts.tokens, facts.bytes
+        dtype = np.dtype(facts.dtype)
         if path.stat().st_size != self.num_tokens * dtype.itemsize:
             raise WarmstartError(f"{path} does not hold the {self.num_tokens} tokens it should")
         self.ids: Ids = np.memmap(path, dtype, mode="r") if self.num_tokens else np.empty(0, dtype)

@@ -74,7 +74,7 @@ def class_scores(truth: Classes, predicted: Classes, class_names: Sequence[str])
 
 def perplexity_of(loss: float) -> float:
     """Return the perplexity of a loss in nats per token."""
-    return math.exp(loss) if loss < 700 else math.inf  # beyond 700 exp overflows
+    return math.exp(min(loss, 700.0))  # beyond 709 exp overflows
 
 
 def language_scores(nll_sum: float, num_tokens: int, num_bytes: int) -> LanguageScores:

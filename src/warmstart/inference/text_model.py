@@ -22,6 +22,7 @@ from warmstart.settings.shared import Pooling, Truncate
 from warmstart.tokenization.tokenizer import Tokenizer
 
 MICRO_TOKENS = 8192  # padded tokens read together by default
+OVERFLOW = "its weights are too large for this precision or damaged: try --precision fp32"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,4 +206,6 @@ class TextModel:
 def _as_array(vectors: Tensor, normalize: bool) -> NDArray[np.float32]:
     scaled = F.normalize(vectors, dim=-1) if normalize else vectors
     array: NDArray[np.float32] = scaled.float().numpy()
+    if not np.isfinite(array).all():
+        raise WarmstartError(f"the model's vectors are NaN or infinite; {OVERFLOW}")
     return array

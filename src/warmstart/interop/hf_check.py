@@ -1,7 +1,6 @@
 """Load an exported folder with transformers, if installed, and compare its outputs with ours."""
 
 import importlib.util
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 
 from warmstart.errors import WarmstartError
 from warmstart.interop.hf_tokenizer_writer import PROBES
+from warmstart.jsonfiles import read_object
 from warmstart.model.backbone import Layout
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel
 from warmstart.runs.saved import SavedRun
@@ -36,7 +36,7 @@ def check_folder(source: SavedRun, model: nn.Module, folder: Path) -> OutputChec
         return None
     import transformers
 
-    config = json.loads((folder / "config.json").read_text())
+    config = read_object(folder / "config.json")
     with _quiet(transformers):
         theirs: Any = getattr(transformers, config["architectures"][0]).from_pretrained(folder)
         tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)

@@ -1,15 +1,16 @@
 """A Hugging Face config.json: every value is checked, and every error names its key."""
 
-import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from warmstart.errors import WarmstartError
+from warmstart.jsonfiles import has_type, show
 
 T = TypeVar("T")
 
 LARGEST = 1 << 24  # of any size; more is a mistake or an attack
+LARGEST_NUMBER = 1e300
 
 
 class HfConfig:
@@ -20,9 +21,7 @@ class HfConfig:
 
     def refuse(self, key: str, reason: str) -> NoReturn:
         """Refuse the folder because of the value of one key."""
-        shown = repr(self.values.get(key))
-        shown = shown if len(shown) <= 60 else f"{shown[:60]}…"
-        raise WarmstartError(f"{self.file}: {key}={shown} {reason}")
+        raise WarmstartError(f"{self.file}: {key}={show(self.values.get(key))} {reason}")
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return a value; null means the default."""
@@ -33,7 +32,7 @@ class HfConfig:
         value = self.get(key, default)
         if value is None:
             raise WarmstartError(f"{self.file}: no {key}, which the shape of the model needs")
-        if not _is_int(value) or not 1 <= value <= LARGEST:
+        if not has_type(value, int) or not 1 <= value <= LARGEST:
             self.refuse(key, f"must be a whole number from 1 to {LARGEST:,}")
         return int(value)
 
@@ -42,15 +41,14 @@ class HfConfig:
         value = self.get(key)
         if isinstance(value, list) and value:
             value = value[0]
-        if value is not None and (not _is_int(value) or not 0 <= value <= LARGEST):
+        if value is not None and (not has_type(value, int) or not 0 <= value <= LARGEST):
             self.refuse(key, "must be a token id")
         return value
 
     def number(self, key: str, default: float) -> float:
         """Return a number that is not negative."""
         value = self.get(key, default)
-        is_number = isinstance(value, float) or _is_int(value)
-        if not is_number or not 0 <= value < math.inf:
+        if not has_type(value, float) or not 0 <= value <= LARGEST_NUMBER:
             self.refuse(key, "must be a number from 0 up")
         return float(value)
 
@@ -76,7 +74,3 @@ class HfConfig:
         )
         if value is not None and not is_allowed:
             self.refuse(key, reason)
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

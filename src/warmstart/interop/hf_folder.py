@@ -1,6 +1,5 @@
 """Read the files of an untrusted folder: JSON and safetensors only. Executes no code from it."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from warmstart.errors import WarmstartError
+from warmstart.jsonfiles import parse_object, typed
 from warmstart.textfiles import read_bytes
 
 WEIGHTS = "model.safetensors"
@@ -54,13 +54,7 @@ class HfFolder:
         content = self.read_bytes(name)
         if content is None:
             return None
-        try:
-            data = json.loads(content.decode("utf-8-sig"))
-        except (ValueError, RecursionError) as error:
-            raise WarmstartError(f"{self.path / name}: not valid JSON ({error})") from None
-        if not isinstance(data, dict):
-            raise WarmstartError(f"{self.path / name}: must hold a JSON object")
-        return data
+        return parse_object(content, self.path / name)
 
     def read_tensors(self) -> dict[str, Tensor]:
         """Return every tensor of the folder's safetensors; floats as float32."""
@@ -80,11 +74,11 @@ class HfFolder:
 
     def _read_shards(self, index: dict[str, Any]) -> dict[str, Tensor]:
         index_file = self.path / INDEX
-        shards = index.get("weight_map")
-        if not isinstance(shards, dict) or not shards:
+        shards = typed(dict[str, str], index.get("weight_map", {}), index_file, "weight_map")
+        if not shards:
             raise WarmstartError(f"{index_file}: no weight_map, the file of each tensor")
         tensors: dict[str, Tensor] = {}
-        for name in dict.fromkeys(map(str, shards.values())):
+        for name in dict.fromkeys(shards.values()):
             if Path(name).name != name or not name.endswith(".safetensors"):
                 raise WarmstartError(
                     f"{index_file}: {name[:60]!r} is no safetensors file of this folder"

@@ -16,6 +16,7 @@ from warmstart.interop.hf_tensors import HfTensors, to_ours
 from warmstart.interop.hf_tokenizer_reader import read_tokenizer
 from warmstart.interop.llama import EUROBERT, LLAMA
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel
+from warmstart.runs.checkpoint import check_finite
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Pooling
 from warmstart.tasks.registry import task_for_class
@@ -73,6 +74,7 @@ def read_folder(path: Path) -> ImportedModel:
     shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
     matches = family.matches(shape.depth, head)
     weights = to_ours(tensors, matches, shapes, family.zero_biases(config))
+    check_finite(weights, path)
     if head == "language":  # a file may hold tied weights, and the bias, twice
         for theirs, ours in family.copies.items():
             if ours in weights and (shape.tied or ours != "backbone.embed.weight"):

@@ -5,6 +5,7 @@ Adds no token to the vocabulary: the model has no rows for one.
 
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import tokenizers
@@ -14,7 +15,14 @@ from warmstart.errors import WarmstartError
 from warmstart.interop.hf_config import HfConfig
 from warmstart.interop.hf_folder import HfFolder
 from warmstart.interop.sentencepiece_json import parse_model, to_fairseq_json
-from warmstart.tokenization.backends import JsonTokenizer, SentencePieceTokenizer, parse_json
+from warmstart.jsonfiles import has_type, parse_object, show
+from warmstart.tokenization.backends import (
+    JsonTokenizer,
+    SentencePieceTokenizer,
+    check_ids,
+    library_errors,
+    parse_json,
+)
 from warmstart.tokenization.specials import FILE_NAME, USUAL, find_usual, parse_names
 from warmstart.tokenization.tokenizer import Tokenizer
 
@@ -51,7 +59,7 @@ def _read_definition(
 ) -> tuple[str, bytes]:
     """Return the name of the file that was read, and what defines the tokenizer."""
     if content := folder.read_bytes("tokenizer.json"):
-        return "tokenizer.json", _apply_settings(content, settings)
+        return "tokenizer.json", _apply_settings(content, settings, folder.path / "tokenizer.json")
     if model_type == "bert" and (content := folder.read_bytes("vocab.txt")):
         return "vocab.txt", _wordpiece(_lines(content, folder, "vocab.txt"), settings)
     if model_type in ("gpt2", "roberta") and (vocab := folder.read_json("vocab.json")):
@@ -108,15 +116,12 @@ def _add_usual_names(
     return names
 
 
-def _apply_settings(content: bytes, settings: dict[str, Any]) -> bytes:
+def _apply_settings(content: bytes, settings: dict[str, Any], file: Path) -> bytes:
     """Return a tokenizer.json with the settings that tokenizer_config.json overrides."""
-    try:
-        spec = json.loads(content)
-        normalizer, splitter = spec.get("normalizer") or {}, spec.get("pre_tokenizer") or {}
-    except (ValueError, RecursionError, AttributeError):
-        return content  # loading it gives the error
+    spec = parse_object(content, file)
+    normalizer, splitter = spec.get("normalizer") or {}, spec.get("pre_tokenizer") or {}
     if not isinstance(normalizer, dict) or not isinstance(splitter, dict):
-        return content
+        return content  # loading it gives the error
     before = json.dumps([normalizer, splitter])
     is_bert = str(settings.get("tokenizer_class", "Bert")).startswith("Bert")
     if normalizer.get("type") == "BertNormalizer" and is_bert:
@@ -148,13 +153,12 @@ def _wordpiece(lines: Iterable[str], settings: dict[str, Any]) -> bytes:
 
 def _byte_level(vocab: dict[str, Any], merges: list[str], settings: dict[str, Any]) -> bytes:
     lines = [line.split(" ") for line in merges if line and not line.startswith("#version")]
-    is_valid = all(isinstance(i, int) and 0 <= i < 1 << 31 for i in vocab.values())
+    is_valid = all(has_type(index, int) and index >= 0 for index in vocab.values())
     if not is_valid or not lines or any(len(line) != 2 for line in lines):
         raise WarmstartError("vocab.json and merges.txt: not a complete vocabulary with its merges")
-    try:
+    check_ids(vocab)
+    with library_errors("vocab.json and merges.txt do not fit together"):
         library = tokenizers.Tokenizer(models.BPE(vocab, [(left, right) for left, right in lines]))
-    except Exception as error:  # the library raises nothing narrower
-        raise WarmstartError(f"vocab.json and merges.txt do not fit together ({error})") from None
     prefix = _flag(settings, "add_prefix_space", False)
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
     library.decoder = decoders.ByteLevel()
@@ -172,5 +176,5 @@ def _with_specials(library: tokenizers.Tokenizer, *tokens: str) -> bytes:
 def _flag(settings: dict[str, Any], key: str, default: bool | None) -> Any:
     value = settings.get(key, default)
     if value is not default and not isinstance(value, bool):
-        raise WarmstartError(f"{SETTINGS}: {key}={str(value)[:40]!r} must be true or false")
+        raise WarmstartError(f"{SETTINGS}: {key}={show(value)} must be true or false")
     return value

@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 
 from warmstart.errors import WarmstartError
+from warmstart.tokenization.backends import library_errors
 
 SPACE = "▁"
 UNIGRAM, BPE = 1, 2  # TrainerSpec.model_type
@@ -98,10 +99,8 @@ def _build_model(model: Any, vocab: list[tuple[str, float]], unk: int) -> Any:
 def _normalizers(spec: Any) -> list[Any]:
     steps: list[Any] = []
     if spec.precompiled_charsmap:
-        try:
+        with library_errors("a damaged SentencePiece model"):
             steps.append(normalizers.Precompiled(spec.precompiled_charsmap))
-        except Exception as error:  # the library raises nothing narrower
-            raise WarmstartError(f"a damaged SentencePiece model ({error})") from None
     if spec.remove_extra_whitespaces:
         steps.append(normalizers.Replace(tokenizers.Regex(r"\A +| +\z"), ""))
         steps.append(normalizers.Replace(tokenizers.Regex(" {2,}"), " "))

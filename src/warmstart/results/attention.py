@@ -2,13 +2,15 @@
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from warmstart.jsonfiles import typed
 
 Part = Literal["self", "encoder", "decoder", "cross"]
 Array = NDArray[np.float64]
@@ -30,6 +32,11 @@ class Tokens:
 
     pieces: tuple[str, ...]  # a space is written U+2581
     words: tuple[int, ...]  # rising from 0
+
+    def __post_init__(self) -> None:
+        steps = [after - before for before, after in pairwise((-1, *self.words))]
+        if len(self.words) != len(self.pieces) or not {0, 1}.issuperset(steps):
+            raise ValueError(f"{len(self.pieces)} pieces do not fit the words {self.words[:9]}")
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -119,22 +126,28 @@ def map_to_json(attention: AttentionMap) -> dict[str, Any]:
     """Return a map as JSON values; weights are rounded to a byte each."""
     return {
         "part": attention.part,
-        "queries": [list(attention.queries.pieces), list(attention.queries.words)],
-        "keys": [list(attention.keys.pieces), list(attention.keys.words)],
+        "queries": asdict(attention.queries),
+        "keys": asdict(attention.keys),
         "shape": list(attention.weights.shape),
         "weights": encode_weights(attention.weights, np.uint8),
     }
 
 
-def map_from_json(data: Mapping[str, Any]) -> AttentionMap:
-    """Rebuild a map from its JSON form."""
-    roots = np.frombuffer(base64.b64decode(data["weights"]), np.uint8).astype(np.float32) / 255
-    queries, keys = (
-        Tokens(pieces=tuple(data[side][0]), words=tuple(data[side][1]))
-        for side in ("queries", "keys")
-    )
-    weights = np.square(roots).reshape(data["shape"])
-    return AttentionMap(part=data["part"], queries=queries, keys=keys, weights=weights)
+@dataclass(frozen=True, kw_only=True)
+class _StoredMap:
+    part: Part
+    queries: Tokens
+    keys: Tokens
+    shape: tuple[int, ...]
+    weights: str
+
+
+def map_from_json(data: object) -> AttentionMap:
+    """Rebuild a map from its JSON form; raise a ValueError if its parts do not fit together."""
+    stored = typed(_StoredMap, data, "attention")
+    roots = np.frombuffer(base64.b64decode(stored.weights), np.uint8).astype(np.float32) / 255
+    weights = np.square(roots).reshape(stored.shape)
+    return AttentionMap(part=stored.part, queries=stored.queries, keys=stored.keys, weights=weights)
 
 
 def join_word(pieces: Sequence[str]) -> str:

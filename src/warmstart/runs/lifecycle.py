@@ -1,5 +1,6 @@
 """The life of a run folder: start it, resume it, refuse what does not fit."""
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
@@ -100,7 +101,7 @@ def _accept_changes(run: RunFolder) -> None:
 
 def _present(entry: dict[str, Any]) -> Path:
     path = Path(entry["path"])
-    if not path.exists():
+    if not os.path.exists(path):  # never raises, whatever the name
         raise WarmstartError(f"{path}, which the run was started with, is missing; restore it")
     return path
 

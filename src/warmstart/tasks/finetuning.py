@@ -16,6 +16,8 @@ from warmstart.batching.encode import EncodedTexts
 from warmstart.batching.padding import LabelledStream
 from warmstart.data.labelled import LabelledTexts
 from warmstart.data.overlap import count_seen
+from warmstart.errors import WarmstartError
+from warmstart.inference.text_model import OVERFLOW
 from warmstart.inference.text_predictor import TextBatches, TextPredictor
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun
@@ -108,10 +110,6 @@ class FinetuningTask(Task):
         """Describe validation scores in one phrase."""
         return ", ".join(f"{name} {value:.3f}" for name, value in scores.items())
 
-    def label_notes(self, train: LabelledTexts, valid: LabelledTexts) -> list[str]:
-        """Say what is unusual about the labels, before anything is trained."""
-        return []
-
     def describe_data(self, targets: Sequence[Any], labels: Labels) -> str:
         """Describe the training targets in a few words; empty: nothing to say."""
         return ""
@@ -153,7 +151,8 @@ class FinetuningTask(Task):
 
         def answer(encoded: EncodedTexts) -> list[Any]:
             texts = Examples(encoded.ids, [0] * len(encoded.ids), encoded.starts)
-            return self.predictions(self.outputs(model, texts, batches), run.config)
+            outputs = _finite(self.outputs(model, texts, batches), run)
+            return self.predictions(outputs, run.config)
 
         return TextPredictor(
             name=str(run.path),
@@ -177,7 +176,7 @@ class FinetuningTask(Task):
         texts = Examples(encoded.ids, targets, encoded.starts)
         micro_tokens = run.recorded(Tuning, "micro_tokens").micro_tokens
         batches = TextBatches(micro_tokens, run.tokenizer.pad, runtime)
-        outputs = self.outputs(predictor.model, texts, batches)
+        outputs = _finite(self.outputs(predictor.model, texts, batches), run)
         seen = rows_seen(data, run.texts_seen(), settings.pieces)
         unseen = np.flatnonzero(~seen.both).tolist()
         without_seen = None
@@ -193,6 +192,13 @@ class FinetuningTask(Task):
 
     def usage(self, path: Path) -> str:
         return f"warmstart predict {path} texts.txt"
+
+
+def _finite(outputs: NDArray[Any], run: SavedRun) -> NDArray[Any]:
+    """Refuse outputs that mean nothing; finite weights can overflow too."""
+    if not np.isfinite(outputs).all():
+        raise WarmstartError(f"{run.path}: its outputs are NaN or infinite; {OVERFLOW}")
+    return outputs
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,9 @@
 """Tokenizers by the libraries `tokenizers` and `sentencepiece`; each finds its special ids."""
 
 import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import Any, Self
@@ -14,6 +17,8 @@ from warmstart.tokenization.specials import USUAL, find_usual
 from warmstart.tokenization.tokenizer import Names, Tokenizer
 
 HALF = "\ufffd"  # what part of a character decodes to
+MOST_UNUSED = 100_000  # ids without an entry
+PROBES = ("", " a, 1!", "a" * 64 + "!", " " * 64 + ".", "Été\n\t漢 👩‍👩‍👧 e\u0301")
 _KINDS = {"BPE": "bpe", "Unigram": "unigram", "WordLevel": "pieces", "WordPiece": "wordpiece"}
 
 
@@ -44,6 +49,9 @@ class JsonTokenizer(Tokenizer):
         self.mask = self._find("mask")
         self._added = set(library.get_added_tokens_decoder())
         self._is_byte_level = "ByteLevel" in json.dumps(json.loads(library.to_str())["decoder"])
+        with library_errors("it cannot read text"), _quiet_panics():
+            for ids in self._encode(list(PROBES)):
+                self._decode(ids)
 
     def _find(self, role: str) -> int | None:
         name = self.names.get(role)
@@ -55,11 +63,13 @@ class JsonTokenizer(Tokenizer):
         return index
 
     def _encode(self, texts: list[str]) -> list[list[int]]:
-        encoded = self._library.encode_batch_fast(texts, add_special_tokens=False)
+        with library_errors("the tokenizer cannot read a text"):
+            encoded = self._library.encode_batch_fast(texts, add_special_tokens=False)
         return [encoding.ids for encoding in encoded]
 
     def _decode(self, ids: list[int]) -> str:
-        return str(self._library.decode(ids, skip_special_tokens=True))
+        with library_errors("the tokenizer cannot write a text"):
+            return str(self._library.decode(ids, skip_special_tokens=True))
 
     def _piece(self, index: int) -> str:
         token = self._library.id_to_token(index) or f"<{index}>"  # a model may have more rows
@@ -69,9 +79,10 @@ class JsonTokenizer(Tokenizer):
 
     def _label(self, index: int) -> str:
         piece = self._piece(index)
-        if HALF not in piece or not self._is_byte_level:
+        token = self._library.id_to_token(index) or ""
+        if HALF not in piece or not self._is_byte_level or not set(token) <= set(_byte_letters()):
             return piece
-        written = bytes(_byte_letters()[char] for char in self._library.id_to_token(index) or "")
+        written = bytes(_byte_letters()[char] for char in token)
         shown = written.decode("utf-8", "surrogateescape").replace(" ", "▁")
         return "".join(
             f"<{ord(c) - 0xDC00:02X}>" if "\udc80" <= c <= "\udcff" else c for c in shown
@@ -85,13 +96,49 @@ class JsonTokenizer(Tokenizer):
 
 def parse_json(content: bytes) -> tokenizers.Tokenizer:
     """Return the library's tokenizer for a tokenizer.json."""
-    try:
+    with library_errors("not a tokenizer.json"), _quiet_panics():
         library = tokenizers.Tokenizer.from_buffer(content)
-    except Exception as error:  # the library raises no narrower class
-        raise WarmstartError(f"not a tokenizer.json ({error})") from None
-    if not library.get_vocab():
+    vocab = library.get_vocab()
+    if not vocab:
         raise WarmstartError("a tokenizer.json without a vocabulary")
+    check_ids(vocab)
     return library
+
+
+def check_ids(vocab: Mapping[str, int]) -> None:
+    """Refuse ids far beyond the vocabulary: the library takes memory for each one between."""
+    largest = max(vocab.values())
+    if largest >= len(vocab) + MOST_UNUSED:
+        raise WarmstartError(f"the id {largest:,} in a vocabulary of {len(vocab):,} entries")
+
+
+@contextmanager
+def library_errors(problem: str) -> Iterator[None]:
+    """Turn what `tokenizers` raises into one sentence, panics of its Rust code included."""
+    try:
+        yield
+    except BaseException as error:  # the class of panics cannot be imported
+        is_panic = type(error).__name__ == "PanicException"
+        if not is_panic and type(error) not in (Exception, ValueError, OverflowError):
+            raise
+        raise WarmstartError(f"{problem} ({' '.join(str(error).split())[:200]})") from None
+
+
+@contextmanager
+def _quiet_panics() -> Iterator[None]:
+    """Keep what the library's Rust code prints about a panic off standard error."""
+    try:
+        original = os.dup(2)
+    except OSError:  # closed: nothing can be printed
+        yield
+        return
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(original, 2)
+        os.close(original)
 
 
 @cache

@@ -1,10 +1,10 @@
 """Train a tokenizer on text, or load one from a file."""
 
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from warmstart.errors import WarmstartError
+from warmstart.jsonfiles import read_object
 from warmstart.progress import say
 from warmstart.textfiles import base_suffix, read_bytes, read_lines
 from warmstart.tokenization import specials
@@ -51,13 +51,7 @@ def _definition_file(folder: Path) -> Path:
 def _read_names(file: Path) -> dict[str, str]:
     if not file.is_file():
         return {}
-    try:
-        entries = json.loads(read_bytes(file))
-    except (ValueError, RecursionError) as error:
-        raise WarmstartError(f"{file}: not valid JSON ({error})") from None
-    if not isinstance(entries, dict):
-        raise WarmstartError(f"{file}: must hold a JSON object")
-    return specials.parse_names(entries, file)
+    return specials.parse_names(read_object(file), file)
 
 
 def _load(path: Path, kind: Callable[[bytes, Names], Tokenizer], names: Names) -> Tokenizer:

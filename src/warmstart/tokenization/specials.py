@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from warmstart.errors import WarmstartError
+from warmstart.jsonfiles import show
 
 FILE_NAME = "special_tokens_map.json"
 
@@ -35,7 +36,7 @@ def parse_names(entries: Mapping[str, Any], file: object) -> dict[str, str]:
             if name is None:
                 continue
             if not isinstance(name, str) or not name:
-                raise WarmstartError(f"{file}: {key} must be a token, not {str(entry)[:40]!r}")
+                raise WarmstartError(f"{file}: {key}={show(entry)} must be a token")
             names[role] = name
             break
     return names

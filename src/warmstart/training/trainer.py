@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 
 from warmstart import progress
 from warmstart.errors import DivergedError, WarmstartError
+from warmstart.jsonfiles import typed
 from warmstart.runs.checkpoint import (
     list_checkpoints,
     load_latest,
@@ -97,7 +98,9 @@ class State:
 
     def best_scores(self) -> dict[str, float]:
         """Return the validation scores at the best step, by name."""
-        best = next(entry for entry in self.evaluations if entry["step"] == self.best_step)
+        best = next((e for e in self.evaluations if e.get("step") == self.best_step), None)
+        if best is None:
+            raise WarmstartError(f"no validation of step {self.best_step}, the best one, is saved")
         prefix = "valid_"
         return {k.removeprefix(prefix): v for k, v in best.items() if k.startswith(prefix)}
 
@@ -237,6 +240,8 @@ class Trainer:
         self._settle_losses()
         self.model.eval()
         evaluation = self.evaluate()
+        if not all(map(math.isfinite, (evaluation.score, *evaluation.figures.values()))):
+            raise DivergedError(self._divergence("a validation score became infinite or NaN"))
         state = self.state
         train_loss = state.loss_sum / state.loss_steps
         state.evaluations.append(
@@ -282,7 +287,7 @@ class Trainer:
             try:
                 self.model.load_state_dict(checkpoint.weights)
                 restore_optimizers(self.optimizers, checkpoint.optimizer)
-                self.state = State(**checkpoint.state)
+                self.state = typed(State, checkpoint.state, checkpoint.path, "state")
             except (RuntimeError, ValueError, TypeError, KeyError) as fault:
                 reason = str(fault).splitlines()[0]
                 raise WarmstartError(f"{checkpoint.path} does not fit this run: {reason}") from None
