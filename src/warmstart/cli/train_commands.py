@@ -41,9 +41,13 @@ def compare(config: CompareConfig) -> None:
     print_comparison(result.comparison, result.summary)
     command = ["finetune", "--from", quoted(result.best_start)]
     for setting in LabelledFiles.declared():
-        if value := getattr(config, setting.name):
-            text = ",".join(value) if setting.is_list else value
-            command += [setting.flag] if value is True else [setting.flag, quoted(text)]
+        value = getattr(config, setting.name)
+        if value == setting.default:
+            continue
+        values = value if setting.is_list and not setting.comma_separated else [value]
+        for item in values:
+            text = ",".join(item) if setting.comma_separated else item
+            command += [setting.flag] if item is True else [setting.flag, quoted(text)]
     say_next(f"{result.report}: open it in a browser", f"{' '.join(command)} -o runs/classifier")
 
 

@@ -4,9 +4,11 @@ Labels remain the strings of the file.
 """
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
 from warmstart.data.tables import DEFAULT, Row, aligned_rows, open_table
 from warmstart.errors import WarmstartError
@@ -14,13 +16,14 @@ from warmstart.formats import counted
 from warmstart.settings.shared import TableFormat
 from warmstart.textfiles import TABLE_SUFFIXES, format_of
 
+T = TypeVar("T")
 PAIR = ("text", "text2")
 _SEPARATOR = " ␞ "  # joins the two texts of a pair; the symbol does not occur in ordinary text
 
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """The rows of one labelled file that have a text and a label, in file order."""
+    """The rows of labelled files that have a text and a label, in file order."""
 
     file: str
     texts: tuple[str, ...]  # none empty
@@ -32,6 +35,37 @@ class LabelledTexts:
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def subset(self, rows: Sequence[int]) -> "LabelledTexts":
+        """Return these rows, in this order."""
+
+        def chosen(values: tuple[T, ...]) -> tuple[T, ...]:
+            return tuple(values[row] for row in rows)
+
+        return replace(
+            self,
+            texts=chosen(self.texts),
+            labels=chosen(self.labels),
+            lines=chosen(self.lines),
+            seconds=None if self.seconds is None else chosen(self.seconds),
+        )
+
+
+def join_files(files: Sequence[LabelledTexts]) -> LabelledTexts:
+    """Return the rows of several files, one after the other; all or none of them hold pairs."""
+    first, *others = files
+    if not others:
+        return first
+    return LabelledTexts(
+        ", ".join(data.file for data in files),
+        tuple(chain.from_iterable(data.texts for data in files)),
+        tuple(chain.from_iterable(data.labels for data in files)),
+        tuple(chain.from_iterable(data.lines for data in files)),
+        None
+        if first.seconds is None
+        else tuple(chain.from_iterable(data.seconds or () for data in files)),
+        sum(data.skipped for data in files),
+    )
 
 
 def read_labelled(

@@ -30,8 +30,8 @@ def subset_sizes(config: CompareConfig, num_texts: int, num_classes: int) -> tup
     for size in sizes:
         if not num_classes <= size <= num_texts:
             raise WarmstartError(
-                f"--labels {size} is not possible: {config.train} has {num_texts:,} texts "
-                f"in {num_classes} classes"
+                f"--labels {size} is not possible: {', '.join(config.train)} has {num_texts:,} "
+                f"texts in {num_classes} classes"
             )
     return tuple(sorted(sizes))
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from warmstart import progress
 from warmstart.data.fingerprints import Fingerprints
 from warmstart.data.labelled import LabelledTexts
+from warmstart.data.validation_split import describe_labels
 from warmstart.errors import WarmstartError
 from warmstart.experiments.arms import ArmSplit, ExperimentArm, Splits, TfidfArm, TransformerArm
 from warmstart.files import distinct_names
@@ -24,6 +26,7 @@ from warmstart.tasks.labelled import (
     encode_labelled,
     for_tokenizer,
     read_labelled_file,
+    read_training_texts,
     readable_rows,
 )
 
@@ -38,6 +41,7 @@ class ExperimentPlan:
     arms: list[tuple[ExperimentArm, Splits]]  # with the texts as each arm reads them
     classes: tuple[str, ...]
     data: dict[str, LabelledTexts]  # train, validation and perhaps test
+    files: dict[Path, int]  # every file of labelled texts, with its rows
     sources: list[SavedRun]
     seen: dict[str, Fingerprints]  # texts that trained each source, by its name
     notes: list[str]
@@ -49,27 +53,27 @@ class ExperimentPlan:
 
 def plan_experiment(config: CompareConfig, sources: Sequence[SavedRun]) -> ExperimentPlan:
     """Read the labelled files, and return the arms with the texts as each reads them."""
-    files = {
-        "train": (config.train, config.train_labels),
-        "validation": (config.valid, config.valid_labels),
-    }
+    texts = read_training_texts(config)
+    data, files = {"train": texts.train, "validation": texts.valid}, texts.files
     if config.test:
-        files["test"] = (config.test, config.test_labels)
-    data = {
-        name: read_labelled_file(path, labels, config) for name, (path, labels) in files.items()
-    }
+        data["test"] = read_labelled_file(config.test, config.test_labels, config)
+        given = filter(None, (config.test, config.test_labels))
+        files |= {Path(file): len(data["test"]) for file in given}
     check_same_form(*data.values())
     classes = class_names(data["train"])
     for split in data.values():
         class_numbers(split, classes)  # refuses unknown labels before anything is trained
     named = dict(zip(_run_names(sources), sources, strict=True))
     seen = {name: source.texts_seen() for name, source in named.items()}
-    notes = [
+    notes = describe_labels(texts.train, texts.valid)
+    for note in notes:
+        progress.say(note)
+    notes += [
         describe_unrecorded(name) for name, source in named.items() if source.has_unrecorded_texts
     ]
     arms = _transformer_arms(config, data, classes, named, notes)
     arms.append((TfidfArm("tf-idf", config), _tfidf_splits(config, data, classes)))
-    return ExperimentPlan(arms, classes, data, list(sources), seen, notes)
+    return ExperimentPlan(arms, classes, data, files, list(sources), seen, notes)
 
 
 def _run_names(sources: Sequence[SavedRun]) -> list[str]:

@@ -61,7 +61,7 @@ def compare(config: CompareConfig) -> CompareResult:
         subsets = subset_sizes(config, len(plan.data["train"]), len(plan.classes))
         if not run.data_file.exists():
             write_config(run, "compare", config, plan.sources[0].model)
-            write_json(run.data_file, {"files": file_facts(_files(config, plan))})
+            write_json(run.data_file, {"files": file_facts(_files(plan))})
         fitted = list(train_cells(config, run, plan, subsets))
         comparison = _comparison(config, plan, subsets, fitted)
         maps = {cell.cell.arm: cell.attention for cell in fitted if cell.attention is not None}
@@ -79,16 +79,9 @@ def compare(config: CompareConfig) -> CompareResult:
         return result
 
 
-def _files(config: CompareConfig, plan: ExperimentPlan) -> dict[Path, int]:
+def _files(plan: ExperimentPlan) -> dict[Path, int]:
     """Return every file that the result depends on, with its rows."""
-    rows = {Path(split.file): len(split) for split in plan.data.values()}
-    label_files = {
-        "train": config.train_labels,
-        "validation": config.valid_labels,
-        "test": config.test_labels,
-    }
-    rows |= {Path(path): len(plan.data[name]) for name, path in label_files.items() if path}
-    return rows | {source.weights_file: len(source.weights) for source in plan.sources}
+    return plan.files | {source.weights_file: len(source.weights) for source in plan.sources}
 
 
 def _comparison(
@@ -109,7 +102,7 @@ def _comparison(
 
     return Comparison(
         title=config.title,
-        train_file=config.train,
+        train_file=", ".join(config.train),
         class_names=plan.classes,
         class_counts=count_classes(plan.class_numbers("train"), plan.classes),
         arms=tuple(arm.describe() for arm, _ in plan.arms),

@@ -110,7 +110,7 @@ def _pretrain_config(config: DemoConfig, files: SampleFiles, folder: Path) -> Pr
 def _compare_config(files: SampleFiles, folder: Path) -> CompareConfig:
     return CompareConfig(
         from_runs=(str(folder / "base"),),
-        train=str(files.train),
+        train=(str(files.train),),
         valid=str(files.valid),
         test=str(files.test),
         out=str(folder / "comparison"),

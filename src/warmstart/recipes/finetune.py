@@ -8,6 +8,7 @@ from warmstart import progress
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.labelled import LabelledTexts
 from warmstart.errors import WarmstartError
+from warmstart.experiments.cells import nested_rows
 from warmstart.files import write_json, write_whole
 from warmstart.report.model_card import model_card
 from warmstart.results.training import FinetuneResult
@@ -30,11 +31,10 @@ from warmstart.settings.model import ModelConfig
 from warmstart.tasks.finetuning import FinetuningTask, Fit, Start, build_model, build_trainer
 from warmstart.tasks.labelled import (
     Examples,
-    check_same_form,
     describe_encoding,
     encode_labelled,
     for_tokenizer,
-    read_labelled_file,
+    read_training_texts,
     readable_rows,
 )
 from warmstart.tasks.registry import finetuning_task, task_of
@@ -59,10 +59,11 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
             return _result(run, task)
         if config.frozen and not config.from_run:
             raise WarmstartError("--frozen needs --from: a backbone from scratch would stay random")
-        train = read_labelled_file(config.train, config.train_labels, config)
-        valid = read_labelled_file(config.valid, config.valid_labels, config)
-        check_same_form(train, valid)
+        texts = read_training_texts(config)
+        train, valid = _subset(texts.train, config), texts.valid
         labels = task.read_labels(train)
+        for note in task.label_notes(train, valid):
+            progress.say(note)
         runtime = choose_runtime(config.device, config.precision, config.threads)
         parent = read_backbone(config.from_run) if config.from_run else None
         tokenizer = parent.tokenizer if parent else _cold_tokenizer(config, train, run)
@@ -86,7 +87,7 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
             is_pair = train.seconds is not None
             write_config(run, "finetune", config, start.model, **facts, pairs=is_pair)
             tokenizer.save(run.path)
-            write_json(run.data_file, _facts(config, splits, parent))
+            write_json(run.data_file, _facts(config, texts.files, splits[0], parent))
         rate = config.learning_rate or finetuning_rate(start.model, start.arm)
         learn, validate = examples
         seed, pad = config.seed, tokenizer.pad
@@ -104,6 +105,20 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
         state = trainer.train(fit.title)
         _finish(config, task, run, state, start.arm, num_parameters(model))
         return _result(run, task)
+
+
+def _subset(train: LabelledTexts, config: FinetuneConfig) -> LabelledTexts:
+    """Return as many texts as `--labels` asks for: those that a comparison takes with this seed."""
+    if config.labels is None:
+        return train
+    classes = sorted(set(train.labels))
+    if not len(classes) <= config.labels <= len(train):
+        raise WarmstartError(
+            f"--labels {config.labels} is not possible: {train.file} has {len(train):,} texts to "
+            f"train on in {len(classes)} classes"
+        )
+    rows = nested_rows([classes.index(label) for label in train.labels], config.seed)
+    return train.subset(rows[: config.labels])
 
 
 def read_backbone(path: str) -> SavedRun:
@@ -164,14 +179,11 @@ def _examples(
 
 
 def _facts(
-    config: FinetuneConfig, splits: list[LabelledTexts], parent: SavedRun | None
+    config: FinetuneConfig, files: dict[Path, int], train: LabelledTexts, parent: SavedRun | None
 ) -> dict[str, Any]:
-    seen = fingerprints_of(readable_rows(splits[0], config.pieces))
-    rows: dict[Path, int] = {}
-    for data, labels in zip(splits, (config.train_labels, config.valid_labels), strict=True):
-        rows |= {Path(file): len(data) for file in (data.file, labels) if file}
+    seen = fingerprints_of(readable_rows(train, config.pieces))
     return {
-        "files": file_facts(rows),
+        "files": file_facts(files),
         "fingerprints": seen.to_json(),
         "lineage": lineage_of(parent),
     }

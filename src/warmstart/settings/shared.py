@@ -18,7 +18,7 @@ class TableFormat(Settings):
     """How tables are written: which columns, and what is between and inside them."""
 
     columns: tuple[str, ...] = option(
-        "columns in file order, or by name: label=stars,text=body; default: found",
+        "e.g. label,text or text=body; default: found",
         (),
         comma_separated=True,
         metavar="NAMES",
@@ -94,10 +94,15 @@ class LabelledColumns(TableFormat, SplitTexts):
 class LabelledFiles(LabelledColumns):
     """The labelled texts to train on and to validate on."""
 
-    train: str = option("labelled texts to train on")
-    valid: str = option("labelled texts to validate on")
-    train_labels: str | None = option("labels of --train, one per line", None)
+    train: tuple[str, ...] = option("labelled texts to train on; may repeat")
+    valid: str | None = option("texts to validate on; default: 20% of --train", None)
+    train_labels: tuple[str, ...] = option("labels of --train, one per line", ())
     valid_labels: str | None = option("labels of --valid, one per line", None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.valid_labels and not self.valid:
+            raise WarmstartError("--valid-labels needs --valid, which is missing")
 
 
 class ModelTokenizer(Settings, panel="Model"):

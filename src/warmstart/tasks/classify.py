@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from warmstart.batching.batch import Batch, LabelledBatch
 from warmstart.batching.padding import LabelledStream, pad_texts
 from warmstart.data.labelled import LabelledTexts
+from warmstart.data.validation_split import describe_labels
 from warmstart.errors import WarmstartError
 from warmstart.evaluation.calibration import at_temperature, calibration, fit_temperature
 from warmstart.evaluation.intervals import accuracy_interval
@@ -139,6 +140,9 @@ class ClassifyTask(FinetuningTask):
     hub_name = "text-classification"
     hub_class = "ForSequenceClassification"
     workload = ClassifyWorkload()
+
+    def label_notes(self, train: LabelledTexts, valid: LabelledTexts) -> list[str]:
+        return describe_labels(train, valid)
 
     def read_labels(self, train: LabelledTexts) -> dict[str, Any]:
         return {"classes": list(class_names(train))}

@@ -110,6 +110,10 @@ class FinetuningTask(Task):
         """Describe validation scores in one phrase."""
         return ", ".join(f"{name} {value:.3f}" for name, value in scores.items())
 
+    def label_notes(self, train: LabelledTexts, valid: LabelledTexts) -> list[str]:
+        """Say what is unusual about the labels, before anything is trained."""
+        return []
+
     def describe_data(self, targets: Sequence[Any], labels: Labels) -> str:
         """Describe the training targets in a few words; empty: nothing to say."""
         return ""

@@ -8,11 +8,13 @@ from typing import Any
 from warmstart import progress
 from warmstart.batching.encode import EncodedTexts, Truncation, encode_texts
 from warmstart.data.fingerprints import Fingerprints, fingerprints_of
-from warmstart.data.labelled import LabelledTexts, join_pair, read_labelled
+from warmstart.data.labelled import LabelledTexts, join_files, join_pair, read_labelled
 from warmstart.data.overlap import Matches, find_matches
+from warmstart.data.validation_split import set_aside
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
-from warmstart.settings.shared import TableFormat, Truncate
+from warmstart.settings.shared import LabelledFiles, TableFormat, Truncate
+from warmstart.textfiles import expand
 from warmstart.tokenization.pieces import join_pieces, text_reader
 from warmstart.tokenization.tokenizer import Tokenizer
 
@@ -37,6 +39,44 @@ def read_labelled_file(path: str, labels: str | None, tables: TableFormat) -> La
     skipped = f"; skipped {counted(data.skipped, 'row')} without text or label"
     progress.say(f"{data.description}{skipped if data.skipped else ''}")
     return data
+
+
+@dataclass(frozen=True)
+class TrainingTexts:
+    """What a model is trained and validated on."""
+
+    train: LabelledTexts
+    valid: LabelledTexts
+    files: dict[Path, int]  # every file that was read, with its rows
+
+
+def read_training_texts(settings: LabelledFiles) -> TrainingTexts:
+    """Read the labelled files; without a validation file, set a share of the texts aside."""
+    paths, label_files = expand(settings.train), settings.train_labels
+    if label_files and len(label_files) != len(paths):
+        raise WarmstartError(
+            f"--train-labels was given {len(label_files)} times for {len(paths)} files of texts"
+        )
+    labels = label_files or [None] * len(paths)
+    pairs = [(str(path), label) for path, label in zip(paths, labels, strict=True)]
+    if settings.valid:
+        pairs.append((settings.valid, settings.valid_labels))
+    parts = [read_labelled_file(path, label, settings) for path, label in pairs]
+    check_same_form(*parts)
+    files = {
+        Path(file): len(data)
+        for (path, label), data in zip(pairs, parts, strict=True)
+        for file in (path, label)
+        if file
+    }
+    if settings.valid:
+        return TrainingTexts(join_files(parts[:-1]), parts[-1], files)
+    train, valid = set_aside(join_files(parts))
+    progress.say(
+        f"no --valid: {counted(len(valid), 'text')} of {len(train) + len(valid):,} set aside to "
+        "validate on, the same share of every class, chosen by content"
+    )
+    return TrainingTexts(train, replace(valid, file=f"{valid.file} (set aside)"), files)
 
 
 def check_same_form(first: LabelledTexts, *others: LabelledTexts) -> None:

@@ -1,0 +1,79 @@
+"""Set labelled texts aside to validate on, and look at the labels of both parts.
+
+The choice depends on the texts alone, not on their order or a seed. Copies of a text stay together.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from math import ceil
+
+from warmstart.data.fingerprints import fingerprint
+from warmstart.data.labelled import LabelledTexts, join_pair
+from warmstart.errors import WarmstartError
+
+SHARE = 0.2  # of each class
+_LEAST = 5  # texts of a class, unless that is more than half of them
+_MOST_NAMED = 5  # classes in one sentence
+
+
+def set_aside(data: LabelledTexts) -> tuple[LabelledTexts, LabelledTexts]:
+    """Return the texts to train on, and a share of every class to validate on."""
+    by_class: dict[str, list[list[int]]] = defaultdict(list)
+    for rows in _copies(data):
+        if len({data.labels[row] for row in rows}) == 1:  # a text with two labels stays in training
+            by_class[data.labels[rows[0]]].append(rows)
+    valid = {row for groups in by_class.values() for rows in _share(groups) for row in rows}
+    if not valid:
+        raise WarmstartError(
+            f"{data.file}: {len(data):,} texts are too few to set some aside for validation; "
+            "give others with --valid"
+        )
+    train = [row for row in range(len(data)) if row not in valid]
+    return data.subset(train), data.subset(sorted(valid))
+
+
+def _copies(data: LabelledTexts) -> Iterable[list[int]]:
+    """Return the rows of every different text, in an order that only depends on the texts."""
+    seconds = data.seconds or [None] * len(data)
+    rows: dict[int, list[int]] = defaultdict(list)
+    for row, text in enumerate(map(join_pair, data.texts, seconds)):
+        rows[fingerprint(text)].append(row)
+    return (rows[code] for code in sorted(rows))
+
+
+def _share(groups: Sequence[list[int]]) -> Iterable[list[int]]:
+    """Yield different texts of a class until there are enough; the last one is left."""
+    num_texts = sum(map(len, groups))
+    num_wanted = max(ceil(SHARE * num_texts), min(_LEAST, num_texts // 2))
+    num_taken = 0
+    for rows in groups[:-1]:
+        if num_taken >= num_wanted:
+            return
+        num_taken += len(rows)
+        yield rows
+
+
+def describe_labels(train: LabelledTexts, valid: LabelledTexts) -> list[str]:
+    """Say which classes can hardly be learned or validated, and which labels look like one."""
+    counts = Counter(train.labels)
+    single = [label for label, count in counts.items() if count == 1]
+    missing = sorted(counts.keys() - set(valid.labels))
+    notes = []
+    if single:
+        notes.append(f"{train.file}: only one text with the label {_listed(single)}")
+    if missing:
+        notes.append(f"{valid.file}: no text with the label {_listed(missing)} to validate on")
+    similar: dict[str, list[str]] = defaultdict(list)
+    for label in sorted({*train.labels, *valid.labels}):
+        similar["".join(label.casefold().split())].append(label)
+    for labels in similar.values():
+        if len(labels) > 1:
+            shown = " and ".join(f"'{label}' ({counts[label]:,})" for label in labels)
+            notes.append(f"the labels {shown} differ only in case or spaces, and are two classes")
+    return notes
+
+
+def _listed(labels: Sequence[str]) -> str:
+    shown = ", ".join(f"'{label}'" for label in labels[:_MOST_NAMED])
+    more = len(labels) - _MOST_NAMED
+    return f"{shown} and {more:,} more" if more > 0 else shown

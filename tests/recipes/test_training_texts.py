@@ -1,0 +1,75 @@
+"""What `finetune` and `compare` train on: several files, a share of them, no validation file."""
+
+from pathlib import Path
+
+import pytest
+
+from product import MACHINE, QUICK, World, read, run, succeed, weights_of, write_labelled
+from product import read_labelled_rows as rows_of
+
+
+@pytest.fixture
+def parts(world: World, here: Path) -> str:
+    """Write the training texts as two files, and return the flags that name them."""
+    rows = rows_of(world.train)
+    write_labelled(here / "a.tsv", rows[:20])
+    (here / "b.csv").write_text("".join(f'"{text}";{label}\n' for label, text in rows[20:]))
+    return "--train a.tsv --train b.csv"
+
+
+def test_several_files_equal_one(
+    parts: str, world: World, base: Path, warm: Path, here: Path
+) -> None:
+    succeed(f"finetune --from {base} {parts} --valid {world.valid} -o run {QUICK}")
+    assert weights_of(here / "run") == weights_of(warm)
+    files = read(here / "run/data.json")["files"]
+    assert [(Path(entry["path"]).name, entry["rows"]) for entry in files] == [
+        ("a.tsv", 20),
+        ("b.csv", 28),
+        ("valid.tsv", 24),
+    ]
+
+
+def test_a_share_of_the_labels(parts: str, world: World, base: Path, here: Path) -> None:
+    command = f"finetune --from {base} {parts} --valid {world.valid} {QUICK}"
+    ran = succeed(f"{command} --labels 10 -o run")
+    assert "10 texts to train on (negative " in ran.err
+    ran = run(f"{command} --labels 49 -o other")
+    assert ran.code == 2
+    assert "--labels 49 is not possible: a.tsv, b.csv has 48 texts" in ran.said
+    assert not (here / "other").exists()
+
+
+def test_without_a_validation_file_texts_are_set_aside(
+    parts: str, world: World, base: Path, here: Path
+) -> None:
+    ran = succeed(f"finetune --from {base} {parts} -o run {QUICK}")
+    assert "no --valid: 11 texts of 48 set aside" in ran.err
+    assert "37 texts to train on" in ran.err
+    succeed(f"finetune --from {base} --train {world.train} -o same {QUICK}")
+    assert weights_of(here / "run") == weights_of(here / "same")
+    ran = succeed(f"compare --from {base} {parts} --seeds 0,1 --trials 1 --epochs 1 -o c {MACHINE}")
+    assert "11 texts of 48 set aside" in ran.err
+    assert "--valid" not in ran.out
+
+
+def test_unusual_labels_are_said_before_training(world: World, base: Path, here: Path) -> None:
+    write_labelled(here / "a.tsv", [*rows_of(world.train), ("Positive ", "I liked this book")])
+    ran = succeed(f"finetune --from {base} --train a.tsv --valid {world.valid} -o run {QUICK}")
+    assert "only one text with the label 'Positive'" in ran.err
+    assert "no text with the label 'Positive' to validate on" in ran.err
+    assert "'Positive' (1) and 'positive' (" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        ("--valid-labels x", "--valid-labels needs --valid"),
+        ("--train-labels x --train-labels y", "--train-labels was given 2 times for 1 files"),
+        ("--labels 1", "--labels 1 is not allowed"),
+    ],
+)
+def test_flags_that_do_not_fit(flags: str, reason: str, world: World, base: Path) -> None:
+    ran = run(f"finetune --from {base} --train {world.train} {flags} -o run {QUICK}")
+    assert ran.code == 2
+    assert reason in ran.said
