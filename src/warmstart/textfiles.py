@@ -57,6 +57,8 @@ def expand(patterns: Sequence[str]) -> tuple[Path, ...]:
     files: dict[Path, Path] = {}
     for pattern in patterns:
         for path in _matching_files(pattern):
+            if str(path) != str(path).encode(errors="ignore").decode():
+                raise WarmstartError(f"{path}: its name is not UTF-8, so rename it")
             files.setdefault(path.resolve(), path)
     return tuple(files.values())
 

@@ -186,6 +186,22 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
         f"{PRE} --tokenizer {{bad}}/noise.model".replace(VOCAB, ""),
         ["noise.model", "SentencePiece"],
     ),
+    "an empty destination": (PRE.replace("{out}", "''"), ["--out is empty"]),
+    "an empty input": ("predict {warm} ''", ["FILE is empty"]),
+    "the current folder": ("tokenizer {texts} -o .", ["-o .", "current folder"]),
+    "a loop of links": (PRE.replace("{out}", "{bad}/loop"), ["loop", "leads back to itself"]),
+    "a loop of links to write": ("tokenizer {texts} -o {bad}/loop", ["loop", "leads back"]),
+    "a loop of links to read": (PRE.replace("{texts}", "{bad}/loop"), ["loop"]),
+    "a loop of links for texts": ("predict {warm} {bad}/loop -o {bad}/loop", ["loop"]),
+    "NUL in a path": (f"{PRE} --config {{bad}}/nul.toml", ["--tokenizer", "NUL"]),
+    "a name that is not UTF-8": (PRE.replace("{texts}", "{bad}/names"), ["not UTF-8", "udcff.txt"]),
+    "a billion blocks": (f"{PRE} --depth 1000000000", ["model.depth=1000000000", "10,000"]),
+    "a billion dimensions": (f"{PRE} --width 1000000000", ["model.width=1000000000"]),
+    "a billion positions": (f"{PRE} --max-length 1000000000000", ["max_length"]),
+    "a billion positions to count": ("params lab --max-length 100000000000", ["max_length"]),
+    "a model larger than the machine": (f"{PRE} --width 200000 --heads 2", ["GiB", "--width"]),
+    "more than 64 bits": (f"{PRE} --steps {10**20}", ["--steps", f"{10**20}", "64 bits"]),
+    "more than a float": (f"{PRE} --config {{bad}}/large.toml", ["--learning-rate", "finite"]),
     "prove nothing": ("verify-resume gone.toml", ["gone.toml"]),
     "prove with an unknown key": ("verify-resume {bad}/key.toml", ["key.toml", "'stepz'"]),
     "prove into a full folder": ("verify-resume -o {bad}", ["{bad}", "not empty"]),
@@ -260,6 +276,11 @@ def _damage(folder: Path, text: bytes) -> None:
     }
     for name, content in contents.items():
         (folder / name).write_text(content)
+    (folder / "nul.toml").write_text('tokenizer = "a\\u0000b"\n')
+    (folder / "large.toml").write_text(f"learning_rate = {10**400}\n")
+    (folder / "loop").symlink_to("loop")
+    (folder / "names").mkdir()
+    Path(os.fsdecode(os.fsencode(folder / "names") + b"/\xff.txt")).write_text("text\n")
     (folder / "latin.toml").write_bytes("title = 'é'\n".encode("latin-1"))
     (folder / "noise.model").write_bytes(bytes(range(256)))
 

@@ -168,3 +168,19 @@ def test_cached_step_follows_parents(
         found = step(longer, torch.tensor([1, 1, 0]))
         expected = model(longer)[:, -1].log_softmax(-1)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("temperature", [5e-324, 1e-300, 1e-45, 1e38, 1e308])
+@pytest.mark.parametrize("top_p", [None, 5e-324, 1e-45, 1.0])
+@pytest.mark.parametrize("top_k", [None, 1, 2**62])
+def test_no_setting_is_too_extreme(
+    temperature: float, top_p: float | None, top_k: int | None
+) -> None:
+    logs = torch.tensor([-30.0, -0.1, -2.0, float("-inf")])
+    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, generator=_generator())
+    drawn = {draw(logs, sampling) for _ in range(50)}
+    assert 3 not in drawn
+    if temperature < 1 or top_k == 1 or (top_p or 1) < 1e-3:
+        assert len(drawn) == 1
+    if temperature < 1:
+        assert drawn == {1}

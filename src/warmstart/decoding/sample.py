@@ -53,12 +53,14 @@ def draw(log_probs: Tensor, sampling: Sampling) -> int:
     """Return one token, given log-probabilities (V,)."""
     if sampling.temperature == 0:
         return int(log_probs.argmax())
-    logits = log_probs / sampling.temperature
+    # In float64, with the largest at zero: no temperature above zero overflows every logit.
+    logits = ((log_probs - log_probs.max()).double() / sampling.temperature).float()
     if sampling.top_k is not None:
         top = logits.topk(min(sampling.top_k, len(logits))).indices
         logits = torch.full_like(logits, float("-inf")).index_copy(0, top, logits[top])
     probs, order = logits.softmax(-1).sort(descending=True, stable=True)
     if sampling.top_p is not None:
-        before = probs.cumsum(-1) - probs  # zero for the most probable token, which always stays
-        probs = probs.masked_fill(before >= sampling.top_p, 0.0)
+        is_beyond = probs.cumsum(-1) - probs >= sampling.top_p
+        is_beyond[0] = False  # the most probable token always stays
+        probs = probs.masked_fill(is_beyond, 0.0)
     return int(order[torch.multinomial(probs, 1, generator=sampling.generator)])

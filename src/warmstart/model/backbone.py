@@ -1,11 +1,13 @@
 """The backbone: embeddings, blocks, final norm. Token ids in, hidden vectors out."""
 
 import math
+import os
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from warmstart.errors import WarmstartError
 from warmstart.model.attention import AttentionContext
 from warmstart.model.cache import KeyValueCache
 from warmstart.model.layers import Block, BlockOptions, DecoderBlock, build_norm
@@ -33,6 +35,7 @@ class Stack(nn.Module):
         block_type: type[Block] | type[DecoderBlock],
         embed: nn.Embedding | None,
     ) -> None:
+        check_memory(config)
         super().__init__()
         self.config = config
         width = config.width
@@ -146,6 +149,17 @@ class Backbone(Stack):
         """Return the first position's vector (B, D), through the pooler where there is one."""
         first = hidden[:, 0]
         return torch.tanh(self.pooler(first)) if self.config.pooler else first
+
+
+def check_memory(config: ModelConfig) -> None:
+    """Refuse a model whose weights do not fit into this machine, before anything is allocated."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if 4 * config.num_large_parameters > memory:
+        raise WarmstartError(
+            f"the weights of this model need {4 * config.num_large_parameters / 2**30:,.0f} GiB, "
+            f"and this machine has {memory / 2**30:,.0f}: lower --width, --ffn-width, --depth, "
+            "--max-length or --vocab-size"
+        )
 
 
 def block_options(config: ModelConfig) -> BlockOptions:

@@ -29,6 +29,7 @@ from warmstart.jsonfiles import TYPE_NAMES, has_type, read_object, show, typed
 
 T = TypeVar("T")
 Panel = Literal["Input and output", "Model", "Training", "Decoding", "Saving", "Machine"]
+LARGEST_INT = 2**63 - 1
 
 
 def option(help: str, default: Any = dataclasses.MISSING, **details: Any) -> Any:
@@ -101,8 +102,12 @@ class Setting:
         if not has_type(value, self.value_type):
             allowed = TYPE_NAMES[self.value_type]
             raise WarmstartError(f"{self.flag} must be {allowed}, not {value!r}")
+        if isinstance(value, str):
+            self._check_text(value)
+        if self.value_type is int and abs(value) > LARGEST_INT:
+            raise WarmstartError(f"{self.flag} {value} is not allowed: it needs more than 64 bits")
         if self.value_type is float:
-            value = float(value)
+            value = _as_float(value)
             if not math.isfinite(value):
                 raise WarmstartError(f"{self.flag} {value} is not allowed: it must be finite")
         bounds = (
@@ -115,6 +120,20 @@ class Setting:
             allowed = " and ".join(f"{name} {bound:g}" for name, bound, _ in limits)
             raise WarmstartError(f"{self.flag} {value} is not allowed: it must be {allowed}")
         return value
+
+    def _check_text(self, value: str) -> None:
+        """Refuse what no file name and no text can be."""
+        if not value and self.is_path:
+            raise WarmstartError(f"{self.flag} is empty: {self.help}")
+        if "\0" in value and self.is_path:
+            raise WarmstartError(f"{self.flag} {value!r} is not allowed: it has a NUL character")
+        if value != value.encode(errors="ignore").decode():
+            raise WarmstartError(f"{self.flag} {value!r} is not valid UTF-8 text")
+
+    @property
+    def is_path(self) -> bool:
+        """Tell whether the value names a file or folder; other texts name theirs in `metavar`."""
+        return self.value_type is str and self.metavar is None
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -208,6 +227,14 @@ def _setting(field: "dataclasses.Field[Any]", hint: Any, panel: Panel) -> Settin
         allows_none=allows_none,
         **{"key": field.name, "panel": panel, **field.metadata},
     )
+
+
+def _as_float(value: float) -> float:
+    """Return a number as a float; a whole number may be too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -81,6 +81,14 @@ class ModelConfig:
             )
 
     @property
+    def num_large_parameters(self) -> int:
+        """Return the size of tables and matrices: nearly all parameters, computed at once."""
+        num_positions = 0 if self.positions == "rope" else self.max_length
+        rows = self.vocab_size + self.target_vocab_size + num_positions
+        num_blocks = self.depth + self.decoder_depth
+        return self.width * (rows + num_blocks * (4 * self.width + 2 * self.ffn_width))
+
+    @property
     def is_causal(self) -> bool:
         """Tell whether a position attends only to itself and earlier ones."""
         return self.attention != "bidirectional"

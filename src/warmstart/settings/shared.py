@@ -1,7 +1,7 @@
 """Settings that several commands share: input files, tokenizers, saving, the machine."""
 
 import codecs
-from pathlib import Path
+import os
 from typing import Literal
 
 from warmstart.errors import WarmstartError
@@ -71,7 +71,7 @@ class TextLines(TextColumn):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.file and self.out and Path(self.file).resolve() == Path(self.out).resolve():
+        if self.file and self.out and os.path.realpath(self.file) == os.path.realpath(self.out):
             raise WarmstartError(f"-o {self.out} is the input file; name another file")
 
 
