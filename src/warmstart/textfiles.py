@@ -248,7 +248,7 @@ def _decode(raw: bytes, name: str, number: int) -> str:
     except UnicodeDecodeError as error:
         raise WarmstartError(
             f"{name} line {number}: byte {error.start + 1} (0x{raw[error.start]:02X}) "
-            "is not UTF-8; save the file as UTF-8, or name its encoding: Excel and Windows often "
-            "write --encoding cp1252"
+            "is not UTF-8; if Excel or another Windows program wrote the file, add "
+            "--encoding cp1252, else save it as UTF-8"
         ) from None
     return line.removesuffix("\n").removesuffix("\r")

@@ -65,7 +65,7 @@ def test_unusual_labels_are_pointed_out() -> None:
     assert notes == [
         "a.csv: only one text with the label 'Pos'",
         "b.csv: no text with the label 'Pos', 'pos' to validate on",
-        "the labels 'Pos' (1) and 'pos' (2) differ only in case or spaces, and are two classes",
+        "the labels 'Pos' (1) and 'pos' (2) differ only in case or spaces, but are two classes",
     ]
     usual = _data([("a", "x"), ("b", "y")] * 2)
     assert describe_labels(usual, usual) == []

@@ -66,13 +66,17 @@ def data(config: DataConfig, as_json: bool) -> None:
 
 
 def _data_sentences(report: "DataReport") -> Iterator[str]:
+    from warmstart.data.validation_split import describe_similar
+
     rows = {file.file: file.rows for file in report.files}
     for file in report.files:
         if file.unknown is not None:
             yield f"{file.file}: {file.unknown:.2%} of the tokens are unknown"
         if file.labels:
-            shares = (f"{k} {v:,} ({v / file.rows:.0%})" for k, v in file.labels.items())
+            total = sum(file.labels.values())
+            shares = (f"{k} {v:,} ({v / total:.0%})" for k, v in file.labels.items())
             yield f"{file.file}: labels {', '.join(shares)}"
+            yield from (f"{file.file}: {note}" for note in describe_similar(file.labels))
     if report.shared and not any(pair.rows or pair.near for pair in report.shared):
         yield "no text occurs in two of these files"
     for pair in report.shared:

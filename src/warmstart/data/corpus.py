@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from warmstart import progress
-from warmstart.data.tables import DEFAULT, open_table
+from warmstart.data.tables import DEFAULT, Table, open_table
 from warmstart.errors import WarmstartError
 from warmstart.settings.shared import TableFormat
 from warmstart.textfiles import expand, format_of, read_lines, text_size
@@ -81,7 +81,7 @@ def read_passages(
     encoding = tables.encoding
     documents: Iterator[Iterable[str]]
     if format_of(path) != "lines":
-        texts = (re.split("\r?\n", text) for text in read_texts(path, tables))
+        texts = (re.split("\r?\n", text) for text in _table_texts(open_table(path, tables)))
         documents = (rows for text in texts for rows in _counted(text, counts))
     elif document == "blank" or (document == "auto" and _has_blank_between(path, encoding)):
         documents = _blank_separated(path, encoding, counts)
@@ -102,8 +102,13 @@ def read_texts(source: Path | BinaryIO, tables: TableFormat = DEFAULT) -> Iterat
     if not isinstance(source, Path) or format_of(source) == "lines":
         yield from read_lines(source, tables.encoding)
     else:
-        for row in open_table(source, tables).rows():
-            yield row.text("text")
+        table = open_table(source, tables)
+        progress.say(table.describe())
+        yield from _table_texts(table)
+
+
+def _table_texts(table: Table) -> Iterator[str]:
+    return (row.text("text") for row in table.rows())
 
 
 def _has_text(line: str) -> bool:

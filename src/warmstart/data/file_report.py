@@ -49,6 +49,13 @@ class FileReader:
         else:
             yield from read_passages(self.path, tables=self.tables, counts=self.counts)
 
+    def describe(self) -> str:
+        """Say how a table is read; empty for other files."""
+        if self.labels or format_of(self.path) == "lines":
+            return ""
+        roles = ("text", "label") if self._has_labels() else ("text",)
+        return open_table(self.path, self.tables, roles, optional=("text2",)).describe()
+
     def _has_labels(self) -> bool:
         if format_of(self.path) == "lines":
             return False

@@ -4,7 +4,7 @@ The choice depends on the texts alone, not on their order or a seed. Copies of a
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 
 from warmstart.data.fingerprints import fingerprint
@@ -63,14 +63,19 @@ def describe_labels(train: LabelledTexts, valid: LabelledTexts) -> list[str]:
         notes.append(f"{train.file}: only one text with the label {_listed(single)}")
     if missing:
         notes.append(f"{valid.file}: no text with the label {_listed(missing)} to validate on")
+    return notes + describe_similar(counts)
+
+
+def describe_similar(counts: Mapping[str, int]) -> list[str]:
+    """Say which labels differ only in case or spaces, with the number of their texts."""
     similar: dict[str, list[str]] = defaultdict(list)
-    for label in sorted({*train.labels, *valid.labels}):
-        similar["".join(label.casefold().split())].append(label)
-    for labels in similar.values():
-        if len(labels) > 1:
-            shown = " and ".join(f"'{label}' ({counts[label]:,})" for label in labels)
-            notes.append(f"the labels {shown} differ only in case or spaces, and are two classes")
-    return notes
+    for label in sorted(counts):
+        similar["".join(label.casefold().split())].append(f"'{label}' ({counts[label]:,})")
+    return [
+        f"the labels {' and '.join(labels)} differ only in case or spaces, but are two classes"
+        for labels in similar.values()
+        if len(labels) > 1
+    ]
 
 
 def _listed(labels: Sequence[str]) -> str:

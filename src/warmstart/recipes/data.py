@@ -32,6 +32,8 @@ def report_data(config: DataConfig) -> DataReport:
     for index, path in enumerate(files):
         labels = Path(config.labels[index]) if config.labels else None
         reader = FileReader(path, config, labels)
+        if description := reader.describe():
+            progress.say(description)
         report, fingerprints = report_file(reader, reading)
         reports.append(report)
         named.append(NamedTexts(str(path), fingerprints, partial(read_row, reader)))

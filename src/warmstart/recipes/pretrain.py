@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from warmstart import progress
-from warmstart.data.corpus import source_of
+from warmstart.data.corpus import TextSource, source_of
 from warmstart.data.prepare import (
     PreparedText,
     prepare,
@@ -104,7 +104,7 @@ def _prepare(
     refuse_together(config, "tokenizer", ("vocab_size",))
     source = source_of(config.files, config.document, config)
     valid = source_of(config.valid, config.document, config) if config.valid else None
-    tokenizer = task.adapt_tokenizer(_tokenizer(config, parent), parent)
+    tokenizer = task.adapt_tokenizer(_tokenizer(config, parent, source), parent)
     architecture = _architecture(config, task, tokenizer, parent)
     write_config(run, "pretrain", config, architecture, task=task.name)
     tokenizer.save(run.path)
@@ -121,7 +121,7 @@ def _prepare(
     return tokenizer, architecture, text
 
 
-def _tokenizer(config: PretrainConfig, parent: SavedRun | None) -> Tokenizer:
+def _tokenizer(config: PretrainConfig, parent: SavedRun | None, source: TextSource) -> Tokenizer:
     if parent:
         return parent.tokenizer
     if config.tokenizer:
@@ -129,7 +129,6 @@ def _tokenizer(config: PretrainConfig, parent: SavedRun | None) -> Tokenizer:
     preset = apply_overrides(preset_named(config.preset), config)  # refused before the work
     progress.say(f"training a {config.tokenizer_kind} tokenizer")
     size = preset.vocab_size if config.vocab_size is None else config.vocab_size
-    source = source_of(config.files, config.document, config)
     return sample_tokenizer(source, config.tokenizer_kind, size, SAMPLE_MB)
 
 
