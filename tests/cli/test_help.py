@@ -113,7 +113,7 @@ def test_version_is_printed() -> None:
 
 def test_defaults_and_what_is_required_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = "\n".join(help_lines("compare --help", 100, monkeypatch))
-    for default in ("[0,1,2]", "[mean]", "[0]", "[auto]", "[required]"):
+    for default in ("[0,1,2,3,4]", "[mean]", "[0]", "[auto]", "[required]"):
         assert default in shown
     assert "[yes]" in succeed("plan --help").out
 

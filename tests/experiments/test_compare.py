@@ -7,10 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from product import MACHINE, TINY, World, read, read_labelled_rows, succeed, write_labelled
-from warmstart.errors import DivergedError
+from product import (
+    MACHINE,
+    TINY,
+    World,
+    read,
+    read_labelled_rows,
+    run,
+    succeed,
+    write_labelled,
+)
+from warmstart.errors import DivergedError, WarmstartError
 from warmstart.experiments.arms import train_stably
-from warmstart.experiments.cells import nested_rows
+from warmstart.experiments.subsets import nested_rows, validation_folds
 
 OPTIONS = f"--epochs 2 --trials 2 {MACHINE}"
 COMMAND = f"compare --from {{base}} --train {{train}} --valid {{valid}} {OPTIONS}"
@@ -44,15 +53,19 @@ def cells_of(folder: Path) -> dict[Key, dict[str, Any]]:
 def test_results_hold_every_arm_subset_seed_and_epoch(compared: Path) -> None:
     cells = cells_of(compared)
     assert set(cells) == {(arm, n, seed) for arm in ARMS for n in (12, 24, 48) for seed in (0, 1)}
-    for (arm, _, seed), cell in cells.items():
+    for (arm, _, _), cell in cells.items():
         assert [e["epoch"] for e in cell["epochs"]] == ([] if arm == "tf-idf" else [1, 2])
         assert len(cell["valid_predictions"]) == len(cell["test_predictions"]) == 24
-        assert len(cell["trials"]) == (2 if seed == 0 else 0)
 
 
 def test_every_arm_has_the_same_tuning_budget(compared: Path) -> None:
-    tuned = [len(cell["trials"]) for (_, _, seed), cell in cells_of(compared).items() if not seed]
-    assert set(tuned) == {2}
+    tuned = {(row["arm"], row["labels"]): row for row in read(compared / "results.json")["tuned"]}
+    assert tuned.keys() == {(arm, labels) for arm in ARMS for labels in (12, 24, 48)}
+    for row in tuned.values():
+        assert len({trial["setting"] for trial in row["trials"]}) == 2
+        assert set(row["settings"]) < {trial["setting"] for trial in row["trials"]}
+    for (arm, labels, _), cell in cells_of(compared).items():
+        assert [cell["setting"]] == tuned[arm, labels]["settings"]
 
 
 def test_the_report_and_its_figures_are_written(compared: Path) -> None:
@@ -86,10 +99,61 @@ def test_test_data_is_never_used_to_choose(
     succeed(command, **vars(world), base=base)
     succeed(f"{COMMAND} --labels 24 --seeds 0,1 -o none", **vars(world), base=base)
     first = cells_of(compared)
+    for key, cell in cells_of(here / "other").items():
+        for chosen in ("setting", "epochs", "valid_predictions"):
+            assert cell[chosen] == first[key][chosen]
+    tried = [row["trials"] for row in _tuned(compared) if row["labels"] == 24]
     for name in ("other", "none"):
-        for key, cell in cells_of(here / name).items():
-            for chosen in ("setting", "trials", "epochs", "best_epoch", "valid_predictions"):
-                assert cell[chosen] == first[key][chosen]
+        assert [row["trials"] for row in _tuned(here / name)] == tried
+
+
+def _tuned(folder: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = read(folder / "results.json")["tuned"]
+    return rows
+
+
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=60))
+def test_no_text_is_scored_by_a_model_that_it_helped_to_choose(classes: list[int]) -> None:
+    folds = validation_folds(classes, has_test=False)
+    predicted = [row for fold in folds for row in fold.predicted]
+    assert sorted(predicted) == list(range(len(classes)))
+    for fold in folds:
+        assert set(fold.selecting).isdisjoint(fold.predicted)
+        assert len(fold.selecting) >= len(classes) // 2
+
+
+def test_with_a_test_set_all_validation_texts_choose() -> None:
+    (fold,) = validation_folds([0, 1, 1], has_test=True)
+    assert list(fold.selecting) == list(fold.predicted) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("arms", "names"), [("warm,tfidf", ["warm", "tf-idf"]), ("cold,frozen", ["frozen", "cold"])]
+)
+def test_arms_can_be_left_out(
+    arms: str, names: list[str], world: World, base: Path, here: Path
+) -> None:
+    command = f"{COMMAND} --trials 1 --seeds 0 --arms {arms} -o out"
+    ran = succeed(command, **vars(world), base=base)
+    result = read(here / "out/results.json")
+    assert [arm["name"] for arm in result["arms"]] == names
+    assert {cell["arm"] for cell in result["cells"]} == set(names)
+    assert ran.out.startswith("Use ")
+    page = (here / "out/report.html").read_text(encoding="utf-8")
+    assert "<h2>Where " in page
+
+
+@pytest.mark.parametrize(
+    ("arms", "complaint"),
+    [("warm", "at least two"), ("warm,warm", "at least two"), ("warm,tf-idf", "'tfidf'")],
+)
+def test_arms_that_make_no_comparison_are_refused(
+    arms: str, complaint: str, world: World, base: Path, here: Path
+) -> None:
+    ran = run(f"{COMMAND} --arms {arms} -o out", **vars(world), base=base)
+    assert ran.code == 2
+    assert complaint in ran.said
+    assert not (here / "out").exists()
 
 
 def test_without_a_test_the_scores_are_called_validation_scores(
@@ -97,8 +161,8 @@ def test_without_a_test_the_scores_are_called_validation_scores(
 ) -> None:
     options = OPTIONS.replace("--trials 2", "--trials 1")
     ran = succeed(f"{COMMAND} {options} --seeds 0 -o out", **vars(world), base=base)
-    assert "validation scores" in ran.out
-    assert "validation scores" in (here / "out/report.html").read_text(encoding="utf-8")
+    assert "validation scores, cross-fitted" in ran.out
+    assert "validation scores, cross-fitted" in (here / "out/report.html").read_text("utf-8")
     assert read(here / "out/results.json")["test"] is None
 
 
@@ -143,7 +207,7 @@ def test_several_runs_are_several_warm_arms(world: World, base: Path, here: Path
     result = read(here / "out/results.json")
     arms = [arm["name"] for arm in result["arms"]]
     assert len(set(arms)) == len(arms) == 6
-    assert len(list((here / "out/cells").iterdir())) == 6
+    assert len(list((here / "out/cells").glob("*-0.json"))) == 6
 
 
 @given(
@@ -180,5 +244,6 @@ def test_a_rate_that_diverges_is_lowered() -> None:
 
     assert train_stably(train, 3e-3, "warm") == ("trained", pytest.approx(9e-4))
     assert tried == pytest.approx([3e-3, 9e-4])
-    with pytest.raises(DivergedError, match="became nan"):
-        train_stably(train, 3.0, "warm")
+    assert train_stably(train, 3.0, "warm")[1] == pytest.approx(3.0 * 0.3**7)
+    with pytest.raises(WarmstartError, match="leave it out with --arms"):
+        train_stably(train, 1e6, "warm")

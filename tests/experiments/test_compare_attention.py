@@ -16,7 +16,7 @@ from warmstart.settings.finetuning import CompareConfig
 
 FILES = "--train {train} --valid {valid} --test {test}"
 OPTIONS = f"--labels 12,all --epochs 1 --trials 1 --seeds 1,0 {MACHINE}"
-ATTENTION, DISAGREE = "Attention on one text", "Where warm and cold disagree"
+ATTENTION = "Attention on one text"
 
 
 @pytest.fixture(scope="module")
@@ -73,28 +73,40 @@ def test_two_cells_keep_their_attention_and_the_results_none(compared: Path) -> 
 
 def test_the_report_shows_both(compared: Path, world: World, base: Path) -> None:
     page = page_of(compared)
-    order = ["Paired differences", ATTENTION, DISAGREE, "Tuning"]
+    result = again(compared, world, base)
+    found, example = result.contrast, result.attention
+    assert example is not None
+    disagree = f"Where {found.first} and {found.second} disagree"
+    order = ["Verdict", "Paired differences", disagree, ATTENTION, "Tuning"]
     assert [page.index(f"<h2>{title}") for title in order] == sorted(
         page.index(f"<h2>{title}") for title in order
     )
-    found = again(compared, world, base).contrast
-    assert found.example is not None
-    label, text = read_labelled_rows(world.test)[found.example.row]
-    assert found.example.label == label
+    label, text = read_labelled_rows(world.test)[example.row]
+    assert example.label == label
     for arm in ("warm", "cold"):
-        words = found.example.maps[arm].joined().keys.pieces
+        words = example.maps[arm].joined().keys.pieces
         assert text.startswith(" ".join(words[1:-1]))  # cut to what the model reads
     assert page.count(f">{text.split()[1]}</span>") >= 2
     cells = {(cell["arm"], cell["labels"], cell["seed"]): cell for cell in _cells(compared)}
     warm, cold = (cells[arm, 48, 1]["test_predictions"] for arm in ("warm", "cold"))
     names = ("negative", "positive")
-    assert found.example.predictions == {
-        "warm": names[warm[found.example.row]],
-        "cold": names[cold[found.example.row]],
+    assert example.predictions == {
+        "warm": names[warm[example.row]],
+        "cold": names[cold[example.row]],
     }
-    rows = [text for (_, text), a, b in zip(_rows(world), warm, cold, strict=True) if a != b]
-    assert [row.text for row in found.disagreements] == rows
-    assert f"disagree on {len(rows)} of 24 texts" in page
+
+
+def test_disagreements_are_those_of_the_best_two_arms(
+    compared: Path, world: World, base: Path
+) -> None:
+    result = again(compared, world, base)
+    best = result.summary.preferred(48)[:2]
+    assert [result.contrast.first, result.contrast.second] == best
+    cells = {(cell["arm"], cell["labels"], cell["seed"]): cell for cell in _cells(compared)}
+    first, second = (cells[arm, 48, 1]["test_predictions"] for arm in best)
+    rows = [text for (_, text), a, b in zip(_rows(world), first, second, strict=True) if a != b]
+    assert [row.text for row in result.contrast.disagreements] == rows
+    assert f"disagree on {len(rows)} of 24 texts" in page_of(compared)
 
 
 def _rows(world: World) -> list[tuple[str, str]]:
@@ -117,7 +129,7 @@ def test_going_on_keeps_the_attention(compared: Path, world: World, base: Path, 
     assert [{**cell, "epochs": 0, "elapsed_s": 0} for cell in _cells(copy)] == figures
 
 
-def test_a_cell_of_an_earlier_version_is_read(
+def test_a_cell_without_attention_is_read(
     compared: Path, world: World, base: Path, here: Path
 ) -> None:
     copy = unfinish(compared, here / "copy")
@@ -125,10 +137,9 @@ def test_a_cell_of_an_earlier_version_is_read(
     kept = read(file)
     del kept["attention"]
     file.write_text(json.dumps(kept))
-    assert again(copy, world, base).contrast.example is None
+    assert again(copy, world, base).attention is None
     assert ATTENTION not in page_of(copy)
-    assert f"<h2>{DISAGREE}" in page_of(copy)
-    assert "No attention was recorded" in page_of(copy)
+    assert "<h2>Where " in page_of(copy)
 
 
 @pytest.mark.parametrize("damage", [{"queries": []}, {"weights": "AA=="}, {"shape": "x"}, None])
@@ -162,21 +173,31 @@ def test_pairs_are_shown_as_the_model_reads_them(world: World, here: Path) -> No
     assert f"<h2>{ATTENTION}" in page_of(here / "out")
 
 
-def test_the_next_command_starts_from_the_best_run(world: World, base: Path, here: Path) -> None:
+def test_the_next_command_follows_the_advice(world: World, base: Path, here: Path) -> None:
     succeed(f"pretrain {world.texts} -o other {TINY} --seed 5")
     files = f"--train {world.train} --valid {world.valid}"
-    options = f"--epochs 2 --trials 1 --seeds 0,1 {MACHINE}"
+    options = f"--epochs 2 --trials 1 --seeds 0,1 --arms warm,frozen {MACHINE}"
     ran = succeed(f"compare --from other --from {base} {files} {options} -o out")
     result = read(here / "out/results.json")
-    best = max(
-        (score for score in result["summary"]["scores"] if score["arm"].startswith("warm")),
-        key=lambda score: score["validation"]["accuracy"],
-    )["arm"]
-    source = next(arm["source"] for arm in result["arms"] if arm["name"] == best)
-    assert f"next: warmstart finetune --from {source} " in ran.out
-    assert f"{best} did best on validation" in result["summary"]["headline"]
+    scores = result["summary"]["scores"]
+    best = max(scores, key=lambda score: score["validation"]["accuracy"])["arm"]
+    assert result["summary"]["advice"]["arm"] == best
+    arm = next(arm for arm in result["arms"] if arm["name"] == best)
+    frozen = " --frozen" if arm["kind"] == "frozen" else ""
+    assert f"next: warmstart finetune --from {arm['source']}{frozen} --train" in ran.out
+    assert f"{best} is the best of 4 pretrained arms on validation" in result["summary"]["headline"]
     kept = [f.name for f in (here / "out/cells").iterdir() if "attention" in read(f)]
-    assert sorted(kept) == ["0-warm-48-0.json", "4-cold-48-0.json"]  # the first run's alone
+    assert kept == ["0-warm-48-0.json"]  # of the first run; no cold arm was compared
+
+
+def test_an_arm_that_cannot_be_fine_tuned_has_no_next_command(
+    world: World, base: Path, here: Path
+) -> None:
+    files = f"--train {world.train} --valid {world.valid}"
+    options = f"--epochs 1 --trials 1 --seeds 0 --arms cold,tfidf {MACHINE}"
+    ran = succeed(f"compare --from {base} {files} {options} -o out")
+    assert "no pretrained model was compared" in ran.out.splitlines()[0]
+    assert "next:" not in ran.out
 
 
 @pytest.mark.parametrize(

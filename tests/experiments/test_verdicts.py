@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.experiments.verdicts import labels_needed, outcome_of, summarise
+from warmstart.experiments.differences import outcome_of
+from warmstart.experiments.labels_saved import labels_needed
+from warmstart.experiments.verdicts import summarise
 from warmstart.formats import duration
 from warmstart.formats import unsigned_points as points
 from warmstart.results.comparison import Arm, Cell, Comparison, Epoch, Split
-from warmstart.results.summary import Interval, Summary
+from warmstart.results.summary import Interval, LabelsSaved, Summary
 
 SUBSETS, SEEDS, NUM_TEXTS = (50, 200, 800), (1, 2, 3), 400
 TRUTH = tuple(int(x) for x in np.random.default_rng(0).integers(0, 2, NUM_TEXTS))
@@ -86,9 +88,7 @@ def make_cell(
         labels=labels,
         seed=seed,
         setting="",
-        trials=(),
         epochs=epochs,
-        best_epoch=len(epochs),
         elapsed_s=10.0,
         valid_predictions=answers(share),
         test_predictions=answers(share) if is_tested else None,
@@ -100,6 +100,7 @@ def make_comparison(
     curves: dict[str, Sequence[float]] | None = None,
     is_tested: bool = True,
     shared: tuple[int, ...] = (),
+    num_truncated: int = 0,
 ) -> Comparison:
     curves = curves or {"warm": (0.8, 0.9), "frozen": (0.7, 0.7), "cold": (0.6, 0.8)}
     cells = [
@@ -118,9 +119,11 @@ def make_comparison(
         subsets=SUBSETS,
         seeds=SEEDS,
         cells=tuple(cells),
+        tuned=(),
         validation=validation,
         test=replace(validation, name="test", file="test.tsv") if is_tested else None,
         overlaps=(),
+        num_truncated=num_truncated,
         notes=(),
         attainable=None,
     )
@@ -159,12 +162,122 @@ def test_the_baseline_has_no_curve(summary: Summary) -> None:
     assert (curve.best_epoch, curve.best.accuracy) == (2, pytest.approx(0.9))
 
 
-def test_warm_is_compared_with_every_other_arm_at_every_subset(summary: Summary) -> None:
+def test_pretrained_arms_are_compared_with_the_others_at_every_subset(summary: Summary) -> None:
     pairs = {(d.first, d.second, d.labels) for d in summary.differences}
-    assert pairs == {("warm", other, n) for other in ("frozen", "cold", "tf-idf") for n in SUBSETS}
-    assert all(d.outcome == "better" for d in summary.differences)
+    opponents = {"warm": ("frozen", "cold", "tf-idf"), "frozen": ("cold", "tf-idf")}
+    assert pairs == {
+        (first, other, n)
+        for first, others in opponents.items()
+        for other in others
+        for n in SUBSETS
+    }
+    assert all(d.outcome == "better" for d in summary.differences if d.first == "warm")
     assert "warm beats cold by 10.0 points (95% interval" in summary.headline
     assert "to match warm with 50 labels, a model without pretraining" in summary.headline.lower()
+
+
+def at_all_sizes(**accuracy: float) -> Comparison:
+    """Return a comparison of four arms whose accuracies do not depend on the labels."""
+    names = {name.replace("tfidf", "tf-idf"): (share,) * 3 for name, share in accuracy.items()}
+    return make_comparison(names)
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "arm", "reason"),
+    [
+        ({"frozen": 0.9, "tfidf": 0.85, "warm": 0.8, "cold": 0.75}, "frozen", "above tf-idf"),
+        ({"warm": 0.9, "tfidf": 0.85, "frozen": 0.8, "cold": 0.75}, "warm", "above tf-idf"),
+        ({"warm": 0.9, "cold": 0.85, "frozen": 0.8, "tfidf": 0.75}, "warm", "above cold"),
+        ({"frozen": 0.9, "cold": 0.85, "warm": 0.8, "tfidf": 0.75}, "frozen", "above cold"),
+        ({"tfidf": 0.9, "frozen": 0.85, "warm": 0.8, "cold": 0.75}, "tf-idf", "did not pay here"),
+        ({"tfidf": 0.9, "cold": 0.85, "warm": 0.8, "frozen": 0.75}, "tf-idf", "did not pay here"),
+        ({"cold": 0.9, "warm": 0.85, "frozen": 0.8, "tfidf": 0.75}, "cold", "did not pay here"),
+        ({"cold": 0.9, "tfidf": 0.85, "frozen": 0.8, "warm": 0.75}, "cold", "did not pay here"),
+        ({"warm": 0.9, "tfidf": 0.9, "frozen": 0.8, "cold": 0.7}, "tf-idf", "it is cheaper"),
+        (
+            {"frozen": 0.9, "cold": 0.9, "warm": 0.8, "tfidf": 0.7},
+            "frozen",
+            "no difference from cold",
+        ),
+        ({"warm": 0.9, "cold": 0.9, "tfidf": 0.9, "frozen": 0.7}, "tf-idf", "it is cheaper"),
+    ],
+)
+def test_the_best_pretrained_arm_is_judged_whatever_the_order(
+    accuracy: dict[str, float], arm: str, reason: str
+) -> None:
+    found = summarise(at_all_sizes(**accuracy))
+    lead = max(("warm", "frozen"), key=accuracy.__getitem__)
+    assert found.advice.arm == arm
+    assert found.advice.sentence.startswith("Use ")
+    assert reason in found.advice.sentence
+    assert ("did not pay" in found.advice.sentence) == (reason == "did not pay here")
+    assert {verdict.first for verdict in found.verdicts} == {lead}
+    assert {verdict.second for verdict in found.verdicts} == {"cold", "tf-idf"}
+    for verdict in found.verdicts:
+        rival = accuracy[verdict.second.replace("tf-idf", "tfidf")]
+        ahead = (accuracy[lead] > rival) - (accuracy[lead] < rival)
+        assert verdict.outcome == {1: "better", 0: "none", -1: "worse"}[ahead]
+        assert verdict.sentence in found.headline
+    assert {row.arm for row in found.saved_over_best} == {lead}
+
+
+def test_the_arm_of_each_size_is_judged_there() -> None:
+    found = summarise(make_comparison({**ACCURACY, "frozen": (0.85, 0.86, 0.87)}))
+    assert {(v.first, v.labels) for v in found.verdicts} == {("warm", 800), ("frozen", 50)}
+    assert "With 50 labels, frozen is the best of 2 pretrained arms on validation" in found.headline
+
+
+def test_the_test_set_does_not_choose_the_arm_that_is_judged() -> None:
+    one = make_comparison({**ACCURACY, "frozen": (0.99, 0.99, 0.99)})
+    poor = answers(0.5)
+    cells = [replace(c, valid_predictions=poor) if c.arm == "frozen" else c for c in one.cells]
+    found = summarise(replace(one, cells=tuple(cells)))
+    assert {verdict.first for verdict in found.verdicts} == {"warm"}
+
+
+@pytest.mark.parametrize(
+    ("names", "arm"),
+    [(("warm", "tf-idf"), "warm"), (("warm", "frozen"), "warm"), (("cold", "tf-idf"), "cold")],
+)
+def test_arms_may_be_left_out(names: tuple[str, ...], arm: str) -> None:
+    found = summarise(make_comparison({name: ACCURACY[name] for name in names}))
+    assert found.advice.arm == arm
+    assert {verdict.second for verdict in found.verdicts} <= set(names)
+
+
+def narrow(gap: float) -> Comparison:
+    """Return a comparison in which frozen leads cold by a gap, but for 10 texts."""
+    one = at_all_sizes(warm=0.6, frozen=0.8, cold=0.8 - gap, tfidf=0.5)
+    wrong = tuple(1 - c for c in TRUTH[:10])
+    cells = [
+        replace(
+            cell,
+            valid_predictions=wrong + cell.valid_predictions[10:],
+            test_predictions=wrong + cell.valid_predictions[10:],
+        )
+        if cell.arm == "frozen"
+        else cell
+        for cell in one.cells
+    ]
+    return replace(one, cells=tuple(cells))
+
+
+def test_the_verdicts_of_the_headline_are_adjusted_for_their_number() -> None:
+    found = summarise(narrow(gap=0.055))
+    single = next(d for d in found.differences if (d.first, d.second) == ("frozen", "cold"))
+    verdict = next(v for v in found.verdicts if v.second == "cold")
+    assert (single.outcome, verdict.outcome) == ("better", "none")
+    assert single.p_value < 0.05 < verdict.p_value
+    assert "once adjusted for 4 verdicts" in verdict.sentence
+
+
+def test_without_test_the_choice_of_the_arm_is_paid_for() -> None:
+    tested = {v.second: v.p_value for v in summarise(narrow(gap=0.075)).verdicts}
+    untested = replace(narrow(gap=0.075), test=None)
+    untested = replace(
+        untested, cells=tuple(replace(c, test_predictions=None) for c in untested.cells)
+    )
+    assert {v.second: v.p_value for v in summarise(untested).verdicts}["cold"] > tested["cold"]
 
 
 def test_labels_saved_counts_the_best_arm_without_pretraining_at_each_size(
@@ -173,15 +286,31 @@ def test_labels_saved_counts_the_best_arm_without_pretraining_at_each_size(
     best = {row.labels: row for row in summary.saved_over_best}
     cold = {row.labels: row for row in summary.saved_over_cold}
     assert best[50].unpretrained == ("cold", "tf-idf")
-    assert 200 < best[50].needed < cold[50].needed < 800
-    assert [best[800].needed, best[800].text] == [None, ">800"]
+    needed = [int(row[50].needed.replace(",", "")) for row in (best, cold)]
+    assert 200 < needed[0] < needed[1] < 800
+    assert best[800].text == ">800"
+
+
+def test_labels_saved_has_an_interval(summary: Summary) -> None:
+    row = next(row for row in summary.saved_over_cold if row.labels == 50)
+    low, needed, high = (
+        int(n.strip(">≤").replace(",", "")) for n in (row.low, row.needed, row.high)
+    )
+    assert 200 < low < needed < high <= 800
+    assert row.text == f"{row.needed} ({row.low} to {row.high})"
+    assert f"needs {best_of(summary).needed} labels (95% interval" in summary.headline
+
+
+def best_of(summary: Summary) -> LabelsSaved:
+    return next(row for row in summary.saved_over_best if row.labels == 50)
 
 
 def test_losing_is_said_plainly() -> None:
     beaten = summarise(make_comparison({**ACCURACY, "tf-idf": (0.9, 0.95, 0.99)}))
     assert "warm loses to tf-idf by" in beaten.headline
-    assert "pretraining did not pay off here" in beaten.headline
-    assert all(row.text == "≤50" for row in beaten.saved_over_best if row.labels < 800)
+    assert beaten.advice.sentence.startswith("Use tf-idf: 99.0% on test with 800 labels, ")
+    assert "pretraining did not pay here" in beaten.advice.sentence
+    assert all(row.needed == "≤50" for row in beaten.saved_over_best if row.labels < 800)
     losses = [d for d in beaten.differences if d.second == "tf-idf"]
     assert {d.outcome for d in losses} == {"worse"}
 
@@ -224,7 +353,7 @@ def test_one_seed_is_admitted() -> None:
 def test_without_test_the_figures_are_called_validation() -> None:
     found = summarise(make_comparison(is_tested=False))
     assert found.scored_split == "validation"
-    assert "validation scores" in found.caveats[0]
+    assert "validation scores, cross-fitted" in found.caveats[0]
     assert all(row.scored == row.validation for row in found.scores)
     assert summarise(make_comparison()).caveats == ()
 
@@ -240,23 +369,30 @@ def test_several_warm_arms_meet_each_other_once() -> None:
     assert ("warm: b", "frozen") not in pairs  # frozen starts from another run
 
 
-def test_the_better_of_two_pretrained_runs_is_named_first_in_the_headline() -> None:
+def test_the_better_of_two_pretrained_runs_is_named_in_the_headline() -> None:
     one = make_comparison()
     other = replace(ARMS["warm"], name="warm: b", source="runs/b", cold="cold")
     worse = [replace(cell, arm=other.name) for cell in one.cells if cell.arm == "tf-idf"]
     for arms in ((*one.arms, other), (other, *one.arms)):
         both = summarise(replace(one, arms=arms, cells=(*one.cells, *worse)))
         first = both.headline.split(". ")[0]
-        assert first.startswith("Of the 2 pretrained runs, warm did best on validation; with 800")
-        assert "warm beats warm: b by " in first
+        assert first.startswith("With 800 labels, warm is the best of 3 pretrained arms on valid")
+        assert "warm beats warm: b by " in both.headline.split(" With 50")[0]
+
+
+def test_what_tfidf_reads_and_transformers_do_not_is_said() -> None:
+    found = summarise(make_comparison(num_truncated=37))
+    assert "tf-idf reads whole texts" in found.caveats[0]
+    assert "only a part of 37 of the 400 test texts" in found.caveats[0]
+    alone = summarise(make_comparison({"warm": ACCURACY["warm"]}, num_truncated=37))
+    assert alone.caveats == ()
 
 
 def test_an_arm_meets_only_the_cold_arm_of_its_own_shape() -> None:
     one = make_comparison()
     other = replace(ARMS["cold"], name="cold: b")
     copies = [replace(cell, arm=other.name) for cell in one.cells if cell.arm == "cold"]
-    warm = replace(ARMS["warm"], cold="cold")
-    arms = (warm, *(arm for arm in one.arms if arm.kind != "warm"), other)
+    arms = (*(replace(arm, cold="cold") if arm.source else arm for arm in one.arms), other)
     found = summarise(replace(one, arms=arms, cells=(*one.cells, *copies)))
     assert {d.second for d in found.differences} == {"frozen", "cold", "tf-idf"}
     assert {time.cold for time in found.times_to_accuracy} == {"cold"}
@@ -296,18 +432,16 @@ def test_when_warm_reaches_the_best_of_cold(
 @given(st.floats(0.61, 0.89))
 def test_labels_needed_lie_where_the_curve_crosses(target: float) -> None:
     reached = {100: 0.6, 400: 0.7, 1600: 0.9}
-    needed, text = labels_needed(target, reached)
-    assert needed is not None
-    assert text == f"{needed:,}"
+    needed = int(labels_needed(target, reached).replace(",", ""))
     curve = np.interp(np.log(needed), np.log(list(reached)), list(reached.values()))
     assert curve == pytest.approx(target, abs=0.002)
 
 
 def test_labels_needed_outside_what_was_measured() -> None:
     reached = {100: 0.6, 1600: 0.9}
-    assert labels_needed(0.6, reached) == (None, "≤100")
-    assert labels_needed(0.9, reached) == (1600, "1,600")
-    assert labels_needed(0.91, reached) == (None, ">1,600")
+    assert labels_needed(0.6, reached) == "≤100"
+    assert labels_needed(0.9, reached) == "1,600"
+    assert labels_needed(0.91, reached) == ">1,600"
 
 
 def test_an_interval_that_touches_zero_shows_nothing() -> None:

@@ -16,6 +16,7 @@ from warmstart.results.comparison import (
     Epoch,
     Split,
     Trial,
+    TunedArm,
 )
 from warmstart.results.data import NearCopy, SharedTexts
 from warmstart.results.summary import Summary
@@ -28,6 +29,8 @@ SKILL: dict[ArmKind, tuple[float, float, float]] = {
     "cold": (0.56, 0.82, 3.5),
     "baseline": (0.66, 0.86, 1.0),
 }
+SETTINGS = dict.fromkeys(SKILL, ("learning rate 0.001", "learning rate 0.0003"))
+SETTINGS["baseline"] = ("C 1", "C 10")
 Built = tuple[Comparison, Summary]
 
 SHARED_TEXTS = SharedTexts(
@@ -78,16 +81,11 @@ def build(
         count = 0 if kind == "baseline" else num_epochs
         rise = [accuracy - 0.25 * math.exp(-e / patience) for e in range(1, count + 1)]
         noisy = [min(max(a + random.gauss(0, 0.006), 0.0), 1.0) for a in rise]
-        setting = "C 1" if kind == "baseline" else "learning rate 0.001"
-        other = "C 10" if kind == "baseline" else "learning rate 0.0003"
-        trials = (Trial(setting=setting, valid_accuracy=accuracy),)
-        trials += (Trial(setting=other, valid_accuracy=accuracy - 0.01),)
         return Cell(
             arm=name,
             labels=labels,
             seed=seed,
-            setting=setting,
-            trials=trials if seed == seeds[0] else (),
+            setting=SETTINGS[kind][0],
             epochs=tuple(
                 Epoch(
                     epoch=e,
@@ -99,7 +97,6 @@ def build(
                 )
                 for e, a in enumerate(noisy, 1)
             ),
-            best_epoch=noisy.index(max(noisy)) + 1 if noisy else 0,
             elapsed_s=labels * max(count, 0.1) / 90,
             valid_predictions=guess(0, accuracy),
             test_predictions=guess(1, accuracy) if has_test else None,
@@ -133,11 +130,26 @@ def build(
             for labels in subsets
             for seed in (seeds[:1] if kind == "baseline" else seeds)
         ),
+        tuned=tuple(
+            TunedArm(
+                arm=name,
+                labels=labels,
+                trials=tuple(
+                    Trial(setting=setting, valid_accuracy=0.8 - 0.01 * place)
+                    for place, setting in enumerate(SETTINGS[kind])
+                ),
+                values=(1.0,),
+                settings=SETTINGS[kind][:1],
+            )
+            for name, kind in arms
+            for labels in subsets
+        ),
         validation=Split(name="validation", file="valid.tsv", classes=truths[0], shared=()),
         test=Split(name="test", file="test.tsv", classes=truths[1], shared=shared)
         if has_test
         else None,
         overlaps=(SHARED_TEXTS,) if num_shared else (),
+        num_truncated=0,
         notes=("37 of 1,600 training texts are longer than 256 tokens and lost their end.",),
         attainable=attainable,
     )

@@ -81,7 +81,7 @@ def test_ids_are_unique_over_all_figures_and_references_lead_somewhere(page: Pat
 def test_the_page_says_what_the_summary_says(built: Any, page: Path) -> None:
     comparison, summary = built
     text = outline(page).text
-    sentences = [summary.headline, *summary.caveats, *comparison.notes]
+    sentences = [summary.advice.sentence, summary.headline, *summary.caveats, *comparison.notes]
     sentences += [row.sentence for row in (*summary.differences, *summary.times_to_accuracy)]
     sentences += [saved.text for saved in summary.saved_over_best + summary.saved_over_cold]
     assert [sentence for sentence in sentences if sentence not in text] == []
@@ -101,7 +101,8 @@ def test_when_the_baseline_wins_the_verdict_says_so(builder: Callable) -> None:
     skill["baseline"] = (0.95, 0.95, 1.0)
     comparison, summary = builder(subsets=(50,), num_shared=0, skill=skill)
     verdict = "".join(comparison_sections(comparison, summary)[0].pieces)
-    assert "warm loses to tf-idf" in verdict
+    assert 0 < verdict.index("Use tf-idf:") < verdict.index(" loses to tf-idf")
+    assert "pretraining did not pay here" in verdict
     assert re.search(r"highest first: tf-idf", verdict)
 
 

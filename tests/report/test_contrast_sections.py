@@ -8,7 +8,7 @@ import pytest
 
 from warmstart.experiments.contrast import find_disagreements
 from warmstart.report.attention_figure import draw_layers
-from warmstart.report.comparison_page import FOLDED, SHOWN, contrast_sections
+from warmstart.report.comparison_page import FOLDED, SHOWN, attention_section, contrast_section
 from warmstart.report.html import write_page
 from warmstart.results.attention import AttentionMap, Tokens, map_from_json, map_to_json
 from warmstart.results.comparison import AttentionExample, Contrast, Disagreement
@@ -26,15 +26,12 @@ def causal_map(depth: int = 2, seed: int = 0) -> AttentionMap:
     )
 
 
-def contrast(
-    disagreements: list[Disagreement], num_texts: int, example: AttentionExample | None = None
-) -> Contrast:
+def contrast(disagreements: list[Disagreement], num_texts: int) -> Contrast:
     return Contrast(
-        warm="warm",
-        cold="cold",
+        first="warm",
+        second="cold",
         labels=48,
         seed=1,
-        example=example,
         disagreements=disagreements,
         num_texts=num_texts,
     )
@@ -42,7 +39,7 @@ def contrast(
 
 def text_of(shown: Contrast) -> str:
     """Return the HTML of the disagreements on one line."""
-    return " ".join("".join(contrast_sections(shown)[-1].pieces).split())
+    return " ".join("".join(contrast_section(shown).pieces).split())
 
 
 def test_a_map_survives_json() -> None:
@@ -57,15 +54,14 @@ def test_attention_of_two_arms_on_one_text(tmp_path: Path) -> None:
     example = AttentionExample(
         row=0,
         label="good",
+        labels=48,
+        seed=1,
         maps={"warm": causal_map(), "cold": causal_map(depth=3, seed=1)},
         predictions={"warm": "good", "cold": "<bad>"},
     )
-    sections = contrast_sections(contrast([], 4, example))
-    assert [section.title for section in sections] == [
-        "Attention on one text",
-        "Where warm and cold disagree",
-    ]
-    text = write_page("report", sections, tmp_path / "r.html").read_text(encoding="utf-8")
+    text = write_page("report", [attention_section(example)], tmp_path / "r.html").read_text(
+        encoding="utf-8"
+    )
     assert "warm: good (correct)" in text
     assert "cold: &lt;bad&gt; (wrong)" in text
     assert text.count(">merveille,<") == 2
@@ -93,7 +89,7 @@ def test_disagreements_are_sorted_by_who_is_right() -> None:
     assert "warm and cold disagree on 3 of 4 texts" in text
     assert "only warm is correct on 1, only cold on 1, neither on 1" in text
     assert "c &lt;i&gt;" in text
-    assert "trained on 48 labels with seed 1. No attention was recorded." in text
+    assert "trained on 48 labels with seed 1." in text
     assert "disagree on 0 of 4 texts" in text_of(contrast([], 4))
 
 

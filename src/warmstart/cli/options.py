@@ -155,8 +155,9 @@ def _parsed(setting: Setting, value: Any) -> Any:
         return None
     if not setting.comma_separated:
         return tuple(value)
+    convert = str if setting.choices else setting.value_type
     try:
-        return tuple(setting.value_type(item.strip()) for item in value.split(","))
+        return tuple(convert(item.strip()) for item in value.split(","))
     except ValueError:
         allowed = f"{TYPE_NAMES[setting.value_type]}, separated by commas"
         raise WarmstartError(f"{setting.flag} {value}: each item must be {allowed}") from None

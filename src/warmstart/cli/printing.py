@@ -29,11 +29,11 @@ def say(line: str) -> None:
     Console().print(visible(line), highlight=False, markup=False, soft_wrap=True)
 
 
-def say_next(wrote: object, command: str) -> None:
-    """Print what a command wrote, and which command to run next."""
-    for line in (f"wrote {wrote}", f"next: warmstart {command}"):
-        text = Text(visible(line), style="bold green")
-        Console().print(text, soft_wrap=True)
+def say_next(wrote: object, command: str | None) -> None:
+    """Print what a command wrote, and which command to run next, if one follows."""
+    for line in (f"wrote {wrote}", command and f"next: warmstart {command}"):
+        if line:
+            Console().print(Text(visible(line), style="bold green"), soft_wrap=True)
 
 
 def quoted(path: object) -> str:
@@ -81,12 +81,13 @@ def write_lines(lines: Iterable[str], out: str | None) -> None:
 
 
 def print_comparison(comparison: "Comparison", summary: "Summary") -> None:
-    """Print the accuracy of every arm at every subset, and the verdict."""
+    """Print what to use, the accuracy of every arm at every subset, and the verdicts."""
+    say(summary.advice.sentence)
     arms, subsets = [arm.name for arm in comparison.arms], comparison.subsets
     grid = [[_accuracy(summary.score(arm, labels)) for arm in arms] for labels in subsets]
     num_seeds = len(comparison.seeds)
     spread = " ± spread" if num_seeds > 1 else ""
-    title = f"accuracy on {summary.scored_split}, mean of {counted(num_seeds, 'seed')}{spread}"
+    title = f"accuracy on {summary.scored_on}, mean of {counted(num_seeds, 'seed')}{spread}"
     if len(arms) <= 5:
         rows = [[f"{labels:,}", *cells] for labels, cells in zip(subsets, grid, strict=True)]
         print_table(["labels", *arms], rows, title)

@@ -4,6 +4,7 @@ from warmstart.cli.options import Command
 from warmstart.cli.printing import print_comparison, print_json, print_table, quoted, say, say_next
 from warmstart.errors import WarmstartError
 from warmstart.formats import duration
+from warmstart.results.comparison import Arm
 from warmstart.settings.finetuning import CompareConfig, FinetuneConfig
 from warmstart.settings.pretraining import PretrainConfig
 from warmstart.settings.resuming import VerifyResumeConfig
@@ -39,7 +40,14 @@ def compare(config: CompareConfig) -> None:
 
     result = run(config)
     print_comparison(result.comparison, result.summary)
-    command = ["finetune", "--from", quoted(result.best_start)]
+    say_next(f"{result.report}: open it in a browser", _next_training(config, result.advised))
+
+
+def _next_training(config: CompareConfig, arm: Arm) -> str | None:
+    """Return the command that trains the advised arm on the same files; None: it cannot."""
+    if arm.source is None:
+        return None
+    command = ["finetune", "--from", quoted(arm.source), *["--frozen"] * (arm.kind == "frozen")]
     for setting in LabelledFiles.declared():
         value = getattr(config, setting.name)
         if value == setting.default:
@@ -48,7 +56,7 @@ def compare(config: CompareConfig) -> None:
         for item in values:
             text = ",".join(item) if setting.comma_separated else item
             command += [setting.flag] if item is True else [setting.flag, quoted(text)]
-    say_next(f"{result.report}: open it in a browser", f"{' '.join(command)} -o runs/classifier")
+    return f"{' '.join(command)} -o runs/classifier"
 
 
 def train_translator(config: TrainTranslatorConfig) -> None:

@@ -1,34 +1,42 @@
-"""The arms of a comparison: each turns one label subset and one seed into a `Cell`."""
+"""The arms of a comparison: each turns labelled texts, settings and a seed into trained models."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from functools import cached_property, partial
+from typing import Any, Protocol, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
 
 from warmstart import progress
-from warmstart.errors import DivergedError
-from warmstart.evaluation.metrics import accuracy, macro_f1
+from warmstart.errors import DivergedError, WarmstartError
+from warmstart.experiments.subsets import Fold, validation_folds
 from warmstart.inference.attention_maps import text_attention
 from warmstart.inference.text_predictor import TextBatches
 from warmstart.model import count
 from warmstart.model.models import Classifier
 from warmstart.results.attention import AttentionMap
-from warmstart.results.comparison import Arm, ArmKind, Cell, Trial
+from warmstart.results.comparison import Arm, ArmKind, Epoch
 from warmstart.runs.lineage import pretraining_cost
 from warmstart.runs.saved import SavedRun
 from warmstart.runtime import Runtime
-from warmstart.settings.finetuning import Tuning
+from warmstart.settings.finetuning import Balance, Tuning
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks import tfidf
 from warmstart.tasks.classify import ClassifyTask, epochs_of
 from warmstart.tasks.finetuning import Fit, Start, build_model, fit_model
 from warmstart.tasks.labelled import Examples
 from warmstart.training.defaults import finetuning_rate
-from warmstart.training.trainer import State, Trainer
+from warmstart.training.trainer import Evaluation, State, Trainer
+
+Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 RATE_FACTORS = (1.0, 3.0, 0.3, 0.1, 1.7, 0.55, 10.0, 0.03, 5.0)  # tried in this order
-TASK = ClassifyTask()
-T = TypeVar("T")
+LOWERED = 0.3  # a rate that diverges is multiplied by this,
+MOST_LOWERED = 8  # so many times
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,7 @@ class ArmSplit:
 
     texts: Sequence[str]
     examples: Examples
+    num_truncated: int = 0  # texts of which the model reads only a part
 
     @property
     def classes(self) -> Sequence[int]:
@@ -60,14 +69,53 @@ class Splits:
         """Return the split that the report scores: test where there is one."""
         return self.test or self.valid
 
+    @cached_property
+    def folds(self) -> tuple[Fold, ...]:
+        """Return which validation texts select, and which are then predicted."""
+        return validation_folds(self.valid.classes, has_test=self.test is not None)
+
 
 @dataclass(frozen=True)
-class FittedCell:
-    """A trained cell."""
+class TrainedModel:
+    """A model trained with one setting, and what it said of the validation texts meanwhile."""
 
-    cell: Cell
-    value: float  # the setting that was best on validation
-    attention: AttentionMap | None = None  # on the text chosen for it
+    value: float  # the setting; lowered if it diverged
+    outputs: Sequence[Floats]  # probabilities (texts, C) after each epoch; one without epochs
+    epochs: tuple[Epoch, ...]  # empty without epochs
+    elapsed_s: float
+    predict: Callable[[ArmSplit], tuple[int, ...]]  # the classes of texts, by its best epoch
+    attention: Callable[[], AttentionMap | None]  # on the text chosen for it
+
+
+class ExperimentArm(Protocol):
+    """One way to get a classifier."""
+
+    @property
+    def name(self) -> str:
+        """Return the name in tables."""
+
+    def describe(self) -> Arm:
+        """Return what the report says of the arm."""
+
+    def settings(self, trials: int) -> list[float]:
+        """Return the settings to try, the default first."""
+
+    def describe_setting(self, value: float) -> str:
+        """Write a setting with its name."""
+
+    def fit(self, splits: Splits, values: Sequence[float], seed: int) -> Iterator[TrainedModel]:
+        """Train one model with each setting."""
+
+
+class RecordedTask(ClassifyTask):
+    """A classifier that keeps what it says of the validation texts after each epoch."""
+
+    def __init__(self) -> None:
+        self.recorded: list[Floats] = []
+
+    def validate(self, model: nn.Module, outputs: NDArray[Any], fit: Fit) -> Evaluation:
+        self.recorded.append(outputs)
+        return super().validate(model, outputs, fit)
 
 
 @dataclass(frozen=True)
@@ -105,38 +153,28 @@ class TransformerArm:
         rate = self.tuning.learning_rate or finetuning_rate(self.model, self.kind)
         return [rate * factor for factor in RATE_FACTORS[:trials]]
 
-    def fit(self, splits: Splits, values: Sequence[float], seed: int) -> FittedCell:
-        """Try the values, select the best by validation, and only then read the test set."""
-        tried: list[tuple[str, float]] = []
-        best: tuple[Trainer, State, float] | None = None
-        for value in values:
-            (trainer, state), rate = train_stably(
-                lambda rate: self._train(splits, rate, seed), value, self.name
-            )
-            tried.append((_describe_rate(rate), state.best_scores()["accuracy"]))
-            if best is None or (state.best_score or 0.0) > (best[1].best_score or 0.0):
-                best = trainer, state, rate
-            del trainer  # frees its model before the next one is trained
-        assert best is not None
-        trainer, state, rate = best
-        trainer.model.load_state_dict(trainer.best_weights)
-        model = cast(Classifier, trainer.model.eval())
-        steps = [evaluation["step"] for evaluation in state.evaluations]
-        cell = Cell(
-            arm=self.name,
-            labels=len(splits.train.texts),
-            seed=seed,
-            setting=_describe_rate(rate),
-            trials=_trials(tried),
-            epochs=epochs_of(state),
-            best_epoch=1 + steps.index(state.best_step),
-            elapsed_s=state.elapsed_s,
-            valid_predictions=self._predict(model, splits.valid),
-            test_predictions=self._predict(model, splits.test) if splits.test else None,
-        )
-        return FittedCell(cell, rate, self._attention(model, splits))
+    def describe_setting(self, value: float) -> str:
+        return f"learning rate {value:.2g}"
 
-    def _train(self, splits: Splits, rate: float, seed: int) -> tuple[Trainer, State]:
+    def fit(self, splits: Splits, values: Sequence[float], seed: int) -> Iterator[TrainedModel]:
+        """Train one model at each learning rate; one that diverges is lowered."""
+        for value in values:
+            (task, trainer, state), rate = train_stably(
+                partial(self._train, splits, seed), value, self.name
+            )
+            trainer.model.load_state_dict(trainer.best_weights)
+            model = cast(Classifier, trainer.model.eval())
+            yield TrainedModel(
+                rate,
+                task.recorded,
+                epochs_of(state),
+                state.elapsed_s,
+                partial(self._predict, model),
+                partial(self._attention, model, splits),
+            )
+            del trainer, model  # frees them before the next one is trained
+
+    def _train(self, splits: Splits, seed: int, rate: float) -> tuple[RecordedTask, Trainer, State]:
         fit = Fit(
             splits.train.examples,
             splits.valid.examples,
@@ -150,14 +188,15 @@ class TransformerArm:
         )
         weights = None if self.kind == "cold" else self.source.weights
         start = Start(self.model, weights, is_frozen=self.kind == "frozen")
-        model, _ = build_model(TASK, start, fit.labels, self.tuning, seed)
+        task = RecordedTask()
+        model, _ = build_model(task, start, fit.labels, self.tuning, seed)
         with progress.silenced():
-            return fit_model(TASK, model, fit)
+            return task, *fit_model(task, model, fit)
 
     def _predict(self, model: Classifier, split: ArmSplit) -> tuple[int, ...]:
         pad = self.source.tokenizer.pad
         batches = TextBatches(self.tuning.micro_tokens, pad, self.runtime)
-        return tuple(TASK.outputs(model, split.examples, batches).argmax(1).tolist())
+        return tuple(ClassifyTask().outputs(model, split.examples, batches).argmax(1).tolist())
 
     def _attention(self, model: Classifier, splits: Splits) -> AttentionMap | None:
         if splits.attention_row is None:
@@ -174,7 +213,8 @@ class TfidfArm:
     """TF-IDF and logistic regression."""
 
     name: str
-    tuning: Tuning
+    num_classes: int
+    balance: Balance
 
     def describe(self) -> Arm:
         """Describe the arm; its number of parameters depends on the texts."""
@@ -184,54 +224,32 @@ class TfidfArm:
         """Return values of C, the inverse of regularisation."""
         return tfidf.settings(trials)
 
-    def fit(self, splits: Splits, values: Sequence[float], seed: int) -> FittedCell:
-        """Try the values, select the best by validation, and only then read the test set."""
+    def describe_setting(self, value: float) -> str:
+        return f"C {value:g}"
+
+    def fit(self, splits: Splits, values: Sequence[float], seed: int) -> Iterator[TrainedModel]:
+        """Fit one baseline with each value of C, reading the texts once; no seed is used."""
         started = time.monotonic()
-        train, valid = splits.train, splits.valid
-        models = tfidf.fit_baselines(train.texts, train.classes, values, self.tuning.balance)
+        train = splits.train
+        models = tfidf.fit_baselines(train.texts, train.classes, values, self.balance)
         elapsed_s = (time.monotonic() - started) / len(values)
-        predicted = [model.predict(valid.texts) for model in models]
-        metric = accuracy if self.tuning.select == "accuracy" else macro_f1
-        scores = [metric(valid.classes, classes) for classes in predicted]
-        best = scores.index(max(scores))
-        names = [f"C {value:g}" for value in values]
-        accuracies = [accuracy(valid.classes, classes) for classes in predicted]
-        test = models[best].predict(splits.test.texts) if splits.test else None
-        cell = Cell(
-            arm=self.name,
-            labels=len(train.texts),
-            seed=seed,
-            setting=names[best],
-            trials=_trials(list(zip(names, accuracies, strict=True))),
-            epochs=(),
-            best_epoch=0,
-            elapsed_s=elapsed_s,
-            valid_predictions=tuple(predicted[best]),
-            test_predictions=None if test is None else tuple(test),
-        )
-        return FittedCell(cell, values[best])
+        for value, model in zip(values, models, strict=True):
+            outputs = model.probabilities(splits.valid.texts, self.num_classes)
+            predict = partial(self._predict, model)
+            yield TrainedModel(value, [outputs], (), elapsed_s, predict, lambda: None)
 
-
-ExperimentArm = TransformerArm | TfidfArm
+    def _predict(self, model: tfidf.Baseline, split: ArmSplit) -> tuple[int, ...]:
+        return tuple(model.predict(split.texts))
 
 
 def train_stably(train: Callable[[float], T], rate: float, name: str) -> tuple[T, float]:
     """Train at a rate, or at the first lower one that does not diverge; return the rate too."""
-    for lowered in (rate, 0.3 * rate, 0.1 * rate):
+    for _ in range(MOST_LOWERED):
         try:
-            return train(lowered), lowered
-        except DivergedError as error:
-            problem = error
-            progress.say(f"{name}: {_describe_rate(lowered)} diverged; trying a lower one")
-    raise problem
-
-
-def _describe_rate(rate: float) -> str:
-    return f"learning rate {rate:.2g}"
-
-
-def _trials(tried: Sequence[tuple[str, float]]) -> tuple[Trial, ...]:
-    """List the settings tried; a single setting was reused, not tried."""
-    if len(tried) == 1:
-        return ()
-    return tuple(Trial(setting=setting, valid_accuracy=score) for setting, score in tried)
+            return train(rate), rate
+        except DivergedError:
+            progress.say(f"{name}: learning rate {rate:.2g} diverged; trying a lower one")
+            rate *= LOWERED
+    raise WarmstartError(
+        f"{name} diverges even at learning rate {rate / LOWERED:.2g}; leave it out with --arms"
+    )

@@ -1,100 +1,156 @@
 """Train the cells of a comparison; finished ones are saved, and read back after an interruption.
 
-A cell depends only on its own arm, subset and seed.
+Each arm is tuned at each subset with a seed that is not reported, so that the reported cells are
+independent. A cell depends only on its own arm, subset and seed, and on that tuning.
 """
 
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
-from itertools import product
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from warmstart import progress
 from warmstart.errors import StoppedError, WarmstartError
-from warmstart.experiments.arms import ExperimentArm, FittedCell, Splits
-from warmstart.experiments.contrast import warm_and_cold
+from warmstart.experiments.arms import ExperimentArm, Splits
+from warmstart.experiments.contrast import attention_arms
 from warmstart.experiments.plan import ExperimentPlan
+from warmstart.experiments.selection import FittedCell, fit_cell, tune
+from warmstart.experiments.subsets import nested_rows
 from warmstart.files import write_json
+from warmstart.jsonfiles import read_object, typed
 from warmstart.results.attention import map_from_json, map_to_json
-from warmstart.results.comparison import cell_from_json
+from warmstart.results.comparison import Cell, TunedArm
 from warmstart.runs.folder import RunFolder
-from warmstart.seeds import shuffled
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.training.interrupt import listening
 
-
-def subset_sizes(config: CompareConfig, num_texts: int, num_classes: int) -> tuple[int, ...]:
-    """Return the sizes of the label subsets, rising."""
-    sizes = {num_texts if size == "all" else int(size) for size in config.labels}
-    for size in sizes:
-        if not num_classes <= size <= num_texts:
-            raise WarmstartError(
-                f"--labels {size} is not possible: {', '.join(config.train)} has {num_texts:,} "
-                f"texts in {num_classes} classes"
-            )
-    return tuple(sorted(sizes))
+TUNING_SEED = -1  # never reported: --seeds are not negative
+T = TypeVar("T")
 
 
-def nested_rows(classes: Sequence[int], seed: int) -> list[int]:
-    """Order rows so that every prefix has the classes in proportion, each at least once."""
-    ranks: dict[int, float] = {}
-    for number in sorted(set(classes)):
-        rows = [row for row, row_class in enumerate(classes) if row_class == number]
-        for rank, member in enumerate(shuffled(len(rows), seed, "subset", number)):
-            ranks[rows[member]] = (rank + 0.5) / len(rows) if rank else number - len(classes)
-    return sorted(ranks, key=lambda row: (ranks[row], row))
+@dataclass(frozen=True)
+class TrainedCells:
+    """Everything that a comparison trained."""
+
+    fitted: list[FittedCell]
+    tuned: list[TunedArm]
+
+
+@dataclass(frozen=True)
+class CellGroup:
+    """One arm at one subset: its tuning, and a cell for each seed."""
+
+    arm: ExperimentArm
+    splits: Splits  # with all labels
+    labels: int
+    config: CompareConfig
+    stem: Path  # of the files that hold what is finished
+    attention_seed: int | None  # the seed whose attention is recorded
+
+    def tune(self) -> TunedArm:
+        """Try the settings, or read what was tried."""
+        return _saved(
+            Path(f"{self.stem}-tuning.json"),
+            lambda: tune(self.arm, self._subset(TUNING_SEED), self.config, TUNING_SEED),
+            asdict,
+            self._read_tuned,
+        )
+
+    def fit(self, tuned: TunedArm, seed: int) -> FittedCell:
+        """Train one cell, or read it."""
+        return _saved(
+            Path(f"{self.stem}-{seed}.json"),
+            lambda: fit_cell(self.arm, self._subset(seed), tuned.values, seed, self.config),
+            _fitted_to_json,
+            self._read_fitted,
+        )
+
+    def _read_tuned(self, content: dict[str, Any]) -> TunedArm:
+        tuned = typed(TunedArm, content, "tuning")
+        if len(tuned.values) != len(self.splits.folds):
+            raise ValueError(f"{len(tuned.values)} values were chosen")
+        return tuned
+
+    def _read_fitted(self, content: dict[str, Any]) -> FittedCell:
+        cell = typed(Cell, content.get("cell"), "cell")
+        numbers = set(self.splits.train.classes)
+        for predictions, split in (
+            (cell.valid_predictions, self.splits.valid),
+            (cell.test_predictions, self.splits.test),
+        ):
+            if len(predictions or ()) != len(split.texts if split else ()):
+                raise ValueError("it predicts another number of texts")
+            if not numbers.issuperset(predictions or ()):
+                raise ValueError("it predicts unknown classes")
+        attention = map_from_json(content["attention"]) if "attention" in content else None
+        return FittedCell(cell, attention)
+
+    def _subset(self, seed: int) -> Splits:
+        rows = nested_rows(self.splits.train.classes, seed)[: self.labels]
+        row = self.splits.attention_row if seed == self.attention_seed else None
+        return replace(self.splits, train=self.splits.train.subset(rows), attention_row=row)
 
 
 def train_cells(
     config: CompareConfig, run: RunFolder, plan: ExperimentPlan, subsets: Sequence[int]
-) -> Iterator[FittedCell]:
-    """Yield every cell, training those that are not finished."""
-    total = len(plan.arms) * len(subsets) * len(config.seeds)
-    described = [arm.describe() for arm, _ in plan.arms]
-    with_attention = {(name, subsets[-1], config.seeds[0]) for name in warm_and_cold(described)}
+) -> TrainedCells:
+    """Tune every arm at every subset and train every cell, except those that are finished."""
+    trained = TrainedCells([], [])
+    num_tried = config.trials if config.trials > 1 else 0
+    total = len(plan.arms) * len(subsets) * (num_tried + len(config.seeds))
     with listening() as interrupt, progress.bar("comparing", total, "model") as bar:
-        for (number, (arm, splits)), labels in product(enumerate(plan.arms), subsets):
-            values = arm.settings(config.trials)  # tried with the first seed only
-            for seed in config.seeds:
-                rows = nested_rows(splits.train.classes, seed)[:labels]
-                is_shown = (arm.name, labels, seed) in with_attention
-                subset = replace(
-                    splits,
-                    train=splits.train.subset(rows),
-                    attention_row=splits.attention_row if is_shown else None,
-                )
-                file = run.cells / f"{number}-{described[number].kind}-{labels}-{seed}.json"
-                try:
-                    fitted = _cell(arm, subset, values, seed, file)
+        try:
+            for group in _groups(config, run, plan, subsets):
+                where = f"{group.arm.name}, {group.labels:,} labels"
+                tuned = group.tune()
+                trained.tuned.append(tuned)
+                interrupt.obey()
+                bar.advance(num_tried, f"{where}, tuned")
+                for seed in config.seeds:
+                    trained.fitted.append(group.fit(tuned, seed))
                     interrupt.obey()
-                except StoppedError as stop:
-                    message = f"stopped; finished cells are in {run.path}: continue with --resume"
-                    raise StoppedError(message, stop.signal_number) from None
-                bar.advance(1, f"{arm.name}, {labels:,} labels, seed {seed}")
-                values = [fitted.value]
-                yield fitted
+                    bar.advance(1, f"{where}, seed {seed}")
+        except StoppedError as stop:
+            message = f"stopped; finished cells are in {run.path}: continue with --resume"
+            raise StoppedError(message, stop.signal_number) from None
+    return trained
 
 
-def _cell(
-    arm: ExperimentArm, splits: Splits, values: Sequence[float], seed: int, file: Path
-) -> FittedCell:
-    if file.exists():
-        return _read_cell(file)
-    fitted = arm.fit(splits, values, seed)
-    content: dict[str, Any] = {"cell": asdict(fitted.cell), "value": fitted.value}
+def _groups(
+    config: CompareConfig, run: RunFolder, plan: ExperimentPlan, subsets: Sequence[int]
+) -> Iterator[CellGroup]:
+    """Yield every arm at every subset."""
+    described = [arm.describe() for arm, _ in plan.arms]
+    shown = attention_arms(described)
+    for number, (arm, splits) in enumerate(plan.arms):
+        for labels in subsets:
+            stem = run.cells / f"{number}-{described[number].kind}-{labels}"
+            is_shown = arm.name in shown and labels == subsets[-1]
+            attention_seed = config.seeds[0] if is_shown else None
+            yield CellGroup(arm, splits, labels, config, stem, attention_seed)
+
+
+def _saved(
+    file: Path,
+    make: Callable[[], T],
+    to_json: Callable[[T], dict[str, Any]],
+    from_json: Callable[[dict[str, Any]], T],
+) -> T:
+    """Return what a file holds, or make it and write the file."""
+    if not file.exists():
+        made = make()
+        write_json(file, to_json(made))
+        return made
+    try:
+        return from_json(read_object(file))
+    except (WarmstartError, ValueError, LookupError, TypeError, AttributeError) as problem:
+        raise WarmstartError(
+            f"{file} is damaged ({problem}); delete it, and its models are trained again"
+        ) from None
+
+
+def _fitted_to_json(fitted: FittedCell) -> dict[str, Any]:
+    content: dict[str, Any] = {"cell": asdict(fitted.cell)}
     if fitted.attention is not None:
         content["attention"] = map_to_json(fitted.attention)
-    write_json(file, content)
-    return fitted
-
-
-def _read_cell(file: Path) -> FittedCell:
-    try:
-        content = json.loads(file.read_text())
-        attention = map_from_json(content["attention"]) if "attention" in content else None
-        return FittedCell(cell_from_json(content["cell"]), content["value"], attention)
-    except (ValueError, LookupError, TypeError, RecursionError) as problem:
-        raise WarmstartError(
-            f"{file} is damaged ({problem}); delete it, and this cell is trained again"
-        ) from None
+    return content

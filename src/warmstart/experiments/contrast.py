@@ -1,4 +1,4 @@
-"""One warm model beside its cold one: their attention on one text, and where they disagree."""
+"""Two models side by side: where the best two arms disagree, and warm and cold on one text."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,43 +10,50 @@ from warmstart.results.comparison import (
     Contrast,
     Disagreement,
 )
+from warmstart.results.summary import Summary
 
 
-def warm_and_cold(arms: Sequence[Arm]) -> tuple[str, str]:
-    """Return the names of the first warm arm and of its cold arm."""
-    return next((arm.name, arm.cold) for arm in arms if arm.kind == "warm" and arm.cold)
+def attention_arms(arms: Sequence[Arm]) -> tuple[str, ...]:
+    """Return the names of the first warm arm and of its cold arm, of those that are compared."""
+    names = {arm.name for arm in arms}
+    warm = next((arm for arm in arms if arm.kind == "warm"), None)
+    return () if warm is None else tuple(n for n in (warm.name, warm.cold) if n in names)
 
 
-def contrast(
-    comparison: Comparison,
-    texts: Sequence[str],
-    row: int | None,
-    attention: Mapping[str, AttentionMap],
-) -> Contrast:
-    """Contrast the first warm arm with its cold arm; `row` is the text with recorded attention."""
+def contrast(comparison: Comparison, summary: Summary, texts: Sequence[str]) -> Contrast:
+    """Contrast the two arms that validation prefers with all labels, in the first seed."""
     labels, seed = comparison.subsets[-1], comparison.seeds[0]
-    cells = {
-        cell.arm: cell for cell in comparison.cells if (cell.labels, cell.seed) == (labels, seed)
-    }
-    warm, cold = arms = warm_and_cold(comparison.arms)
-    predicted = {arm: comparison.predictions(cells[arm]) for arm in arms}
+    first, second = summary.preferred(labels)[:2]
+    cells = {c.arm: c for c in comparison.cells if (c.labels, c.seed) == (labels, seed)}
+    a, b = (comparison.predictions(cells[arm]) for arm in (first, second))
     classes, names = comparison.scored_split.classes, comparison.class_names
-    example = None
-    if row is not None and set(arms) <= attention.keys():
-        example = AttentionExample(
-            row=row,
-            label=names[classes[row]],
-            maps={arm: attention[arm] for arm in arms},
-            predictions={arm: names[predicted[arm][row]] for arm in arms},
-        )
     return Contrast(
-        warm=warm,
-        cold=cold,
+        first=first,
+        second=second,
         labels=labels,
         seed=seed,
-        example=example,
-        disagreements=find_disagreements(texts, classes, predicted[warm], predicted[cold], names),
+        disagreements=find_disagreements(texts, classes, a, b, names),
         num_texts=len(texts),
+    )
+
+
+def attention_example(
+    comparison: Comparison, row: int | None, attention: Mapping[str, AttentionMap]
+) -> AttentionExample | None:
+    """Return the recorded attention on one text of the scored split; None without a record."""
+    arms = attention_arms(comparison.arms)
+    if row is None or not arms or not set(arms) <= attention.keys():
+        return None
+    labels, seed = comparison.subsets[-1], comparison.seeds[0]
+    names, classes = comparison.class_names, comparison.scored_split.classes
+    cells = {c.arm: c for c in comparison.cells if (c.labels, c.seed) == (labels, seed)}
+    return AttentionExample(
+        row=row,
+        label=names[classes[row]],
+        labels=labels,
+        seed=seed,
+        maps={arm: attention[arm] for arm in arms},
+        predictions={arm: names[comparison.predictions(cells[arm])[row]] for arm in arms},
     )
 
 

@@ -10,6 +10,7 @@ from warmstart.data.labelled import LabelledTexts
 from warmstart.data.validation_split import describe_labels
 from warmstart.errors import WarmstartError
 from warmstart.experiments.arms import ArmSplit, ExperimentArm, Splits, TfidfArm, TransformerArm
+from warmstart.experiments.subsets import validation_folds
 from warmstart.files import distinct_names
 from warmstart.results.comparison import ArmKind
 from warmstart.runs.lifecycle import check_length
@@ -50,6 +51,11 @@ class ExperimentPlan:
         """Return the true classes of a split."""
         return class_numbers(self.data[split], self.classes)
 
+    @property
+    def num_truncated(self) -> int:
+        """Return how many scored texts are read only in part, by the arm that reads least."""
+        return max(splits.scored.num_truncated for _, splits in self.arms)
+
 
 def plan_experiment(config: CompareConfig, sources: Sequence[SavedRun]) -> ExperimentPlan:
     """Read the labelled files, and return the arms with the texts as each reads them."""
@@ -63,6 +69,7 @@ def plan_experiment(config: CompareConfig, sources: Sequence[SavedRun]) -> Exper
     classes = class_names(data["train"])
     for split in data.values():
         class_numbers(split, classes)  # refuses unknown labels before anything is trained
+    validation_folds(class_numbers(data["validation"], classes), "test" in data)  # refuses one text
     named = dict(zip(_run_names(sources), sources, strict=True))
     seen = {name: source.texts_seen() for name, source in named.items()}
     notes = describe_labels(texts.train, texts.valid)
@@ -72,7 +79,9 @@ def plan_experiment(config: CompareConfig, sources: Sequence[SavedRun]) -> Exper
         describe_unrecorded(name) for name, source in named.items() if source.has_unrecorded_texts
     ]
     arms = _transformer_arms(config, data, classes, named, notes)
-    arms.append((TfidfArm("tf-idf", config), _tfidf_splits(config, data, classes)))
+    if "tfidf" in config.arms:
+        tfidf = TfidfArm("tf-idf", len(classes), config.balance)
+        arms.append((tfidf, _tfidf_splits(config, data, classes)))
     return ExperimentPlan(arms, classes, data, files, list(sources), seen, notes)
 
 
@@ -100,7 +109,10 @@ def _transformer_arms(
     """Return the Transformer arms, grouped by kind."""
     runtime = choose_runtime(config.device, config.precision, config.threads)
     cold_names, planned = _cold_names(config, sources, notes), set[str]()
-    arms: dict[ArmKind, list[tuple[ExperimentArm, Splits]]] = {"warm": [], "frozen": [], "cold": []}
+    kinds: tuple[ArmKind, ...] = ("warm", "frozen", "cold")
+    arms: dict[ArmKind, list[tuple[ExperimentArm, Splits]]] = {
+        kind: [] for kind in kinds if kind in config.arms
+    }
     for run_name, source in sources.items():
         check_length(source.model, config.max_length, source.path)
         model = _architecture(config, source)
@@ -133,7 +145,7 @@ def _cold_names(
         model = replace(model, tied=False, transform=False, output_bias=True)
         same.setdefault((model, source.tokenizer.fingerprint()), []).append(name)
     for group in same.values():
-        if 1 < len(group) < len(sources):
+        if 1 < len(group) < len(sources) and "cold" in config.arms:
             names = f"{', '.join(group[:-1])} and {group[-1]}"
             notes.append(f"{names} share architecture and tokenizer, so one cold arm: {group[0]}")
     return {
@@ -162,7 +174,8 @@ def _splits(
         notes.append(note)
         progress.say(note)
         targets = class_numbers(split, classes)
-        splits[name] = ArmSplit(split.texts, Examples(encoded.ids, targets, encoded.starts))
+        examples = Examples(encoded.ids, targets, encoded.starts)
+        splits[name] = ArmSplit(split.texts, examples, encoded.num_truncated)
     planned = Splits(splits["train"], splits["validation"], splits.get("test"))
     row = choose_attention_row(planned.scored.examples.ids, max_length)
     return replace(planned, attention_row=row)

@@ -1,13 +1,13 @@
-"""Sentences about a comparison: differences, time to accuracy, the headline and its caveats.
+"""Sentences about a comparison: differences, verdicts, time to accuracy, headline, caveats.
 
-Differences and times have no full stop, so that they can be joined; headline and caveats do.
+Differences, verdicts and times have no full stop, so that they can be joined; the others do.
 """
 
 from collections.abc import Iterator, Sequence
 
 from warmstart.formats import counted, duration, percent
 from warmstart.formats import unsigned_points as points
-from warmstart.results.comparison import Arm, Comparison
+from warmstart.results.comparison import Comparison
 from warmstart.results.summary import (
     ArmScore,
     Difference,
@@ -15,26 +15,36 @@ from warmstart.results.summary import (
     LabelsSaved,
     Outcome,
     TimeToAccuracy,
+    Verdict,
+    preferred_arms,
 )
 
 CLOSED = 0.005  # a lead of at most half a point counts as closed
-OPPOSITE: dict[Outcome, Outcome] = {"better": "worse", "worse": "better", "none": "none"}
 
 
-def difference_sentence(first: Arm, second: Arm, outcome: Outcome, difference: Interval) -> str:
+def difference_sentence(first: str, second: str, outcome: Outcome, difference: Interval) -> str:
     """Say which arm is better and by how much, or that no difference is shown."""
     if outcome == "none":
         return (
-            f"no difference is shown between {first.name} and {second.name} "
+            f"no difference is shown between {first} and {second} "
             f"(95% interval {points(difference.low)} to {points(difference.high)} points)"
         )
     is_worse = outcome == "worse"
     size = difference.negated() if is_worse else difference
-    did_not_pay = is_worse and second.kind in ("cold", "baseline")
     return (
-        f"{first.name} {'loses to' if is_worse else 'beats'} {second.name} "
+        f"{first} {'loses to' if is_worse else 'beats'} {second} "
         f"by {points(size.mean)} points (95% interval {points(size.low)} to {points(size.high)})"
-        f"{': pretraining did not pay off here' if did_not_pay else ''}"
+    )
+
+
+def verdict_sentence(difference: Difference, outcome: Outcome, num_verdicts: int) -> str:
+    """Say what a difference shows when it is judged together with the other verdicts."""
+    if outcome == difference.outcome:
+        return difference.sentence
+    first, second, interval = difference.first, difference.second, difference.interval
+    return (
+        f"{difference_sentence(first, second, outcome, interval)}, "
+        f"once adjusted for {num_verdicts} verdicts"
     )
 
 
@@ -66,78 +76,62 @@ def _lead_clause(time: TimeToAccuracy) -> str:
 def headline(
     comparison: Comparison,
     scores: Sequence[ArmScore],
-    differences: Sequence[Difference],
+    verdicts: Sequence[Verdict],
     saved: Sequence[LabelsSaved],
 ) -> str:
     """Say what pretraining gained with all labels and with the fewest."""
-    lead = lead_arm(comparison, scores)
-    if lead is None:
-        return "No warm arm was compared."
+    if not comparison.pretrained:
+        return "No pretrained arm was compared."
     fewest, most = comparison.subsets[0], comparison.subsets[-1]
-    unpretrained = comparison.arm_names("cold", "baseline")
     sentences = []
-    if clauses := _between_runs(comparison, differences, lead):
-        sentences.append(
-            f"Of the {len(comparison.arm_names('warm'))} pretrained runs, {lead} did best on "
-            f"validation; with {counted(most, 'label')}, {'; '.join(clauses)}."
-        )
     for labels in sorted({fewest, most}, reverse=True):
-        clauses = [
-            difference.sentence
-            for difference in differences
-            if (difference.first, difference.labels) == (lead, labels)
-            and difference.second in unpretrained
-        ]
+        clauses = [verdict.sentence for verdict in verdicts if verdict.labels == labels]
         if clauses:
-            sentences.append(f"With {counted(labels, 'label')}, {'; '.join(clauses)}.")
-    for row in saved:
-        if (row.warm, row.labels) == (lead, fewest) and fewest < most:
-            needed = row.text.replace(">", "more than ").replace("≤", "at most ")
             sentences.append(
-                f"To match {lead} with {counted(fewest, 'label')}, a model without pretraining "
-                f"({' or '.join(row.unpretrained)}) needs {needed} labels."
+                f"With {counted(labels, 'label')}, {_chosen(comparison, scores, labels)}"
+                f"{'; '.join(clauses)}."
+            )
+    for row in saved:
+        if row.labels == fewest < most:
+            sentences.append(
+                f"To match {row.arm} with {counted(fewest, 'label')}, a model without pretraining "
+                f"({' or '.join(row.unpretrained)}) needs {_spoken(row.needed)} labels "
+                f"(95% interval {_spoken(row.low)} to {_spoken(row.high)})."
             )
     return " ".join(sentences)
 
 
-def lead_arm(comparison: Comparison, scores: Sequence[ArmScore]) -> str | None:
-    """Return the warm arm with the best validation accuracy at the largest subset."""
-    warm, most = comparison.arm_names("warm"), comparison.subsets[-1]
-    rows = [row for row in scores if row.arm in warm and row.labels == most]
-    return max(rows, key=lambda row: row.validation.accuracy).arm if rows else None
+def _chosen(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> str:
+    """Name the pretrained arm that is judged, where there were several."""
+    ranked = [arm for arm in preferred_arms(scores, labels) if arm in comparison.pretrained]
+    if len(ranked) == 1:
+        return ""
+    return f"{ranked[0]} is the best of {len(ranked)} pretrained arms on validation: "
 
 
-def _between_runs(
-    comparison: Comparison, differences: Sequence[Difference], lead: str
-) -> list[str]:
-    """Compare the best warm arm with the others, with all labels."""
-    arms = {arm.name: arm for arm in comparison.arms if arm.kind == "warm"}
-    clauses = []
-    for row in differences:
-        pair = {row.first, row.second}
-        if row.labels != comparison.subsets[-1] or lead not in pair or not pair <= arms.keys():
-            continue
-        outcome, interval = row.outcome, row.interval
-        if row.second == lead:
-            outcome, interval = OPPOSITE[outcome], interval.negated()
-        (other,) = pair - {lead}
-        clauses.append(difference_sentence(arms[lead], arms[other], outcome, interval))
-    return clauses
+def _spoken(labels: str) -> str:
+    return labels.replace(">", "more than ").replace("≤", "at most ")
 
 
 def caveats(comparison: Comparison) -> Iterator[str]:
     """Yield what a reader must know before trusting the scores."""
     split = comparison.scored_split
+    num_texts = f"{len(split.classes):,} {split.name} texts"
     if comparison.test is None:
         yield (
-            "There is no test file: these are validation scores, "
-            "and settings and epochs were selected on the same texts."
+            "There is no test file: these are validation scores, cross-fitted. Each half of the "
+            "texts is scored by models whose setting and epoch were chosen on the other half."
         )
     if len(comparison.seeds) == 1:
         yield "Only one seed was run: intervals cover the choice of texts, not that of the seed."
+    if comparison.num_truncated and comparison.arm_names("baseline"):
+        yield (
+            f"{' and '.join(comparison.arm_names('baseline'))} reads whole texts; the Transformers "
+            f"read only a part of {comparison.num_truncated:,} of the {num_texts}."
+        )
     if split.shared:
         yield (
-            f"{len(split.shared):,} of the {len(split.classes):,} {split.name} texts also "
+            f"{len(split.shared):,} of the {num_texts} also "
             f"{'occurs' if len(split.shared) == 1 else 'occur'}, exactly or nearly, in other data: "
             "see the scores without them."
         )

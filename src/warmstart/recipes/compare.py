@@ -1,6 +1,5 @@
 """Compare arms with and without pretraining on labelled texts, and report what it gained."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,18 +10,17 @@ from numpy.typing import NDArray
 from warmstart import progress
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.overlap import NamedTexts, describe_shared, find_matches
-from warmstart.experiments.arms import FittedCell
-from warmstart.experiments.cells import subset_sizes, train_cells
-from warmstart.experiments.contrast import contrast
+from warmstart.experiments.cells import TrainedCells, train_cells
+from warmstart.experiments.contrast import attention_example, contrast
 from warmstart.experiments.plan import ExperimentPlan, plan_experiment
+from warmstart.experiments.subsets import subset_sizes
 from warmstart.experiments.verdicts import summarise
-from warmstart.experiments.wording import lead_arm
 from warmstart.files import write_json
 from warmstart.recipes.finetune import read_backbone
 from warmstart.report.comparison_figures import draw_differences, draw_epochs, draw_labels
 from warmstart.report.comparison_page import write_comparison_page
 from warmstart.report.images import save_figure
-from warmstart.results.comparison import Comparison, Contrast, Split
+from warmstart.results.comparison import Arm, AttentionExample, Comparison, Contrast, Split
 from warmstart.results.data import SharedTexts
 from warmstart.results.summary import Summary
 from warmstart.runs.lifecycle import check_unchanged, open_run, write_config
@@ -40,13 +38,13 @@ class CompareResult:
     report: Path
     comparison: Comparison
     summary: Summary
-    contrast: Contrast  # the first warm model beside its cold one
+    contrast: Contrast  # the two best models
+    attention: AttentionExample | None  # of the first warm model and its cold one, if recorded
 
     @property
-    def best_start(self) -> str:
-        """Return the pretrained run whose warm arm validates best with all labels."""
-        lead = lead_arm(self.comparison, self.summary.scores)
-        return next(str(arm.source) for arm in self.comparison.arms if arm.name == lead)
+    def advised(self) -> Arm:
+        """Return the arm to use."""
+        return self.comparison.arm(self.summary.advice.arm)
 
 
 def compare(config: CompareConfig) -> CompareResult:
@@ -62,17 +60,18 @@ def compare(config: CompareConfig) -> CompareResult:
         if not run.data_file.exists():
             write_config(run, "compare", config, plan.sources[0].model)
             write_json(run.data_file, {"files": file_facts(_files(plan))})
-        fitted = list(train_cells(config, run, plan, subsets))
-        comparison = _comparison(config, plan, subsets, fitted)
-        maps = {cell.cell.arm: cell.attention for cell in fitted if cell.attention is not None}
+        trained = train_cells(config, run, plan, subsets)
+        comparison = _comparison(config, plan, subsets, trained)
+        summary = summarise(comparison)
+        maps = {c.cell.arm: c.attention for c in trained.fitted if c.attention is not None}
         texts = readable_rows(plan.data[comparison.scored_split.name], config.pieces)
-        row = plan.arms[0][1].attention_row
         result = CompareResult(
             run.path,
             run.path / "report.html",
             comparison,
-            summarise(comparison),
-            contrast(comparison, texts, row, maps),
+            summary,
+            contrast(comparison, summary, texts),
+            attention_example(comparison, plan.arms[0][1].attention_row, maps),
         )
         if not is_finished:
             _write(result)
@@ -88,7 +87,7 @@ def _comparison(
     config: CompareConfig,
     plan: ExperimentPlan,
     subsets: tuple[int, ...],
-    fitted: Sequence[FittedCell],
+    trained: TrainedCells,
 ) -> Comparison:
     overlaps, is_shared = _find_overlaps(config, plan)
 
@@ -108,10 +107,12 @@ def _comparison(
         arms=tuple(arm.describe() for arm, _ in plan.arms),
         subsets=subsets,
         seeds=config.seeds,
-        cells=tuple(cell.cell for cell in fitted),
+        cells=tuple(fitted.cell for fitted in trained.fitted),
+        tuned=tuple(tuned for tuned in trained.tuned if tuned.trials),
         validation=split_of("validation"),
         test=split_of("test") if config.test else None,
         overlaps=tuple(overlaps),
+        num_truncated=plan.num_truncated,
         notes=tuple(plan.notes),
         attainable=config.attainable,
     )
@@ -149,6 +150,6 @@ def _write(result: CompareResult) -> None:
     save_figure(draw_differences(comparison, summary), folder / "differences")
     if len(comparison.subsets) > 1:
         save_figure(draw_labels(comparison, summary), folder / "labels")
-    write_comparison_page(comparison, summary, result.report, contrast=result.contrast)
+    write_comparison_page(comparison, summary, result.report, result.contrast, result.attention)
     results = {**asdict(comparison), "summary": asdict(summary)}
     write_json(folder / "results.json", results)  # written last: it marks the end

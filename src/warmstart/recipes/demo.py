@@ -83,6 +83,7 @@ def demo(config: DemoConfig) -> DemoResult:
         comparison=compared.comparison,
         summary=compared.summary,
         contrast=compared.contrast,
+        attention=compared.attention,
         translator=_translator_demo(config, files, translator, scores),
     )
     report = write_demo_page(page, folder / "report.html")

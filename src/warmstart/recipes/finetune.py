@@ -8,7 +8,7 @@ from warmstart import progress
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.labelled import LabelledTexts
 from warmstart.errors import WarmstartError
-from warmstart.experiments.cells import nested_rows
+from warmstart.experiments.subsets import nested_rows
 from warmstart.files import write_json, write_whole
 from warmstart.report.model_card import model_card
 from warmstart.results.training import FinetuneResult

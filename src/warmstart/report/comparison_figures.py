@@ -68,7 +68,7 @@ def draw_labels(comparison: Comparison, summary: Summary) -> Figure:
     _finish(axes, comparison, ends, shown, summary.chance)
     _tick_subsets(axes, comparison.subsets, span)
     axes.set_xlabel("labelled training texts")
-    axes.set_title(f"Accuracy on {summary.scored_split} by number of labels")
+    axes.set_title(f"Accuracy on {summary.scored_on} by number of labels")
     return figure
 
 
@@ -96,7 +96,7 @@ def draw_differences(comparison: Comparison, summary: Summary, subset: int | Non
     axes.spines["left"].set_visible(False)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _write_tick(100 * value)))
     axes.set_xlabel("difference in accuracy, percentage points (95% interval)")
-    axes.set_title(f"Paired differences on {summary.scored_split}")
+    axes.set_title(f"Paired differences on {summary.scored_on}")
     return figure
 
 

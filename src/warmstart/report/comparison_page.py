@@ -9,7 +9,7 @@ from warmstart.report.comparison_figures import draw_differences, draw_epochs, d
 from warmstart.report.html import Section, render, write_page
 from warmstart.report.style import arm_colours
 from warmstart.results.attention import AttentionMap, readable
-from warmstart.results.comparison import Comparison, Contrast
+from warmstart.results.comparison import AttentionExample, Comparison, Contrast
 from warmstart.results.summary import Summary
 
 MAX_DIFFERENCES = 30  # a figure with more rows shows the largest subset only
@@ -21,15 +21,22 @@ DARKEST = 0.65  # shade of the word with the most attention
 
 
 def write_comparison_page(
-    comparison: Comparison, summary: Summary, path: Path, contrast: Contrast | None = None
+    comparison: Comparison,
+    summary: Summary,
+    path: Path,
+    contrast: Contrast | None = None,
+    attention: AttentionExample | None = None,
 ) -> Path:
     """Write the report of a comparison."""
-    sections = comparison_sections(comparison, summary, contrast)
+    sections = comparison_sections(comparison, summary, contrast, attention)
     return write_page(comparison.title, [*sections, reading_section(comparison)], path)
 
 
 def comparison_sections(
-    comparison: Comparison, summary: Summary, contrast: Contrast | None = None
+    comparison: Comparison,
+    summary: Summary,
+    contrast: Contrast | None = None,
+    attention: AttentionExample | None = None,
 ) -> list[Section]:
     """Return every section of the report, the verdict first, without the explanations."""
     values = {
@@ -61,10 +68,12 @@ def comparison_sections(
         drawing = draw_differences(comparison, summary, subset)
         sections.append(section("Paired differences", "differences", drawing=drawing))
     if contrast is not None:
-        sections += contrast_sections(contrast)
+        sections.append(contrast_section(contrast))
+    if attention is not None:
+        sections.append(attention_section(attention))
     return [
         *sections,
-        section("Tuning", "tuning", budgets=_budgets(comparison)),
+        section("Tuning", "tuning"),
         section("Class balance", "classes"),
         section("Shared texts", "shared"),
         section("Settings", "settings"),
@@ -86,21 +95,12 @@ def _epochs(comparison: Comparison, summary: Summary, labels: int) -> dict[str, 
     return {"labels": labels, "drawing": drawing, "times": times, "epochs": epochs}
 
 
-def _budgets(comparison: Comparison) -> dict[str, int]:
-    """Return the number of trials of each arm that was tuned."""
-    budgets: dict[str, int] = {}
-    for cell in comparison.cells:
-        if cell.trials:
-            budgets[cell.arm] = max(budgets.get(cell.arm, 0), len(cell.trials))
-    return budgets
-
-
-def contrast_sections(contrast: Contrast) -> list[Section]:
-    """Return the attention of both models on one text, where recorded, and their disagreements."""
-    warm, cold, rows = contrast.warm, contrast.cold, contrast.disagreements
+def contrast_section(contrast: Contrast) -> Section:
+    """Return the texts on which two models disagree."""
+    first, second, rows = contrast.first, contrast.second, contrast.disagreements
     groups = {
-        f"Only {warm} is correct": [d for d in rows if d.first == d.label],
-        f"Only {cold} is correct": [d for d in rows if d.second == d.label],
+        f"Only {first} is correct": [d for d in rows if d.first == d.label],
+        f"Only {second} is correct": [d for d in rows if d.second == d.label],
         "Neither is correct": [d for d in rows if d.label not in (d.first, d.second)],
     }
     values = {
@@ -111,18 +111,20 @@ def contrast_sections(contrast: Contrast) -> list[Section]:
         "max_chars": MAX_CHARS,
     }
     body = render("comparison/disagreements.html", values)
-    sections = [Section(title=f"Where {warm} and {cold} disagree", pieces=[body])]
-    if contrast.example is not None:
-        maps = {arm: attention.joined() for arm, attention in contrast.example.maps.items()}
-        values = {
-            "contrast": contrast,
-            "maps": maps,
-            "words": {arm: _shaded_words(attention) for arm, attention in maps.items()},
-            "drawing": draw_layers(maps),
-        }
-        body = render("comparison/attention.html", values)
-        sections.insert(0, Section(title="Attention on one text", pieces=[body]))
-    return sections
+    return Section(title=f"Where {first} and {second} disagree", pieces=[body])
+
+
+def attention_section(example: AttentionExample) -> Section:
+    """Return the attention of several models on one text."""
+    maps = {arm: attention.joined() for arm, attention in example.maps.items()}
+    values = {
+        "example": example,
+        "maps": maps,
+        "words": {arm: _shaded_words(attention) for arm, attention in maps.items()},
+        "drawing": draw_layers(maps),
+    }
+    body = render("comparison/attention.html", values)
+    return Section(title="Attention on one text", pieces=[body])
 
 
 def _shaded_words(attention: AttentionMap) -> list[tuple[str, float]]:

@@ -10,7 +10,7 @@ from warmstart.report.comparison_page import comparison_sections, reading_sectio
 from warmstart.report.html import Section, bullets, figure, table, write_page
 from warmstart.report.training_figure import draw_training
 from warmstart.results.attention import AttentionMap
-from warmstart.results.comparison import Comparison, Contrast
+from warmstart.results.comparison import AttentionExample, Comparison, Contrast
 from warmstart.results.data import DataReport
 from warmstart.results.summary import Summary
 from warmstart.results.training import PretrainResult
@@ -41,12 +41,15 @@ class DemoPage:
     comparison: Comparison
     summary: Summary
     contrast: Contrast
+    attention: AttentionExample | None
     translator: TranslatorDemo
 
 
 def write_demo_page(page: DemoPage, path: Path) -> Path:
     """Write the page of the demo."""
-    verdict, *results = comparison_sections(page.comparison, page.summary, page.contrast)
+    verdict, *results = comparison_sections(
+        page.comparison, page.summary, page.contrast, page.attention
+    )
     sections = [
         verdict,
         _data_section(page),

@@ -1,9 +1,9 @@
-"""What a comparison measured: arms, cells, splits, shared texts; and its JSON form."""
+"""What a comparison measured: arms, cells, splits, shared texts."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from warmstart.results.attention import AttentionMap
 from warmstart.results.data import SharedTexts
@@ -32,18 +32,27 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TunedArm:
+    """The settings tried for one arm at one subset, with a seed that is not reported."""
+
+    arm: str
+    labels: int
+    trials: tuple[Trial, ...]
+    values: tuple[float, ...]  # the best one, or the best one of each half of validation
+    settings: tuple[str, ...]  # the same as text
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cell:
     """One arm trained on one label subset with one seed."""
 
     arm: str
     labels: int  # labelled training texts used
     seed: int
-    setting: str  # the setting used, chosen on validation
-    trials: tuple[Trial, ...]  # the settings tried; empty for seeds that reuse the tuned one
+    setting: str  # the setting used; two where the halves of validation prefer different ones
     epochs: tuple[Epoch, ...]  # empty for the baseline
-    best_epoch: int  # by validation; 0 for the baseline
-    elapsed_s: float  # training time of this cell alone
-    valid_predictions: tuple[int, ...]  # class index of every validation text
+    elapsed_s: float  # time to train one model
+    valid_predictions: tuple[int, ...]  # class of every text; without test: cross-fitted
     test_predictions: tuple[int, ...] | None  # the same for test, scored once
 
 
@@ -88,9 +97,11 @@ class Comparison:
     subsets: tuple[int, ...]  # label counts, rising; each subset contains the smaller ones
     seeds: tuple[int, ...]
     cells: tuple[Cell, ...]
+    tuned: tuple[TunedArm, ...]  # empty when only one setting was tried
     validation: Split
     test: Split | None
     overlaps: tuple[SharedTexts, ...]
+    num_truncated: int  # scored texts of which a Transformer reads only a part
     notes: tuple[str, ...]  # what was truncated or skipped, one sentence each
     attainable: float | None  # best possible accuracy on the test file, where known
 
@@ -104,9 +115,24 @@ class Comparison:
         tested = cell.test_predictions
         return cell.valid_predictions if tested is None else tested
 
+    def arm(self, name: str) -> Arm:
+        """Return the arm of this name."""
+        return next(arm for arm in self.arms if arm.name == name)
+
     def arm_names(self, *kinds: ArmKind) -> tuple[str, ...]:
         """Return the names of the arms of these kinds."""
         return tuple(arm.name for arm in self.arms if arm.kind in kinds)
+
+    @property
+    def pretrained(self) -> tuple[str, ...]:
+        """Return the names of the arms that start from a pretrained run."""
+        return self.arm_names("warm", "frozen")
+
+    def opponents(self, name: str) -> list[str]:
+        """Return the arms without pretraining that a pretrained arm has to beat."""
+        cold = self.arm(name).cold
+        arms = (arm for arm in self.arms if arm.kind in ("cold", "baseline"))
+        return [a.name for a in arms if a.kind == "baseline" or cold in (None, a.name)]
 
     def cells_of(self, arm: str, labels: int) -> list[Cell]:
         """Return the cells of one arm at one subset, by seed."""
@@ -134,34 +160,23 @@ class Disagreement:
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionExample:
-    """Attention of several arms' models on one text."""
+    """Attention on one text of models trained on all labels with the first seed."""
 
     row: int  # of the scored split
     label: str
+    labels: int  # that the models were trained on
+    seed: int
     maps: Mapping[str, AttentionMap]  # by arm
     predictions: Mapping[str, str]  # the label each arm predicted
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contrast:
-    """One warm and one cold model, trained on all labels with the first seed."""
+    """Two models trained on all labels with the first seed, and the texts they disagree on."""
 
-    warm: str  # names of the arms
-    cold: str
+    first: str  # names of the arms
+    second: str
     labels: int
     seed: int
-    example: AttentionExample | None  # None: no text was short enough, or none was recorded
     disagreements: Sequence[Disagreement]
     num_texts: int  # of the scored split
-
-
-def cell_from_json(data: dict[str, Any]) -> Cell:
-    """Rebuild one cell from its JSON form."""
-    tested = data["test_predictions"]
-    tuples = {
-        "trials": tuple(Trial(**trial) for trial in data["trials"]),
-        "epochs": tuple(Epoch(**epoch) for epoch in data["epochs"]),
-        "valid_predictions": tuple(data["valid_predictions"]),
-        "test_predictions": None if tested is None else tuple(tested),
-    }
-    return Cell(**{**data, **tuples})

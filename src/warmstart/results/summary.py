@@ -1,8 +1,9 @@
-"""What follows from a comparison: scores, curves, differences, labels saved, cost.
+"""What follows from a comparison: scores, curves, differences, verdicts, labels saved, cost.
 
 Accuracies and differences are shares (0.041 is 4.1 points); sentences use points.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -43,7 +44,7 @@ class ArmScore:
     labels: int
     scored: Score  # on the scored split
     clean: Score | None  # the same without shared texts; None when none, or all, are shared
-    validation: Score  # equal to `scored` when there is no test
+    validation: Score  # what arms are chosen by; equal to `scored` when there is no test
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,14 +105,25 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelsSaved:
-    """How many labels arms without pretraining need to match a warm arm."""
+    """How many labels arms without pretraining need to match the best pretrained arm.
 
-    warm: str
-    labels: int  # labels the warm arm had
+    A number of labels is text: "640", ">1,600" when the accuracy is never reached, "≤50" when it is
+    reached at the smallest size.
+    """
+
+    arm: str  # the pretrained arm that validation prefers with these labels
+    labels: int
     accuracy: float  # reached with them, on the scored split
-    unpretrained: tuple[str, ...]  # arms without pretraining; at each size the best one counts
-    needed: int | None  # labels they need; None when outside the measured sizes
-    text: str  # "640", ">1,600" when never reached, "≤50" when reached at the smallest size
+    unpretrained: tuple[str, ...]  # at each size, the one that validation prefers counts
+    needed: str
+    low: str  # of the 95% interval
+    high: str
+
+    @property
+    def text(self) -> str:
+        """Return the number with its interval, or alone where the interval says no more."""
+        is_one = self.low == self.needed == self.high
+        return self.needed if is_one else f"{self.needed} ({self.low} to {self.high})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +134,30 @@ class Difference:
     second: str
     labels: int
     interval: Interval  # accuracy of the first minus accuracy of the second
+    p_value: float  # of this difference alone
     outcome: Outcome  # of the first; "none": no difference shown
     clean: Interval | None  # without shared texts; None when none, or all, are shared
     sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """A difference that the headline states, judged together with the headline's others."""
+
+    first: str
+    second: str
+    labels: int
+    p_value: float  # adjusted for the number of verdicts by Holm's rule
+    outcome: Outcome  # by the adjusted p-value
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """Which arm to use with all labels."""
+
+    arm: str
+    sentence: str  # one line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +165,9 @@ class Summary:
     """Everything that follows from a comparison, ordered by arm within subset."""
 
     scored_split: Literal["validation", "test"]  # the split of all scores and differences
-    headline: str  # the verdict at the largest and the smallest subset
-    caveats: tuple[str, ...]  # what limits the verdict; may be empty
+    advice: Advice
+    headline: str  # the verdicts at the largest and the smallest subset
+    caveats: tuple[str, ...]  # what limits the verdicts; may be empty
     chance: float  # accuracy of always predicting the most frequent class of the scored split
     scores: tuple[ArmScore, ...]
     curves: tuple[Curve, ...]
@@ -142,6 +176,12 @@ class Summary:
     saved_over_best: tuple[LabelsSaved, ...]  # against the best arm without pretraining
     saved_over_cold: tuple[LabelsSaved, ...]  # against cold alone
     differences: tuple[Difference, ...]
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def scored_on(self) -> str:
+        """Return where scores come from, as tables say it."""
+        return "test" if self.scored_split == "test" else "validation (cross-fitted)"
 
     def score(self, arm: str, labels: int) -> ArmScore | None:
         """Return the score of one arm at one subset, None when it was not run there."""
@@ -152,3 +192,13 @@ class Summary:
         """Return the curve of one arm at one subset, None for the baseline."""
         curves = (curve for curve in self.curves if (curve.arm, curve.labels) == (arm, labels))
         return next(curves, None)
+
+    def preferred(self, labels: int) -> list[str]:
+        """Return the arms at one subset, the best on validation first."""
+        return preferred_arms(self.scores, labels)
+
+
+def preferred_arms(scores: Sequence[ArmScore], labels: int) -> list[str]:
+    """Return the arms at one subset, the best on validation first; equal ones in their order."""
+    rows = [score for score in scores if score.labels == labels]
+    return [row.arm for row in sorted(rows, key=lambda row: -row.validation.accuracy)]

@@ -1,6 +1,6 @@
 """The settings of `finetune` and `compare`, which train classifiers."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 from warmstart.errors import WarmstartError
 from warmstart.settings.architecture import Architecture
@@ -16,6 +16,7 @@ from warmstart.settings.shared import (
 )
 
 Balance = Literal["none", "weights"]  # whether rare classes count more in the loss
+ArmName = Literal["warm", "frozen", "cold", "tfidf"]
 
 
 class Tuning(Settings, panel="Training"):
@@ -28,8 +29,8 @@ class Tuning(Settings, panel="Training"):
     weight_decay: float = advanced("decoupled, on matrices", 0.01, least=0)
     warmup: float = advanced("share of steps with a rising learning rate", 0.1, least=0, most=1)
     clip: float = advanced("largest gradient norm", 1.0, above=0)
-    layer_decay: float = option("rate of a block relative to the next", 1.0, above=0, most=1)
-    unfreeze: bool = option("one more block each epoch, head first", False)
+    layer_decay: float = advanced("rate of a block relative to the next", 1.0, above=0, most=1)
+    unfreeze: bool = advanced("one more block each epoch, head first", False)
     pooling: Pooling = option("positions of the text vector", "mean")
     truncate: Truncate = option("part of an overlong text used", "head")
     balance: Balance = option("weights: rare classes count more", "none")
@@ -74,8 +75,15 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine):
         metavar="SIZES",
         panel="Training",
     )
+    arms: tuple[ArmName, ...] = option(
+        "what to compare",
+        get_args(ArmName),
+        comma_separated=True,
+        metavar="NAMES",
+        panel="Training",
+    )
     seeds: tuple[int, ...] = option(
-        "seeds of every arm", (0, 1, 2), least=0, comma_separated=True, panel="Training"
+        "seeds of every arm", (0, 1, 2, 3, 4), least=0, comma_separated=True, panel="Training"
     )
     trials: int = option("settings tried for each arm", 3, least=1, most=9, panel="Training")
     max_length: int | None = option("longest text in tokens", None, least=3, panel="Training")
@@ -85,6 +93,8 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine):
         super().__post_init__()
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise WarmstartError(f"--seeds {list(self.seeds)} must be different numbers")
+        if len(set(self.arms)) < max(2, len(self.arms)):
+            raise WarmstartError(f"--arms {','.join(self.arms)} must name at least two, each once")
         for size in self.labels:
             if size != "all" and (not size.isdecimal() or int(size) < 2):
                 raise WarmstartError(f"--labels {size!r} must be a number from 2 up, or all")

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion
@@ -31,6 +33,12 @@ class Baseline:
     def predict(self, texts: Sequence[str]) -> list[int]:
         """Return the class index of each text."""
         return [int(found) for found in self.model.predict(self.features.transform(texts))]
+
+    def probabilities(self, texts: Sequence[str], num_classes: int) -> NDArray[np.float64]:
+        """Return the probability of every class, (texts, classes); 0 for those it never met."""
+        shares = np.zeros((len(texts), num_classes))
+        shares[:, self.model.classes_] = self.model.predict_proba(self.features.transform(texts))
+        return shares
 
 
 def settings(trials: int) -> list[float]:

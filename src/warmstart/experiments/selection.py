@@ -1,0 +1,90 @@
+"""Select settings and epochs on validation texts, and predict with what was selected.
+
+With a test set, all validation texts select. Without one, each half selects the model that predicts
+the other half, so that no text is scored by a model that it helped to select.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from warmstart.evaluation.calibration import at_temperature, fit_temperature
+from warmstart.experiments.arms import ExperimentArm, Splits, TrainedModel
+from warmstart.experiments.subsets import Rows
+from warmstart.results.attention import AttentionMap
+from warmstart.results.comparison import Cell, Trial, TunedArm
+from warmstart.settings.finetuning import CompareConfig, Tuning
+from warmstart.tasks.classify import ClassifyTask
+
+Preference = tuple[float, float]  # the score that selects, then minus the loss
+
+
+@dataclass(frozen=True)
+class FittedCell:
+    """A trained cell."""
+
+    cell: Cell
+    attention: AttentionMap | None = None  # on the text chosen for it
+
+
+def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -> TunedArm:
+    """Try the settings of an arm; a single one is used as it is."""
+    values, trials = arm.settings(config.trials), []
+    best: list[tuple[Preference, float]] = [((-np.inf, 0.0), values[0])] * len(splits.folds)
+    for model in arm.fit(splits, values, seed) if len(values) > 1 else ():
+        for index, fold in enumerate(splits.folds):
+            found = _best_epoch(model, splits, fold.selecting, config)[0], model.value
+            best[index] = max(best[index], found, key=lambda entry: entry[0])
+        shares = [np.mean(o.argmax(1) == np.array(splits.valid.classes)) for o in model.outputs]
+        trial = Trial(setting=arm.describe_setting(model.value), valid_accuracy=float(max(shares)))
+        trials.append(trial)
+    chosen = tuple(value for _, value in best)
+    return TunedArm(
+        arm=arm.name,
+        labels=len(splits.train.texts),
+        trials=tuple(trials),
+        values=chosen,
+        settings=tuple(map(arm.describe_setting, chosen)),
+    )
+
+
+def fit_cell(
+    arm: ExperimentArm, splits: Splits, values: Sequence[float], seed: int, tuning: Tuning
+) -> FittedCell:
+    """Train with the setting of each fold, and predict its texts by the epoch it selects."""
+    distinct = list(dict.fromkeys(values))
+    models = dict(zip(distinct, arm.fit(splits, distinct, seed), strict=True))
+    predicted = np.zeros(len(splits.valid.classes), dtype=np.int64)
+    for fold, value in zip(splits.folds, values, strict=True):
+        _, epoch = _best_epoch(models[value], splits, fold.selecting, tuning)
+        predicted[fold.predicted] = models[value].outputs[epoch][fold.predicted].argmax(1)
+    model = models[values[0]]  # the only one where there is a test set
+    cell = Cell(
+        arm=arm.name,
+        labels=len(splits.train.texts),
+        seed=seed,
+        setting=" or ".join(arm.describe_setting(model.value) for model in models.values()),
+        epochs=model.epochs,
+        elapsed_s=model.elapsed_s,
+        valid_predictions=tuple(predicted.tolist()),
+        test_predictions=model.predict(splits.test) if splits.test else None,
+    )
+    return FittedCell(cell, model.attention())
+
+
+def _best_epoch(
+    model: TrainedModel, splits: Splits, rows: Rows, tuning: Tuning
+) -> tuple[Preference, int]:
+    """Return how good the best epoch is on some validation texts, and its index.
+
+    Like the training itself, among equal scores this prefers the lowest loss once calibrated.
+    """
+    classes = [splits.valid.classes[row] for row in rows]
+    preferences = []
+    for outputs in model.outputs:
+        temperature = fit_temperature(classes, outputs[rows])
+        scores = ClassifyTask().scores(at_temperature(outputs[rows], temperature), classes, {})
+        preferences.append((ClassifyTask().selection_score(scores, tuning), -scores["loss"]))
+    best = max(preferences)
+    return best, preferences.index(best)

@@ -1,0 +1,114 @@
+"""Settings and epochs are selected on texts that do not score them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from warmstart.experiments.arms import ArmSplit, Splits, TrainedModel
+from warmstart.experiments.selection import fit_cell, tune
+from warmstart.results.comparison import Arm
+from warmstart.settings.finetuning import CompareConfig
+from warmstart.tasks.labelled import Examples
+
+CLASSES = [0, 1] * 10
+CONFIG = CompareConfig(from_runs=("run",), train=("t",), valid="v", out="o", trials=2)
+
+
+def split(classes: Sequence[int]) -> ArmSplit:
+    return ArmSplit(["text"] * len(classes), Examples([()] * len(classes), classes))
+
+
+def splits(has_test: bool = False) -> Splits:
+    return Splits(split([0, 1]), split(CLASSES), split([0, 1, 0]) if has_test else None)
+
+
+def answers(is_right: np.ndarray, share: float = 0.9) -> np.ndarray:
+    """Return probabilities that answer some texts right."""
+    answer = np.where(is_right, CLASSES, 1 - np.array(CLASSES))
+    return np.where(np.eye(2, dtype=bool)[answer], share, 1 - share)
+
+
+def zeros(split: ArmSplit) -> tuple[int, ...]:
+    return (0,) * len(split.texts)
+
+
+@dataclass(frozen=True)
+class ToyArm:
+    """An arm whose answers are known: those of each epoch, by setting."""
+
+    outputs: dict[float, list[np.ndarray]]
+    name: str = "toy"
+
+    def describe(self) -> Arm:
+        return Arm(name=self.name, kind="warm")
+
+    def settings(self, trials: int) -> list[float]:
+        return list(self.outputs)[:trials]
+
+    def describe_setting(self, value: float) -> str:
+        return f"setting {value:g}"
+
+    def fit(self, splits: Splits, values: Sequence[float], seed: int) -> Iterator[TrainedModel]:
+        for value in values:
+            yield TrainedModel(value, self.outputs[value], (), 1.0, zeros, lambda: None)
+
+
+def right_on(rows: np.ndarray) -> np.ndarray:
+    return np.isin(np.arange(len(CLASSES)), rows)
+
+
+def accuracy(predictions: Sequence[int]) -> float:
+    return float(np.mean(np.array(predictions) == CLASSES))
+
+
+@pytest.fixture
+def halves() -> tuple[np.ndarray, np.ndarray]:
+    first, second = splits().folds
+    return first.selecting, second.selecting
+
+
+def test_an_epoch_that_is_good_by_luck_on_one_half_scores_on_the_other(
+    halves: tuple[np.ndarray, np.ndarray],
+) -> None:
+    lucky = [answers(right_on(half)) for half in halves]
+    cell = fit_cell(ToyArm({1.0: lucky}), splits(), (1.0, 1.0), 0, CONFIG).cell
+    assert accuracy(cell.valid_predictions) == 0  # selected on all texts it would be a half
+    assert cell.test_predictions is None
+
+
+def test_each_half_has_the_setting_that_the_other_half_prefers(
+    halves: tuple[np.ndarray, np.ndarray],
+) -> None:
+    arm = ToyArm({float(n): [answers(right_on(half))] for n, half in enumerate(halves)})
+    tuned = tune(arm, splits(), CONFIG, -1)
+    assert tuned.values == (0.0, 1.0)
+    cell = fit_cell(arm, splits(), tuned.values, 0, CONFIG).cell
+    assert accuracy(cell.valid_predictions) == 0
+    assert cell.setting == "setting 0 or setting 1"
+
+
+def test_a_real_difference_is_found_by_both_halves() -> None:
+    poor = right_on(np.arange(4))
+    arm = ToyArm({1.0: [answers(poor)], 3.0: [answers(~poor)]})
+    tuned = tune(arm, splits(), CONFIG, -1)
+    assert tuned.values == (3.0, 3.0)
+    assert [trial.valid_accuracy for trial in tuned.trials] == [0.2, 0.8]
+
+
+def test_with_a_test_set_one_setting_is_selected_on_all_texts(
+    halves: tuple[np.ndarray, np.ndarray],
+) -> None:
+    arm = ToyArm({1.0: [answers(right_on(halves[0]))], 3.0: [answers(right_on(np.arange(11)))]})
+    tuned = tune(arm, splits(has_test=True), CONFIG, -1)
+    assert tuned.values == (3.0,)
+    cell = fit_cell(arm, splits(has_test=True), tuned.values, 0, CONFIG).cell
+    assert cell.test_predictions == (0, 0, 0)
+
+
+def test_equal_accuracies_are_told_apart_by_the_loss() -> None:
+    right = right_on(np.arange(10))
+    doubtful = np.where(right[:, None], answers(right, 0.9), answers(right, 0.6))
+    arm = ToyArm({1.0: [answers(right)], 3.0: [doubtful]})
+    assert tune(arm, splits(has_test=True), CONFIG, -1).values == (3.0,)
