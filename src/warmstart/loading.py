@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from warmstart.inference.text_model import TextModel
+from warmstart.errors import WarmstartError
+from warmstart.inference.text_model import TextModel, TransformerModel
 from warmstart.runs.saved import read_run
 from warmstart.runtime import choose_runtime
 from warmstart.settings.shared import Machine
@@ -20,3 +21,11 @@ def load(
 def load_on(run: str | Path, machine: Machine) -> TextModel:
     """Load a run on the device that settings name."""
     return load(run, machine.device, machine.precision, machine.threads)
+
+
+def load_transformer(run: str | Path, machine: Machine) -> TransformerModel:
+    """Load a run that must be a Transformer."""
+    model = load_on(run, machine)
+    if not isinstance(model, TransformerModel):
+        raise WarmstartError(f"{run} is {model.description}, which has no Transformer inside")
+    return model

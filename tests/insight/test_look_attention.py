@@ -20,6 +20,7 @@ from warmstart.model.layers import Block
 from warmstart.model.models import Translator
 from warmstart.report.attention_page import AttentionPage, attention_html
 from warmstart.results.attention import AttentionMap, Tokens, encode_weights
+from warmstart.runs.saved import SavedTransformer
 from warmstart.tokenization.loading import train_tokenizer
 from warmstart.tokenization.pair import TokenizerPair
 from warmstart.tokenization.tokenizer import Tokenizer
@@ -136,7 +137,8 @@ def test_a_translator_may_write_with_a_tokenizer_of_its_own(tokenizer: Tokenizer
     other = train_tokenizer(["zum Buch " * 30], vocab_size=280)
     sizes = {"shared": False, "target_vocab_size": other.vocab_size}
     model, source = make_run("translate", tokenizer, **sizes)
-    source = replace(source, tokenizers=TokenizerPair(tokenizer, other))
+    pair = TokenizerPair(tokenizer, other)
+    source = replace(source, transformer=SavedTransformer(source.model, pair))
     found = look(model, source, "Ce livre", target="zum Buch")["cross"]
     assert found.queries.pieces == ("<s>", *other.pieces(other.encode(["zum Buch"])[0]))
     assert found.joined().keys.pieces == ("<s>", "Ce", "livre", "</s>")

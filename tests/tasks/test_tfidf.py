@@ -1,10 +1,22 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
 
+from warmstart.data.fingerprints import fingerprints_of
 from warmstart.errors import WarmstartError
+from warmstart.files import write_json
+from warmstart.loading import load, load_transformer
+from warmstart.recipes.evaluate import evaluate
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.saved import read_run
 from warmstart.settings.finetuning import Balance
-from warmstart.tasks.tfidf import Baseline, fit_baselines, settings
+from warmstart.settings.shared import Machine
+from warmstart.settings.using import EvaluateConfig
+from warmstart.tasks.tfidf import Baseline, fit_baselines, save_baseline, settings
 
 GOOD = ["un livre magnifique", "magnifique et tendre", "une lecture tendre", "beau, magnifique"]
 BAD = ["un livre ennuyeux", "ennuyeux et long", "une lecture trop longue", "long, ennuyeux"]
@@ -25,6 +37,83 @@ def test_it_learns_what_words_tell() -> None:
 
 def test_characters_tell_what_unknown_words_mean() -> None:
     assert fit_baseline(TEXTS, CLASSES, 10.0).predict(["magnifiques", "ennuyeuse"]) == [1, 0]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    folder = RunFolder(tmp_path)
+    facts = {"format": 1, "command": "compare", "task": "tfidf", "settings": {}, "model": {}}
+    write_json(folder.config_file, {**facts, "classes": ["bad", "good", "new"]})
+    seen = fingerprints_of(TEXTS).to_json()
+    write_json(folder.data_file, {"files": [], "fingerprints": seen})
+    return folder
+
+
+@pytest.mark.parametrize("classes", [CLASSES, [number * 2 for number in CLASSES], [0, 1, 2, 1] * 2])
+def test_a_saved_baseline_predicts_what_scikit_learn_does(
+    classes: list[int], run: RunFolder
+) -> None:
+    fitted = fit_baseline(TEXTS, classes, 10.0)
+    save_baseline(fitted, run)
+    texts = [*TEXTS, "magnifiques", "", "tout autre chose"]
+    expected = fitted.model.predict_proba(fitted.features.transform(texts))
+    predictions = load(run.path).predict(texts)
+    for prediction, shares in zip(predictions, expected, strict=True):
+        named = dict.fromkeys(("bad", "good", "new"), 0.0)
+        for number, share in zip(fitted.model.classes_, shares, strict=True):
+            named[("bad", "good", "new")[number]] = share
+        assert prediction.probabilities == named
+    assert {path.suffix for path in run.path.iterdir()} <= {".json", ".safetensors"}
+
+
+def test_what_only_transformers_can_is_refused(run: RunFolder) -> None:
+    save_baseline(fit_baseline(TEXTS, CLASSES, 10.0), run)
+    model = load(run.path)
+    assert model.classes == ("bad", "good", "new")
+    for attempt in (lambda: model.embed(["a"]), lambda: model.attention("a"), model.generate):
+        with pytest.raises(WarmstartError, match="is a TF-IDF classifier"):
+            attempt()
+    with pytest.raises(WarmstartError, match="has no Transformer inside"):
+        load_transformer(run.path, Machine())
+    with pytest.raises(WarmstartError, match="is no Transformer"):
+        read_run(run.path).tokenizer  # noqa: B018
+
+
+def test_an_evaluation_knows_texts_seen(run: RunFolder, tmp_path: Path) -> None:
+    save_baseline(fit_baseline(TEXTS, CLASSES, 10.0), run)
+    test = tmp_path / "test.tsv"
+    rows = [("good", GOOD[0].upper()), ("bad", "ennuyeux"), ("good", "magnifique")]
+    test.write_text("".join(f"{label}\t{text}\n" for label, text in rows))
+    settings = EvaluateConfig(run=str(run.path), test=str(test), columns=("label", "text"))
+    scores = evaluate(settings).scores
+    assert (scores["rows"], scores["accuracy"], scores["seen_in_training"]) == (3, 1.0, 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"coef": torch.zeros(1, 3)},
+        {"coef": torch.zeros(0)},
+        {"words.idf": torch.zeros(2)},
+        {"words.idf": torch.tensor(1.0)},
+        {"classes": torch.tensor([0, 7])},
+        {"classes": torch.tensor([0.0, 1.0])},
+        {"intercept": torch.zeros(3)},
+    ],
+)
+def test_tampered_weights_are_refused(change: dict[str, torch.Tensor], run: RunFolder) -> None:
+    save_baseline(fit_baseline(TEXTS, CLASSES, 10.0), run)
+    save_file({**load_file(run.weights_file), **change}, run.weights_file)
+    with pytest.raises(WarmstartError, match="does not fit"):
+        load(run.path)
+
+
+@pytest.mark.parametrize("names", [{}, {"words": ["a", "a"], "characters": []}, {"words": 3}])
+def test_tampered_features_are_refused(names: dict[str, object], run: RunFolder) -> None:
+    save_baseline(fit_baseline(TEXTS, CLASSES, 10.0), run)
+    write_json(run.path / "features.json", names)
+    with pytest.raises(WarmstartError, match=r"features\.json"):
+        load(run.path)
 
 
 def _weights(found: Baseline) -> NDArray[np.float64]:

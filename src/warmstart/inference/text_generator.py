@@ -9,7 +9,7 @@ from torch import Tensor
 from warmstart import progress
 from warmstart.decoding.sample import Sampling, SpecialIds, Step, sample, to_log_probs
 from warmstart.errors import WarmstartError
-from warmstart.inference.text_model import TextModel
+from warmstart.inference.text_model import TransformerModel
 from warmstart.model.cache import KeyValueCache
 from warmstart.model.models import LanguageModel
 from warmstart.runtime import Runtime
@@ -17,7 +17,7 @@ from warmstart.seeds import derive_seed
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextGenerator(TextModel):
+class TextGenerator(TransformerModel):
     """A model that continues text."""
 
     @torch.inference_mode()

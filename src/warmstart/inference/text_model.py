@@ -1,6 +1,6 @@
 """A trained model in use: text in, vectors or attention maps out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, get_args
 
@@ -19,29 +19,92 @@ from warmstart.results.attention import AttentionMap
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Pooling, Truncate
+from warmstart.tokenization.pieces import join_pieces, text_reader
 from warmstart.tokenization.tokenizer import Tokenizer
 
+FORMS = ("single texts", "pairs (text, text2)")
 MICRO_TOKENS = 8192  # padded tokens read together by default
 OVERFLOW = "its weights are too large for this precision or damaged: try --precision fp32"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextModel:
-    """What every trained model can do; subclasses add what their kind can."""
+    """A trained model; subclasses do what their kind can, and the rest is refused."""
 
     name: str  # for messages: the path of its run
     description: str  # "a masked language model"
-    model: nn.Module
-    tokenizer: Tokenizer
-    runtime: Runtime
-    truncate: Truncate = "head"  # what a text that is too long keeps
-    ends_texts: bool = True  # whether it reads an end token after a text
     reads_pairs: bool | None = None  # None: not recorded
 
     @property
     def classes(self) -> tuple[str, ...]:
         """Refuse: a classifier has classes."""
         self._refuse("list its classes", "a classifier", "finetune")
+
+    def text_reader(self, is_split: bool) -> Callable[[str], str]:
+        """Return the function that prepares a text, perhaps already split into pieces."""
+        return join_pieces if is_split else str
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        pooling: Pooling = "mean",
+        layer: int | None = None,
+        normalize: bool = False,
+        truncate: Truncate | None = None,
+    ) -> NDArray[np.float32]:
+        """Refuse: a Transformer turns texts into vectors."""
+        self._refuse("embed texts", "a Transformer", "pretrain")
+
+    def attention(
+        self, text: str, text2: str | None = None, target: str | None = None
+    ) -> dict[str, AttentionMap]:
+        """Refuse: a Transformer has attention."""
+        self._refuse("see attention", "a Transformer", "pretrain")
+
+    def predict(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[Any]:
+        """Refuse: a model that is fine-tuned on labels predicts them."""
+        self._refuse("predict labels", "a fine-tuned model", "finetune")
+
+    def generate(self, prompt: str = "", max_tokens: int = 100, **_: Any) -> str:
+        """Refuse: a causal language model generates text."""
+        self._refuse("generate text", "a causal language model", "pretrain")
+
+    def translate(self, texts: Sequence[str], **_: Any) -> list[Any]:
+        """Refuse: a translator translates."""
+        self._refuse("translate", "a translator", "train-translator")
+
+    def _refuse(self, purpose: str, needed: str, command: str) -> NoReturn:
+        raise WarmstartError(
+            f"{self.name} is {self.description}; to {purpose} you need {needed}, "
+            f"which `warmstart {command}` trains"
+        )
+
+    def check_texts(self, texts: Sequence[str], texts2: Sequence[str] | None) -> None:
+        """Refuse what is no list of texts, or not the form of text the model was trained on."""
+        if isinstance(texts, str) or isinstance(texts2, str):
+            raise WarmstartError("predict takes a list of texts, not one text")
+        self.check_form(texts2 is not None)
+        if texts2 is not None and len(texts2) != len(texts):
+            raise WarmstartError(
+                f"{len(texts):,} texts but {len(texts2):,} second texts; pairs need as many of both"
+            )
+
+    def check_form(self, is_pairs: bool) -> None:
+        """Refuse pairs where the model was trained on single texts, and the other way round."""
+        if self.reads_pairs is not None and self.reads_pairs != is_pairs:
+            trained, received = FORMS[self.reads_pairs], FORMS[is_pairs]
+            raise WarmstartError(f"{self.name} was trained on {trained}, not on {received}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerModel(TextModel):
+    """What every Transformer can do; subclasses add what their kind can."""
+
+    model: nn.Module
+    tokenizer: Tokenizer
+    runtime: Runtime
+    truncate: Truncate = "head"  # what a text that is too long keeps
+    ends_texts: bool = True  # whether it reads an end token after a text
 
     @property
     def target_tokenizer(self) -> Tokenizer:
@@ -55,6 +118,9 @@ class TextModel:
                 f"{', '.join(get_args(Truncate))}"
             )
         self.model.to(self.runtime.device).eval()
+
+    def text_reader(self, is_split: bool) -> Callable[[str], str]:
+        return text_reader(self.tokenizer, is_split, self.name)
 
     @property
     def config(self) -> ModelConfig:
@@ -143,24 +209,6 @@ class TextModel:
         else:
             ids, segments = self._pair(text, text2)
         return {"self": text_attention(self.backbone, self.tokenizer, ids, segments)}
-
-    def predict(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[Any]:
-        """Refuse: a model that is fine-tuned on labels predicts them."""
-        self._refuse("predict labels", "a fine-tuned model", "finetune")
-
-    def generate(self, prompt: str = "", max_tokens: int = 100, **_: Any) -> str:
-        """Refuse: a causal language model generates text."""
-        self._refuse("generate text", "a causal language model", "pretrain")
-
-    def translate(self, texts: Sequence[str], **_: Any) -> list[Any]:
-        """Refuse: a translator translates."""
-        self._refuse("translate", "a translator", "train-translator")
-
-    def _refuse(self, purpose: str, needed: str, command: str) -> NoReturn:
-        raise WarmstartError(
-            f"{self.name} is {self.description}; to {purpose} you need {needed}, "
-            f"which `warmstart {command}` trains"
-        )
 
     def cut(self, text: str, room: int, tokenizer: Tokenizer) -> list[int]:
         """Return the ids of a text; one that is too long is cut, with a message."""

@@ -10,16 +10,13 @@ from torch import Tensor, nn
 from warmstart.batching.batch import move
 from warmstart.batching.encode import EncodedTexts
 from warmstart.batching.padding import budgeted, pad_texts
-from warmstart.errors import WarmstartError
-from warmstart.inference.text_model import TextModel
+from warmstart.inference.text_model import TransformerModel
 from warmstart.model.backbone import Layout
 from warmstart.runtime import Runtime
 
-FORMS = ("single texts", "pairs (text, text2)")
-
 
 @dataclass(frozen=True, kw_only=True)
-class TextPredictor(TextModel):
+class TextPredictor(TransformerModel):
     """A model that labels texts."""
 
     answer: Callable[[EncodedTexts], list[Any]]  # one prediction for every encoded text
@@ -27,20 +24,8 @@ class TextPredictor(TextModel):
 
     def predict(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[Any]:
         """Label texts, or pairs of a text and its second text."""
-        if isinstance(texts, str) or isinstance(texts2, str):
-            raise WarmstartError("predict takes a list of texts, not one text")
-        self.check_form(texts2 is not None)
-        if texts2 is not None and len(texts2) != len(texts):
-            raise WarmstartError(
-                f"{len(texts):,} texts but {len(texts2):,} second texts; pairs need as many of both"
-            )
+        self.check_texts(texts, texts2)
         return self.answer(self.encode(texts, texts2)) if len(texts) else []
-
-    def check_form(self, is_pairs: bool) -> None:
-        """Refuse pairs where the model was trained on single texts, and the other way round."""
-        if self.reads_pairs is not None and self.reads_pairs != is_pairs:
-            trained, received = FORMS[self.reads_pairs], FORMS[is_pairs]
-            raise WarmstartError(f"{self.name} was trained on {trained}, not on {received}")
 
 
 @dataclass(frozen=True)

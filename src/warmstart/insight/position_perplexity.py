@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from warmstart import progress
 from warmstart.data.corpus import Passage, read_passages
 from warmstart.errors import WarmstartError
-from warmstart.inference.text_model import TextModel
+from warmstart.inference.text_model import TransformerModel
 from warmstart.model.models import LanguageModel
 from warmstart.model.positions import sinusoids
 from warmstart.results.position_view import PerplexityByPosition
@@ -31,7 +31,7 @@ MAX_TOKENS = 400_000  # scored for the curve
 
 
 def perplexity_of_file(
-    predictor: TextModel, config: LookPositionsConfig, file: Path
+    predictor: TransformerModel, config: LookPositionsConfig, file: Path
 ) -> PerplexityByPosition:
     """Return perplexity by position on the text of a file."""
     model = predictor.model

@@ -13,7 +13,7 @@ from warmstart import progress
 from warmstart.batching.encode import truncate
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
-from warmstart.inference.text_model import TextModel
+from warmstart.inference.text_model import TransformerModel
 from warmstart.inference.vectors import token_vectors
 from warmstart.results.word_similarity import WordSimilarity
 from warmstart.settings.shared import Truncate
@@ -35,7 +35,7 @@ class Occurrence:
 
 
 def compare_word(
-    predictor: TextModel, word: str, texts: Iterator[str], rule: Truncate, micro_tokens: int
+    predictor: TransformerModel, word: str, texts: Iterator[str], rule: Truncate, micro_tokens: int
 ) -> WordSimilarity:
     """Compare a word's vectors between the sentences that contain it."""
     occurrences: list[Occurrence] = []
@@ -68,7 +68,7 @@ def compare_word(
     )
 
 
-def _find(predictor: TextModel, word: str, text: str, rule: Truncate) -> Occurrence | None:
+def _find(predictor: TransformerModel, word: str, text: str, rule: Truncate) -> Occurrence | None:
     """Return the first occurrence of the word; None if there is none within the model's length."""
     tokenizer = predictor.tokenizer
     is_split = tokenizer.kind == "pieces"
@@ -99,7 +99,7 @@ def _pattern(word: str) -> str:
 
 
 def _similarities(
-    predictor: TextModel, occurrences: list[Occurrence], micro_tokens: int
+    predictor: TransformerModel, occurrences: list[Occurrence], micro_tokens: int
 ) -> tuple[Tensor, Tensor]:
     """Return the word's cosines (layers, S, S), and the mean cosine of other tokens (layers,)."""
     backbone = predictor.backbone

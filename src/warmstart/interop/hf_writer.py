@@ -113,7 +113,7 @@ def _convert(source: SavedRun, model: nn.Module) -> _Model:
         shape = family.export.widen(source.model)
         weights = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
         with torch.device("meta"):
-            wide = task.empty_model(replace(source, model=shape)).state_dict()
+            wide = task.empty_model(source.reshaped(shape)).state_dict()
         weights |= {n: torch.zeros(t.shape) for n, t in wide.items() if n not in weights}
         shape = _apply_embedding_scale(shape, weights, head)
         converted = _Model(family, family.export, head, shape, weights)

@@ -14,9 +14,9 @@ from warmstart.data.chunks import chunked
 from warmstart.data.corpus import read_texts
 from warmstart.data.vector_files import TextVectors, check_name, writing
 from warmstart.errors import WarmstartError
-from warmstart.inference.text_model import TextModel
+from warmstart.inference.text_model import TransformerModel
 from warmstart.insight.word_context import compare_word
-from warmstart.loading import load_on
+from warmstart.loading import load_transformer
 from warmstart.report.word_figure import write_word_similarity
 from warmstart.results.word_similarity import WordSimilarity
 from warmstart.settings.using import EmbedConfig
@@ -107,9 +107,9 @@ class _EmbedStream:
 
 def _open_texts(
     config: EmbedConfig, standard_input: BinaryIO | None
-) -> tuple[TextModel, Iterator[str]]:
+) -> tuple[TransformerModel, Iterator[str]]:
     source = file_or_stream(config.file, standard_input)
-    predictor = load_on(config.run, config)
+    predictor = load_transformer(config.run, config)
     read = text_reader(predictor.tokenizer, config.pieces, config.run)
     return predictor, map(read, read_texts(source, config))
 

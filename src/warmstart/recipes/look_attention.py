@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
-from warmstart.inference.text_model import TextModel
-from warmstart.loading import load_on
+from warmstart.inference.text_model import TransformerModel
+from warmstart.loading import load_transformer
 from warmstart.report.attention_figure import draw_head, draw_heads
 from warmstart.report.attention_page import AttentionPage, write_attention_page
 from warmstart.report.images import save_image
@@ -28,7 +28,7 @@ class AttentionResult:
 
 def look_attention(config: LookAttentionConfig) -> AttentionResult:
     """Show where a model attends in your own text, in every layer and head."""
-    model = load_on(config.run, config)
+    model = load_transformer(config.run, config)
     text = config.text if config.source is None else config.source
     if text is None:
         raise WarmstartError("--text is missing (for a translator, --source): the text to read")
@@ -47,7 +47,7 @@ def look_attention(config: LookAttentionConfig) -> AttentionResult:
 
 
 def _page(
-    model: TextModel, config: LookAttentionConfig, maps: dict[str, AttentionMap]
+    model: TransformerModel, config: LookAttentionConfig, maps: dict[str, AttentionMap]
 ) -> AttentionPage:
     last = list(maps.values())[-1]
     layers, heads = last.weights.shape[:2]

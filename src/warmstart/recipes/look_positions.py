@@ -8,7 +8,7 @@ from warmstart.formats import shorten
 from warmstart.insight.named_model import find_model
 from warmstart.insight.position_perplexity import perplexity_of_file
 from warmstart.insight.position_vectors import view_positions
-from warmstart.loading import load_on
+from warmstart.loading import load_transformer
 from warmstart.report.html import write_picture
 from warmstart.report.positions_figure import draw_positions, position_sections
 from warmstart.results.position_view import PositionView
@@ -32,7 +32,7 @@ def look_positions(config: LookPositionsConfig) -> PositionResult:
             raise WarmstartError(f"--test needs a run, and {config.model} is a preset")
         view = view_positions(shape, None, name, length)
     else:
-        predictor = load_on(config.model, config)
+        predictor = load_transformer(config.model, config)
         view = view_positions(shape, predictor.backbone, name, length)
         if config.test is not None:
             view = replace(view, curve=perplexity_of_file(predictor, config, Path(config.test)))

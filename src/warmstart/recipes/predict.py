@@ -17,7 +17,6 @@ from warmstart.inference.text_model import TextModel
 from warmstart.loading import load_on
 from warmstart.settings.using import PredictConfig
 from warmstart.textfiles import file_or_stream, format_of, standard_input
-from warmstart.tokenization.pieces import text_reader
 
 CHUNK = 1024  # texts sorted by length and labelled together
 UNSURE = "unsure"  # the label of a text whose probability is below the threshold
@@ -74,7 +73,7 @@ def predict_file(config: PredictConfig, stream: BinaryIO | None) -> Iterator[Ans
         raise WarmstartError(
             f"--threshold answers '{UNSURE}', which is also a class of {config.run}: leave it out"
         )
-    readable = text_reader(model.tokenizer, config.pieces, config.run)
+    readable = model.text_reader(config.pieces)
     num_rows = num_empty = num_unsure = 0
     for rows in chunked(_rows(config, model, stream), CHUNK):
         seconds = [readable(row.text2) for row in rows if row.text2 is not None]

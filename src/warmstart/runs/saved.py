@@ -1,7 +1,7 @@
 """A saved run, read back: its architecture, tokenizers and weights."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,15 +29,42 @@ S = TypeVar("S", bound=Settings)
 
 
 @dataclass(frozen=True)
+class SavedTransformer:
+    """The parts of a run that only Transformers have."""
+
+    model: ModelConfig
+    tokenizers: TokenizerPair
+
+
+@dataclass(frozen=True)
 class SavedRun:
     """A run to start from or to use."""
 
     path: Path  # of the run folder, or of a checkpoint inside it
     task: str  # name of the task it was trained for
     config: dict[str, Any]  # config.json
-    model: ModelConfig
-    tokenizers: TokenizerPair
     weights: dict[str, Tensor]
+    transformer: SavedTransformer | None  # None: a model of another kind
+
+    @property
+    def model(self) -> ModelConfig:
+        """Return its architecture."""
+        return self._transformer.model
+
+    def reshaped(self, model: ModelConfig) -> "SavedRun":
+        """Return the run with another architecture in place of its own."""
+        return replace(self, transformer=replace(self._transformer, model=model))
+
+    @property
+    def tokenizers(self) -> TokenizerPair:
+        """Return the tokenizers of what it reads and writes."""
+        return self._transformer.tokenizers
+
+    @property
+    def _transformer(self) -> SavedTransformer:
+        if self.transformer is None:
+            raise WarmstartError(f"{self.path} is no Transformer (its task is {self.task!r})")
+        return self.transformer
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -99,6 +126,18 @@ def read_run(path: str | Path) -> SavedRun:
         raise WarmstartError(
             f"{folder.path} holds the results of `warmstart {config['command']}`, not a model"
         )
+    if path == folder.path and not folder.weights_file.exists() and not folder.is_finished:
+        raise WarmstartError(
+            f"{path} stopped before its first validation, so it has no best weights: continue "
+            "it with --resume, or name one of its checkpoints"
+        )
+    transformer = _read_transformer(folder, config, path) if config["model"] else None
+    is_best = path == folder.path
+    weights = read_weights(folder.weights_file) if is_best else load_checkpoint(path).weights
+    return SavedRun(path, str(config["task"]), config, weights, transformer)
+
+
+def _read_transformer(folder: RunFolder, config: dict[str, Any], path: Path) -> SavedTransformer:
     model = model_from_json(config["model"], folder.config_file)
     tokenizers = load_tokenizer_pair(folder.path)
     if tokenizers.source.vocab_size > model.vocab_size:
@@ -106,15 +145,8 @@ def read_run(path: str | Path) -> SavedRun:
             f"{folder.path}: its tokenizer has {tokenizers.source.vocab_size:,} entries, "
             f"the model only {model.vocab_size:,}"
         )
-    if path == folder.path and not folder.weights_file.exists() and not folder.is_finished:
-        raise WarmstartError(
-            f"{path} stopped before its first validation, so it has no best weights: continue "
-            "it with --resume, or name one of its checkpoints"
-        )
     check_sizes(model, path / "model.safetensors", folder.config_file)
-    is_best = path == folder.path
-    weights = read_weights(folder.weights_file) if is_best else load_checkpoint(path).weights
-    return SavedRun(path, str(config["task"]), config, model, tokenizers, weights)
+    return SavedTransformer(model, tokenizers)
 
 
 def resumed_model(run: RunFolder) -> ModelConfig:

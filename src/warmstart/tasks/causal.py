@@ -151,7 +151,7 @@ class CausalTask(PretrainingTask):
 
     def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
         """Return perplexity and bits per byte; the 95% interval is over rows."""
-        model = cast(LanguageModel, self.open(run, runtime).model)
+        model = cast(LanguageModel, self.load_model(run).to(runtime.device).eval())
         with held_out_text(settings, run.tokenizer) as text:
             losses, counts = _row_losses(model, run, text.file, runtime)
             num_tokens, num_bytes = int(counts.sum()), text.file.num_bytes

@@ -15,7 +15,7 @@ from torch import nn
 from warmstart.batching.encode import EncodedTexts
 from warmstart.batching.padding import LabelledStream
 from warmstart.data.labelled import LabelledTexts
-from warmstart.data.overlap import count_seen
+from warmstart.data.overlap import Matches, count_seen
 from warmstart.errors import WarmstartError
 from warmstart.inference.text_model import OVERFLOW
 from warmstart.inference.text_predictor import TextBatches, TextPredictor
@@ -182,14 +182,20 @@ class FinetuningTask(Task):
         batches = TextBatches(micro_tokens, run.tokenizer.pad, runtime)
         outputs = _finite(self.outputs(predictor.model, texts, batches), run)
         seen = rows_seen(data, run.texts_seen(), settings.pieces)
+        return self.all_scores(outputs, targets, run.config, seen)
+
+    def all_scores(
+        self, outputs: NDArray[Any], targets: Sequence[Any], labels: Labels, seen: Matches
+    ) -> dict[str, Any]:
+        """Score outputs on a test file, also without the texts that were seen in training."""
         unseen = np.flatnonzero(~seen.both).tolist()
         without_seen = None
         if unseen:
-            scores = self.scores(outputs[unseen], [targets[row] for row in unseen], run.config)
+            scores = self.scores(outputs[unseen], [targets[row] for row in unseen], labels)
             without_seen = scores[self.select_by]
         return {
-            "rows": len(read),
-            **self.test_scores(outputs, targets, run.config),
+            "rows": len(targets),
+            **self.test_scores(outputs, targets, labels),
             **count_seen(seen),
             f"{self.select_by}_unseen": without_seen,
         }

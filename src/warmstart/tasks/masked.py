@@ -226,7 +226,8 @@ class MaskedTask(PretrainingTask):
 
     def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
         """Return accuracy on masked tokens and pairs; the 95% intervals are over rows."""
-        model, tokenizer = cast(LanguageModel, self.open(run, runtime).model), run.tokenizer
+        model = cast(LanguageModel, self.load_model(run).to(runtime.device).eval())
+        tokenizer = run.tokenizer
         finder = SentenceFinder(tokenizer) if hasattr(model, "next_sentence") else None
         masking = _masking_of(run)
         length = run.model.max_length

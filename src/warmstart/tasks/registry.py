@@ -11,6 +11,7 @@ from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.finetuning import FinetuningTask
 from warmstart.tasks.masked import MaskedTask
 from warmstart.tasks.task import PretrainingTask, Task
+from warmstart.tasks.tfidf import TfidfTask
 from warmstart.tasks.translate import TranslateTask
 from warmstart.tasks.workload import Workload
 
@@ -24,7 +25,14 @@ def register(task: Task) -> None:
     _TASKS[task.name] = task
 
 
-for _task in (CausalTask(), MaskedTask(), BackboneTask(), ClassifyTask(), TranslateTask()):
+for _task in (
+    CausalTask(),
+    MaskedTask(),
+    BackboneTask(),
+    ClassifyTask(),
+    TfidfTask(),
+    TranslateTask(),
+):
     register(_task)
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from warmstart.data.prepare import PreparedText
 from warmstart.errors import WarmstartError
-from warmstart.inference.text_model import TextModel
+from warmstart.inference.text_model import TextModel, TransformerModel
 from warmstart.model.models import LanguageModel
 from warmstart.runs.saved import SavedRun
 from warmstart.runs.transfer import transfer_all
@@ -44,7 +44,7 @@ class Task(ABC):
     has_backbone: ClassVar[bool] = True  # whether other tasks can start from its backbone
     is_pretraining: ClassVar[bool] = False  # whether `pretrain` can continue such a run
     ends_texts: ClassVar[bool] = True  # whether it reads an end token after a text
-    text_model: ClassVar[type[TextModel]] = TextModel  # what `open` returns
+    text_model: ClassVar[type[TransformerModel]] = TransformerModel  # what `open` returns
     workload: ClassVar[Workload | None] = None  # None: `plan` cannot estimate it
     test_options: ClassVar[tuple[str, ...]] = ("test",)  # that name its held-out data
 
