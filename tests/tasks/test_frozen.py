@@ -14,7 +14,7 @@ from warmstart.seeds import derive_seed
 from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.classify import ClassifyObjective, ClassifyTask
-from warmstart.tasks.finetuning import Fit, Start, build_model, fit_model
+from warmstart.tasks.finetuning import Fit, Start, build_model, build_trainer
 from warmstart.tasks.labelled import Examples
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers, set_rates
 from warmstart.training.schedules import warmup_cosine
@@ -38,9 +38,9 @@ def _model(shape: ModelConfig) -> Classifier:
 
 
 def _fit(model: Classifier, cpu: Runtime) -> tuple[Trainer, State]:
-    return fit_model(
-        ClassifyTask(), model, Fit(TRAIN, VALID, LABELS, TUNING, RATE, SEED, 0, cpu, "frozen")
-    )
+    fit = Fit(TRAIN, VALID, LABELS, TUNING, RATE, SEED, 0, cpu, "frozen")
+    trainer = build_trainer(ClassifyTask(), model, fit)
+    return trainer, trainer.train("frozen")
 
 
 def _recomputed(model: Classifier, cpu: Runtime) -> Classifier:

@@ -26,7 +26,7 @@ from warmstart.settings.finetuning import Balance, Tuning
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks import tfidf
 from warmstart.tasks.classify import ClassifyTask, epochs_of
-from warmstart.tasks.finetuning import Fit, Start, build_model, fit_model
+from warmstart.tasks.finetuning import Fit, Start, build_model, build_trainer
 from warmstart.tasks.labelled import Examples
 from warmstart.training.defaults import finetuning_rate
 from warmstart.training.trainer import Evaluation, State, Trainer
@@ -175,6 +175,13 @@ class TransformerArm:
             del trainer, model  # frees them before the next one is trained
 
     def _train(self, splits: Splits, seed: int, rate: float) -> tuple[RecordedTask, Trainer, State]:
+        task = RecordedTask()
+        trainer = self.trainer(task, splits, seed, rate)
+        with progress.silenced():
+            return task, trainer, trainer.train(self.name)
+
+    def trainer(self, task: ClassifyTask, splits: Splits, seed: int, rate: float) -> Trainer:
+        """Return the trainer of one model."""
         fit = Fit(
             splits.train.examples,
             splits.valid.examples,
@@ -188,10 +195,8 @@ class TransformerArm:
         )
         weights = None if self.kind == "cold" else self.source.weights
         start = Start(self.model, weights, is_frozen=self.kind == "frozen")
-        task = RecordedTask()
         model, _ = build_model(task, start, fit.labels, self.tuning, seed)
-        with progress.silenced():
-            return task, *fit_model(task, model, fit)
+        return build_trainer(task, model, fit)
 
     def _predict(self, model: Classifier, split: ArmSplit) -> tuple[int, ...]:
         pad = self.source.tokenizer.pad

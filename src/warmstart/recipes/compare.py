@@ -1,6 +1,6 @@
 """Compare arms with and without pretraining on labelled texts, and report what it gained."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 from warmstart import progress
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.overlap import NamedTexts, describe_shared, find_matches
+from warmstart.experiments.arms import TransformerArm
+from warmstart.experiments.budget import describe_limit, limit_to_minutes
 from warmstart.experiments.cells import TrainedCells, train_cells
 from warmstart.experiments.contrast import attention_example, contrast
 from warmstart.experiments.plan import ExperimentPlan, plan_experiment
 from warmstart.experiments.subsets import subset_sizes
 from warmstart.experiments.verdicts import summarise
 from warmstart.files import write_json
+from warmstart.jsonfiles import typed
 from warmstart.recipes.finetune import read_backbone
 from warmstart.report.comparison_figures import draw_differences, draw_epochs, draw_labels
 from warmstart.report.comparison_page import write_comparison_page
@@ -23,11 +26,14 @@ from warmstart.report.images import save_figure
 from warmstart.results.comparison import Arm, AttentionExample, Comparison, Contrast, Split
 from warmstart.results.data import SharedTexts
 from warmstart.results.summary import Summary
-from warmstart.runs.lifecycle import check_unchanged, open_run, write_config
+from warmstart.runs.facts import ConfigFile
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, write_config
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.tasks.classify import count_classes
 from warmstart.tasks.labelled import readable_rows, rows_seen
 from warmstart.textfiles import file_facts
+from warmstart.training.pace import Clock
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,7 @@ class CompareResult:
 
 def compare(config: CompareConfig) -> CompareResult:
     """Compare warm, frozen and cold starts and TF-IDF on labelled texts."""
+    clock = Clock(config.minutes)
     with open_run("compare", config, config.out, config.resume) as run:
         is_finished = (run.path / "results.json").exists()
         if is_finished:
@@ -56,10 +63,11 @@ def compare(config: CompareConfig) -> CompareResult:
         if run.data_file.exists():
             check_unchanged(run.read_json(run.data_file))
         plan = plan_experiment(config, [read_backbone(path) for path in config.from_runs])
-        subsets = subset_sizes(config, len(plan.data["train"]), len(plan.classes))
         if not run.data_file.exists():
             write_config(run, "compare", config, plan.sources[0].model)
             write_json(run.data_file, {"files": file_facts(_files(plan))})
+        config, plan = _within_minutes(config, plan, run, clock)
+        subsets = subset_sizes(config, len(plan.data["train"]), len(plan.classes))
         trained = train_cells(config, run, plan, subsets)
         comparison = _comparison(config, plan, subsets, trained)
         summary = summarise(comparison)
@@ -76,6 +84,26 @@ def compare(config: CompareConfig) -> CompareResult:
         if not is_finished:
             _write(result)
         return result
+
+
+def _within_minutes(
+    config: CompareConfig, plan: ExperimentPlan, run: RunFolder, clock: Clock
+) -> tuple[CompareConfig, ExperimentPlan]:
+    """Return what fits into the minutes: decided once, then as recorded."""
+    limit = typed(ConfigFile, run.config(), run.config_file).limit
+    if limit is None:
+        limit = limit_to_minutes(config, plan, clock)
+        update_config(run, limit=asdict(limit))
+    taken = replace(config, **asdict(limit))
+    if taken == config:
+        return config, plan
+    note = describe_limit(config, taken)
+    progress.say(note)
+    arms = [
+        (replace(arm, tuning=taken) if isinstance(arm, TransformerArm) else arm, splits)
+        for arm, splits in plan.arms
+    ]
+    return taken, replace(plan, arms=arms, notes=[*plan.notes, note])
 
 
 def _files(plan: ExperimentPlan) -> dict[Path, int]:

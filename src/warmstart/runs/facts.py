@@ -20,6 +20,7 @@ class ConfigFile:
     classes: tuple[str, ...] = ()
     pairs: bool | None = None  # whether its texts have a second text; None: not known
     lengths: tuple["Length", ...] = ()  # every number of steps it had, the first one first
+    limit: "Limit | None" = None  # how much of a comparison is trained
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,16 @@ class Length:
 
     from_step: int
     steps: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """How much of a comparison is trained: all that was asked for, or what fits into minutes."""
+
+    trials: int
+    seeds: tuple[int, ...]
+    epochs: int
+    labels: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -86,6 +86,12 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine):
         "seeds of every arm", (0, 1, 2, 3, 4), least=0, comma_separated=True, panel="Training"
     )
     trials: int = option("settings tried for each arm", 3, least=1, most=9, panel="Training")
+    minutes: float | None = option(
+        "time to take in all: fewer trials, seeds, epochs, subsets",
+        None,
+        above=0,
+        panel="Training",
+    )
     max_length: int | None = option("longest text in tokens", None, least=3, panel="Training")
     attainable: float | None = option("best possible accuracy", None, has_flag=False, fixed=False)
 

@@ -33,7 +33,7 @@ from warmstart.tasks.task import Task, Training
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.schedules import warmup_cosine
 from warmstart.training.step import Objective
-from warmstart.training.trainer import Evaluation, LoopSettings, State, Trainer
+from warmstart.training.trainer import Evaluation, LoopSettings, Trainer
 
 Labels = Mapping[str, Any]  # what config.json records of the labels: {"classes": [...]}
 
@@ -237,12 +237,6 @@ def build_model(
     backbone: Any = model.backbone
     backbone.requires_grad_(not start.is_frozen)
     return model, transfer
-
-
-def fit_model(task: FinetuningTask, model: nn.Module, fit: Fit) -> tuple[Trainer, State]:
-    """Train; the best epoch's weights are then in the trainer."""
-    trainer = build_trainer(task, model, fit)
-    return trainer, trainer.train(fit.title)
 
 
 def build_trainer(

@@ -1,0 +1,158 @@
+"""Fit a comparison into minutes: a timed sample of its arms decides how much of it is trained.
+
+It is decided before the first cell, so that no cell depends on the clock.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from warmstart import progress
+from warmstart.errors import WarmstartError
+from warmstart.experiments.arms import ExperimentArm, Splits, TransformerArm
+from warmstart.experiments.plan import ExperimentPlan
+from warmstart.experiments.subsets import nested_rows, subset_sizes
+from warmstart.formats import counted, duration
+from warmstart.runs.facts import Limit
+from warmstart.settings.finetuning import CompareConfig
+from warmstart.tasks.classify import ClassifyTask
+from warmstart.training.pace import TIMED_S, TIMED_SHARE, Clock, measure
+
+SAMPLE_BATCHES = 32  # of training texts, from which batches of similar length are made
+SAMPLE_VALID = 128  # texts
+REPORT_S = 10.0  # for overlaps, figures and the page
+KEPT_EPOCHS = 0.75  # share that is left at least where this saves a trial or a seed
+MIN_SEEDS, MIN_EPOCHS = 3, 2  # with fewer seeds the intervals say little
+TRAININGS = 1.5  # of a cell whose halves of the validation texts may choose different settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmPace:
+    """Measured seconds of the parts of one arm's cells."""
+
+    step_s: float = 0.0
+    validation_s: float = 0.0  # after each epoch
+    text_s: float = 0.0  # to read a training text before the first epoch
+    reading_s: float = 0.0  # to read the validation texts before the first epoch
+    scoring_s: float = 0.0  # to label the test texts at the end
+
+    def cells_s(self, labels: int, config: CompareConfig) -> float:
+        """Return the time of the cells of one subset, and of their tuning."""
+        epoch_s = -(-labels // config.batch_size) * self.step_s + self.validation_s
+        training_s = labels * self.text_s + self.reading_s + config.epochs * epoch_s
+        num_tried = config.trials if config.trials > 1 else 0
+        per_seed = 1 if config.test or not num_tried else TRAININGS
+        num_seeds = len(config.seeds)
+        return (num_tried + per_seed * num_seeds) * training_s + num_seeds * self.scoring_s
+
+
+def limit_to_minutes(config: CompareConfig, plan: ExperimentPlan, clock: Clock) -> Limit:
+    """Return how much of it fits into the minutes; without them, say how long it takes."""
+    seconds = TIMED_S if clock.minutes is None else TIMED_SHARE * 60 * clock.minutes
+    paces = _measure_arms(plan, config, seconds)
+    taken = config
+    if clock.minutes is None:
+        total = duration(_total_s(config, plan, paces))
+        progress.say(f"the comparison takes about {total} on this machine")
+    else:
+        spent_s = clock.spent_s + REPORT_S
+        taken = largest_within(60 * clock.minutes - spent_s, config, plan, paces)
+        if (total_s := _total_s(taken, plan, paces) + spent_s) > 60 * clock.minutes:
+            raise WarmstartError(
+                f"--minutes {clock.minutes:g} is too short: the smallest label subset takes "
+                f"{total_s / 60:.1f} minutes with one trial, {len(taken.seeds)} seeds and "
+                f"{taken.epochs} epochs"
+            )
+    return Limit(trials=taken.trials, seeds=taken.seeds, epochs=taken.epochs, labels=taken.labels)
+
+
+def largest_within(
+    seconds: float, config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPace]
+) -> CompareConfig:
+    """Return the largest comparison that takes at most so long; the smallest if none does."""
+    for smaller in _smaller(config, plan):
+        if _total_s(smaller, plan, paces) <= seconds:
+            break
+    return smaller
+
+
+def describe_limit(asked: CompareConfig, taken: CompareConfig) -> str:
+    """Say what a budget left out."""
+    parts = [
+        f"{taken.trials} of {counted(asked.trials, 'trial')}",
+        f"{len(taken.seeds)} of {counted(len(asked.seeds), 'seed')}",
+        f"{taken.epochs} of {counted(asked.epochs, 'epoch')}",
+        f"{len(taken.labels)} of {counted(len(asked.labels), 'label subset')}",
+    ]
+    return (
+        f"--minutes {asked.minutes:g}: {', '.join(parts)}; fewer trials are taken first, then "
+        "seeds, epochs and label subsets"
+    )
+
+
+def _smaller(config: CompareConfig, plan: ExperimentPlan) -> Iterator[CompareConfig]:
+    """Yield the comparison and smaller ones: fewer trials, then seeds, epochs, label subsets."""
+    for smaller in _fewer_trials_and_seeds(config):
+        for epochs in range(config.epochs, math.ceil(KEPT_EPOCHS * config.epochs) - 1, -1):
+            yield replace(smaller, epochs=epochs)
+    least = min(MIN_EPOCHS, config.epochs)
+    for epochs in range(config.epochs, least - 1, -1):
+        yield replace(smaller, epochs=epochs)
+    sizes = sorted(config.labels, key=lambda size: _subsets((size,), config, plan))
+    for num in range(len(sizes) - 1, 0, -1):  # the largest subsets cost most
+        yield replace(smaller, epochs=least, labels=tuple(sizes[:num]))
+
+
+def _fewer_trials_and_seeds(config: CompareConfig) -> Iterator[CompareConfig]:
+    for trials in range(config.trials, 0, -1):
+        yield replace(config, trials=trials)
+    for num in range(len(config.seeds) - 1, MIN_SEEDS - 1, -1):
+        yield replace(config, trials=1, seeds=config.seeds[:num])
+
+
+def _subsets(labels: Sequence[str], config: CompareConfig, plan: ExperimentPlan) -> tuple[int, ...]:
+    sized = replace(config, labels=tuple(labels))
+    return subset_sizes(sized, len(plan.data["train"]), len(plan.classes))
+
+
+def _total_s(config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPace]) -> float:
+    subsets = _subsets(config.labels, config, plan)
+    return sum(pace.cells_s(labels, config) for pace in paces for labels in subsets)
+
+
+def _measure_arms(plan: ExperimentPlan, config: CompareConfig, seconds: float) -> list[ArmPace]:
+    """Return the pace of every arm; those that compute the same are timed once."""
+    measured: dict[object, ArmPace] = {}
+    paces = []
+    for arm, splits in plan.arms:
+        key = _same_work(arm)
+        if key not in measured:
+            measured[key] = _measure(arm, splits, config, seconds / len(plan.arms))
+        paces.append(measured[key])
+    return paces
+
+
+def _same_work(arm: ExperimentArm) -> object:
+    if isinstance(arm, TransformerArm):
+        return arm.source.path, arm.kind == "frozen"
+    return arm.name
+
+
+def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds: float) -> ArmPace:
+    """Time one arm on a sample of the texts."""
+    seed, value = config.seeds[0], arm.settings(1)[0]
+    rows = nested_rows(splits.train.classes, seed)[: SAMPLE_BATCHES * config.batch_size]
+    num_valid = len(splits.valid.texts)
+    num_test = len(splits.test.texts) if splits.test else 0
+    num_sampled = min(SAMPLE_VALID, num_valid)
+    valid = splits.valid.subset([i * num_valid // num_sampled for i in range(num_sampled)])
+    sample = Splits(splits.train.subset(rows), valid, None)
+    if not isinstance(arm, TransformerArm):
+        text_s = sum(model.elapsed_s for model in arm.fit(sample, [value], seed)) / len(rows)
+        return ArmPace(text_s=text_s, reading_s=text_s * num_valid, scoring_s=text_s * num_test)
+    pace = measure(arm.trainer(ClassifyTask(), sample, seed, value), seconds)
+    text_s = pace.validation_s / num_sampled
+    measured = ArmPace(step_s=pace.step_s, scoring_s=text_s * num_test)
+    if arm.kind == "frozen":  # it reads every text once, before the first epoch
+        return replace(measured, text_s=text_s, reading_s=text_s * num_valid)
+    return replace(measured, validation_s=text_s * num_valid)
