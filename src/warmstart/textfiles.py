@@ -45,7 +45,8 @@ _OPENERS: dict[str, Callable[[Path], Any]] = {
 }
 
 LONGEST_LINE = 1 << 27  # bytes; a longer line would exhaust the memory
-SAFE_BYTES = 1 << 30  # a file may always decompress to this size
+SAFE_BYTES = 1 << 30  # a file that is streamed may always decompress to this size
+LARGEST_WHOLE = 1 << 28  # bytes of a file that is read whole; large tokenizers have tens of MB
 MAX_EXPANSION = 250  # beyond it, a file may decompress to this many times its size
 
 UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
@@ -172,11 +173,11 @@ def read_bytes(path: Path) -> bytes:
     """Return the whole decompressed content of a file."""
     with open_binary(path) as stream:
         try:
-            content = stream.read(SAFE_BYTES + 1)
+            content = stream.read(LARGEST_WHOLE + 1)
         except UNREADABLE as error:
             raise WarmstartError(f"{path}: {explain(error)}") from None
-    if len(content) > SAFE_BYTES:
-        raise WarmstartError(f"{path} holds more than {SAFE_BYTES:,} bytes, too many to read")
+    if len(content) > LARGEST_WHOLE:
+        raise WarmstartError(f"{path} holds more than {LARGEST_WHOLE:,} bytes, too many to read")
     return content
 
 

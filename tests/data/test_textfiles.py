@@ -156,16 +156,30 @@ def test_a_line_that_never_ends_is_refused(tmp_path: Path, monkeypatch: pytest.M
         list(read_lines(path))
 
 
-@pytest.mark.parametrize("name", ["bomb.txt.gz", "bomb.txt.xz", "bomb.txt.bz2", "bomb.parquet.gz"])
+@pytest.mark.parametrize(
+    "name", ["bomb.txt.gz", "bomb.txt.xz", "bomb.txt.bz2", "bomb.txt.zst", "bomb.parquet.gz"]
+)
 def test_a_bomb_is_refused_before_it_goes_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(files, "SAFE_BYTES", 100_000)
-    pack = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}[Path(name).suffix]
     path = tmp_path / name
-    path.write_bytes(pack(b"x\n" * 2_000_000))
+    path.write_bytes(COMPRESS[path.suffix](b"x\n" * 2_000_000))
     with pytest.raises(WarmstartError, match=r"bomb.*250 times its size"):
         list(read_texts(path))
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_a_file_that_is_read_whole_has_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    monkeypatch.setattr(files, "LARGEST_WHOLE", 1000)
+    path = tmp_path / f"tokenizer.json{suffix}"
+    path.write_bytes(COMPRESS[suffix](b"x" * 1000))
+    assert len(read_bytes(path)) == 1000
+    path.write_bytes(COMPRESS[suffix](b"x" * 1_000_000))
+    with pytest.raises(WarmstartError, match=r"more than 1,000 bytes"):
+        read_bytes(path)
 
 
 def test_text_that_compresses_well_is_no_bomb(tmp_path: Path) -> None:

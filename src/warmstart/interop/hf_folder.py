@@ -14,7 +14,6 @@ from warmstart.textfiles import read_bytes
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 
-_LARGEST_FILE = 1 << 28  # bytes; the largest tokenizers have tens of megabytes
 _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -42,12 +41,7 @@ class HfFolder:
     def read_bytes(self, name: str) -> bytes | None:
         """Return the content of a small file, or None if it does not exist."""
         file = self.find(name)
-        if file is None:
-            return None
-        size = file.stat().st_size
-        if size > _LARGEST_FILE:
-            raise WarmstartError(f"{file}: has {size:,} bytes; {_LARGEST_FILE:,} are read at most")
-        return read_bytes(file)
+        return None if file is None else read_bytes(file)
 
     def read_json(self, name: str) -> dict[str, Any] | None:
         """Return a JSON object, or None if the file does not exist."""
