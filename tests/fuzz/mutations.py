@@ -1,5 +1,6 @@
 """JSON as an attacker or an accident changes it: values of other types, sizes and depths."""
 
+import hashlib
 import json
 import random
 from collections.abc import Iterator
@@ -31,10 +32,21 @@ def tampered(content: bytes, rng: random.Random) -> bytes:
     value = json.loads(content)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         value = _edited(value, rng)
+    if rng.random() < 0.7:
+        _seal(value)
     text = json.dumps(value, ensure_ascii=False)
     for name, raw in _RAW.items():
         text = text.replace(f'"{name}"', raw)
     return text.encode("utf-8", "surrogatepass")
+
+
+def _seal(value: Any) -> None:
+    """Correct the checksum in the state.json of a checkpoint, as an attacker would."""
+    if isinstance(value, dict) and isinstance(value.get("sha256"), dict):
+        content = {key: value.get(key) for key in ("step", "state")}
+        text = json.dumps(content, ensure_ascii=False)
+        checksum = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        value["sha256"]["state"] = checksum
 
 
 def _damaged(content: bytes, rng: random.Random) -> bytes:

@@ -57,6 +57,11 @@ class Tally:
     ends: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
 
+    def add(self, end: str) -> None:
+        self.ends[end] += 1
+        if self.ends.total() % 1000 == 0:
+            sys.stderr.write(f"{self}, {len(self.failures)} failures\n")
+
     def __str__(self) -> str:
         ends = ", ".join(f"{number:,} {end}" for end, number in sorted(self.ends.items()))
         return f"{self.ends.total():,} cases: {ends}"
@@ -79,7 +84,7 @@ def fuzz_parsers(specimens: Sequence[Specimen], num_cases: int, seed: int) -> Ta
         content = tampered(wholes[specimen.file], rng)
         specimen.file.write_bytes(content)
         faulthandler.dump_traceback_later(CASE_S, exit=True)
-        tally.ends[_read(specimen, content, tally)] += 1
+        tally.add(_read(specimen, content, tally))
         specimen.file.write_bytes(wholes[specimen.file])
     faulthandler.cancel_dump_traceback_later()
     return tally
@@ -118,7 +123,7 @@ def fuzz_commands(uses: Sequence[Use], num_cases: int, seed: int, place: Path) -
     while (left := num_cases - tally.ends.total()) > 0:
         cases = [_draw(uses, rng) for _ in range(min(left, COMMANDS_PER_PROCESS))]
         for case, (end, said) in zip(cases, run_forked(cases, place), strict=False):
-            tally.ends[end] += 1
+            tally.add(end)
             if end not in ("answered", "refused"):
                 tally.failures.append(Failure(f"{end}: {case}", case.content, said))
     return tally

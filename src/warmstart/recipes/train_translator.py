@@ -224,7 +224,7 @@ def _finish(
         mean = _evaluate_average(trainer, snapshots, evaluate)
         if mean:
             num_averaged, step = len(snapshots), state.step
-            scores = {k.removeprefix("valid_"): v for k, v in mean.figures.items()}
+            scores |= {k.removeprefix("valid_"): v for k, v in mean.figures.items()}
             save_weights(run.weights_file, trainer.model.state_dict())
     task = TranslateTask()
     card = model_card(

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 import torch
@@ -23,7 +24,7 @@ from warmstart.runs.checkpoint import (
     save_checkpoint,
     save_weights,
 )
-from warmstart.runs.facts import Length
+from warmstart.runs.facts import Figures, Length
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
@@ -96,13 +97,20 @@ class State:
     loss_steps: int = 0
     evaluations: list[dict[str, float]] = field(default_factory=list)
 
-    def best_scores(self) -> dict[str, float]:
+    def fits(self, step: int) -> bool:
+        """Tell whether a state that was read can be that of a step."""
+        steps = [entry.get("step") for entry in self.evaluations]
+        is_best_known = self.best_step in steps or not (steps or self.best_step)
+        return self.step == step and is_best_known and None not in steps and self.loss_steps >= 0
+
+    def best_scores(self) -> Figures:
         """Return the validation scores at the best step, by name."""
-        best = next((e for e in self.evaluations if e.get("step") == self.best_step), None)
+        best = next((e for e in self.evaluations if e["step"] == self.best_step), None)
         if best is None:
-            raise WarmstartError(f"no validation of step {self.best_step}, the best one, is saved")
+            raise WarmstartError(f"state.json has no validation of step {self.best_step}, the best")
         prefix = "valid_"
-        return {k.removeprefix(prefix): v for k, v in best.items() if k.startswith(prefix)}
+        scores = {k.removeprefix(prefix): v for k, v in best.items() if k.startswith(prefix)}
+        return Figures(scores, Path("state.json"))
 
 
 @dataclass
@@ -288,6 +296,8 @@ class Trainer:
                 self.model.load_state_dict(checkpoint.weights)
                 restore_optimizers(self.optimizers, checkpoint.optimizer)
                 self.state = typed(State, checkpoint.state, checkpoint.path, "state")
+                if not self.state.fits(checkpoint.step):
+                    raise ValueError(f"its state is not that of step {checkpoint.step}")
             except (RuntimeError, ValueError, TypeError, KeyError) as fault:
                 reason = str(fault).splitlines()[0]
                 raise WarmstartError(f"{checkpoint.path} does not fit this run: {reason}") from None
