@@ -15,6 +15,7 @@ from warmstart.settings.shared import TableFormat
 
 TEXTS = tuple(f"the book number {n} was rather long, I found" for n in range(12))
 LABELS = ("pos", "neg") * 6
+CELLS = ["text", "label", "avis", "", "1", "2", "pos", "a long text here", "é,", "a=b"]
 
 
 def _table(path: Path, *columns: tuple[object, ...], delimiter: str = "\t") -> Path:
@@ -173,6 +174,45 @@ def test_a_first_row_that_may_be_either_is_asked_about(tmp_path: Path) -> None:
     as_header, as_data = _flags(caught.value)
     assert read_labelled(path, as_header).labels == labels
     assert read_labelled(path, as_data).labels == ("polarité", *labels)
+
+
+def test_a_column_that_is_constant_at_first_may_be_the_label(tmp_path: Path) -> None:
+    ratings, texts = (1, 2, 3, 4) * 300, tuple(f"the book number {n}" for n in range(1200))
+    path = _table(tmp_path / "a.tsv", (0,) * 1100 + (1,) * 100, ratings, texts)
+    with pytest.raises(WarmstartError, match=r"which column is the label .*\[0 \| 1 \| the book"):
+        read_labelled(path)
+    path = _table(tmp_path / "b.tsv", (0,) * 400, ratings[:400], texts[:400])
+    assert set(read_labelled(path).labels) == {"1", "2", "3", "4"}
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda width: st.lists(
+            st.lists(
+                st.sampled_from(
+                    ["text", "label", "avis", "", "1", "2", "pos", "a long text here", "é,"]
+                ),
+                min_size=width,
+                max_size=width,
+            ),
+            min_size=1,
+            max_size=14,
+        )
+    )
+)
+def test_every_flag_in_a_message_settles_the_doubt(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]]
+) -> None:
+    path = tmp_path_factory.mktemp("flags") / "a.tsv"
+    path.write_text("".join("\t".join(row) + "\n" for row in rows))
+    try:
+        open_table(path, roles=("text", "label"))
+    except WarmstartError as error:
+        for flag in _flags(error):
+            assert open_table(path, flag, ("text", "label")).layout.positions.keys() == {
+                "text",
+                "label",
+            }
 
 
 def test_the_text_alone(tmp_path: Path) -> None:

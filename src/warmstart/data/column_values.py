@@ -81,6 +81,7 @@ class Sample:
     path: Path
     names: tuple[str, ...] | None  # None: the table has no header, or it is the first row
     rows: Sequence[Sequence[Any]]
+    is_whole: bool  # the table has no other rows
 
     @cached_property
     def normal_names(self) -> list[str]:
@@ -97,10 +98,11 @@ class Sample:
 
     def headed(self) -> "Sample":
         """Return the same table with its first row as the names."""
-        return Sample(self.path, tuple(str(cell).strip() for cell in self.rows[0]), self.rows[1:])
+        names = tuple(str(cell).strip() for cell in self.rows[0])
+        return Sample(self.path, names, self.rows[1:], self.is_whole)
 
     def part(self, indices: Sequence[int]) -> "Sample":
         """Return some columns of a table with names."""
         names = tuple((self.names or ())[index] for index in indices)
         rows = [[row[i] if i < len(row) else None for i in indices] for row in self.rows]
-        return Sample(self.path, names, rows)
+        return Sample(self.path, names, rows, self.is_whole)

@@ -89,15 +89,16 @@ class _Choice:
         taken, columns = self.positions.values(), self.sample.columns
         return [i for i, column in enumerate(columns) if i not in taken and not column.is_index]
 
-    def guess(self, role: str) -> int | None:
+    def guess(self, role: str) -> int:
         """Return the column that is most likely."""
-        columns = self.sample.columns
+        columns, taken = self.sample.columns, self.positions.values()
+        among = self.free or [i for i in range(len(columns)) if i not in taken]
         if role == "text":
-            return max(self.free, key=lambda i: columns[i].mean_chars, default=None)
+            return max(among, key=self._mean_chars)
         if role == "label":
-            sizes = {i: len(columns[i].counts) for i in self.free}
-            return min(sizes, key=lambda i: (sizes[i] < 2, sizes[i]), default=None)
-        return next(iter(self.free), None)
+            sizes = {i: len(columns[i].counts) for i in among}
+            return min(sizes, key=lambda i: (sizes[i] < 2, sizes[i]))
+        return among[0]
 
     def _by_name(self, role: str) -> int | None:
         names = self.sample.normal_names
@@ -124,8 +125,11 @@ class _Choice:
             return texts[-1] if is_clear else None
         if role == "label":
             labels = [i for i in among if columns[i].is_label]
-            varied = [i for i in labels if len(columns[i].counts) > 1] or labels
-            return varied[0] if len(varied) == 1 else None
+            if (
+                self.sample.is_whole
+            ):  # else the rows may be sorted by a label that is still the same
+                labels = [i for i in labels if len(columns[i].counts) > 1] or labels
+            return labels[0] if len(labels) == 1 else None
         return None
 
     def _mean_chars(self, index: int) -> float:
@@ -171,16 +175,19 @@ def _column_doubt(choice: _Choice) -> WarmstartError:
 def _flag(choice: _Choice) -> str:
     """Return the flag that names the chosen columns, with guesses for those that are missing."""
     for role in choice.missing:
-        guessed = choice.guess(role)
-        if guessed is not None:
-            choice.positions[role] = guessed
+        choice.positions[role] = choice.guess(role)
     sample, names = choice.sample, choice.sample.names
     chosen = {index: role for role, index in choice.positions.items()}
-    if names is None or any(not names[i] or "," in names[i] for i in chosen):
+    if names is None or not all(_can_be_named(sample, index) for index in chosen):
         columns = [chosen.get(index, "_") for index in range(len(sample.columns))]
     else:
         columns = [f"{role}={names[index]}" for index, role in chosen.items()]
     return f"--columns {shlex.quote(','.join(columns))}"
+
+
+def _can_be_named(sample: Sample, index: int) -> bool:
+    name = sample.normal_names[index]
+    return bool(name) and "," not in name and sample.normal_names.count(name) == 1
 
 
 def show_rows(sample: Sample) -> str:

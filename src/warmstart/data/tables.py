@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -161,13 +160,14 @@ def _read_sample(path: Path, tables: TableFormat) -> tuple[Dialect | None, Sampl
         raise WarmstartError(f"{path} is not a file; a table is read more than once, so give one")
     match format_of(path):
         case "csv" | "tsv":
-            lines = list(_first(filter(None, read_lines(path, tables.encoding))))
+            lines, is_whole = _first(filter(None, read_lines(path, tables.encoding)))
             dialect = find_dialect(path, lines, tables.delimiter)
-            return dialect, Sample(path, None, _split(lines, dialect))
+            return dialect, Sample(path, None, _split(lines, dialect), is_whole)
         case "xlsx":
-            rows = [cells for _, cells in _first(read_xlsx(path))]
+            rows, is_whole = _first(cells for _, cells in read_xlsx(path) if cells)
             width = max(map(len, rows), default=0)
-            return None, Sample(path, None, [[*row, *[""] * (width - len(row))] for row in rows])
+            padded = [[*row, *[""] * (width - len(row))] for row in rows]
+            return None, Sample(path, None, padded, is_whole)
         case "jsonl":
             return None, _sample_of(path, read_jsonl(path, tables.encoding))
         case "parquet":
@@ -176,14 +176,16 @@ def _read_sample(path: Path, tables: TableFormat) -> tuple[Dialect | None, Sampl
             raise ValueError(f"{path} is not a table")
 
 
-def _first(rows: Iterable[T]) -> Iterator[T]:
-    """Yield rows until there is enough to judge by."""
+def _first(rows: Iterable[T]) -> tuple[list[T], bool]:
+    """Return rows until there is enough to judge by, and whether these are all."""
+    first: list[T] = []
     num_chars = 0
-    for row in islice(rows, _SAMPLE_ROWS):
-        yield row
+    for row in rows:
+        if len(first) == _SAMPLE_ROWS or num_chars > _SAMPLE_CHARS:
+            return first, False
+        first.append(row)
         num_chars += len(str(row))
-        if num_chars > _SAMPLE_CHARS:
-            return
+    return first, True
 
 
 def _split(lines: Sequence[str], dialect: Dialect) -> list[list[str]]:
@@ -194,9 +196,10 @@ def _split(lines: Sequence[str], dialect: Dialect) -> list[list[str]]:
 
 
 def _sample_of(path: Path, records: Iterator[tuple[int, dict[str, Any]]]) -> Sample:
-    first = [record for _, record in _first(records) if record]
+    first, is_whole = _first(record for _, record in records if record)
     names = tuple(dict.fromkeys(name for record in first for name in record))
-    return Sample(path, names, [[record.get(name) for name in names] for record in first])
+    rows = [[record.get(name) for name in names] for record in first]
+    return Sample(path, names, rows, is_whole)
 
 
 def _has_content(cells: Sequence[str]) -> bool:
