@@ -18,6 +18,7 @@ from warmstart.inference.translator import max_target_tokens
 from warmstart.model.backbone import Backbone
 from warmstart.model.layers import Block
 from warmstart.model.models import Translator
+from warmstart.report.attention_figure import draw_head, draw_heads
 from warmstart.report.attention_page import AttentionPage, attention_html
 from warmstart.results.attention import AttentionMap, Tokens, encode_weights
 from warmstart.runs.saved import SavedTransformer
@@ -42,12 +43,10 @@ def test_rows_sum_to_one_and_obey_the_mask(tokenizer: Tokenizer, kind: Any, posi
     assert found.weights.shape == (2, 2, T, T)
     assert found.queries.pieces[0] == "<s>"
     np.testing.assert_allclose(found.weights.sum(-1), 1, atol=1e-6)
-    above = np.triu(np.ones((T, T), dtype=bool), 1)
-    if source.model.attention == "causal":
-        assert (found.weights[:, :, above] == 0).all()
-        assert (found.weights[:, :, ~above] > 0).all()
-    else:
-        assert (found.weights > 0).all()
+    assert found.is_masked.any() == (source.model.attention == "causal")
+    assert ((found.weights == 0) == found.is_masked).all()
+    joined = found.joined()
+    assert ((joined.weights == 0) == joined.is_masked).all()
 
 
 @pytest.mark.parametrize("attention", ["causal", "bidirectional"])
@@ -241,6 +240,31 @@ def test_figures_of_heads_that_are_known() -> None:
     assert previous.share_at("previous") == 1
     assert previous.share_at("first") == pytest.approx(2 / 3)
     assert _map([[0.5, 0.5]], "cross").distance() is None
+
+
+@pytest.mark.parametrize("part", ["self", "decoder", "cross"])
+def test_figures_name_tokens_and_tell_masked_from_zero(part: Any) -> None:
+    weights = np.tril(np.ones((4, 4))) / np.arange(1, 5)[:, None]
+    weights[3] = [1, 0, 0, 0]  # zeros that are not masked
+    found = replace(_map(weights, part), is_causal=part != "cross")
+    drawings = [draw_heads(found), draw_head(found, 0, 0)]
+    for drawing in drawings:
+        axes = drawing.axes[0]
+        assert [label.get_text() for label in axes.get_xticklabels()] == list("abcd")
+        assert [label.get_text() for label in axes.get_yticklabels()] == list("abcd")
+        shown = axes.images[0].get_array()
+        assert (np.ma.getmaskarray(shown) == found.is_masked).all()
+        assert "queries" in str(drawing.get_supylabel() or axes.get_ylabel())
+        assert found.title in str(drawing.get_suptitle())
+    says_next = ["predicts the next token" in draw.get_supylabel() for draw in drawings[:1]]
+    assert says_next == [part == "cross"]
+
+
+def test_many_tokens_have_no_labels() -> None:
+    tokens = Tokens(pieces=("a",) * 90, words=tuple(range(90)))
+    weights = np.full((2, 12, 90, 90), 1 / 90, np.float32)
+    found = AttentionMap(part="self", queries=tokens, keys=tokens, weights=weights)
+    assert not draw_heads(found).axes[0].get_xticklabels()
 
 
 def test_weights_that_do_not_fit_their_tokens_are_a_mistake() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from warmstart.insight.layer_growth import measure_growth, saved_bytes
+from warmstart.insight.layer_growth import busy_warning, measure_growth, saved_bytes
 from warmstart.insight.layer_types import (
     Convolution,
     LayerSettings,
@@ -15,7 +15,7 @@ from warmstart.insight.layer_types import (
 )
 from warmstart.model.attention import MultiHeadAttention
 from warmstart.report.growth_figure import draw_growth, growth_rows, growth_sections
-from warmstart.results.growth import Growth, LayerCost, crossings_of, exponent_of
+from warmstart.results.growth import Growth, LayerCost, crossings_of, exponent_of, spread_of
 from warmstart.runtime import Runtime
 
 LENGTHS = (64, 128, 256, 512, 1024)
@@ -28,9 +28,16 @@ def test_the_exponent_is_of_the_long_end() -> None:
     assert exponent_of([(n, 3.0 * n) for n in LENGTHS]) == pytest.approx(1)
 
 
-def _growth(name: str, formula: str, power: int, cost: Any) -> Growth:
+def _growth(name: str, formula: str, power: int, cost: Any, spread: float = 1.2) -> Growth:
     points = tuple(
-        LayerCost(length=n, time_s=cost(n), memory_bytes=int(1e6 * cost(n)) + 1, operations=n)
+        LayerCost(
+            length=n,
+            time_s=cost(n),
+            fastest_s=cost(n) / 1.1,
+            slowest_s=spread * cost(n) / 1.1,
+            memory_bytes=int(1e6 * cost(n)) + 1,
+            operations=n,
+        )
         for n in LENGTHS
     )
     found = exponent_of([(p.length, p.time_s) for p in points])
@@ -114,7 +121,8 @@ def test_every_layer_is_measured(cpu: Runtime, monkeypatch: pytest.MonkeyPatch) 
     ]
     for growth in grown:
         assert [point.length for point in growth.points] == [16, 32, 64]
-        assert all(point.time_s > 0 for point in growth.points)
+        for point in growth.points:
+            assert 0 < point.fastest_s <= point.time_s <= point.slowest_s
         assert growth.time_exponent is not None
         assert math.isfinite(growth.time_exponent)
     assert len(crossings) == 4
@@ -122,6 +130,25 @@ def test_every_layer_is_measured(cpu: Runtime, monkeypatch: pytest.MonkeyPatch) 
     assert draw_growth(grown, "toy").axes
     titles = [section.title for section in growth_sections(grown, crossings, "toy", ["a note"])]
     assert titles == ["Growth with length", "Where they cross", "Times in milliseconds"]
+
+
+@pytest.mark.parametrize(
+    ("spread", "load", "signs"),
+    [(1.2, 0.1, []), (1.2, 3.0, ["load was 3.0 on 2 cores"]), (2.0, 0.1, ["2.0 times as long"])],
+)
+def test_a_busy_machine_is_said_to_be(spread: float, load: float, signs: list[str]) -> None:
+    growth = _growth("GRU", "nd²", 1, lambda n: 1e-3 * n, spread)
+    assert spread_of([growth]) == pytest.approx(spread)
+    warning = busy_warning([growth], load, 2)
+    assert bool(warning) == bool(signs)
+    assert all(sign in str(warning) for sign in signs)
+
+
+def test_the_figure_explains_its_lines() -> None:
+    growths = [_growth(name, "nd²", 1, lambda n: 1e-3 * n) for name in "abcd"]
+    (legend,) = draw_growth(growths, "toy").legends
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels == ["measured", "from the fastest to the slowest round", "slope in theory"]
 
 
 def test_memory_is_counted_in_the_precision_that_is_timed(

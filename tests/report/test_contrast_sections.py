@@ -22,7 +22,11 @@ def causal_map(depth: int = 2, seed: int = 0) -> AttentionMap:
     weights = np.random.default_rng(seed).random((depth, 2, T, T)) * np.tril(np.ones((T, T)))
     weights /= weights.sum(-1, keepdims=True)
     return AttentionMap(
-        part="self", queries=TOKENS, keys=TOKENS, weights=weights.astype(np.float32)
+        part="self",
+        queries=TOKENS,
+        keys=TOKENS,
+        weights=weights.astype(np.float32),
+        is_causal=True,
     )
 
 

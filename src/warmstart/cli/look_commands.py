@@ -196,7 +196,10 @@ def complexity(config: looking.LookComplexityConfig, as_json: bool) -> None:
     print_table((HEADERS[0], "cost", *HEADERS[2:]), growth_rows(result.layers), title)
     for crossing in result.crossings:
         say(crossing.sentence)
+    say(f"slowest round of a pass: {result.spread:.2f} times the fastest, in the median")
     say(result.memory)
+    if result.warning:
+        say(result.warning)
     if result.out is not None:
         say_next(_written(str(result.out)), "params lab")
 

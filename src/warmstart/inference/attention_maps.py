@@ -62,7 +62,13 @@ def text_attention(
     """Return how the tokens of one text look at each other."""
     tokens = tokens_of(tokenizer, ids)
     weights = _plain(backbone_weights(backbone, ids, segments))
-    return AttentionMap(part="self", queries=tokens, keys=tokens, weights=weights)
+    return AttentionMap(
+        part="self",
+        queries=tokens,
+        keys=tokens,
+        weights=weights,
+        is_causal=backbone.config.is_causal,
+    )
 
 
 @torch.inference_mode()
@@ -91,7 +97,13 @@ def pair_attention(
         "cross": (above, below, cross),
     }
     return {
-        part: AttentionMap(part=part, queries=q, keys=k, weights=_plain(torch.cat(kept)))
+        part: AttentionMap(
+            part=part,
+            queries=q,
+            keys=k,
+            weights=_plain(torch.cat(kept)),
+            is_causal=part == "decoder",
+        )
         for part, (q, k, kept) in parts.items()
     }
 

@@ -11,7 +11,14 @@ from torch import Tensor, nn
 from warmstart import progress
 from warmstart.formats import counted
 from warmstart.insight.layer_types import LayerSettings, LayerType, layer_types
-from warmstart.results.growth import Crossing, Growth, LayerCost, crossings_of, exponent_of
+from warmstart.results.growth import (
+    Crossing,
+    Growth,
+    LayerCost,
+    crossings_of,
+    exponent_of,
+    spread_of,
+)
 from warmstart.runtime import Runtime, free_memory
 
 # Long and wide enough that the work takes longer than starting it.
@@ -20,6 +27,8 @@ WIDTHS = {"cpu": 64, "cuda": 512}
 MIN_ROUNDS, MAX_ROUNDS = 3, 25
 SHORTEST_S = 0.02  # a shorter pass is repeated until its time is reliable
 ARRAYS = 6  # of n × n numbers, alive at once in plain attention and its backward pass
+BUSY_LOAD = 0.5  # for each core, from which a machine counts as busy
+BUSY_SPREAD = 1.5  # between the slowest and the fastest round, median over all passes
 MEMORY_SHARE = 0.5  # of the free memory, for one measurement
 TIMING = (
     "Time: forward and backward pass of one row, in rounds over all layers and lengths; the median"
@@ -102,6 +111,8 @@ def _growth(layer_type: LayerType, layers: Sequence[TimedLayer]) -> Growth:
             length=layer.x.shape[1],
             # Other work on the machine can only add time, so the slower half is left out.
             time_s=median(sorted(layer.times)[: -(-len(layer.times) // 2)]),
+            fastest_s=min(layer.times),
+            slowest_s=max(layer.times),
             memory_bytes=layer.memory_bytes,
             operations=layer_type.operations(layer.x.shape[1]),
         )
@@ -164,6 +175,18 @@ def saved_bytes(layer: nn.Module, x: Tensor) -> int:
         output = layer(x)  # stays alive, so that no two tensors share an address
     save(output)
     return sum(sizes.values())
+
+
+def busy_warning(layers: Sequence[Growth], load: float, num_cores: int) -> str | None:
+    """Say that other work disturbed the measurement; `load` is that of the machine before it."""
+    spread, signs = spread_of(layers), []
+    if load > BUSY_LOAD * num_cores:
+        signs.append(f"its load was {load:.1f} on {counted(num_cores, 'core')} before")
+    if spread > BUSY_SPREAD:
+        signs.append(f"the slowest round of a pass took {spread:.1f} times as long as the fastest")
+    if not signs:
+        return None
+    return f"This machine was busy: {' and '.join(signs)}. Measure again when it is idle."
 
 
 def describe_memory(device: torch.device) -> str:

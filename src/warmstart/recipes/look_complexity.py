@@ -1,5 +1,6 @@
 """Measure how the cost of self-attention, recurrence and convolution grows with length."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,8 +8,8 @@ from warmstart.insight import layer_growth
 from warmstart.insight.layer_types import LayerSettings
 from warmstart.report.growth_figure import draw_growth, growth_sections
 from warmstart.report.html import write_picture
-from warmstart.results.growth import Crossing, Growth
-from warmstart.runtime import Runtime, choose_runtime
+from warmstart.results.growth import Crossing, Growth, spread_of
+from warmstart.runtime import Runtime, choose_runtime, num_cores
 from warmstart.settings.looking import LookComplexityConfig
 
 
@@ -22,7 +23,9 @@ class ComplexityResult:
     kernel: int
     layers: tuple[Growth, ...]
     crossings: tuple[Crossing, ...]
+    spread: float  # slowest to fastest round of a pass, median
     memory: str  # what the memory figures count
+    warning: str | None  # if other work disturbed the measurement
 
 
 def look_complexity(config: LookComplexityConfig) -> ComplexityResult:
@@ -33,15 +36,26 @@ def look_complexity(config: LookComplexityConfig) -> ComplexityResult:
     lengths = config.lengths or layer_growth.LENGTHS[runtime.device.type]
     width = config.width or layer_growth.WIDTHS[runtime.device.type]
     settings = LayerSettings(width, config.kernel, config.recurrence)
+    load = os.getloadavg()[0]
     growths, crossings = layer_growth.measure_growth(lengths, settings, config.seconds, runtime)
+    warning = layer_growth.busy_warning(growths, load, num_cores())
     memory = layer_growth.describe_memory(runtime.device)
     device = layer_growth.describe_device(runtime)
     out = None
     if config.out is not None:
-        title = f"One layer of width {width} on {device}"
-        sections = growth_sections(growths, crossings, title, [layer_growth.TIMING, memory])
+        title = f"How one layer of width {width} grows with length on {device}"
+        notes = [*filter(None, [warning]), layer_growth.TIMING, memory]
+        sections = growth_sections(growths, crossings, title, notes)
         drawing = draw_growth(growths, title)
         out = write_picture(drawing, "Growth with length", sections, Path(config.out))
     return ComplexityResult(
-        out, device, width, config.kernel, tuple(growths), tuple(crossings), memory
+        out=out,
+        device=device,
+        width=width,
+        kernel=config.kernel,
+        layers=tuple(growths),
+        crossings=tuple(crossings),
+        spread=spread_of(growths),
+        memory=memory,
+        warning=warning,
     )

@@ -1,7 +1,7 @@
 """Attention weights as figures: every head, one head with its tokens, or a mean for each layer."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from warmstart.formats import shorten
 from warmstart.report.style import FAINT, styled
-from warmstart.results.attention import TITLES, AttentionMap, Tokens, readable
+from warmstart.results.attention import AttentionMap, Tokens, readable
 
+MASKED = "#e0e1e4"
 HEAT = LinearSegmentedColormap.from_list(
     "heat", ["#ffffff", "#fde4d2", "#f5a56e", "#d5521c", "#6d2108"]
-)
+).with_extremes(bad=MASKED)
 MAX_LABELS = 60  # tokens that can be named beside one head
+MIN_LABEL = 3.5  # size of the smallest label that can be read, in points
 MAX_COLUMNS = 12  # layers of one model beside each other
 MAX_SHARED_COLUMNS = 6  # layers of all models that fit into one row
 WIDTH = 7.6  # of the figure with all layers, in inches
@@ -28,25 +30,35 @@ WIDTH = 7.6  # of the figure with all layers, in inches
 def draw_heads(attention: AttentionMap) -> Figure:
     """Draw every head, one row for each layer."""
     layers, heads = attention.weights.shape[:2]
-    size = max(0.62, min(1.7, 7.2 / heads))
-    shape = len(attention.queries) / len(attention.keys)
+    num_tokens = max(len(attention.queries), len(attention.keys))
+    # Wide enough for the labels of the tokens, if the page is.
+    size = max(0.62, min(1.7, 7.2 / heads), min(0.075 * num_tokens, 12 / heads))
     figure = Figure(
-        figsize=(size * heads + 0.9, size * shape * layers + 0.9),
+        figsize=(size * heads + 1.5, (size + 0.15) * layers + 1.3),
         layout=ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02),
     )
     grid = figure.subplots(layers, heads, squeeze=False)
     entropy = attention.entropy()
+    label_size = min(6.5, 0.8 * 72 * size / num_tokens)
     for layer in range(layers):
         for head in range(heads):
             axes = grid[layer][head]
-            image = _draw_weights(axes, attention.weights[layer, head], _aspect(attention))
+            weights = _visible(attention, attention.weights[layer, head])
+            image = _draw_weights(axes, weights, _aspect(attention))
+            axes.set_box_aspect(1)
             axes.set_title(f"{entropy[layer, head]:.1f} bits", fontsize=6, pad=2, loc="center")
+            if label_size >= MIN_LABEL:
+                _label_keys(axes, attention, label_size if layer == layers - 1 else 0)
+                _label_queries(axes, attention, label_size if head == 0 else 0)
             if head == 0:
                 axes.set_ylabel(f"layer {layer + 1}", fontsize=7)
             if layer == layers - 1:
                 axes.set_xlabel(f"head {head + 1}", fontsize=7)
     _scale(figure, image, [axes for row in grid for axes in row])
-    figure.suptitle(f"{TITLES[attention.part]}; entropy of each head", fontsize=9)
+    keys, queries = _axis_names(attention)
+    figure.supxlabel(keys, fontsize=8)
+    figure.supylabel(queries, fontsize=8)
+    figure.suptitle(f"{attention.title}.\nAbove each head: its entropy", fontsize=9)
     return figure
 
 
@@ -58,22 +70,23 @@ def draw_head(attention: AttentionMap, layer: int, head: int) -> Figure:
     height = max(3.4, min(9.5, 0.21 * T + 1.3))
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.add_subplot()
-    image = _draw_weights(axes, attention.weights[layer, head], _aspect(attention))
+    weights = _visible(attention, attention.weights[layer, head])
+    image = _draw_weights(axes, weights, _aspect(attention))
     if max(T, S) <= MAX_LABELS:
         size = 8 if max(T, S) <= 32 else 6
-        axes.set_xticks(range(S), _labels(attention.keys), rotation=90, fontsize=size)
-        axes.set_yticks(range(T), _labels(attention.queries), fontsize=size)
+        _label_keys(axes, attention, size)
+        _label_queries(axes, attention, size)
         axes.xaxis.tick_top()
-        axes.tick_params(length=0)
-    else:
-        axes.set_xlabel(f"{S} keys")
-        axes.set_ylabel(f"{T} queries")
     _scale(figure, image, [axes])
+    keys, queries = _axis_names(attention)
+    axes.set_xlabel(keys)
+    axes.set_ylabel(queries)
     statistics = f"entropy {attention.entropy()[layer, head]:.2f} bits"
     distance = attention.distance()
     if distance is not None:
         statistics += f", average distance {distance[layer, head]:.1f}"
-    figure.suptitle(f"Layer {layer + 1}, head {head + 1}: {statistics}", fontsize=9)
+    title = f"{attention.title}.\nLayer {layer + 1}, head {head + 1}: {statistics}"
+    figure.suptitle(title, fontsize=9)
     return figure
 
 
@@ -93,7 +106,7 @@ def draw_layers(maps: Mapping[str, AttentionMap]) -> Figure:
         for layer, weights in enumerate(attention.weights):
             axes = grid[number * per_model + layer]
             axes.set_axis_on()
-            _draw_weights(axes, weights.mean(0))
+            _draw_weights(axes, _visible(attention, weights.mean(0)))
             axes.set_xlabel(f"layer {layer + 1}", fontsize=6.5, labelpad=3)
             if layer == 0:
                 axes.set_title(shorten(name, 24), fontsize=7, pad=3, loc="left", weight="bold")
@@ -104,12 +117,40 @@ def _labels(tokens: Tokens) -> list[str]:
     return [shorten(readable(piece), 14) for piece in tokens.pieces]
 
 
+def _label_keys(axes: Axes, attention: AttentionMap, size: float) -> None:
+    """Name the columns; size 0: in another panel of the same column."""
+    names = _labels(attention.keys) if size else []
+    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=size or None)
+    axes.tick_params(length=0)
+
+
+def _label_queries(axes: Axes, attention: AttentionMap, size: float) -> None:
+    """Name the rows; size 0: in another panel of the same row."""
+    names = _labels(attention.queries) if size else []
+    axes.set_yticks(range(len(names)), names, fontsize=size or None)
+    axes.tick_params(length=0)
+
+
+def _axis_names(attention: AttentionMap) -> tuple[str, str]:
+    """Say what columns and rows are, and what is grey."""
+    masked = "; grey: masked, later than the query" if attention.is_causal else ""
+    aim = ", each predicts the next token" if attention.part == "cross" else ""
+    return f"{len(attention.keys)} keys{masked}", f"{len(attention.queries)} queries{aim}"
+
+
+def _visible(
+    attention: AttentionMap, weights: NDArray[np.float32]
+) -> "np.ma.MaskedArray[Any, Any]":
+    """Return weights (queries, keys) of which masked ones are told apart from zeros."""
+    return np.ma.masked_array(weights, attention.is_masked)
+
+
 def _aspect(attention: AttentionMap) -> Literal["auto", "equal"]:
     return "auto" if attention.part == "cross" else "equal"
 
 
 def _draw_weights(
-    axes: Axes, weights: NDArray[np.float32], aspect: Literal["auto", "equal"] = "equal"
+    axes: Axes, weights: "np.ma.MaskedArray[Any, Any]", aspect: Literal["auto", "equal"] = "equal"
 ) -> AxesImage:
     norm = PowerNorm(0.5, 0, 1)  # small weights are visible
     image = axes.imshow(weights, cmap=HEAT, norm=norm, aspect=aspect, interpolation="nearest")

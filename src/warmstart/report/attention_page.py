@@ -9,7 +9,7 @@ import numpy as np
 
 from warmstart.files import write_whole
 from warmstart.report.html import render
-from warmstart.results.attention import TITLES, AttentionMap, Tokens, encode_weights, readable
+from warmstart.results.attention import AttentionMap, Tokens, encode_weights, readable
 
 MAX_FINE = 2_000_000  # weights up to which each takes two bytes, not one
 
@@ -40,7 +40,8 @@ def _map_data(attention: AttentionMap, dtype: type[np.unsignedinteger[Any]]) -> 
     layers, heads, _, _ = attention.weights.shape
     return {
         "part": attention.part,
-        "title": TITLES[attention.part],
+        "title": attention.title,
+        "causal": attention.is_causal,
         "layers": layers,
         "heads": heads,
         "queries": _token_data(attention.queries),

@@ -3,13 +3,18 @@
 from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from warmstart.report.html import Section, bullets, figure, soft, table
-from warmstart.report.style import EndLabel, styled, write_end_labels
+from warmstart.report.style import INK, EndLabel, styled, write_end_labels
 from warmstart.results.growth import Crossing, Growth
 
+DOTTED = (0, (2, 2))
+BAND = 0.18  # opacity of the spread
 COLOURS = ("#d5521c", "#efa02b", "#2166ac", "#2a9d8f")
 HEADERS = ("layer", "theory", "time n^", "memory n^", "longest", "time", "memory")
 
@@ -23,7 +28,16 @@ def draw_growth(layers: Sequence[Growth], title: str) -> Figure:
     _draw(below, layers, "memory_bytes", "memory, bytes")
     below.set_xlabel("length in tokens")
     above.set_title(title)
+    drawing.legend(handles=_line_types(), loc="outside lower center", ncols=3, frameon=False)
     return drawing
+
+
+def _line_types() -> list[Artist]:
+    return [
+        Line2D([], [], color=INK, marker="o", markersize=3.5, label="measured"),
+        Patch(color=INK, alpha=BAND, linewidth=0, label="from the fastest to the slowest round"),
+        Line2D([], [], color=INK, linestyle=DOTTED, linewidth=0.9, label="slope in theory"),
+    ]
 
 
 def _draw(axes: Axes, layers: Sequence[Growth], what: str, label: str) -> None:
@@ -38,7 +52,9 @@ def _draw(axes: Axes, layers: Sequence[Growth], what: str, label: str) -> None:
         axes.plot(lengths, values, color=colour, marker="o", markersize=3.5)
         if what == "time_s":
             guide = values[-1] * (lengths / lengths[-1]) ** growth.power
-            axes.plot(lengths, guide, color=colour, linewidth=0.9, linestyle=(0, (2, 2)), alpha=0.7)
+            axes.plot(lengths, guide, color=colour, linewidth=0.9, linestyle=DOTTED, alpha=0.7)
+            bounds = [[p.fastest_s for p in growth.points], [p.slowest_s for p in growth.points]]
+            axes.fill_between(lengths, *bounds, color=colour, alpha=BAND, linewidth=0)
         power = growth.time_exponent if what == "time_s" else growth.memory_exponent
         text = growth.name if power is None else f"{growth.name}: n^{power:.2f}"
         labels.append(EndLabel(text=text, colour=colour, x=lengths[-1], y=values[-1]))
@@ -84,9 +100,9 @@ def growth_sections(
 ) -> list[Section]:
     """Return the sections of a page about growth with length."""
     caption = (
-        "Both axes are logarithmic. Solid lines are measured; dotted lines show the theoretical"
-        " slope through the longest length. The exponent beside a name is fitted to the longest"
-        " lengths."
+        "Both axes are logarithmic. Solid lines are measured, with a band from the fastest to the"
+        " slowest round; dotted lines show the theoretical slope through the longest length. The"
+        " exponent beside a name is fitted to the longest lengths."
     )
     lengths = sorted({p.length for growth in layers for p in growth.points})
     times = [{p.length: p.time_s for p in growth.points} for growth in layers]

@@ -16,10 +16,10 @@ Part = Literal["self", "encoder", "decoder", "cross"]
 Array = NDArray[np.float64]
 
 TITLES: dict[Part, str] = {
-    "self": "Self-attention",
-    "encoder": "Encoder self-attention: source to source",
-    "decoder": "Decoder self-attention: target to earlier target",
-    "cross": "Cross-attention: target to source",
+    "self": "Self-attention: each token reads the text",
+    "encoder": "Encoder self-attention: each source token reads the source",
+    "decoder": "Decoder self-attention: each target token reads the target",
+    "cross": "Cross-attention: each target token reads the source to predict the next one",
 }
 
 BYTES = re.compile(r"(?:<(?:0x)?[0-9A-F]{2}>)+")  # byte tokens within a word
@@ -61,6 +61,19 @@ class AttentionMap:
     queries: Tokens
     keys: Tokens
     weights: NDArray[np.float32]  # (layers, heads, queries, keys); each row sums to one
+    is_causal: bool = False  # later keys are masked
+
+    @property
+    def title(self) -> str:
+        """Say what each query reads."""
+        title = TITLES[self.part]
+        return f"{title} up to itself" if self.is_causal else title
+
+    @property
+    def is_masked(self) -> NDArray[np.bool_]:
+        """Tell which weights are zero because the key is masked: (queries, keys)."""
+        shape = (len(self.queries), len(self.keys))
+        return np.triu(np.ones(shape, bool), 1) if self.is_causal else np.zeros(shape, bool)
 
     def __post_init__(self) -> None:
         expected = (len(self.queries), len(self.keys))
@@ -77,6 +90,7 @@ class AttentionMap:
             queries=self.queries.joined(),
             keys=self.keys.joined(),
             weights=(summed / sizes[:, None]).astype(np.float32),
+            is_causal=self.is_causal,
         )
 
     def entropy(self) -> Array:
@@ -110,7 +124,7 @@ class AttentionMap:
         The mean is over heads, and over the queries that see the key: any head gives it weight.
         """
         weights = self.weights[-1].astype(np.float64).mean(0)  # (queries, keys)
-        return np.asarray(weights.sum(0) / np.maximum((weights > 0).sum(0), 1))
+        return np.asarray(weights.sum(0) / (~self.is_masked).sum(0))
 
 
 def encode_weights(
@@ -129,6 +143,7 @@ def map_to_json(attention: AttentionMap) -> dict[str, Any]:
         "queries": asdict(attention.queries),
         "keys": asdict(attention.keys),
         "shape": list(attention.weights.shape),
+        "causal": attention.is_causal,
         "weights": encode_weights(attention.weights, np.uint8),
     }
 
@@ -139,6 +154,7 @@ class _StoredMap:
     queries: Tokens
     keys: Tokens
     shape: tuple[int, ...]
+    causal: bool
     weights: str
 
 
@@ -147,7 +163,13 @@ def map_from_json(data: object) -> AttentionMap:
     stored = typed(_StoredMap, data, "attention")
     roots = np.frombuffer(base64.b64decode(stored.weights), np.uint8).astype(np.float32) / 255
     weights = np.square(roots).reshape(stored.shape)
-    return AttentionMap(part=stored.part, queries=stored.queries, keys=stored.keys, weights=weights)
+    return AttentionMap(
+        part=stored.part,
+        queries=stored.queries,
+        keys=stored.keys,
+        weights=weights,
+        is_causal=stored.causal,
+    )
 
 
 def join_word(pieces: Sequence[str]) -> str:

@@ -17,7 +17,9 @@ class LayerCost:
     """One layer at one length."""
 
     length: int
-    time_s: float  # forward and backward, median
+    time_s: float  # forward and backward, median of the faster half of the rounds
+    fastest_s: float  # round
+    slowest_s: float
     memory_bytes: int
     operations: int  # multiply-adds of a forward pass, in theory
 
@@ -53,6 +55,12 @@ class Crossing:
             return f"{self.first} {claim} than {self.second} here; {theory}."
         start = "from" if self.how == "measured" else "beyond the measured lengths, from about"
         return f"{self.first} is slower than {self.second} {start} {self.length:,.0f}; {theory}."
+
+
+def spread_of(layers: Sequence[Growth]) -> float:
+    """Return how many times longer the slowest round of a pass took than its fastest, median."""
+    ratios = [p.slowest_s / p.fastest_s for growth in layers for p in growth.points]
+    return float(np.median(ratios)) if ratios else 1.0
 
 
 def exponent_of(points: Sequence[tuple[int, float]]) -> float | None:

@@ -11,6 +11,7 @@
     light: ["#ffffff", "#fde4d2", "#f5a56e", "#d5521c", "#6d2108"],
     dark: ["#1a1c21", "#4b2616", "#a8441a", "#f08a4c", "#ffe8d6"],
   };
+  const MASKED = { light: [226, 228, 232], dark: [58, 62, 70] };
   const state = { map: data.maps.length - 1, layer: 0, head: 0, words: data.words, at: null, pin: null };
 
   // ---- data ---------------------------------------------------------------------------------
@@ -19,6 +20,8 @@
   const queries = () => now().queries[kind()];
   const keys = () => now().keys[kind()];
   const isCross = () => now().part === "cross";
+  const isMasked = (i, j) => now().causal && j > i;
+  const predicted = (i) => (isCross() ? queries()[i + 1] : undefined); // by the row of a query
   const decoded = new Map();
   const heads = new Map();
 
@@ -71,14 +74,14 @@
     return Float32Array.from({ length: rows }, (_, r) => weights[r * columns + i]);
   }
 
-  function received() { // mean of each column over the rows with a weight there
+  function received() { // mean of each column over the rows that see it
     const { rows, columns, weights } = headOf(state.layer, state.head);
     return Float32Array.from({ length: columns }, (_, j) => {
       let sum = 0, count = 0;
       for (let i = 0; i < rows; i++) {
         const weight = weights[i * columns + j];
         sum += weight;
-        count += weight > 0;
+        count += !isMasked(i, j);
       }
       return count ? sum / count : 0;
     });
@@ -119,7 +122,9 @@
     canvas.height = rows;
     const context = canvas.getContext("2d"), image = context.createImageData(columns, rows);
     for (let i = 0; i < weights.length; i++) {
-      const colour = ramp[Math.min(255, Math.round(255 * Math.sqrt(weights[i])))];
+      const colour = isMasked(Math.floor(i / columns), i % columns)
+        ? MASKED[isDark() ? "dark" : "light"]
+        : ramp[Math.min(255, Math.round(255 * Math.sqrt(weights[i])))];
       image.data.set(colour, 4 * i);
       image.data[4 * i + 3] = 255;
     }
@@ -130,7 +135,7 @@
   // ---- text ---------------------------------------------------------------------------------
   function buildText() {
     const flows = isCross()
-      ? [["q", "target: queries", queries(), now().queries], ["k", "source: keys", keys(), now().keys]]
+      ? [["q", "target: queries, each predicts the next token", queries(), now().queries], ["k", "source: keys", keys(), now().keys]]
       : [["q", "", queries(), now().queries]];
     $("text").replaceChildren(...flows.flatMap(([side, name, tokens, whole]) => {
       const starts = new Set(whole.starts);
@@ -179,7 +184,9 @@
     const found = Array.from(seen(at.side, at.i), (weight, i) => [weight, i])
       .sort((a, b) => b[0] - a[0]).slice(0, 5).filter(([weight]) => weight >= 0.001);
     const items = found.flatMap(([weight, i], place) => [place ? ", " : "", made("b", {}, names[i]), ` ${share(weight)}`]);
-    read.replaceChildren(made("b", {}, own), at.side === "q" ? " attends to " : " receives attention from ", ...items);
+    const next = at.side === "q" ? predicted(at.i) : undefined;
+    const aim = next === undefined ? [] : [", predicting ", made("b", {}, next), ","];
+    read.replaceChildren(made("b", {}, own), ...aim, at.side === "q" ? " attends to " : " receives attention from ", ...items);
   }
 
   // ---- lines --------------------------------------------------------------------------------
@@ -292,7 +299,8 @@
     const j = Math.floor((event.clientX - box.left - frame.left) / frame.cell);
     if (i < 0 || j < 0 || i >= frame.rows || j >= frame.columns) return point(null);
     point({ side: "q", i });
-    tip(event, `${queries()[i]} → ${keys()[j]}: ${share(frame.weights[i * frame.columns + j])}`);
+    const weight = isMasked(i, j) ? "masked" : share(frame.weights[i * frame.columns + j]);
+    tip(event, `${queries()[i]} → ${keys()[j]}: ${weight}`);
   }
 
   function tip(event, text) {
@@ -423,6 +431,7 @@
     for (const [id, count] of [["layer", now().layers], ["head", now().heads]])
       $(id).replaceChildren(...Array.from({ length: count }, (_, i) => made("option", { value: i }, i + 1)));
     for (const button of $("parts").children) button.setAttribute("aria-pressed", String(+button.dataset.map === state.map));
+    $("aim").textContent = `${now().title}.${now().causal ? " Grey cells are masked." : ""}`;
     buildText();
     buildLines();
     buildAll();
