@@ -48,8 +48,8 @@ def test_generate_refuses_what_does_not_generate(runs: dict[str, Path]) -> None:
 @pytest.mark.parametrize("name", ["classes", "last"])
 def test_predict(runs: dict[str, Path], name: str) -> None:
     lines = succeed(f"predict {{run}} {MACHINE}", b"the book\n\nis good\n", run=runs[name]).out
-    assert len(lines.splitlines()) == 3
-    assert set(lines.splitlines()) <= {"bad", "good", "so so"}
+    assert [bool(line) for line in lines.splitlines()] == [True, False, True]
+    assert set(lines.splitlines()) <= {"bad", "good", "so so", ""}
 
 
 @pytest.mark.parametrize("name", ["bert", "base", "gpt2", "llama", "classes"])
@@ -127,3 +127,20 @@ def test_the_same_in_python(runs: dict[str, Path], tmp_path: Path) -> None:
     assert exported.architecture == "LlamaForCausalLM"
     imported = warmstart.import_model(folder=str(tmp_path / "hf"), out=str(tmp_path / "run"))
     assert imported.kind == "a causal language model"
+
+
+def test_what_cannot_be_exported_is_said_before_the_training(
+    runs: dict[str, Path], world: World, here: Path
+) -> None:
+    said = succeed(f"pretrain {world.texts} --preset lab {SMALL} --max-length 16 -o lab").err
+    assert "lab cannot be exported to Hugging Face later: " in said
+    assert said.index("cannot be exported") < said.index("pretraining:")
+    files = f"--train {world.train} --valid {world.valid} --epochs 1 {MACHINE}"
+    for pooling, reason in (("mean", "GPT-2: pooling=mean (last fits)"), ("last", "")):
+        said = succeed(
+            f"finetune --from {runs['gpt2']} {files} --pooling {pooling} -o {pooling}"
+        ).err
+        assert ("cannot be exported" in said) == bool(reason)
+        assert reason in said
+    assert run("export mean -o hf").code == 2
+    succeed("export last -o hf")

@@ -109,6 +109,7 @@ def test_a_run_that_fits(
     more = {"settings": settings, "classes": ["a", "b", "c"]} if kind == "classify" else {}
     model = build(shape(preset, tokenizer, **words), kind, pooling)
     run = make_run(tmp_path / "run", model, kind, tokenizer, **more)
+    assert hf_writer.export_problem(read_run(run)) is None
     result = export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
     assert result.architecture == architecture
     assert result.check is not None
@@ -157,9 +158,10 @@ def test_a_run_that_does_not_fit(
     more = {"settings": {"pooling": pooling}, "classes": ["a", "b", "c"]} if pooling else {}
     model = build(shape(preset, tokenizer, **words), name, pooling)
     run = make_run(tmp_path / "run", model, name, tokenizer, **more)
-    with pytest.raises(WarmstartError, match=reason):
+    with pytest.raises(WarmstartError, match=reason) as refused:
         export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
     assert sorted(os.listdir(tmp_path)) == ["run"]
+    assert str(hf_writer.export_problem(read_run(run))) in str(refused.value)
 
 
 def test_a_translator_is_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
@@ -167,6 +169,7 @@ def test_a_translator_is_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
     run = make_run(tmp_path / "run", model, "translate", tokenizer)
     with pytest.raises(WarmstartError, match="a translator"):
         export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
+    assert hf_writer.export_problem(read_run(run)) == "no supported family has a translator"
 
 
 def test_a_wrong_export_is_not_left_behind(

@@ -26,6 +26,7 @@ from warmstart.tokenization.specials import FILE_NAME
 
 # Settings that do not change the outputs of a backbone, or only together with another setting.
 NEUTRAL = {"dropout", "inner_dropout", "rope_base", "decoder_depth", "target_vocab_size", "shared"}
+PROBE_VOCAB = 300  # neither it nor the depth decides whether a model fits
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,45 @@ def write_folder(source: SavedRun, model: nn.Module, folder: Path, title: str) -
     return converted.architecture, num_parameters
 
 
+def export_problem(run: SavedRun) -> str | None:
+    """Say why a run that is about to be trained cannot be exported later; None: it can be."""
+    small = run.reshaped(replace(run.model, depth=1, vocab_size=PROBE_VOCAB))
+    with torch.device("meta"):
+        shapes = task_of(run).empty_model(small).state_dict()
+    random = torch.Generator().manual_seed(0)  # training leaves no bias at zero
+    weights = {name: torch.randn(t.shape, generator=random) for name, t in shapes.items()}
+    converted = _fit(small, weights)
+    if isinstance(converted, _Model):
+        try:
+            convert_tokenizer(run, has_segments=converted.family is BERT)
+        except WarmstartError as problem:
+            return str(problem)
+        return None
+    if not converted:
+        return f"no supported family has {task_of(run).description}"
+    closest: list[str] = min(converted, key=len)
+    return ", ".join(closest)
+
+
 def _convert(source: SavedRun, model: nn.Module) -> _Model:
-    """Return the model in the first family that can represent it."""
+    """Return the model in the first family that can represent it, or refuse."""
+    weights = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
+    converted = _fit(source, weights)
+    if isinstance(converted, _Model):
+        return converted
+    if not converted:
+        raise WarmstartError(
+            f"{source.path} is {task_of(source).description}, which cannot be exported: no "
+            "supported Hugging Face family has that kind of model"
+        )
+    closest = "; ".join(", ".join(reasons) for reasons in sorted(converted, key=len))
+    raise WarmstartError(
+        f"{source.path} cannot be exported. What does not fit, by family: {closest}"
+    )
+
+
+def _fit(source: SavedRun, own: dict[str, Tensor]) -> _Model | list[list[str]]:
+    """Return the model in the first family that can represent it, or what does not fit in each."""
     refusals: list[list[str]] = []
     task = task_of(source)
     for family in (BERT, GPT2, LLAMA, EUROBERT):
@@ -111,10 +149,9 @@ def _convert(source: SavedRun, model: nn.Module) -> _Model:
         if head is None or family.export is None:
             continue
         shape = family.export.widen(source.model)
-        weights = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
         with torch.device("meta"):
             wide = task.empty_model(source.reshaped(shape)).state_dict()
-        weights |= {n: torch.zeros(t.shape) for n, t in wide.items() if n not in weights}
+        weights = own | {n: torch.zeros(t.shape) for n, t in wide.items() if n not in own}
         shape = _apply_embedding_scale(shape, weights, head)
         converted = _Model(family, family.export, head, shape, weights)
         reasons = _misfits(converted, source)
@@ -124,15 +161,7 @@ def _convert(source: SavedRun, model: nn.Module) -> _Model:
                 return converted
             reasons = [reason]
         refusals.append([f"{family.name}: {reasons[0]}", *reasons[1:]])
-    if not refusals:
-        raise WarmstartError(
-            f"{source.path} is {task.description}, which cannot be exported: no supported "
-            "Hugging Face family has that kind of model"
-        )
-    closest = "; ".join(", ".join(reasons) for reasons in sorted(refusals, key=len))
-    raise WarmstartError(
-        f"{source.path} cannot be exported. What does not fit, by family: {closest}"
-    )
+    return refusals
 
 
 def _apply_embedding_scale(

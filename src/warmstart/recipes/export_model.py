@@ -3,11 +3,15 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from torch import nn
+
+from warmstart import progress
 from warmstart.errors import WarmstartError
 from warmstart.files import new_folder
 from warmstart.interop.hf_check import LARGEST_DIFFERENCE, OutputCheck, check_folder
-from warmstart.interop.hf_writer import write_folder
-from warmstart.runs.saved import read_run
+from warmstart.interop.hf_writer import export_problem, write_folder
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.saved import before_training, read_run
 from warmstart.settings.exchanging import ExportConfig
 from warmstart.tasks.registry import task_of
 
@@ -36,3 +40,10 @@ def export_model(config: ExportConfig) -> ExportResult:
                 f"{check.difference:.1e}, more than {LARGEST_DIFFERENCE:.0e}"
             )
     return ExportResult(out, architecture, parameters, check)
+
+
+def say_if_not_exportable(run: RunFolder, model: nn.Module) -> None:
+    """Say before the training what would prevent an export after it."""
+    problem = export_problem(before_training(run, model))
+    if problem:
+        progress.say(f"{run.path} cannot be exported to Hugging Face later: {problem}")

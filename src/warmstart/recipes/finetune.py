@@ -10,6 +10,7 @@ from warmstart.data.labelled import LabelledTexts
 from warmstart.errors import WarmstartError
 from warmstart.experiments.subsets import nested_rows
 from warmstart.files import write_json, write_whole
+from warmstart.recipes.export_model import say_if_not_exportable
 from warmstart.report.model_card import model_card
 from warmstart.results.training import FinetuneResult
 from warmstart.runs.folder import RunFolder
@@ -88,6 +89,7 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
             write_config(run, "finetune", config, start.model, **facts, pairs=is_pair)
             tokenizer.save(run.path)
             write_json(run.data_file, _facts(config, texts.files, splits[0], parent))
+            say_if_not_exportable(run, model)
         rate = config.learning_rate or finetuning_rate(start.model, start.arm)
         learn, validate = examples
         seed, pad = config.seed, tokenizer.pad

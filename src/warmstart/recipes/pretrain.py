@@ -18,6 +18,7 @@ from warmstart.data.prepare import (
 from warmstart.data.token_file import TokenFile
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
+from warmstart.recipes.export_model import say_if_not_exportable
 from warmstart.report.model_card import model_card
 from warmstart.results.training import PretrainResult
 from warmstart.runs.folder import RunFolder
@@ -65,6 +66,7 @@ def pretrain(config: PretrainConfig) -> PretrainResult:
         parent = _parent(config.from_run) if config.from_run else None
         tokenizer, architecture, text = _prepare(config, task, run, parent)
         model = _model(config, task, architecture, parent).to(runtime.device)
+        say_if_not_exportable(run, model)
         compile_backbone(model.get_submodule("backbone"), config.compile, runtime)
         training = task.training(model, PretrainingData(config, tokenizer, text, runtime))
         trainer = _trainer(config, model, training, runtime, run)

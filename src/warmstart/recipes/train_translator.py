@@ -13,6 +13,7 @@ from warmstart.data.pairs import Pairs
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.model.models import Translator
+from warmstart.recipes.export_model import say_if_not_exportable
 from warmstart.report.model_card import model_card
 from warmstart.results.training import TranslatorResult
 from warmstart.runs.checkpoint import save_weights
@@ -76,6 +77,7 @@ def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
             write_config(run, "train-translator", config, architecture, task=TranslateTask.name)
             tokenizers.save(run.path)
             write_json(run.data_file, _facts(train, valid, parent))
+            say_if_not_exportable(run, model)
         model.to(runtime.device)
         validation = TranslationValidation(
             encoded[1], valid, tokenizers, config.micro_tokens, config.select, config.samples

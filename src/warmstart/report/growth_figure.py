@@ -53,8 +53,9 @@ def _draw(axes: Axes, layers: Sequence[Growth], what: str, label: str) -> None:
         if what == "time_s":
             guide = values[-1] * (lengths / lengths[-1]) ** growth.power
             axes.plot(lengths, guide, color=colour, linewidth=0.9, linestyle=DOTTED, alpha=0.7)
-            bounds = [[p.fastest_s for p in growth.points], [p.slowest_s for p in growth.points]]
-            axes.fill_between(lengths, *bounds, color=colour, alpha=BAND, linewidth=0)
+            fastest = [point.fastest_s for point in growth.points]
+            slowest = [point.slowest_s for point in growth.points]
+            axes.fill_between(lengths, fastest, slowest, color=colour, alpha=BAND, linewidth=0)
         power = growth.time_exponent if what == "time_s" else growth.memory_exponent
         text = growth.name if power is None else f"{growth.name}: n^{power:.2f}"
         labels.append(EndLabel(text=text, colour=colour, x=lengths[-1], y=values[-1]))

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from warmstart.data.fingerprints import Fingerprints
 from warmstart.errors import WarmstartError
@@ -155,6 +155,13 @@ def resumed_model(run: RunFolder) -> ModelConfig:
     for checkpoint in list_checkpoints(run)[-1:]:
         check_sizes(model, checkpoint / "model.safetensors", run.config_file)
     return model
+
+
+def before_training(run: RunFolder, model: nn.Module) -> SavedRun:
+    """Return a run that has its config.json and tokenizer, with the weights it starts from."""
+    config = run.config()
+    transformer = SavedTransformer(resumed_model(run), load_tokenizer_pair(run.path))
+    return SavedRun(run.path, config["task"], config, dict(model.state_dict()), transformer)
 
 
 def read_data(run: RunFolder) -> DataFile:
