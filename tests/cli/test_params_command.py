@@ -28,6 +28,13 @@ def test_our_own_presets_stay_small(preset: str) -> None:
     assert succeed(f"params {preset} --json").json["total"] <= 32_000_000
 
 
+def test_the_count_stands_beside_the_papers() -> None:
+    assert "63,082,496 parameters: the 2017 paper gives about 65 million" in (
+        succeed("params vaswani-base").out
+    )
+    assert succeed("params vaswani-base --depth 5 --json").json["paper"] == ""
+
+
 def test_flags_change_a_preset() -> None:
     one = succeed("params lab --depth 1 --json").json["total"]
     two = succeed("params lab --depth 2 --json").json["total"]

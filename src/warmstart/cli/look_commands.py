@@ -25,6 +25,8 @@ def params(config: looking.ParamsConfig, as_json: bool) -> None:
     totals = [("total", "", f"{count.total:,}"), ("trainable", "", f"{count.trainable:,}")]
     print_table(("layer", "formula", "parameters"), rows, totals=totals)
     say(count.legend)
+    if count.paper:
+        say(f"{count.total:,} parameters: {count.paper}")
 
 
 def plan(config: looking.PlanConfig, as_json: bool) -> None:

@@ -9,12 +9,11 @@ import torch
 
 from warmstart.formats import counted
 from warmstart.insight.devices import GIB, Device, known_devices, step_seconds, target_on
-from warmstart.insight.flops import PartFlops, optimizer_flops, row_flops
+from warmstart.insight.flops import PartFlops, optimizer_flops, row_flops, step_flops
 from warmstart.insight.step_memory import ComputeTarget, StepMemory, largest_rows, step_memory
 from warmstart.insight.step_timing import StepTiming
-from warmstart.insight.training_job import PAPER, TrainingJob, empty_model
+from warmstart.insight.training_job import PAPER, TrainingJob, empty_model, paper_parameters
 from warmstart.runtime import Runtime
-from warmstart.settings.architecture import PRESETS
 from warmstart.settings.translating import TrainTranslatorConfig
 
 USABLE_SHARE = 0.92  # of a device's memory; the rest goes to driver, system and fragmentation
@@ -115,8 +114,10 @@ def sentences(plan: JobPlan) -> list[str]:
             f"{long_time(plan.total_s)} for {steps} on {plan.machine.title}, {basis}: {rate:,.0f} "
             f"tokens/s, {attained:.3g} TFLOP/s, without validation and saving"
         )
-    is_preset = plan.name in PAPER and plan.job.model == PRESETS[plan.name]
-    return [*lines, _paper_sentence(plan)] if is_preset and plan.job.workload.has_decoder else lines
+    about_size = paper_parameters(plan.name, plan.job.model)
+    if not about_size or not plan.job.workload.has_decoder:
+        return lines
+    return [*lines, f"{plan.parameters:,} parameters: {about_size}", *_paper_sentences(plan)]
 
 
 def _fit_sentence(plan: JobPlan) -> str:
@@ -133,25 +134,37 @@ def _fit_sentence(plan: JobPlan) -> str:
     return f"does not fit: {need}; even a single row is too much"
 
 
-def _paper_sentence(plan: JobPlan) -> str:
+def _paper_sentences(plan: JobPlan) -> list[str]:
     """Compare a preset of the 2017 paper with the paper's own training time."""
-    job = plan.job
-    steps, tokens, hours = PAPER[plan.name]
+    job, paper = plan.job, PAPER[plan.name]
     times = ""
     if plan.step_s is not None:
-        is_same = tokens - job.row_tokens < job.step_tokens <= tokens
-        seconds = plan.step_s * steps * (1.0 if is_same else tokens / job.step_tokens)
-        times = f"; on {plan.machine.title}: {long_time(seconds)}"
-    device = known_devices()["h200"]
-    if plan.machine.title != f"one {device.title}":
-        micro_rows = TrainTranslatorConfig.micro_tokens // job.row_tokens
-        paper_job = replace(job, rows=tokens // job.row_tokens, micro_rows=micro_rows)
-        seconds = steps * step_seconds(paper_job, device, target_on(device, "auto"))
-        times += f"; on one {device.title}: about {long_time(seconds)}"
-    return (
-        f"{plan.name} took 8 P100s {long_time(3600 * hours)} ({steps:,} steps of about {tokens:,} "
-        f"source and target tokens){times}"
+        is_same = paper.tokens - job.row_tokens < job.step_tokens <= paper.tokens
+        step_s = plan.step_s * (1.0 if is_same else paper.tokens / job.step_tokens)
+        times = f"; on {plan.machine.title}: {long_time(paper.steps * step_s)}"
+    micro_rows = TrainTranslatorConfig.micro_tokens // job.row_tokens
+    paper_job = replace(job, rows=paper.tokens // job.row_tokens, micro_rows=micro_rows)
+    if plan.machine.title != f"one {known_devices()['h200'].title}":
+        times += f"; on one H200: about {long_time(_estimated_s(paper_job, paper.steps, 'h200'))}"
+    duration_s = 3600 * paper.hours
+    took = (
+        f"{plan.name} took {paper.devices} P100s {long_time(duration_s)} ({paper.steps:,} steps of "
+        f"about {paper.tokens:,} source and target tokens){times}"
     )
+    total_s, one_s = paper.devices * duration_s, _estimated_s(paper_job, paper.steps, "p100")
+    attained = paper.steps * step_flops(paper_job) / total_s / 1e12
+    return [
+        took,
+        f"the paper's {total_s / 3600:,.0f} GPU hours are {attained:.2g} TFLOP/s on each P100; the "
+        f"estimate for one P100 is {long_time(one_s)}, {total_s / one_s:.1f} times faster: it "
+        "assumes today's software, and leaves out padding, input and communication",
+    ]
+
+
+def _estimated_s(job: TrainingJob, steps: int, name: str) -> float:
+    """Return the time of these steps on a device, by its data sheet."""
+    device = known_devices()[name]
+    return steps * step_seconds(job, device, target_on(device, "auto"))
 
 
 def long_time(seconds: float) -> str:

@@ -10,15 +10,36 @@ from torch import nn
 from warmstart.errors import WarmstartError
 from warmstart.insight.named_model import find_model
 from warmstart.runs.folder import RunFolder
-from warmstart.settings.architecture import apply_overrides
+from warmstart.settings.architecture import PRESETS, apply_overrides
 from warmstart.settings.base import choose
 from warmstart.settings.looking import PlanConfig
 from warmstart.settings.model import ModelConfig, model_from_json
 from warmstart.tasks.registry import planned_tasks, task_named
 from warmstart.tasks.workload import Workload, WorkloadShape
 
-# The 2017 paper: steps, source and target tokens per step, hours on eight P100s.
-PAPER = {"vaswani-base": (100_000, 50_000, 12.0), "vaswani-big": (300_000, 50_000, 84.0)}
+
+@dataclass(frozen=True)
+class PaperRun:
+    """What the 2017 paper says of a model and its training on eight P100s."""
+
+    parameters: int  # in millions
+    steps: int
+    hours: float
+    tokens: int = 50_000  # of source and target, in a step
+    devices: int = 8
+
+
+PAPER = {"vaswani-base": PaperRun(65, 100_000, 12.0), "vaswani-big": PaperRun(213, 300_000, 84.0)}
+
+
+def paper_parameters(name: str, model: ModelConfig) -> str:
+    """Set the exact count of a preset beside the number in its paper; empty: it has none."""
+    if name not in PAPER or model != PRESETS[name]:
+        return ""
+    return (
+        f"the 2017 paper gives about {PAPER[name].parameters} million, with about 37,000 entries "
+        f"in the vocabulary; here it has exactly {model.vocab_size:,}"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +111,7 @@ def planned_job(config: PlanConfig, name: str) -> TrainingJob:
     length = config.max_length or workload.default_length(shape)
     steps, tokens = workload.steps, workload.batch_tokens
     if name in PAPER and workload.has_decoder:
-        steps, tokens, _ = PAPER[name]
+        steps, tokens = PAPER[name].steps, PAPER[name].tokens
     row_tokens = workload.sides * length
     rows = max(1, (config.batch_tokens or tokens) // row_tokens)
     if config.tokens:

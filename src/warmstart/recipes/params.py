@@ -5,6 +5,7 @@ from typing import Literal
 
 from warmstart.errors import WarmstartError
 from warmstart.insight.named_model import find_model
+from warmstart.insight.training_job import paper_parameters
 from warmstart.model import count
 from warmstart.model.count import Layer
 from warmstart.runs.checkpoint import weight_shapes
@@ -24,6 +25,7 @@ class ParameterCount:
 
     name: str
     legend: str
+    paper: str  # what its paper says of the total; empty: nothing
     layers: tuple[Layer, ...]
     total: int
     trainable: int
@@ -48,7 +50,8 @@ def count_parameters(config: ParamsConfig) -> ParameterCount:
     is_frozen = config.frozen or (folder is not None and folder.config().get("arm") == "frozen")
     trainable = sum(layer.count for layer in head) if is_frozen else total
     legend = count.legend(shape)
-    return ParameterCount(config.model, legend, tuple(backbone + head), total, trainable)
+    paper = paper_parameters(config.model, shape)
+    return ParameterCount(config.model, legend, paper, tuple(backbone + head), total, trainable)
 
 
 def _head_layers(config: ParamsConfig, shape: ModelConfig, folder: RunFolder | None) -> list[Layer]:
