@@ -252,7 +252,8 @@ def test_settings_come_back_as_they_were(tmp_path: Path, tokenizer: Tokenizer) -
 def test_a_setting_that_would_be_lost_is_refused(
     tmp_path: Path, tokenizer: Tokenizer, name: str, value: Any
 ) -> None:
-    model = LanguageModel(shape("tiny", tokenizer, **{name: value}))
+    words = {name: value, "scale_embedding": value == "sinusoidal"}
+    model = LanguageModel(shape("tiny", tokenizer, **words))
     run = make_run(tmp_path / "run", model, "causal", tokenizer)
     with pytest.raises(WarmstartError, match=rf"GPT-2: {name}={value} \("):
         export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))

@@ -1,9 +1,13 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
+from warmstart.errors import WarmstartError
+from warmstart.model.models import LanguageModel
 from warmstart.model.positions import rope_cos_sin, sinusoids
+from warmstart.settings.architecture import PRESETS, ArchitectureOverrides, apply_overrides
 
 CPU = torch.device("cpu")
 
@@ -25,6 +29,26 @@ def test_sinusoid_similarity_depends_on_distance_alone() -> None:
     for distance in range(40):
         along = products.diagonal(distance)
         assert float(along.max() - along.min()) < 1e-10
+
+
+@pytest.mark.parametrize("preset", ["lab", "bert-base", "modern-small", "tiny"])
+def test_sinusoids_do_not_drown_the_words(preset: str) -> None:
+    small = ArchitectureOverrides(positions="sinusoidal", depth=1, width=48, heads=2, ffn_width=8)
+    config = replace(apply_overrides(PRESETS[preset], small), embedding_norm=False, dropout=0.0)
+    backbone = LanguageModel(config).backbone
+    inputs: list[torch.Tensor] = []
+    backbone.blocks[0].register_forward_pre_hook(lambda _, given: inputs.append(given[0]))
+    ids = torch.randint(config.vocab_size, (1, 40))
+    with torch.no_grad():
+        backbone(ids)
+    positions = backbone.sinusoids[:40]
+    words = inputs[0][0] - positions
+    assert 0.5 < float(words.norm() / positions.norm()) < 2
+
+
+def test_sinusoids_beside_unscaled_embeddings_are_refused() -> None:
+    with pytest.raises(WarmstartError, match=r"positions=sinusoidal needs model\.scale_embedding"):
+        replace(PRESETS["tiny"], positions="sinusoidal")
 
 
 def test_rope_angles_are_points_on_a_circle() -> None:

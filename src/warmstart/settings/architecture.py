@@ -52,6 +52,12 @@ class Architecture(ArchitectureOverrides, panel="Model"):
 
 
 def apply_overrides(model: ModelConfig, overrides: ArchitectureOverrides) -> ModelConfig:
-    """Return the architecture with every override that is not None."""
+    """Return the architecture with every override that is not None.
+
+    Sinusoidal positions come with embeddings scaled by sqrt(width), as in Vaswani et al. (2017).
+    """
     values = {field.name: getattr(overrides, field.name) for field in fields(ArchitectureOverrides)}
-    return replace(model, **{name: value for name, value in values.items() if value is not None})
+    changed = {name: value for name, value in values.items() if value is not None}
+    if overrides.positions == "sinusoidal":
+        changed["scale_embedding"] = True
+    return replace(model, **changed)

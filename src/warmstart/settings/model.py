@@ -69,6 +69,11 @@ class ModelConfig:
             raise WarmstartError(
                 f"model.width={self.width} must be even with model.positions=sinusoidal"
             )
+        if self.positions == "sinusoidal" and not self.scale_embedding:
+            raise WarmstartError(
+                "model.positions=sinusoidal needs model.scale_embedding=true: sinusoids are as "
+                "large as scaled embeddings and would drown others"
+            )
         if not 0 <= self.dropout < 1:
             raise WarmstartError(f"model.dropout={self.dropout} must be from 0 to below 1")
         for name in ("norm_eps", "rope_base"):
