@@ -110,6 +110,50 @@ def test_a_bad_value_is_a_warmstart_error(
     assert list(here.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("verb", "settings", "hint"),
+    [
+        ("finetune", {"epoch": 3}, "finetune has no setting 'epoch'; did you mean 'epochs'?"),
+        ("pretrain", {"learning_rates": 1}, "'learning_rates'; did you mean 'learning_rate'?"),
+        ("compare", {"from": "runs/base"}, "'from'; did you mean 'from_run"),
+        ("embed", {"zzz": 1}, "embed has no setting 'zzz'; known: "),
+    ],
+)
+def test_an_unknown_setting_gets_a_suggestion(
+    verb: str, settings: dict[str, object], hint: str
+) -> None:
+    with pytest.raises(warmstart.WarmstartError, match=re.escape(hint)):
+        getattr(warmstart, verb)(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"device": "gpu"}, "--device 'gpu' is unknown"),
+        ({"precision": "fp16"}, "--precision 'fp16' is unknown; did you mean 'bf16'?"),
+        ({"threads": 0}, "--threads 0 is not allowed"),
+    ],
+)
+def test_load_refuses_what_the_flags_refuse(
+    warm: Path, settings: dict[str, object], named: str
+) -> None:
+    with pytest.raises(warmstart.WarmstartError, match=re.escape(named)):
+        warmstart.load(warm, **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"truncate": "tial"}, "truncate 'tial' is unknown; did you mean 'tail'?"),
+        ({"truncate": ""}, "truncate '' is unknown"),
+        ({"pooling": "max"}, "pooling 'max' is unknown"),
+    ],
+)
+def test_embed_refuses_unknown_rules(warm: Path, settings: dict[str, object], named: str) -> None:
+    with pytest.raises(warmstart.WarmstartError, match=re.escape(named)):
+        warmstart.load(warm, threads=1).embed(["a"], **settings)
+
+
 def test_a_loaded_classifier_labels_texts(world: World, warm: Path) -> None:
     predictor = warmstart.load(warm, threads=1, precision="fp32")
     assert predictor.classes == ("negative", "positive")

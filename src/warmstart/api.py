@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from warmstart.errors import WarmstartError
 from warmstart.inference.text_model import TextModel as TextModel
 from warmstart.loading import load as load
 from warmstart.recipes import compare as _compare
@@ -42,6 +43,7 @@ from warmstart.settings import (
     translating,
     using,
 )
+from warmstart.settings.base import suggestion
 from warmstart.tasks.finetuning import FinetuningTask as FinetuningTask
 from warmstart.tasks.registry import register as register
 from warmstart.tasks.task import PretrainingTask as PretrainingTask
@@ -54,13 +56,18 @@ R = TypeVar("R")
 
 def _verb(settings: Callable[P, C], recipe: Callable[[C], R]) -> Callable[P, R]:
     """Return the recipe with its settings as keywords."""
+    signature = inspect.signature(settings)
 
     def verb(*args: P.args, **keywords: P.kwargs) -> R:
+        for name in keywords:
+            if name not in signature.parameters:
+                hint = suggestion(name, signature.parameters)
+                raise WarmstartError(f"{recipe.__name__} has no setting '{name}'{hint}")
         return recipe(settings(*args, **keywords))
 
     verb.__name__ = verb.__qualname__ = recipe.__name__
     verb.__doc__ = recipe.__doc__
-    verb.__signature__ = inspect.signature(settings)  # type: ignore[attr-defined]
+    verb.__signature__ = signature  # type: ignore[attr-defined]
     return verb
 
 

@@ -6,21 +6,28 @@ from warmstart.errors import WarmstartError
 from warmstart.inference.text_model import TextModel, TransformerModel
 from warmstart.runs.saved import read_run
 from warmstart.runtime import choose_runtime
-from warmstart.settings.shared import Machine
+from warmstart.settings.shared import Device, Machine, Precision
 from warmstart.tasks.registry import task_of
 
 
 def load(
-    run: str | Path, device: str = "auto", precision: str = "auto", threads: int | None = None
+    run: str | Path,
+    device: Device = "auto",
+    precision: Precision = "fp32",
+    threads: int | None = None,
 ) -> TextModel:
-    """Load a run for use: it embeds, predicts, generates or translates as its kind can."""
-    saved = read_run(run)
-    return task_of(saved).open(saved, choose_runtime(device, precision, threads))
+    """Load a run for use: it embeds, predicts, generates or translates as its kind can.
+
+    With precision "auto" it computes in bf16 where the hardware does: faster, and less exact.
+    """
+    return load_on(run, Machine(device=device, precision=precision, threads=threads))
 
 
 def load_on(run: str | Path, machine: Machine) -> TextModel:
     """Load a run on the device that settings name."""
-    return load(run, machine.device, machine.precision, machine.threads)
+    saved = read_run(run)
+    runtime = choose_runtime(machine.device, machine.precision, machine.threads)
+    return task_of(saved).open(saved, runtime)
 
 
 def load_transformer(run: str | Path, machine: Machine) -> TransformerModel:

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -163,3 +164,22 @@ def test_a_word_beyond_what_the_model_reads_does_not_count(base: Path) -> None:
     long = "and so on " * 30
     lines = f"bank one\nbank two\n{long} bank\n".encode()
     assert len(succeed(f"embed {base} --word bank --json {MACHINE}", lines).json["sentences"]) == 2
+
+
+def test_vectors_are_exact_by_default(base: Path, texts: list[str], here: Path) -> None:
+    succeed(f"embed {base} texts.txt -o plain.npy --threads 1")
+    ran = succeed(f"embed {base} texts.txt -o exact.npy {MACHINE}")
+    assert "deviate" not in ran.err
+    assert np.array_equal(np.load("plain.npy"), np.load("exact.npy"))
+    assert np.array_equal(warmstart.load(base, threads=1).embed(texts), np.load("exact.npy"))
+
+
+@pytest.mark.parametrize("tokens", ["", "--tokens"])
+def test_a_faster_precision_says_what_it_costs(
+    base: Path, texts: list[str], here: Path, tokens: str
+) -> None:
+    name = "v.npz" if tokens else "v.npy"
+    ran = succeed(f"embed {base} texts.txt -o {name} {tokens} --precision bf16 --threads 1")
+    said = re.search(r"first 24 texts deviate from fp32 by up to ([\d.]+)%", ran.err)
+    assert said is not None
+    assert 0 < float(said[1]) < 5

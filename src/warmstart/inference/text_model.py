@@ -17,6 +17,7 @@ from warmstart.inference.vectors import backbone_of, text_vectors, token_vectors
 from warmstart.model.backbone import Backbone
 from warmstart.results.attention import AttentionMap
 from warmstart.runtime import Runtime
+from warmstart.settings.base import check_choice
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Pooling, Truncate
 from warmstart.tokenization.pieces import join_pieces, text_reader
@@ -112,11 +113,7 @@ class TransformerModel(TextModel):
         return self.tokenizer
 
     def __post_init__(self) -> None:
-        if self.truncate not in get_args(Truncate):
-            raise WarmstartError(
-                f"{self.name}: truncate {self.truncate!r} is unknown; known: "
-                f"{', '.join(get_args(Truncate))}"
-            )
+        check_choice(f"{self.name}: truncate", self.truncate, get_args(Truncate))
         self.model.to(self.runtime.device).eval()
 
     def text_reader(self, is_split: bool) -> Callable[[str], str]:
@@ -141,7 +138,8 @@ class TransformerModel(TextModel):
         truncate: Truncate | None = None,
     ) -> EncodedTexts:
         """Return ids as the model reads them, cut by the rule given or its own."""
-        rule = truncate or self.truncate
+        rule = self.truncate if truncate is None else truncate
+        check_choice("truncate", rule, get_args(Truncate))
         return encode_texts(texts, self.tokenizer, self.config.max_length, rule, texts2)
 
     def embed(
@@ -155,8 +153,7 @@ class TransformerModel(TextModel):
         """Return one vector for every text: (texts, D); layer 0 is the embeddings."""
         if isinstance(texts, str):
             raise WarmstartError("embed takes a list of texts, not one text")
-        if pooling not in get_args(Pooling):
-            raise WarmstartError(f"pooling {pooling!r} is unknown: cls, last or mean")
+        check_choice("pooling", pooling, get_args(Pooling))
         return self.vectors(self.encode(texts, truncate=truncate), pooling, layer, normalize)
 
     def vectors(

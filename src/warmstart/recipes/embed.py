@@ -1,7 +1,7 @@
 """`embed`: turn texts into vectors, or compare one word's vectors between texts."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -9,21 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart import progress
-from warmstart.batching.encode import Truncation
+from warmstart.batching.encode import EncodedTexts, Truncation
 from warmstart.data.chunks import chunked
 from warmstart.data.corpus import read_texts
 from warmstart.data.vector_files import TextVectors, check_name, writing
 from warmstart.errors import WarmstartError
+from warmstart.formats import counted
 from warmstart.inference.text_model import TransformerModel
 from warmstart.insight.word_context import compare_word
 from warmstart.loading import load_transformer
 from warmstart.report.word_figure import write_word_similarity
 from warmstart.results.word_similarity import WordSimilarity
+from warmstart.runtime import Runtime
 from warmstart.settings.using import EmbedConfig
 from warmstart.textfiles import file_or_stream
 from warmstart.tokenization.pieces import text_reader
 
 CHUNK = 1024  # texts sorted by length and read together
+SAMPLE = 32  # texts that are read in full precision too, to see what a faster one costs
 WORD_FORMATS = (".png", ".svg", ".html")
 
 
@@ -79,6 +82,8 @@ class _EmbedStream:
         with progress.bar("embedding", None, "text") as bar:
             for texts in chunked(self.texts, CHUNK):
                 chunk = self._embed(texts)
+                if self.num_texts == 0 and self.predictor.runtime.dtype is not None:
+                    self._say_deviation(texts[:SAMPLE], chunk)
                 self.num_texts += len(chunk)
                 self.num_vectors += sum(1 if text.ids is None else len(text.ids) for text in chunk)
                 yield chunk
@@ -93,16 +98,34 @@ class _EmbedStream:
         return EmbedResult(out, *counts, vectors)
 
     def _embed(self, texts: list[str]) -> list[TextVectors]:
-        config, predictor = self.config, self.predictor
-        encoded = predictor.encode(texts, truncate=config.truncate)
+        encoded = self.predictor.encode(texts, truncate=self.config.truncate)
         self.num_truncated += encoded.num_truncated
-        rest = (config.layer, config.normalize, config.micro_tokens)
-        if not config.tokens:
-            vectors = predictor.vectors(encoded, config.pooling, *rest)
+        vectors = self._vectors(self.predictor, encoded)
+        if not self.config.tokens:
             return list(map(TextVectors, texts, vectors))
-        token_vectors = predictor.token_vectors(encoded, *rest)
-        tokens = [tuple(predictor.tokenizer.pieces(ids)) for ids in encoded.ids]
-        return list(map(TextVectors, texts, token_vectors, map(tuple, encoded.ids), tokens))
+        tokens = [tuple(self.predictor.tokenizer.pieces(ids)) for ids in encoded.ids]
+        return list(map(TextVectors, texts, vectors, map(tuple, encoded.ids), tokens))
+
+    def _vectors(self, model: TransformerModel, encoded: EncodedTexts) -> list[NDArray[np.float32]]:
+        """Return an array for every text: of its vector, or of those of its tokens."""
+        config = self.config
+        rest = (config.layer, config.normalize, config.micro_tokens)
+        if config.tokens:
+            return model.token_vectors(encoded, *rest)
+        return list(model.vectors(encoded, config.pooling, *rest))
+
+    def _say_deviation(self, texts: list[str], chunk: list[TextVectors]) -> None:
+        """Say how far the first texts' vectors are from those of full precision."""
+        model = replace(self.predictor, runtime=Runtime(self.predictor.runtime.device))
+        vectors = self._vectors(model, model.encode(texts, truncate=self.config.truncate))
+        largest = max(
+            float(np.linalg.norm(text.vectors - exact)) / max(1e-12, float(np.linalg.norm(exact)))
+            for text, exact in zip(chunk, vectors, strict=False)
+        )
+        progress.say(
+            f"{self.config.precision}: the vectors of the first {counted(len(texts), 'text')} "
+            f"deviate from fp32 by up to {largest:.1%} of their length"
+        )
 
 
 def _open_texts(

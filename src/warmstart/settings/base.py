@@ -10,7 +10,7 @@ import inspect
 import math
 import operator
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import (
     Any,
@@ -93,9 +93,7 @@ class Setting:
 
     def _checked_item(self, value: Any) -> Any:
         if self.choices:
-            if value not in self.choices:
-                hint = suggestion(str(value), self.choices)
-                raise WarmstartError(f"{self.flag} {value!r} is unknown{hint}")
+            check_choice(self.flag, value, self.choices)
             return value
         if isinstance(value, Path):
             value = str(value)
@@ -242,6 +240,12 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1)
     return f"; did you mean '{close[0]}'?" if close else f"; known: {', '.join(names)}"
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Refuse a value that is not one of the choices."""
+    if value not in choices:
+        raise WarmstartError(f"{name} {value!r} is unknown{suggestion(str(value), choices)}")
 
 
 def choose(table: Mapping[str, T], name: str, setting: str) -> T:

@@ -11,6 +11,8 @@ Optimizer = Literal["adamw", "muon"]
 Pooling = Literal["cls", "last", "mean"]  # which positions make the vector of a text
 TokenizerKind = Literal["bpe", "unigram"]
 Truncate = Literal["head", "tail", "middle"]  # the part of an overlong text that is used
+Device = Literal["auto", "cpu", "cuda"]
+Precision = Literal["auto", "fp32", "bf16"]
 MIN_VOCAB_SIZE = 261  # the bytes and the special tokens
 
 
@@ -141,8 +143,8 @@ class Checkpoints(Settings, panel="Saving"):
 class Machine(Settings, panel="Machine"):
     """Where a job runs, and its randomness."""
 
-    device: Literal["auto", "cpu", "cuda"] = option("auto: CUDA if available", "auto", fixed=False)
-    precision: Literal["auto", "fp32", "bf16"] = option("auto: bf16 if the hardware has it", "auto")
+    device: Device = option("auto: CUDA if available", "auto", fixed=False)
+    precision: Precision = option("auto: bf16 if the hardware has it", "auto")
     threads: int | None = option("CPU threads; default: all", None, least=1, most=1024, fixed=False)
     seed: int = option("determines every random choice", 0, least=0)
 

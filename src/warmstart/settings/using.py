@@ -9,6 +9,7 @@ from warmstart.settings.shared import (
     LabelledColumns,
     Machine,
     Pooling,
+    Precision,
     SplitTexts,
     TextLines,
     Truncate,
@@ -92,6 +93,9 @@ class EmbedConfig(TextLines, SplitTexts, Machine, panel="Model"):
     normalize: bool = option("scale every vector to length 1", False)
     word: str | None = option("compare this word between texts, by layer", None, metavar="WORD")
     truncate: Truncate | None = option("part used of an overlong text; default: the run's", None)
+    precision: Precision = option(
+        "auto, bf16: faster, less exact; the deviation is printed", "fp32", panel="Machine"
+    )
     micro_tokens: int = option(
         "padded tokens per forward pass; fewer need less memory", 8192, least=2, panel="Machine"
     )
