@@ -185,7 +185,9 @@ def test_the_next_command_follows_the_advice(world: World, base: Path, here: Pat
     arm = next(arm for arm in result["arms"] if arm["name"] == best)
     frozen = " --frozen" if arm["kind"] == "frozen" else ""
     assert f"next: warmstart finetune --from {arm['source']}{frozen} --train" in ran.out
-    assert f"{best} is the best of 4 pretrained arms on validation" in result["summary"]["headline"]
+    assert (
+        f"{best} is the best of 4 pretrained arms on validation" in result["summary"]["findings"][0]
+    )
     kept = [f.name for f in (here / "out/cells").iterdir() if "attention" in read(f)]
     assert kept == ["0-warm-48-0.json"]  # of the first run; no cold arm was compared
 

@@ -172,8 +172,11 @@ def test_pretrained_arms_are_compared_with_the_others_at_every_subset(summary: S
         for n in SUBSETS
     }
     assert all(d.outcome == "better" for d in summary.differences if d.first == "warm")
-    assert "warm beats cold by 10.0 points (95% interval" in summary.headline
-    assert "to match warm with 50 labels, a model without pretraining" in summary.headline.lower()
+    assert "warm beats cold by 10.0 points (95% interval" in " ".join(summary.findings)
+    assert (
+        "to match warm with 50 labels, a model without pretraining"
+        in " ".join(summary.findings).lower()
+    )
 
 
 def at_all_sizes(**accuracy: float) -> Comparison:
@@ -193,13 +196,13 @@ def at_all_sizes(**accuracy: float) -> Comparison:
         ({"tfidf": 0.9, "cold": 0.85, "warm": 0.8, "frozen": 0.75}, "tf-idf", "did not pay here"),
         ({"cold": 0.9, "warm": 0.85, "frozen": 0.8, "tfidf": 0.75}, "cold", "did not pay here"),
         ({"cold": 0.9, "tfidf": 0.85, "frozen": 0.8, "warm": 0.75}, "cold", "did not pay here"),
-        ({"warm": 0.9, "tfidf": 0.9, "frozen": 0.8, "cold": 0.7}, "tf-idf", "it is cheaper"),
+        ({"warm": 0.9, "tfidf": 0.9, "frozen": 0.8, "cold": 0.7}, "tf-idf", "tf-idf is cheaper"),
         (
             {"frozen": 0.9, "cold": 0.9, "warm": 0.8, "tfidf": 0.7},
             "frozen",
             "no difference from cold",
         ),
-        ({"warm": 0.9, "cold": 0.9, "tfidf": 0.9, "frozen": 0.7}, "tf-idf", "it is cheaper"),
+        ({"warm": 0.9, "cold": 0.9, "tfidf": 0.9, "frozen": 0.7}, "tf-idf", "tf-idf is cheaper"),
     ],
 )
 def test_the_best_pretrained_arm_is_judged_whatever_the_order(
@@ -217,14 +220,16 @@ def test_the_best_pretrained_arm_is_judged_whatever_the_order(
         rival = accuracy[verdict.second.replace("tf-idf", "tfidf")]
         ahead = (accuracy[lead] > rival) - (accuracy[lead] < rival)
         assert verdict.outcome == {1: "better", 0: "none", -1: "worse"}[ahead]
-        assert verdict.sentence in found.headline
+        assert verdict.sentence in " ".join(found.findings)
     assert {row.arm for row in found.saved_over_best} == {lead}
 
 
 def test_the_arm_of_each_size_is_judged_there() -> None:
     found = summarise(make_comparison({**ACCURACY, "frozen": (0.85, 0.86, 0.87)}))
     assert {(v.first, v.labels) for v in found.verdicts} == {("warm", 800), ("frozen", 50)}
-    assert "With 50 labels, frozen is the best of 2 pretrained arms on validation" in found.headline
+    assert "With 50 labels, frozen is the best of 2 pretrained arms on validation" in " ".join(
+        found.findings
+    )
 
 
 def test_the_test_set_does_not_choose_the_arm_that_is_judged() -> None:
@@ -262,7 +267,7 @@ def narrow(gap: float) -> Comparison:
     return replace(one, cells=tuple(cells))
 
 
-def test_the_verdicts_of_the_headline_are_adjusted_for_their_number() -> None:
+def test_the_verdicts_are_adjusted_for_their_number() -> None:
     found = summarise(narrow(gap=0.055))
     single = next(d for d in found.differences if (d.first, d.second) == ("frozen", "cold"))
     verdict = next(v for v in found.verdicts if v.second == "cold")
@@ -298,7 +303,7 @@ def test_labels_saved_has_an_interval(summary: Summary) -> None:
     )
     assert 200 < low < needed < high <= 800
     assert row.text == f"{row.needed} ({row.low} to {row.high})"
-    assert f"needs {best_of(summary).needed} labels (95% interval" in summary.headline
+    assert f"needs {best_of(summary).needed} labels (95% interval" in " ".join(summary.findings)
 
 
 def best_of(summary: Summary) -> LabelsSaved:
@@ -307,7 +312,7 @@ def best_of(summary: Summary) -> LabelsSaved:
 
 def test_losing_is_said_plainly() -> None:
     beaten = summarise(make_comparison({**ACCURACY, "tf-idf": (0.9, 0.95, 0.99)}))
-    assert "warm loses to tf-idf by" in beaten.headline
+    assert "warm loses to tf-idf by" in " ".join(beaten.findings)
     assert beaten.advice.sentence.startswith("Use tf-idf: 99.0% on test with 800 labels, ")
     assert "pretraining did not pay here" in beaten.advice.sentence
     assert all(row.needed == "≤50" for row in beaten.saved_over_best if row.labels < 800)
@@ -369,15 +374,15 @@ def test_several_warm_arms_meet_each_other_once() -> None:
     assert ("warm: b", "frozen") not in pairs  # frozen starts from another run
 
 
-def test_the_better_of_two_pretrained_runs_is_named_in_the_headline() -> None:
+def test_the_better_of_two_pretrained_runs_is_named_in_the_findings() -> None:
     one = make_comparison()
     other = replace(ARMS["warm"], name="warm: b", source="runs/b", cold="cold")
     worse = [replace(cell, arm=other.name) for cell in one.cells if cell.arm == "tf-idf"]
     for arms in ((*one.arms, other), (other, *one.arms)):
         both = summarise(replace(one, arms=arms, cells=(*one.cells, *worse)))
-        first = both.headline.split(". ")[0]
+        first = both.findings[0]
         assert first.startswith("With 800 labels, warm is the best of 3 pretrained arms on valid")
-        assert "warm beats warm: b by " in both.headline.split(" With 50")[0]
+        assert "warm beats warm: b by " in first
 
 
 def test_what_tfidf_reads_and_transformers_do_not_is_said() -> None:

@@ -62,14 +62,13 @@ def test_warm_arms_meet_each_other_and_their_own_cold_arm(compared: Path) -> Non
     pairs = {(found["first"], found["second"]) for found in summary["differences"]}
     warm = ("warm: saved", "warm: masked", "warm: saved step-4")
     assert {(warm[0], warm[1]), (warm[0], warm[2]), (warm[1], warm[2])} <= pairs
-    against_cold = {pair for pair in pairs if pair[1].startswith("cold")}
-    assert against_cold == {
-        (warm[0], "cold: saved"),
-        (warm[1], "cold: masked"),
-        (warm[2], "cold: saved"),
+    own = {"saved": "cold: saved", "masked": "cold: masked", "saved step-4": "cold: saved"}
+    assert {pair for pair in pairs if pair[1].startswith("cold")} == {
+        (f"{kind}: {name}", cold) for kind in ("warm", "frozen") for name, cold in own.items()
     }
-    assert {(race["warm"], race["cold"]) for race in summary["times_to_accuracy"]} == against_cold
-    assert summary["headline"].startswith("Of the 3 pretrained runs, warm: ")
+    races = {(race["warm"], race["cold"]) for race in summary["times_to_accuracy"]}
+    assert races == {(f"warm: {name}", cold) for name, cold in own.items()}
+    assert " is the best of 6 pretrained arms on validation: " in summary["findings"][0]
     page = (compared / "report.html").read_text(encoding="utf-8")
     assert "Which pretrained run to start from" in page
 
@@ -106,7 +105,7 @@ def test_runs_of_one_shape_share_the_cold_arm(
         "cold",
         "tf-idf",
     ]
-    assert "Of the 2 pretrained runs" in ran.out
+    assert "is the best of 4 pretrained arms on validation" in ran.out
 
 
 def test_the_same_run_twice_and_runs_that_are_no_bases_are_refused(

@@ -81,7 +81,7 @@ def test_ids_are_unique_over_all_figures_and_references_lead_somewhere(page: Pat
 def test_the_page_says_what_the_summary_says(built: Any, page: Path) -> None:
     comparison, summary = built
     text = outline(page).text
-    sentences = [summary.advice.sentence, summary.headline, *summary.caveats, *comparison.notes]
+    sentences = [summary.advice.sentence, *summary.findings, *summary.caveats, *comparison.notes]
     sentences += [row.sentence for row in (*summary.differences, *summary.times_to_accuracy)]
     sentences += [saved.text for saved in summary.saved_over_best + summary.saved_over_cold]
     assert [sentence for sentence in sentences if sentence not in text] == []

@@ -96,7 +96,7 @@ def print_comparison(comparison: "Comparison", summary: "Summary") -> None:
         print_table(["arm", *(counted(labels, "label") for labels in subsets)], rows, title)
     if comparison.attainable:
         say(f"best accuracy attainable: {percent(comparison.attainable)}")
-    for sentence in (summary.headline, *summary.caveats):
+    for sentence in (*summary.findings, *summary.caveats):
         say(sentence)
 
 

@@ -22,9 +22,9 @@ def advise(
     accuracy = {row.arm: row.scored.accuracy for row in scores if row.labels == labels}
     lead = next((arm for arm in ranked if arm in comparison.pretrained), None)
 
-    def use(arm: str, reason: str) -> Advice:
+    def use(arm: str, reason: str, until: str = "") -> Advice:
         where = f"{comparison.scored_split.name} with {counted(labels, 'label')}"
-        name = _described(comparison, arm)
+        name = f"{_described(comparison, arm)}{until}"
         return Advice(arm=arm, sentence=f"Use {name}: {percent(accuracy[arm])} on {where}{reason}.")
 
     if lead is None:
@@ -40,8 +40,9 @@ def advise(
     if outcome == "worse":
         return use(opponent, f", {gap} points above {pretrained}: pretraining did not pay here")
     if opponent in comparison.arm_names("baseline"):
-        other = f"{pretrained} ({percent(accuracy[lead])})"
-        return use(opponent, f"; no difference from {other} is shown, and it is cheaper")
+        other = f"the pretrained model ({lead}, {percent(accuracy[lead])})"
+        reason = f"; no difference from {other} is shown, and {opponent} is cheaper"
+        return use(opponent, reason, " for now")
     return use(lead, f"; no difference from {opponent} ({percent(accuracy[opponent])}) is shown")
 
 

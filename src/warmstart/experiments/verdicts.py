@@ -11,7 +11,7 @@ from warmstart.experiments.curves import mean_curves, times_to_accuracy
 from warmstart.experiments.differences import compare_arms, compare_pair
 from warmstart.experiments.labels_saved import save_labels
 from warmstart.experiments.scores import count_costs, score_arms
-from warmstart.experiments.wording import caveats, headline, verdict_sentence
+from warmstart.experiments.wording import caveats, findings, verdict_sentence
 from warmstart.results.comparison import Comparison
 from warmstart.results.summary import (
     ArmScore,
@@ -31,7 +31,7 @@ def summarise(comparison: Comparison) -> Summary:
     return Summary(
         scored_split=comparison.scored_split.name,
         advice=advise(comparison, scores, verdicts),
-        headline=headline(comparison, scores, verdicts, saved_over_best),
+        findings=tuple(findings(comparison, scores, verdicts, saved_over_best)),
         caveats=tuple(caveats(comparison)),
         chance=comparison.scored_split.majority_share,
         scores=scores,
@@ -72,7 +72,7 @@ def lead_arm(comparison: Comparison, scores: Sequence[ArmScore], labels: int) ->
 def _family(
     comparison: Comparison, scores: Sequence[ArmScore], labels: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of arms that the headline may speak of at one subset.
+    """Yield the pairs of arms that the findings may speak of at one subset.
 
     Without a test set the leading arm is chosen on the texts that it is scored on. Then the pairs
     of every arm that might have led are in the family, so that the choice is paid for.

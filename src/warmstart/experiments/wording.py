@@ -1,4 +1,4 @@
-"""Sentences about a comparison: differences, verdicts, time to accuracy, headline, caveats.
+"""Sentences about a comparison: differences, verdicts, time to accuracy, findings, caveats.
 
 Differences, verdicts and times have no full stop, so that they can be joined; the others do.
 """
@@ -73,32 +73,27 @@ def _lead_clause(time: TimeToAccuracy) -> str:
     return f"its lead of up to {most} points is gone by epoch {time.closed_epoch}{end}"
 
 
-def headline(
+def findings(
     comparison: Comparison,
     scores: Sequence[ArmScore],
     verdicts: Sequence[Verdict],
     saved: Sequence[LabelsSaved],
-) -> str:
-    """Say what pretraining gained with all labels and with the fewest."""
-    if not comparison.pretrained:
-        return "No pretrained arm was compared."
+) -> Iterator[str]:
+    """Say what pretraining gained with all labels and with the fewest, and what it saved."""
     fewest, most = comparison.subsets[0], comparison.subsets[-1]
-    sentences = []
     for labels in sorted({fewest, most}, reverse=True):
         clauses = [verdict.sentence for verdict in verdicts if verdict.labels == labels]
         if clauses:
-            sentences.append(
-                f"With {counted(labels, 'label')}, {_chosen(comparison, scores, labels)}"
-                f"{'; '.join(clauses)}."
-            )
+            chosen = _chosen(comparison, scores, labels)
+            yield f"With {counted(labels, 'label')}, {chosen}{'; '.join(clauses)}."
     for row in saved:
         if row.labels == fewest < most:
-            sentences.append(
+            interval = f" (95% interval {_spoken(row.low)} to {_spoken(row.high)})"
+            yield (
                 f"To match {row.arm} with {counted(fewest, 'label')}, a model without pretraining "
-                f"({' or '.join(row.unpretrained)}) needs {_spoken(row.needed)} labels "
-                f"(95% interval {_spoken(row.low)} to {_spoken(row.high)})."
+                f"({' or '.join(row.unpretrained)}) needs {_spoken(row.needed)} labels"
+                f"{interval if row.has_interval else ''}."
             )
-    return " ".join(sentences)
 
 
 def _chosen(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> str:

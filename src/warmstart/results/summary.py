@@ -120,10 +120,14 @@ class LabelsSaved:
     high: str
 
     @property
+    def has_interval(self) -> bool:
+        """Tell whether the interval says more than the number."""
+        return not self.low == self.needed == self.high
+
+    @property
     def text(self) -> str:
-        """Return the number with its interval, or alone where the interval says no more."""
-        is_one = self.low == self.needed == self.high
-        return self.needed if is_one else f"{self.needed} ({self.low} to {self.high})"
+        """Return the number with its interval, if it has one."""
+        return f"{self.needed} ({self.low} to {self.high})" if self.has_interval else self.needed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +146,7 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """A difference that the headline states, judged together with the headline's others."""
+    """A difference that the findings state, judged together with their other differences."""
 
     first: str
     second: str
@@ -166,7 +170,7 @@ class Summary:
 
     scored_split: Literal["validation", "test"]  # the split of all scores and differences
     advice: Advice
-    headline: str  # the verdicts at the largest and the smallest subset
+    findings: tuple[str, ...]  # the verdicts at the largest and smallest subset, and labels saved
     caveats: tuple[str, ...]  # what limits the verdicts; may be empty
     chance: float  # accuracy of always predicting the most frequent class of the scored split
     scores: tuple[ArmScore, ...]
