@@ -21,7 +21,8 @@ from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.classify import ClassifyObjective
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.schedules import warmup_cosine
-from warmstart.training.trainer import Evaluation, LoopSettings, Stream, Trainer
+from warmstart.training.step import Stream
+from warmstart.training.trainer import Evaluation, LoopSettings, Trainer
 
 LOOP = LoopSettings(
     steps=8, clip=1.0, seed=0, eval_every=3, log_every=1, save_every=2, save_s=1e9, keep=2

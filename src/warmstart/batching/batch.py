@@ -72,3 +72,13 @@ def move(batch: AnyBatch, device: torch.device) -> AnyBatch:
         if tensor is not None
     }
     return replace(batch, **moved)
+
+
+def split(batch: AnyBatch, num_parts: int) -> list[AnyBatch]:
+    """Return the batch in at most so many parts of about equally many rows."""
+    tensors = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    parts = {name: t.chunk(num_parts) for name, t in tensors.items() if t is not None}
+    return [
+        replace(batch, **dict(zip(parts, rows, strict=True)))
+        for rows in zip(*parts.values(), strict=True)
+    ]

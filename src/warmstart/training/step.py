@@ -1,15 +1,24 @@
 """One optimizer step: gradients summed over the batches of a group, then the update."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from warmstart import progress
 from warmstart.batching.batch import Batch, move
+from warmstart.runs.faults import is_out_of_memory
 from warmstart.runtime import Runtime
 from warmstart.training.optimizers import clip_gradients
+
+
+class Stream(Protocol):
+    """Batches by step."""
+
+    def group(self, step: int) -> Sequence[Any]:
+        """Return the batches of one optimizer step."""
 
 
 class Objective(Protocol):
@@ -35,10 +44,33 @@ def train_step(
     return loss, update_weights(model, optimizers, clip)
 
 
+def in_parts(
+    compute: Callable[[int], Tensor], num_parts: int, most_rows: int
+) -> tuple[Tensor, int]:
+    """Compute gradients in so many parts, in twice as many as often as memory runs out.
+
+    Return the result and the number of parts that fitted.
+    """
+    before = num_parts
+    while True:
+        try:
+            loss = compute(num_parts)
+            break
+        except (MemoryError, RuntimeError) as fault:
+            if not is_out_of_memory(fault) or num_parts >= most_rows:
+                raise
+        torch.cuda.empty_cache()  # outside of `except`: the fault holds on to its memory
+        num_parts *= 2
+    if num_parts > before:
+        progress.say(f"out of memory: each batch is now computed in {num_parts} parts")
+    return loss, num_parts
+
+
 def add_gradients(
     model: nn.Module, objective: Objective, group: Sequence[Batch], runtime: Runtime
 ) -> Tensor:
-    """Add up the gradients of the mean loss over a group; return that loss."""
+    """Set the gradients to those of the mean loss over a group; return that loss."""
+    model.zero_grad()
     counts = objective.count(group)
     total = torch.zeros((), dtype=torch.float64, device=runtime.device)
     for batch in group:

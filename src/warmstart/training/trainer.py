@@ -5,16 +5,17 @@ A stream gives the batches of a step, an objective their summed losses.
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from warmstart import progress
+from warmstart.batching.batch import split
 from warmstart.errors import DivergedError, WarmstartError
 from warmstart.jsonfiles import typed
 from warmstart.runs.checkpoint import (
@@ -33,14 +34,7 @@ from warmstart.training.interrupt import Interrupt, listening
 from warmstart.training.optimizers import set_rates
 from warmstart.training.record import Record
 from warmstart.training.schedules import Schedule, annealed
-from warmstart.training.step import Objective, train_step
-
-
-class Stream(Protocol):
-    """Batches by step."""
-
-    def group(self, step: int) -> Sequence[Any]:
-        """Return the batches of one optimizer step."""
+from warmstart.training.step import Objective, Stream, add_gradients, in_parts, update_weights
 
 
 @dataclass(frozen=True)
@@ -93,6 +87,7 @@ class State:
     best_loss: float = 0.0
     best_step: int = 0
     elapsed_s: float = 0.0  # training and validation, over all processes
+    num_parts: int = 1  # that each batch is computed in; more after memory ran out
     loss_sum: float = 0.0  # training loss since the last evaluation
     loss_steps: int = 0
     evaluations: list[dict[str, float]] = field(default_factory=list)
@@ -198,12 +193,22 @@ class Trainer:
     def take_step(self, step: int, rate: float) -> tuple[Tensor, Tensor]:
         """Take the step of this number at a share of the peak rate; return loss and norm."""
         self.model.train()
-        torch.manual_seed(derive_seed(self.settings.seed, "step", step))
         set_rates(self.optimizers, step, rate)
-        group = self.stream.group(step)
-        return train_step(
-            self.model, self.objective, group, self.optimizers, self.settings.clip, self.runtime
-        )
+        loss = self._add_gradients(step)
+        return loss, update_weights(self.model, self.optimizers, self.settings.clip)
+
+    def _add_gradients(self, step: int) -> Tensor:
+        """Compute the gradients of a step, in smaller parts once memory has run out."""
+        batches = self.stream.group(step)
+
+        def compute(num_parts: int) -> Tensor:
+            torch.manual_seed(derive_seed(self.settings.seed, "step", step))
+            group = [part for batch in batches for part in split(batch, num_parts)]
+            return add_gradients(self.model, self.objective, group, self.runtime)
+
+        most_rows = max(len(batch.ids) for batch in batches)
+        loss, self.state.num_parts = in_parts(compute, self.state.num_parts, most_rows)
+        return loss
 
     def _step(self, rate: float) -> tuple[Tensor, Tensor]:
         result = self.take_step(self.state.step, rate)
