@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from warmstart.experiments.arms import ArmSplit, Splits, TrainedModel
+from warmstart.experiments.arms import ArmSplit, Saving, Splits, TrainedModel
 from warmstart.experiments.selection import fit_cell, tune
 from warmstart.results.comparison import Arm
 from warmstart.settings.finetuning import CompareConfig
@@ -52,7 +52,8 @@ class ToyArm:
 
     def fit(self, splits: Splits, values: Sequence[float], seed: int) -> Iterator[TrainedModel]:
         for value in values:
-            yield TrainedModel(value, self.outputs[value], (), 1.0, zeros, lambda: None)
+            saving = Saving("toy", None, None, lambda folder: None)
+            yield TrainedModel(value, self.outputs[value], (), 1.0, zeros, lambda: None, saving)
 
 
 def right_on(rows: np.ndarray) -> np.ndarray:

@@ -40,10 +40,12 @@ def compare(config: CompareConfig) -> None:
 
     result = run(config)
     print_comparison(result.comparison, result.summary)
-    say_next(f"{result.report}: open it in a browser", _next_training(config, result.advised))
+    model = result.models.get(result.advised.name)
+    command = f"predict {quoted(model)} texts.txt" if model else _training(config, result.advised)
+    say_next(f"{result.report}: open it in a browser", command)
 
 
-def _next_training(config: CompareConfig, arm: Arm) -> str | None:
+def _training(config: CompareConfig, arm: Arm) -> str | None:
     """Return the command that trains the advised arm on the same files; None: it cannot."""
     if arm.source is None:
         return None

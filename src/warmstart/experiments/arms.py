@@ -19,6 +19,8 @@ from warmstart.model import count
 from warmstart.model.models import Classifier
 from warmstart.results.attention import AttentionMap
 from warmstart.results.comparison import Arm, ArmKind, Epoch
+from warmstart.runs.checkpoint import save_weights
+from warmstart.runs.folder import RunFolder
 from warmstart.runs.lineage import pretraining_cost
 from warmstart.runs.saved import SavedRun
 from warmstart.runtime import Runtime
@@ -76,6 +78,16 @@ class Splits:
 
 
 @dataclass(frozen=True)
+class Saving:
+    """How a model becomes a run folder."""
+
+    task: str
+    architecture: ModelConfig | None  # None: no Transformer
+    parent: SavedRun | None  # the run that it started from
+    write: Callable[[RunFolder], None]  # writes the weights, and what reads texts for them
+
+
+@dataclass(frozen=True)
 class TrainedModel:
     """A model trained with one setting, and what it said of the validation texts meanwhile."""
 
@@ -85,6 +97,7 @@ class TrainedModel:
     elapsed_s: float
     predict: Callable[[ArmSplit], tuple[int, ...]]  # the classes of texts, by its best epoch
     attention: Callable[[], AttentionMap | None]  # on the text chosen for it
+    saving: Saving
 
 
 class ExperimentArm(Protocol):
@@ -171,6 +184,12 @@ class TransformerArm:
                 state.elapsed_s,
                 partial(self._predict, model),
                 partial(self._attention, model, splits),
+                Saving(
+                    ClassifyTask.name,
+                    self.model,
+                    None if self.kind == "cold" else self.source,
+                    partial(self._save, model),
+                ),
             )
             del trainer, model  # frees them before the next one is trained
 
@@ -202,6 +221,10 @@ class TransformerArm:
         pad = self.source.tokenizer.pad
         batches = TextBatches(self.tuning.micro_tokens, pad, self.runtime)
         return tuple(ClassifyTask().outputs(model, split.examples, batches).argmax(1).tolist())
+
+    def _save(self, model: Classifier, folder: RunFolder) -> None:
+        self.source.tokenizer.save(folder.path)
+        save_weights(folder.weights_file, model.state_dict())
 
     def _attention(self, model: Classifier, splits: Splits) -> AttentionMap | None:
         if splits.attention_row is None:
@@ -241,7 +264,8 @@ class TfidfArm:
         for value, model in zip(values, models, strict=True):
             outputs = model.probabilities(splits.valid.texts, self.num_classes)
             predict = partial(self._predict, model)
-            yield TrainedModel(value, [outputs], (), elapsed_s, predict, lambda: None)
+            saving = Saving(tfidf.TfidfTask.name, None, None, partial(tfidf.save_baseline, model))
+            yield TrainedModel(value, [outputs], (), elapsed_s, predict, lambda: None, saving)
 
     def _predict(self, model: tfidf.Baseline, split: ArmSplit) -> tuple[int, ...]:
         return tuple(model.predict(split.texts))

@@ -13,6 +13,7 @@ from warmstart import progress
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.experiments.arms import ExperimentArm, Splits
 from warmstart.experiments.contrast import attention_arms
+from warmstart.experiments.kept_models import ModelKeeper
 from warmstart.experiments.plan import ExperimentPlan
 from warmstart.experiments.selection import FittedCell, fit_cell, tune
 from warmstart.experiments.subsets import nested_rows
@@ -46,6 +47,7 @@ class CellGroup:
     config: CompareConfig
     stem: Path  # of the files that hold what is finished
     attention_seed: int | None  # the seed whose attention is recorded
+    keeper: ModelKeeper
 
     def tune(self) -> TunedArm:
         """Try the settings, or read what was tried."""
@@ -58,12 +60,20 @@ class CellGroup:
 
     def fit(self, tuned: TunedArm, seed: int) -> FittedCell:
         """Train one cell, or read it."""
-        return _saved(
+        fitted = _saved(
             Path(f"{self.stem}-{seed}.json"),
-            lambda: fit_cell(self.arm, self._subset(seed), tuned.values, seed, self.config),
+            lambda: self._train(tuned, seed),
             _fitted_to_json,
             self._read_fitted,
         )
+        self.keeper.note(fitted.cell)
+        return replace(fitted, model=None)
+
+    def _train(self, tuned: TunedArm, seed: int) -> FittedCell:
+        """Train one cell; its model is saved before the cell, which marks the end."""
+        fitted = fit_cell(self.arm, self._subset(seed), tuned.values, seed, self.config)
+        self.keeper.keep(fitted, self._rows(seed))
+        return fitted
 
     def _read_tuned(self, content: dict[str, Any]) -> TunedArm:
         tuned = typed(TunedArm, content, "tuning")
@@ -85,8 +95,11 @@ class CellGroup:
         attention = map_from_json(content["attention"]) if "attention" in content else None
         return FittedCell(cell, attention)
 
+    def _rows(self, seed: int) -> list[int]:
+        return nested_rows(self.splits.train.classes, seed)[: self.labels]
+
     def _subset(self, seed: int) -> Splits:
-        rows = nested_rows(self.splits.train.classes, seed)[: self.labels]
+        rows = self._rows(seed)
         row = self.splits.attention_row if seed == self.attention_seed else None
         return replace(self.splits, train=self.splits.train.subset(rows), attention_row=row)
 
@@ -122,12 +135,13 @@ def _groups(
     """Yield every arm at every subset."""
     described = [arm.describe() for arm, _ in plan.arms]
     shown = attention_arms(described)
+    keeper = ModelKeeper(config, run, plan, subsets[-1])
     for number, (arm, splits) in enumerate(plan.arms):
         for labels in subsets:
             stem = run.cells / f"{number}-{described[number].kind}-{labels}"
             is_shown = arm.name in shown and labels == subsets[-1]
             attention_seed = config.seeds[0] if is_shown else None
-            yield CellGroup(arm, splits, labels, config, stem, attention_seed)
+            yield CellGroup(arm, splits, labels, config, stem, attention_seed, keeper)
 
 
 def _saved(

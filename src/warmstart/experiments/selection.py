@@ -26,6 +26,7 @@ class FittedCell:
 
     cell: Cell
     attention: AttentionMap | None = None  # on the text chosen for it
+    model: TrainedModel | None = None  # until it is saved; the best on all validation texts
 
 
 def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -> TunedArm:
@@ -70,7 +71,9 @@ def fit_cell(
         valid_predictions=tuple(predicted.tolist()),
         test_predictions=model.predict(splits.test) if splits.test else None,
     )
-    return FittedCell(cell, model.attention())
+    every_row = np.arange(len(splits.valid.classes))
+    best = max(models.values(), key=lambda m: _best_epoch(m, splits, every_row, tuning)[0])
+    return FittedCell(cell, model.attention(), best)
 
 
 def _best_epoch(

@@ -17,12 +17,13 @@ from warmstart.experiments.contrast import attention_example, contrast
 from warmstart.experiments.plan import ExperimentPlan, plan_experiment
 from warmstart.experiments.subsets import subset_sizes
 from warmstart.experiments.verdicts import summarise
-from warmstart.files import write_json
+from warmstart.files import write_json, write_whole
 from warmstart.jsonfiles import typed
 from warmstart.recipes.finetune import read_backbone
 from warmstart.report.comparison_figures import draw_differences, draw_epochs, draw_labels
 from warmstart.report.comparison_page import write_comparison_page
 from warmstart.report.images import save_figure
+from warmstart.report.model_card import model_card
 from warmstart.results.comparison import Arm, AttentionExample, Comparison, Contrast, Split
 from warmstart.results.data import SharedTexts
 from warmstart.results.summary import Summary
@@ -32,6 +33,7 @@ from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, w
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.tasks.classify import count_classes
 from warmstart.tasks.labelled import readable_rows, rows_seen
+from warmstart.tasks.registry import task_named
 from warmstart.textfiles import file_facts
 from warmstart.training.pace import Clock
 
@@ -46,6 +48,12 @@ class CompareResult:
     summary: Summary
     contrast: Contrast  # the two best models
     attention: AttentionExample | None  # of the first warm model and its cold one, if recorded
+
+    @property
+    def models(self) -> dict[str, Path]:
+        """Return the run folder of the model that is kept of each arm; of several, the last."""
+        folders = sorted(path for path in RunFolder(self.folder).models.glob("*/config.json"))
+        return {RunFolder(file.parent).config()["arm"]: file.parent for file in folders}
 
     @property
     def advised(self) -> Arm:
@@ -82,6 +90,7 @@ def compare(config: CompareConfig) -> CompareResult:
             attention_example(comparison, plan.arms[0][1].attention_row, maps),
         )
         if not is_finished:
+            _write_cards(run)
             _write(result)
         return result
 
@@ -170,6 +179,23 @@ def _find_overlaps(
             overlaps.append(describe_shared(source, named, matches))
         earlier.append(named)
     return overlaps, is_shared
+
+
+def _write_cards(run: RunFolder) -> None:
+    """Write the model card of every model that is kept."""
+    for file in run.models.glob("*/config.json"):
+        folder = RunFolder(file.parent)
+        config, scores = folder.config(), folder.read_json(folder.scores_file)
+        task = task_named(config["task"])
+        sentence = (
+            f"{task.description[0].upper()}{task.description[1:]} ({config['arm']}) trained with "
+            f"warmstart on {len(config['classes'])} classes: {', '.join(config['classes'])}."
+        )
+        facts = {"labels": scores["labels"], "seed": scores["seed"]}
+        usage = [task.usage(folder.path)]
+        title = folder.path.name
+        card = model_card(title, task.hub_name, sentence, facts, scores["valid"], usage)
+        write_whole(folder.path / "README.md", card.encode())
 
 
 def _write(result: CompareResult) -> None:

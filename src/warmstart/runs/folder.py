@@ -35,6 +35,7 @@ class RunFolder:
         self.checkpoints = self.path / "checkpoints"
         self.snapshots = self.path / "snapshots"  # weights of the last validations, to average
         self.cells = self.path / "cells"  # finished cells of a comparison
+        self.models = self.path / "models"  # run folders of the models that a comparison keeps
         self.cache = self.path / "cache"  # token files; deleted when the run is finished
 
     @property

@@ -44,7 +44,7 @@ def open_run(command: str, settings: Settings, out: str, resume: bool) -> Iterat
 
 
 def write_config(
-    run: RunFolder, command: str, settings: Settings, model: ModelConfig, **more: Any
+    run: RunFolder, command: str, settings: Settings, model: ModelConfig | None, **more: Any
 ) -> None:
     """Write the whole resolved configuration of a run."""
     write_json(
@@ -54,7 +54,7 @@ def write_config(
             "warmstart": package_version(),
             "command": command,
             "settings": settings.recorded(),
-            "model": model.to_json(),
+            "model": model.to_json() if model else {},  # empty: no Transformer
             **more,
         },
     )

@@ -93,6 +93,7 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine):
         panel="Training",
     )
     max_length: int | None = option("longest text in tokens", None, least=3, panel="Training")
+    save: Literal["best", "all", "none"] = option("models to keep: the best of each arm", "best")
     attainable: float | None = option("best possible accuracy", None, has_flag=False, fixed=False)
 
     def __post_init__(self) -> None:

@@ -130,6 +130,8 @@ def model_from_json(data: Any, file: str | Path = "config.json") -> ModelConfig:
     """Rebuild a configuration from a run's config.json; errors name the file."""
     if not isinstance(data, dict):
         raise WarmstartError(f"{file}: model={show(data)} must be an object")
+    if not data:
+        raise WarmstartError(f"{file}: the run has no Transformer, which this command needs")
     wrong = set(data) ^ {field.name for field in fields(ModelConfig)}
     if wrong:
         names = show(sorted(wrong))

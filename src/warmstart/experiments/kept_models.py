@@ -1,0 +1,87 @@
+"""Keep the models that a comparison trained, as run folders for every other command."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from warmstart.data.fingerprints import fingerprints_of
+from warmstart.evaluation.metrics import accuracy, macro_f1
+from warmstart.experiments.plan import ExperimentPlan
+from warmstart.experiments.selection import FittedCell
+from warmstart.files import whole_folder, write_json
+from warmstart.results.comparison import Cell
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.lifecycle import write_config
+from warmstart.runs.lineage import lineage_of
+from warmstart.settings.finetuning import CompareConfig
+from warmstart.tasks.labelled import readable_rows
+from warmstart.temporary import remove
+
+
+@dataclass(frozen=True)
+class ModelKeeper:
+    """Saves trained models: the best one of each arm, all of them, or none."""
+
+    config: CompareConfig
+    run: RunFolder  # of the comparison
+    plan: ExperimentPlan
+    most_labels: int  # the best model of an arm has all of these
+    best: dict[str, float] = field(default_factory=dict)  # validation score of each arm so far
+
+    def keep(self, fitted: FittedCell, rows: Sequence[int]) -> None:
+        """Save a model that was trained on these rows, if it is asked for."""
+        is_best = self._is_best(fitted.cell)
+        if self.config.save == "all" or (self.config.save == "best" and is_best):
+            self._write(fitted, rows)
+
+    def note(self, cell: Cell) -> None:
+        """Remember a finished cell: only a better model replaces the one that is kept."""
+        if self._is_best(cell):
+            self.best[cell.arm] = self._scores(cell)[self.config.select]
+
+    def path(self, cell: Cell) -> Path:
+        """Return the folder of a model."""
+        name = re.sub(r"[^\w.-]+", "-", cell.arm)
+        is_single = self.config.save == "best"
+        return self.run.models / (name if is_single else f"{name}-{cell.labels}-{cell.seed}")
+
+    def _is_best(self, cell: Cell) -> bool:
+        score = self._scores(cell)[self.config.select]
+        return cell.labels == self.most_labels and score > self.best.get(cell.arm, -1.0)
+
+    def _scores(self, cell: Cell) -> dict[str, float]:
+        truth = self.plan.class_numbers("validation")
+        predicted = cell.valid_predictions
+        return {"accuracy": accuracy(truth, predicted), "f1": macro_f1(truth, predicted)}
+
+    def _write(self, fitted: FittedCell, rows: Sequence[int]) -> None:
+        assert fitted.model is not None
+        cell, saving, path = fitted.cell, fitted.model.saving, self.path(fitted.cell)
+        remove(path)  # a worse model, or what was saved before its cell was written
+        with whole_folder(path) as temporary:
+            folder = RunFolder(temporary)
+            write_config(
+                folder,
+                "compare",
+                self.config,
+                saving.architecture,
+                task=saving.task,
+                classes=list(self.plan.classes),
+                arm=cell.arm,
+                pairs=self.plan.data["train"].seconds is not None,
+            )
+            saving.write(folder)
+            write_json(folder.data_file, self._facts(fitted, rows))
+            facts = {"labels": cell.labels, "seed": cell.seed, "elapsed_s": cell.elapsed_s}
+            folder.finish({"valid": self._scores(cell), **facts})
+
+    def _facts(self, fitted: FittedCell, rows: Sequence[int]) -> dict[str, Any]:
+        assert fitted.model is not None
+        texts = readable_rows(self.plan.data["train"], self.config.pieces)
+        return {
+            "files": self.run.read_json(self.run.data_file)["files"],
+            "fingerprints": fingerprints_of(texts[row] for row in rows).to_json(),
+            "lineage": lineage_of(fitted.model.saving.parent),
+        }

@@ -1,0 +1,77 @@
+from pathlib import Path
+
+import pytest
+
+import warmstart
+from product import MACHINE, World, read, read_labelled_rows, run, succeed
+from warmstart.evaluation.metrics import accuracy
+
+COMMAND = (
+    f"compare --from {{base}} --train {{train}} --valid {{valid}} --test {{test}} "
+    f"--labels 12,all --seeds 0,1 --trials 1 --epochs 1 {MACHINE}"
+)
+ARMS = {"warm", "frozen", "cold", "tf-idf"}
+
+
+@pytest.fixture(scope="module")
+def kept(world: World, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("kept") / "out"
+    ran = succeed(f"{COMMAND} -o {folder}", **vars(world), base=base)
+    assert f"predict {folder}/models/" in ran.out + ran.err
+    return folder
+
+
+def test_the_best_model_of_every_arm_predicts_what_its_cell_did(world: World, kept: Path) -> None:
+    results = read(kept / "results.json")
+    assert {path.name for path in (kept / "models").iterdir()} == ARMS
+    texts = [text for _, text in read_labelled_rows(world.test)]
+    for arm in ARMS:
+        cells = [c for c in results["cells"] if c["arm"] == arm and c["labels"] == 48]
+        truth = results["validation"]["classes"]
+        best = max(cells, key=lambda cell: accuracy(truth, cell["valid_predictions"]))
+        predictions = warmstart.load(kept / "models" / arm, precision="fp32").predict(texts)
+        numbers = [results["class_names"].index(prediction.label) for prediction in predictions]
+        assert numbers == best["test_predictions"]
+        assert read(kept / "models" / arm / "scores.json")["seed"] == best["seed"]
+
+
+@pytest.mark.parametrize("arm", sorted(ARMS))
+def test_a_kept_model_is_a_run_like_any_other(arm: str, world: World, kept: Path) -> None:
+    model = kept / "models" / arm
+    lines = succeed(f"predict {model} {world.test} --columns label,text {MACHINE}").out.splitlines()
+    assert set(lines) <= {"negative", "positive"}
+    found = succeed(f"evaluate {model} --test {world.test} --json {MACHINE}").json
+    assert found["seen_in_training"] == 0
+    assert succeed(f"data {world.train} --against {model} --json").json["against"][0]["rows"] == 48
+    card = (model / "README.md").read_text(encoding="utf-8")
+    assert f"predict {model} texts.txt" in card
+    endings = {path.suffix for path in model.rglob("*") if path.is_file()}
+    assert endings <= {".json", ".safetensors", ".md"}
+
+
+@pytest.mark.parametrize("command", ["embed", "params", "look attention"])
+def test_a_tfidf_run_says_that_it_is_no_transformer(command: str, kept: Path, here: Path) -> None:
+    text = {"embed": "", "params": "", "look attention": "--text a -o a.html"}[command]
+    ran = run(f"{command} {kept}/models/tf-idf {text}", b"a text\n")
+    assert ran.code == 2
+    assert "Transformer" in ran.said
+
+
+@pytest.mark.parametrize("save", ["all", "none"])
+def test_all_models_or_none_are_kept(save: str, world: World, base: Path, here: Path) -> None:
+    command = COMMAND.replace("--trials 1", f"--trials 1 --arms cold,tfidf --save {save}")
+    succeed(f"{command} -o out", **vars(world), base=base)
+    names = {path.name for path in here.glob("out/models/*")}
+    expected = {f"{a}-{n}-{s}" for a in ("cold", "tf-idf") for n in (12, 48) for s in (0, 1)}
+    assert names == (expected if save == "all" else set())
+
+
+def test_a_resumed_comparison_keeps_the_same_models(world: World, base: Path, here: Path) -> None:
+    command = f"{COMMAND} --arms cold,tfidf -o out".replace("--labels 12,all", "--labels all")
+    succeed(command, **vars(world), base=base)
+    models = {path: path.read_bytes() for path in here.glob("out/models/*/model.safetensors")}
+    for name in ("results.json", "cells/0-cold-48-1.json", "cells/1-baseline-48-0.json"):
+        (here / "out" / name).unlink()
+    succeed(f"{command} --resume", **vars(world), base=base)
+    assert len(models) == 2
+    assert {path: path.read_bytes() for path in models} == models
