@@ -8,6 +8,7 @@ import lzma
 from collections.abc import Callable
 from pathlib import Path
 
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -35,11 +36,20 @@ def _parquet() -> bytes:
     return stream.getvalue()
 
 
+def _xlsx() -> bytes:
+    stream, book = io.BytesIO(), openpyxl.Workbook()
+    for row in (("text", "label"), ("one", 1), (None, 2.5), ("two", True)):
+        book.active.append(row)
+    book.save(stream)
+    return stream.getvalue()
+
+
 def _zst(content: bytes) -> bytes:
     return bytes(pa.Codec("zstd").compress(content, asbytes=True))
 
 
 PARQUET = _parquet()
+XLSX = _xlsx()
 PACKED = {
     ".gz": gzip.compress(PLAIN * 9, mtime=0),
     ".xz": lzma.compress(PLAIN * 9),
@@ -87,6 +97,12 @@ def test_jsonl(place: Place, content: bytes) -> None:
 @given(damaged(PARQUET) | scraps(b"PAR1", PARQUET))
 def test_parquet(place: Place, content: bytes) -> None:
     _read_all(place("a.parquet", content))
+
+
+@fuzzed
+@given(damaged(XLSX) | scraps(b"PK", XLSX))
+def test_xlsx(place: Place, content: bytes) -> None:
+    _read_all(place("a.xlsx", content))
 
 
 @pytest.mark.parametrize("ending", PACKED)
