@@ -54,7 +54,7 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
         WARM.replace("{valid}", "{bad}/unseen.tsv"),
         ["unseen.tsv line 2", "'odd'", "negative, positive"],
     ),
-    "labelled folder": (WARM.replace("{train}", "{bad}"), ["{bad}", "folder"]),
+    "labelled folder": (WARM.replace("{valid}", "{bad}"), ["{bad}", "folder"]),
     "unknown preset": (PRE.replace("preset tiny", "preset tinny"), ["'tinny'", "'tiny'"]),
     "heads do not divide width": (f"{PRE} --heads 3", ["width", "16", "heads", "3"]),
     "existing run": (PRE.replace("{out}", "{base}"), ["{base}", "--resume"]),
