@@ -34,7 +34,7 @@ bench: setup
 	$(BIN)/python benchmarks/pretraining.py
 	$(BIN)/python benchmarks/translation.py
 
-# At least 100 SIGKILLs over every kind of run; the last line is N/N identical.
+# 300 kills and races over every command that writes a folder; the last line counts the good ends.
 chaos: setup
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python benchmarks/chaos.py
 

@@ -1,7 +1,9 @@
 """Kill every kind of run with SIGKILL, resume it each time, and count the identical ends.
 
-Run by `make chaos`; the code is that of `warmstart verify-resume`. The same seed kills at the same
-moments as far as the machine allows.
+Then kill and race the commands that write one folder, and count the trials that lose nothing.
+
+Run by `make chaos`; the first part is that of `warmstart verify-resume`. The same seed kills at the
+same moments as far as the machine allows.
 """
 
 import argparse
@@ -11,12 +13,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from warmstart.recipes.export_model import export_model
 from warmstart.recipes.pretrain import pretrain
 from warmstart.recipes.verify_resume import SMALL
 from warmstart.runs.chaos import KilledJob, kill_and_resume
+from warmstart.runs.races import Arena, FolderJob, torment
 from warmstart.runs.sessions import Sessions
 from warmstart.samples.sample_files import SampleFiles, SampleSizes, write_samples
 from warmstart.settings.base import Settings
+from warmstart.settings.exchanging import ExportConfig
 from warmstart.settings.finetuning import FinetuneConfig
 from warmstart.settings.pretraining import PretrainConfig
 from warmstart.settings.translating import TrainTranslatorConfig
@@ -31,27 +36,63 @@ SAVING = {"save_every": 5, "keep": 2}
 def main() -> None:
     """Torment each kind of run in turn."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=110, help="SIGKILLs over all kinds")
+    parser.add_argument("--kills", type=int, default=110, help="SIGKILLs over all kinds of run")
+    parser.add_argument("--races", type=int, default=190, help="kills and races of other commands")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kinds", help="only these, with commas between")
+    parser.add_argument("--kinds", help="only these runs, with commas between")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="warmstart-chaos-") as made:
         kinds = kinds_of_run(Path(made))
         if given.kinds:
             kinds = {name: kinds[name] for name in given.kinds.split(",")}
-        each = -(-given.kills // len(kinds))
-        total = identical = 0
-        for name, job in kinds.items():
-            rng = random.Random(f"{given.seed} {name}")
-            with Sessions("warmstart.recipes.verify_resume") as sessions:
-                folder = Path(made) / name.replace(" ", "-")
-                folder.mkdir()
-                for kill in kill_and_resume(job, each, rng, sessions, folder):
-                    total += 1
-                    identical += kill.is_identical
-                    print(f"{total:4} {name}: {kill!s}", flush=True)
-    print(f"{identical}/{total} identical")
-    sys.exit(identical < total)
+        num_good = kill_runs(kinds, given.kills, given.seed, Path(made)) if given.kills else 0
+        num_good += race_writers(given.races, given.seed, Path(made)) if given.races else 0
+    print(f"{num_good}/{given.kills + given.races} identical or without loss")
+    sys.exit(num_good < given.kills + given.races)
+
+
+def kill_runs(kinds: dict[str, KilledJob], num_kills: int, seed: int, folder: Path) -> int:
+    """Kill each kind of run in turn; return how many ended as if nothing had happened."""
+    num_identical = 0
+    for index, (name, job) in enumerate(kinds.items()):
+        rng = random.Random(f"{seed} {name}")
+        share = num_kills // len(kinds) + (index < num_kills % len(kinds))
+        with Sessions("warmstart.recipes.verify_resume") as sessions:
+            own = folder / name.replace(" ", "-")
+            own.mkdir()
+            for kill in kill_and_resume(job, share, rng, sessions, own):
+                num_identical += kill.is_identical
+                print(f"{name}: {kill!s}", flush=True)
+    return num_identical
+
+
+def race_writers(num_trials: int, seed: int, folder: Path) -> int:
+    """Kill and race the commands that write one folder; return how many trials lost nothing."""
+    num_safe, jobs = 0, writers(folder)
+    checkers = [name for name in sys.modules if name.startswith("transformers.")]  # of exports
+    with Sessions("warmstart.recipes.verify_resume", *checkers) as sessions:
+        own = folder / "races"
+        own.mkdir()
+        arena = Arena(own, sessions, random.Random(seed))
+        for trial in torment(arena, jobs, num_trials):
+            num_safe += not trial.faults
+            print(trial, flush=True)
+    return num_safe
+
+
+def writers(folder: Path) -> list[FolderJob]:
+    """Return the commands that write one folder, and a run that competes with them."""
+    texts = [str(folder / "samples" / "unlabelled.txt")]
+    run, exported = folder / "learned", folder / "exported"
+    short = {**SMALL, **MACHINE, "files": texts, "steps": 6}
+    pretrain(PretrainConfig.from_values({**short, "positions": "learned", "out": str(run)}))
+    export_model(ExportConfig(run=str(run), out=str(exported)))
+    return [
+        FolderJob("tokenizer", {"files": texts, "vocab_size": 1000}),
+        FolderJob("export", {"run": str(run)}),
+        FolderJob("import", {"folder": str(exported)}),
+        FolderJob("pretrain", short, is_rival=True),
+    ]
 
 
 def kinds_of_run(folder: Path) -> dict[str, KilledJob]:

@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import os
+import resource
 import shlex
 import signal
 import subprocess
@@ -120,6 +121,19 @@ def stop_when(is_ready: Callable[[], bool], command: str, **places: object) -> R
     process.terminate()
     out, err = process.communicate(timeout=60)
     return Ran(process.returncode, out.decode(), err.decode())
+
+
+@contextlib.contextmanager
+def full_disk() -> Iterator[None]:
+    """Inside the block, no byte can be written to a file."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 @contextlib.contextmanager

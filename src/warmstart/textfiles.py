@@ -70,10 +70,7 @@ def _matching_files(pattern: str) -> list[Path]:
         return _files_under(path)
     if path.is_file():
         return [path]
-    if path.exists():
-        raise WarmstartError(
-            f"{pattern} is a pipe or a device; input is read more than once, so give a file"
-        )
+    refuse_pipe(path)
     if not glob.has_magic(pattern):
         raise WarmstartError(f"{pattern}: no such file or folder")
     matches = [Path(match) for match in sorted(glob.glob(pattern, recursive=True))]
@@ -81,6 +78,14 @@ def _matching_files(pattern: str) -> list[Path]:
     if not files:
         raise WarmstartError(f"{pattern}: no file matches this pattern")
     return files
+
+
+def refuse_pipe(path: Path) -> None:
+    """Refuse a pipe or a device, where reading a second time would wait forever."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise WarmstartError(
+            f"{path} is a pipe or a device; input is read more than once, so give a file"
+        )
 
 
 def _files_under(folder: Path) -> list[Path]:

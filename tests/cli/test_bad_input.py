@@ -193,6 +193,19 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     "a loop of links to write": ("tokenizer {texts} -o {bad}/loop", ["loop", "leads back"]),
     "a loop of links to read": (PRE.replace("{texts}", "{bad}/loop"), ["loop"]),
     "a loop of links for texts": ("predict {warm} {bad}/loop -o {bad}/loop", ["loop"]),
+    "a pipe for a table": (WARM.replace("{train}", "{bad}/pipe.tsv"), ["pipe.tsv", "a pipe"]),
+    "a pipe for labels": (
+        f"{WARM} --train-labels {{bad}}/pipe".replace("{train}", "{texts}"),
+        ["a pipe or a device"],
+    ),
+    "a pipe for sentences": (
+        "train-translator --source {bad}/pipe --target {texts} --valid-source {texts} "
+        "--valid-target {texts} -o {out}",
+        ["a pipe or a device"],
+    ),
+    "a pipe for the test": (f"{COMPARE} --test {{bad}}/pipe.tsv", ["a pipe or a device"]),
+    "a pipe to score": ("evaluate {warm} --test {bad}/pipe.tsv", ["pipe.tsv"]),
+    "a table in a pipe": ("predict {warm} {bad}/pipe.tsv", ["pipe.tsv"]),
     "NUL in a path": (f"{PRE} --config {{bad}}/nul.toml", ["--tokenizer", "NUL"]),
     "a name that is not UTF-8": (PRE.replace("{texts}", "{bad}/names"), ["not UTF-8", "udcff.txt"]),
     "a billion blocks": (f"{PRE} --depth 1000000000", ["model.depth=1000000000", "10,000"]),
@@ -248,6 +261,7 @@ def _damage(folder: Path, text: bytes) -> None:
     hurt[len(hurt) // 2] ^= 0xFF
     (folder / "hurt.txt.gz").write_bytes(hurt)
     os.mkfifo(folder / "pipe")
+    os.mkfifo(folder / "pipe.tsv")
     tables: dict[str, pa.Table] = {
         "other": pa.table({"text": ["a"], "n": [3], "m": [4]}),
         "numbers": pa.table({"text": [7], "label": ["a"]}),

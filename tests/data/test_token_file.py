@@ -5,6 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from product import full_disk
 from warmstart.data.token_file import TokenFile, TokenWriter
 from warmstart.errors import WarmstartError
 
@@ -48,3 +49,13 @@ def test_a_writer_that_failed_leaves_no_finished_file(tmp_path: Path) -> None:
 def test_ids_outside_the_vocabulary_are_not_wrapped_around(tmp_path: Path) -> None:
     with TokenWriter(tmp_path / "train.bin", 100) as writer, pytest.raises(OverflowError):
         writer.write([2**16])
+
+
+def test_a_full_disk_does_not_hide_the_error_before_it(tmp_path: Path) -> None:
+    def write() -> None:
+        with full_disk(), TokenWriter(tmp_path / "train.bin", 100) as writer:
+            writer.write([5, 6, 7])
+            raise WarmstartError("the real error")
+
+    with pytest.raises(WarmstartError, match="the real error"):
+        write()

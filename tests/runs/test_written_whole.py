@@ -1,13 +1,12 @@
 import json
 import os
-import resource
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from product import full_disk
 from warmstart.errors import WarmstartError
 from warmstart.files import distinct_names, whole_file, whole_folder, write_json, write_whole
 
@@ -81,16 +80,9 @@ def test_a_name_as_long_as_names_may_be(tmp_path: Path) -> None:
 
 def test_a_full_disk_does_not_hide_the_error_before_it(tmp_path: Path) -> None:
     def write() -> None:
-        before = resource.getrlimit(resource.RLIMIT_FSIZE)
-        ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
-        try:
-            with whole_file(tmp_path / "file") as file:
-                file.write(b"buffered")
-                raise WarmstartError("the real error")
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
-            signal.signal(signal.SIGXFSZ, ignored)
+        with full_disk(), whole_file(tmp_path / "file") as file:
+            file.write(b"buffered")
+            raise WarmstartError("the real error")
 
     with pytest.raises(WarmstartError, match="the real error"):
         write()

@@ -1,14 +1,17 @@
 """A few kills of the kind that `make chaos` makes by the hundred."""
 
 import json
+import random
 import shutil
 from pathlib import Path
 
 import pytest
 
-from product import read, run, succeed
+from product import World, read, run, succeed
 from warmstart.runs.chaos import traces
 from warmstart.runs.folder import RunFolder
+from warmstart.runs.races import Arena, FolderJob, contents, torment
+from warmstart.runs.sessions import Sessions
 
 
 @pytest.mark.slow
@@ -55,3 +58,26 @@ def test_results_of_another_command_are_refused(here: Path) -> None:
     assert ran.code == 2
     assert "predict" in ran.said
     assert read(here / "config.json")["command"] == "predict"
+
+
+@pytest.mark.slow
+def test_kills_and_races_lose_nothing(world: World, tmp_path: Path) -> None:
+    job = FolderJob("tokenizer", {"files": [str(world.texts)], "vocab_size": 300})
+    with Sessions("warmstart.recipes.verify_resume") as sessions:
+        arena = Arena(tmp_path, sessions, random.Random(0))
+        trials = list(torment(arena, [job], 6))
+    assert [trial.faults for trial in trials] == [[]] * 6
+
+
+def test_what_is_lost_is_found(tmp_path: Path) -> None:
+    with Sessions("warmstart.recipes.verify_resume") as sessions:
+        arena = Arena(tmp_path, sessions, random.Random(0))
+    arena.reset("empty")
+    (arena.destination / "whole").write_text("whole")
+    arena.expected["tokenizer"] = contents(arena.destination)
+    assert arena.faults(["tokenizer"]) == []
+    (arena.destination / "whole").write_text("half")
+    assert arena.faults(["tokenizer"]) == ["the destination holds ['whole']"]
+    arena.reset("absent")
+    (arena.destination.parent / ".notes.tmp").unlink()
+    assert arena.faults(["tokenizer"]) == [".notes.tmp is gone"]

@@ -15,7 +15,7 @@ from warmstart.data.table_files import Cells, read_jsonl, read_parquet, read_xls
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
 from warmstart.settings.shared import TableFormat
-from warmstart.textfiles import format_of, read_lines
+from warmstart.textfiles import format_of, read_lines, refuse_pipe
 
 T = TypeVar("T")
 DEFAULT = TableFormat()
@@ -156,8 +156,7 @@ def read_rows(
 
 def _read_sample(path: Path, tables: TableFormat) -> tuple[Dialect | None, Sample]:
     """Return the first rows that are not blank, and how the lines of a text file are split."""
-    if path.exists() and not path.is_file():
-        raise WarmstartError(f"{path} is not a file; a table is read more than once, so give one")
+    refuse_pipe(path)
     match format_of(path):
         case "csv" | "tsv":
             lines, is_whole = _first(filter(None, read_lines(path, tables.encoding)))
@@ -210,6 +209,8 @@ def aligned_rows(
     paths: tuple[Path, Path], roles: tuple[str, str], encoding: str = "utf-8"
 ) -> Iterator[tuple[Row, Row]]:
     """Yield the lines of two files, which must have the same number of them."""
+    for path in paths:
+        refuse_pipe(path)  # its checksum is taken later
     first, second = (list(read_lines(path, encoding)) for path in paths)
     if len(first) != len(second):
         raise WarmstartError(

@@ -4,9 +4,10 @@ Positions count the tokens of the file. A document from which text was held out 
 """
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import BinaryIO, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,7 @@ class TokenWriter:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        self._file.close()
+        _close(self._file, error)
         if error is None:
             facts = {"dtype": self.dtype.name, "tokens": self.num_tokens, "bytes": self.num_bytes}
             self.path.with_suffix(".json").write_text(json.dumps(facts))
@@ -84,8 +85,14 @@ class DocumentWriter(TokenWriter):
         if error is None:
             self.end_document()
         for file in self._index:
-            file.close()
+            _close(file, error)
         super().__exit__(error)
+
+
+def _close(file: BinaryIO, error: type[BaseException] | None) -> None:
+    """Close a file; a disk too full for its last bytes does not hide an error before it."""
+    with suppress(*([OSError] if error else [])):
+        file.close()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,16 +12,21 @@ from warmstart import progress
 from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import read_object, typed
 from warmstart.recipes.compare import compare
+from warmstart.recipes.export_model import export_model
 from warmstart.recipes.finetune import finetune
+from warmstart.recipes.import_model import import_model
 from warmstart.recipes.pretrain import pretrain
+from warmstart.recipes.tokenizer import make_tokenizer
 from warmstart.recipes.train_translator import train_translator
 from warmstart.runs.chaos import Kill, KilledJob, kill_and_resume
 from warmstart.runs.sessions import Sessions
 from warmstart.samples.sample_files import SampleSizes, write_samples
 from warmstart.settings.base import Settings, read_settings_file
+from warmstart.settings.exchanging import ExportConfig, ImportConfig
 from warmstart.settings.finetuning import CompareConfig, FinetuneConfig
 from warmstart.settings.pretraining import PretrainConfig
 from warmstart.settings.resuming import VerifyResumeConfig
+from warmstart.settings.starting import TokenizerConfig
 from warmstart.settings.translating import TrainTranslatorConfig
 
 JOBS: dict[str, tuple[type[Settings], Callable[[Any], object]]] = {
@@ -29,6 +34,11 @@ JOBS: dict[str, tuple[type[Settings], Callable[[Any], object]]] = {
     "finetune": (FinetuneConfig, finetune),
     "compare": (CompareConfig, compare),
     "train-translator": (TrainTranslatorConfig, train_translator),
+}
+WRITERS: dict[str, tuple[type[Settings], Callable[[Any], object]]] = {  # of one folder, at once
+    "tokenizer": (TokenizerConfig, make_tokenizer),
+    "import": (ImportConfig, import_model),
+    "export": (ExportConfig, export_model),
 }
 SIZES = SampleSizes(
     unlabelled=200, train=48, valid=24, test=24, train_pairs=1, valid_pairs=1, test_pairs=1
@@ -74,7 +84,7 @@ def verify_resume(config: VerifyResumeConfig) -> VerifyResult:
 
 def run_job(command: str, settings: Mapping[str, Any]) -> object:
     """Run one of the jobs in this process."""
-    config, recipe = JOBS[command]
+    config, recipe = (JOBS | WRITERS)[command]
     return recipe(config.from_values(settings))
 
 

@@ -10,7 +10,7 @@ import random
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,11 +125,11 @@ def _killed(
 ) -> str | None:
     """Kill a session that has work to lose; return what it was doing, None if it ended first."""
     session = _start(job, sessions, run.path)
-    _await(session, lambda: _has_saved_work(run))
+    await_condition(session, lambda: _has_saved_work(run))
     until = time.monotonic() + rng.uniform(0, took_s)
-    _await(session, lambda: time.monotonic() > until)
+    await_condition(session, lambda: time.monotonic() > until)
     if rng.random() < 0.5:
-        _await(session, lambda: bool(_being_written(run)))
+        await_condition(session, lambda: bool(_being_written(run)))
         time.sleep(rng.uniform(0, _WRITE_S))
     code = session.kill()
     if session.is_over:
@@ -141,7 +141,7 @@ def _killed(
     return f"writing {writing[0]}" if writing else "computing"
 
 
-def _await(session: Session, condition: Any) -> None:
+def await_condition(session: Session, condition: Callable[[], bool]) -> None:
     """Wait for a condition, the end of the session, or the time limit."""
     until = time.monotonic() + _PATIENCE_S
     while not condition() and not session.is_over and time.monotonic() < until:

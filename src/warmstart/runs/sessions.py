@@ -44,12 +44,16 @@ class Session:
 
     def kill(self) -> int:
         """Send SIGKILL; return the exit code, 0 if the process ended before."""
-        os.kill(self.pid, signal.SIGKILL)  # the process id is still ours until it is waited for
+        self.send_kill()
         return self.wait()
+
+    def send_kill(self) -> None:
+        """Send SIGKILL without waiting for its effect."""
+        os.kill(self.pid, signal.SIGKILL)  # the process id is still ours until it is waited for
 
     def wait(self) -> int:
         """Return the exit code once the process has ended; negative for a signal."""
-        return int(self._server.ask("wait")["code"])
+        return int(self._server.ask({"wait": self.pid})["code"])
 
     def output(self) -> str:
         """Return what the job printed."""
@@ -57,12 +61,12 @@ class Session:
 
 
 class Sessions:
-    """The process that sessions are forked from; one session at a time."""
+    """The process that sessions are forked from."""
 
-    def __init__(self, jobs: str) -> None:
+    def __init__(self, jobs: str, *preloaded: str) -> None:
         """Start it; `jobs` names a module with `run_job(command, settings)`."""
         self._server = subprocess.Popen(
-            [sys.executable, "-m", "warmstart.runs.sessions", jobs],
+            [sys.executable, "-m", "warmstart.runs.sessions", jobs, *preloaded],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -113,17 +117,16 @@ class _LogDisplay:
         yield self
 
 
-def _serve(jobs: str) -> None:
+def _serve(jobs: str, *preloaded: str) -> None:
     """Fork a session for every request, and wait for it when asked."""
     warnings.simplefilter("ignore", DeprecationWarning)  # no thread here has begun to work
     run_job = importlib.import_module(jobs).run_job
-    for module in _PRELOADED:
+    for module in (*_PRELOADED, *preloaded):
         importlib.import_module(module)
-    pid = 0
     for line in sys.stdin:
         request = json.loads(line)
-        if request == "wait":
-            answer = {"code": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}
+        if "wait" in request:
+            answer = {"code": os.waitstatus_to_exitcode(os.waitpid(request["wait"], 0)[1])}
         else:
             pid = os.fork()
             if pid == 0:
@@ -154,4 +157,4 @@ def _run(run_job: Callable[[str, Mapping[str, Any]], object], request: Mapping[s
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    _serve(*sys.argv[1:])
