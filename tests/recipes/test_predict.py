@@ -71,6 +71,14 @@ def test_columns_with_the_same_names_are_kept(world: World, warm: Path, here: Pa
     assert not (here / "again.csv").exists()
 
 
+def test_a_csv_keeps_its_delimiter(warm: Path, here: Path) -> None:
+    (here / "in.csv").write_text("\ufeffnr;text\r\n1;a fine book, truly\r\n2;a book\r\n")
+    succeed(f"predict {warm} in.csv -o out.csv")
+    header, first, _ = (here / "out.csv").read_text().splitlines()
+    assert header.split(";") == ["nr", "text", *NEW]
+    assert first.startswith("1;a fine book, truly;")
+
+
 def test_plain_lines_become_a_table(warm: Path, here: Path) -> None:
     succeed(f"predict {warm} -o out.csv", b"a book\nanother, longer one\n")
     assert [row["text"] for row in _read(here / "out.csv")] == ["a book", "another, longer one"]

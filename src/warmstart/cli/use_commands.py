@@ -1,7 +1,6 @@
 """The commands that use a run: call the recipe, print labels, texts, vectors or scores."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -31,7 +30,7 @@ def predict(config: PredictConfig, as_json: bool) -> None:
         return
     if as_json:
         raise WarmstartError(f"--json is for standard output; -o {config.out} has its own format")
-    say(f"wrote {quoted(write_answers(Path(config.out), answers))}")
+    say(f"wrote {quoted(write_answers(config, config.out, answers))}")
 
 
 def generate(config: GenerateConfig, as_json: bool) -> None:

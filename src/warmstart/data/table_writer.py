@@ -18,12 +18,15 @@ CHUNK = 1024  # rows whose names are the columns of a .csv or .tsv
 TableRow = Mapping[str, Any]  # values by the name of the column
 
 
-def write_table(path: Path, rows: Iterable[TableRow]) -> Path:
-    """Write rows in the format that the file's name asks for; the first ones name the columns."""
+def write_table(path: Path, rows: Iterable[TableRow], delimiter: str = ",") -> Path:
+    """Write rows in the format that the file's name asks for; the first ones name the columns.
+
+    The delimiter is that of a .csv file.
+    """
     with whole_file(path) as file:
         match format_of(path):
             case "csv":
-                _write_fields(file, rows, ",")
+                _write_fields(file, rows, delimiter)
             case "tsv":
                 _write_fields(file, rows, "\t")
             case "jsonl":

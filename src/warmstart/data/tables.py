@@ -147,6 +147,13 @@ def column_names(path: Path, tables: TableFormat = DEFAULT) -> list[str]:
     return sample.normal_names if sample.names is not None else []
 
 
+def delimiter_of(path: Path, tables: TableFormat = DEFAULT) -> str:
+    """Return what separates the fields of a .csv or .tsv file."""
+    dialect, _ = _read_sample(path, tables)
+    assert dialect is not None, path
+    return dialect.delimiter
+
+
 def read_rows(
     path: Path, tables: TableFormat = DEFAULT, roles: Sequence[str] = ("text",)
 ) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 from warmstart import progress
 from warmstart.data.chunks import chunked
 from warmstart.data.table_writer import write_table
-from warmstart.data.tables import column_names
+from warmstart.data.tables import column_names, delimiter_of
 from warmstart.data.text_rows import TextRow, read_text_rows
 from warmstart.errors import WarmstartError
 from warmstart.files import write_lines
@@ -62,7 +62,7 @@ def predict(config: PredictConfig) -> list[Any]:
     """Label the rows of a file, or of standard input; a row without text gets None."""
     answers = list(predict_file(config, standard_input()))
     if config.out:
-        write_answers(Path(config.out), answers)
+        write_answers(config, config.out, answers)
     return [None if answer.row.is_empty else answer.prediction for answer in answers]
 
 
@@ -109,11 +109,18 @@ def _reads_pairs(config: PredictConfig, model: TextModel, source: Path | BinaryI
     return bool(model.reads_pairs)
 
 
-def write_answers(path: Path, answers: Iterable[Answer]) -> Path:
+def write_answers(config: PredictConfig, out: str, answers: Iterable[Answer]) -> Path:
     """Write labels as lines, or the rows of the input with the new columns as a table."""
+    path = Path(out)
     if format_of(path) == "lines":
         return write_lines(path, label_lines(answers))
-    return write_table(path, _table_rows(answers))
+    return write_table(path, _table_rows(answers), _delimiter(config))
+
+
+def _delimiter(config: PredictConfig) -> str:
+    """Return the delimiter of a .csv file as input, so that the same program opens the output."""
+    is_csv = config.file is not None and format_of(Path(config.file)) == "csv"
+    return delimiter_of(Path(config.file), config) if config.file and is_csv else ","
 
 
 def _table_rows(answers: Iterable[Answer]) -> Iterator[Mapping[str, Any]]:

@@ -33,7 +33,9 @@ class PredictConfig(TextLines, SplitTexts, Machine):
     """A classifier and texts in, labels out."""
 
     run: str = argument("run folder of a classifier")
-    text: str | None = option("one text, instead of a file", None, metavar="TEXT", excludes="file")
+    text: str | None = option(
+        "one text, instead of a file", None, metavar="TEXT", excludes=("file",)
+    )
     text2: str | None = option("its second text, for a model of pairs", None, metavar="TEXT")
     out: str | None = option(
         ".csv .tsv .jsonl .parquet: the input with new columns; any other name: one label per line",
