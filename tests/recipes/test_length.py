@@ -41,7 +41,7 @@ def test_minutes_fix_a_number_of_steps_that_gives_the_same_run(world: World, her
     ran = succeed(f"pretrain {world.texts} -o timed {MINUTES}")
     steps = _steps(here / "timed")
     assert 6 <= steps < 10  # how many depends on the time spent before
-    assert f"{steps:,} steps fit into 10 minutes" in ran.err
+    assert f"{steps:,} steps fit into --minutes 10" in ran.err
     succeed(f"pretrain {world.texts} -o counted {TINY} --steps {steps}")
     assert weights_of(here / "timed") == weights_of(here / "counted")
 
@@ -77,7 +77,7 @@ def test_fine_tuning_takes_no_more_steps_than_its_epochs_or_its_minutes(
 ) -> None:
     places = {**vars(world), "base": base}
     ran = succeed(f"{FINE} {QUICK} --minutes 20", **places)
-    assert "all 6 steps fit into 20 minutes" in ran.err
+    assert "all 6 steps fit into --minutes 20" in ran.err
     assert weights_of(here / "run") == weights_of(warm)
     shutil.rmtree(here / "run")
     succeed(f"{FINE} {QUICK} --minutes 5", **places)

@@ -60,9 +60,9 @@ def _first(trainer: Trainer, clock: Clock, steps: int | None) -> int:
         return steps
     fitting = fitting_steps(trainer, clock)
     if steps is not None and steps <= fitting:
-        progress.say(f"all {counted(steps, 'step')} fit into {clock.minutes:g} minutes")
+        progress.say(f"all {counted(steps, 'step')} fit into --minutes {clock.minutes:g}")
         return steps
-    progress.say(f"{counted(fitting, 'step')} fit into {clock.minutes:g} minutes")
+    progress.say(f"{counted(fitting, 'step')} fit into --minutes {clock.minutes:g}")
     return fitting
 
 

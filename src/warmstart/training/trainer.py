@@ -16,10 +16,9 @@ from torch.optim import Optimizer
 
 from warmstart import progress
 from warmstart.batching.batch import split
-from warmstart.errors import DivergedError, WarmstartError
+from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import typed
 from warmstart.runs.checkpoint import (
-    list_checkpoints,
     load_latest,
     restore_optimizers,
     save_checkpoint,
@@ -30,6 +29,7 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
 from warmstart.settings.shared import Checkpoints
+from warmstart.training.divergence import diverged
 from warmstart.training.interrupt import Interrupt, listening
 from warmstart.training.optimizers import set_rates
 from warmstart.training.record import Record
@@ -221,24 +221,14 @@ class Trainer:
     def _check_finite(self, loss: Tensor) -> float:
         value = float(loss)
         if not math.isfinite(value):
-            raise DivergedError(self._divergence(f"the loss became {value}"))
+            raise diverged(f"the loss became {value}", self.state.step, self.run)
         return value
 
     def _check_finite_weights(self, loss: Tensor) -> None:
         """Refuse to validate or save weights that are not finite; a finite loss can hide them."""
         self._check_finite(loss)
         if not all(tensor.isfinite().all() for tensor in self.model.state_dict().values()):
-            raise DivergedError(self._divergence("the weights became infinite or NaN"))
-
-    def _divergence(self, symptom: str) -> str:
-        saved = list_checkpoints(self.run) if self.run else []
-        if not saved and self.run and self.run.weights_file.exists():
-            saved = [self.run.weights_file]
-        where = f"; the last good weights are in {saved[-1]}" if saved else ""
-        return (
-            f"{symptom} at step {self.state.step}: try a lower --learning-rate, a longer --warmup "
-            f"or --precision fp32{where}"
-        )
+            raise diverged("the weights became infinite or NaN", self.state.step, self.run)
 
     def _figures(self, loss: Tensor, norm: Tensor) -> dict[str, float]:
         rate = max(g["lr"] for o in self.optimizers.values() for g in o.param_groups)
@@ -254,7 +244,7 @@ class Trainer:
         self.model.eval()
         evaluation = self.evaluate()
         if not all(map(math.isfinite, (evaluation.score, *evaluation.figures.values()))):
-            raise DivergedError(self._divergence("a validation score became infinite or NaN"))
+            raise diverged("a validation score became infinite or NaN", self.state.step, self.run)
         state = self.state
         train_loss = state.loss_sum / state.loss_steps
         state.evaluations.append(
