@@ -4,7 +4,7 @@
 
 Cases go through the parsers in this process. Whole commands run in processes forked from this one,
 which has torch loaded. Every case has a limit of memory and of time, and must end with an answer or
-with one sentence; what does not is printed, and the exit code is 1.
+with one sentence; what does not is printed at once, and the exit code is 1.
 """
 
 import argparse
@@ -62,6 +62,11 @@ class Tally:
         if self.ends.total() % 1000 == 0:
             sys.stderr.write(f"{self}, {len(self.failures)} failures\n")
 
+    def fail(self, failure: Failure) -> None:
+        self.failures.append(failure)
+        shown = json.dumps(failure.content[:300].decode("utf-8", "replace"))
+        sys.stderr.write(f"--- {failure.what}\n{shown}\n{failure.said}\n")
+
     def __str__(self) -> str:
         ends = ", ".join(f"{number:,} {end}" for end, number in sorted(self.ends.items()))
         return f"{self.ends.total():,} cases: {ends}"
@@ -98,7 +103,7 @@ def _read(specimen: Specimen, content: bytes, tally: Tally) -> str:
     except KeyboardInterrupt:
         raise
     except BaseException:  # panics of the tokenizers' Rust code too
-        tally.failures.append(Failure(f"reading {specimen.file}", content, traceback.format_exc()))
+        tally.fail(Failure(f"reading {specimen.file}", content, traceback.format_exc()))
         return "failed"
     return "read"
 
@@ -125,7 +130,7 @@ def fuzz_commands(uses: Sequence[Use], num_cases: int, seed: int, place: Path) -
         for case, (end, said) in zip(cases, run_forked(cases, place), strict=False):
             tally.add(end)
             if end not in ("answered", "refused"):
-                tally.failures.append(Failure(f"{end}: {case}", case.content, said))
+                tally.fail(Failure(f"{end}: {case}", case.content, said))
     return tally
 
 
@@ -220,9 +225,6 @@ def main() -> None:
 
 
 def _report(name: str, tally: Tally, began: float) -> None:
-    for failure in tally.failures[:40]:
-        shown = json.dumps(failure.content[:300].decode("utf-8", "replace"))
-        sys.stdout.write(f"--- {failure.what}\n{shown}\n{failure.said}\n")
     sys.stdout.write(f"{name}: {tally} in {time.monotonic() - began:.0f} s\n")
     sys.stdout.flush()
 
