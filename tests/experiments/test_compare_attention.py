@@ -176,7 +176,7 @@ def test_pairs_are_shown_as_the_model_reads_them(world: World, here: Path) -> No
 def test_the_next_command_follows_the_advice(world: World, base: Path, here: Path) -> None:
     succeed(f"pretrain {world.texts} -o other {TINY} --seed 5")
     files = f"--train {world.train} --valid {world.valid}"
-    options = f"--epochs 2 --trials 1 --seeds 0,1 --arms warm,frozen {MACHINE}"
+    options = f"--epochs 2 --trials 1 --seeds 0,1 --arms warm,frozen --save none {MACHINE}"
     ran = succeed(f"compare --from other --from {base} {files} {options} -o out")
     result = read(here / "out/results.json")
     scores = result["summary"]["scores"]
@@ -196,7 +196,7 @@ def test_an_arm_that_cannot_be_fine_tuned_has_no_next_command(
     world: World, base: Path, here: Path
 ) -> None:
     files = f"--train {world.train} --valid {world.valid}"
-    options = f"--epochs 1 --trials 1 --seeds 0 --arms cold,tfidf {MACHINE}"
+    options = f"--epochs 1 --trials 1 --seeds 0 --arms cold,tfidf --save none {MACHINE}"
     ran = succeed(f"compare --from {base} {files} {options} -o out")
     assert "no pretrained model was compared" in ran.out.splitlines()[0]
     assert "next:" not in ran.out
