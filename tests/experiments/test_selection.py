@@ -113,3 +113,17 @@ def test_equal_accuracies_are_told_apart_by_the_loss() -> None:
     doubtful = np.where(right[:, None], answers(right, 0.9), answers(right, 0.6))
     arm = ToyArm({1.0: [answers(right)], 3.0: [doubtful]})
     assert tune(arm, splits(has_test=True), CONFIG, -1).values == (3.0,)
+
+
+def test_a_score_does_not_profit_from_the_number_of_looks() -> None:
+    rng = np.random.default_rng(0)
+    fitted = {True: [], False: []}
+    for _ in range(300):
+        guesses = [answers(rng.random(len(CLASSES)) < 0.5) for _ in range(24)]
+        for has_test, scores in fitted.items():
+            given = splits(has_test)
+            values = (1.0,) * len(given.folds)
+            cell = fit_cell(ToyArm({1.0: guesses}), given, values, 0, CONFIG).cell
+            scores.append(accuracy(cell.valid_predictions))
+    assert abs(np.mean(fitted[False]) - 0.5) < 0.02  # cross-fitted
+    assert np.mean(fitted[True]) > 0.65  # what selected is then not what is scored
