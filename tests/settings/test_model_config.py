@@ -53,6 +53,13 @@ def test_an_unknown_word_is_never_taken_for_another(tiny: ModelConfig, name: str
         model_from_json({**tiny.to_json(), name: "batch"})
 
 
+def test_a_whole_number_becomes_the_float_it_stands_for(tiny: ModelConfig) -> None:
+    model = model_from_json({**tiny.to_json(), "norm_eps": 1, "dropout": 0})
+    assert [type(model.norm_eps), type(model.dropout)] == [float, float]
+    with pytest.raises(WarmstartError, match=r"model\.rope_base=10+\.\.\.0+ must be at most"):
+        replace(tiny, rope_base=10**400)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("width", "wide"), ("width", 16.0), ("depth", True), ("dropout", False), ("tied", 1)],

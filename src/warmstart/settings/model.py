@@ -1,6 +1,7 @@
 """The configuration of a model: its sizes and every architectural choice."""
 
 import math
+import sys
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
@@ -110,6 +111,10 @@ def _check_types(model: ModelConfig) -> None:
             raise WarmstartError(f"{shown} is unknown; known: {', '.join(choices)}")
         if not choices and not has_type(value, value_type):
             raise WarmstartError(f"{shown} must be {TYPE_NAMES[value_type]}")
+        if value_type is float:
+            if abs(value) > sys.float_info.max:
+                raise WarmstartError(f"{shown} must be at most {sys.float_info.max:g}")
+            object.__setattr__(model, name, float(value))  # other libraries refuse a whole number
 
 
 def _check_sizes(model: ModelConfig) -> None:
