@@ -27,7 +27,7 @@ SHAPE = (
     "--positions sinusoidal"
 )
 MACHINE = "--threads 1 --precision fp32"
-TINY = f"{SHAPE} --batch-tokens 64 --steps 6 {MACHINE}"
+TINY = f"--objective causal {SHAPE} --batch-tokens 64 --steps 6 {MACHINE}"
 QUICK = f"--epochs 2 {MACHINE}"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 

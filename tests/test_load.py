@@ -14,6 +14,7 @@ from product import ENVIRONMENT, World, base, here, read, succeed, warm, weights
 __all__ = ["base", "here", "warm", "world"]  # fixtures
 
 TINY = {
+    "objective": "causal",
     "preset": "tiny",
     "width": 16,
     "heads": 2,

@@ -216,3 +216,18 @@ def test_targets_may_be_fractions_or_one_class_per_token() -> None:
     assert scores.tolist() == [2.0, 0.5]
     tags = pad_texts(texts, [[IGNORE, 3, IGNORE], [4, 4]], [1, 0], pad=9).targets
     assert tags.tolist() == [[4, 4, IGNORE], [IGNORE, 3, IGNORE]]
+
+
+@given(lengths, st.integers(1, 16))
+def test_batches_of_few_lengths_hold_the_same_texts(sizes: list[int], multiple: int) -> None:
+    texts = [[9] * size for size in sizes]
+    exact = LabelledStream(texts, [0] * len(texts), 4, 100, pad=0, seed=1)
+    padded = replace(exact, length_multiple=multiple)
+    for step in range(exact.steps_per_epoch):
+        for ours, theirs in zip(exact.group(step), padded.group(step), strict=True):
+            num = ours.ids.shape[1]
+            length = theirs.ids.shape[1]
+            assert num <= length < num + multiple
+            assert length % multiple == 0 or length == max(sizes)
+            assert torch.equal(theirs.ids[:, :num], ours.ids)
+            assert not theirs.is_token[:, num:].any()

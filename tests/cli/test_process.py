@@ -36,7 +36,7 @@ def test_an_argument_that_is_no_text_is_one_line(world: World, here: Path) -> No
     command = [sys.executable, "-m", "warmstart", "generate", "run", "--prompt", b"bad \xff"]
     ran = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
     assert ran.returncode == 2
-    assert ran.stderr == "warmstart: an argument is not valid UTF-8 text\n"
+    assert ran.stderr == "warmstart: --prompt 'bad \\udcff' is not valid UTF-8 text\n"
 
 
 def test_results_go_to_standard_output_and_progress_to_standard_error(

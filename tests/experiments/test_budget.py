@@ -30,7 +30,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _limit(folder: Path) -> Any:
-    return read(folder / "config.json")["limit"]
+    return read(folder / "config.json")["within_minutes"]
 
 
 # All of it: 3 arms of 4 steps, 8 epochs and 8 trainings; 48 texts are 3 steps, 16 texts are one.
@@ -54,12 +54,12 @@ def test_trials_then_seeds_then_epochs_then_subsets(
 ) -> None:
     files = {name: str(getattr(world, name)) for name in ("train", "valid", "test")}
     config = CompareConfig.from_values(
-        {**files, "from": [str(base)], "out": "unused", "labels": ["all", "16"]}
+        {**files, "from": [str(base)], "out": "unused", "labels": ["all", "16"], "epochs": 8}
     )
     plan = plan_experiment(config, [read_backbone(str(base))])
     paces = [ArmPace(step_s=1.0)] * 3 + [ArmPace()]
     taken = largest_within(seconds, config, plan, paces)
-    kept = (taken.trials, len(taken.seeds), taken.epochs, len(taken.labels))
+    kept = (taken.trials, len(taken.seeds), taken.most_epochs, len(taken.labels))
     assert kept == (trials, seeds, epochs, labels)
     assert "16" in taken.labels
 
@@ -74,7 +74,7 @@ def test_a_limited_comparison_says_so_and_resumes(world: World, base: Path, here
     results = read(here / "limited/results.json")
     assert said in results["notes"]
     assert results["seeds"] == limit["seeds"] == [0, 1, 2]
-    assert {len(cell["epochs"]) for cell in results["cells"]} == {0, limit["epochs"]}
+    assert {len(cell["epochs"]) for cell in results["cells"]} == {0, limit["most_epochs"]}
     cells = {path.name: path.read_bytes() for path in (here / "limited/cells").iterdir()}
     (here / "limited/results.json").unlink()
     (here / "limited/cells" / sorted(cells)[0]).unlink()

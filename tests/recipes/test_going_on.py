@@ -174,7 +174,8 @@ def test_a_settings_file_gives_settings_and_flags_override(
     world: World, base: Path, here: Path
 ) -> None:
     (here / "job.toml").write_text(
-        'preset = "tiny"\nwidth = 16\nheads = 2\ndepth = 1\nffn-width = 32\nvocab-size = 300\n'
+        'objective = "causal"\npreset = "tiny"\n'
+        "width = 16\nheads = 2\ndepth = 1\nffn-width = 32\nvocab-size = 300\n"
         'max_length = 16\npositions = "sinusoidal"\nbatch_tokens = 64\nsteps = 99\n'
         f'files = ["{world.texts}"]\n'
         'precision = "fp32"\nthreads = 1\n'

@@ -13,7 +13,8 @@ from product import MACHINE, QUICK, TINY, World, read, run, stop_at, succeed, we
 from warmstart.model.models import LanguageModel
 from warmstart.settings.architecture import PRESETS
 
-MASKED = f"--objective masked {TINY}".replace("--max-length 16", "--max-length 24")
+MASKED = TINY.replace("--objective causal", "--objective masked --nsp --mask-rate 0.15")
+MASKED = MASKED.replace("--max-length 16", "--max-length 24")
 FIGURES = {"loss", "mlm_loss", "mlm_accuracy", "pseudo_perplexity"}
 PAIRED = FIGURES | {"nsp_loss", "nsp_accuracy"}
 
@@ -106,7 +107,7 @@ def test_a_changed_setting_is_refused_by_name(flag: str, world: World, paired: P
     assert (flag.split()[0].replace("--no-", "--")) in ran.said
 
 
-@pytest.mark.parametrize("flag", ["--no-nsp", "--whole-words", "--mask-rate 0.2"])
+@pytest.mark.parametrize("flag", ["--nsp", "--whole-words", "--mask-rate 0.2"])
 def test_a_flag_without_effect_is_refused(flag: str, world: World, here: Path) -> None:
     ran = run(f"pretrain {world.texts} -o run {TINY} {flag}")
     assert ran.code == 2
@@ -122,7 +123,7 @@ def test_one_document_is_refused_with_the_way_out(here: Path) -> None:
     assert ran.code == 2
     assert "novel.txt" in ran.said
     assert "--document line" in ran.said
-    assert "--no-nsp" in ran.said
+    assert "--nsp" in ran.said
     assert not (here / "run").exists()
     succeed(f"pretrain novel.txt -o lines {MASKED} --document line")
     succeed(f"pretrain novel.txt -o rows {MASKED} --document blank --no-nsp --valid novel.txt")
@@ -142,7 +143,7 @@ def test_documents_of_one_sentence_are_refused(here: Path) -> None:
     ran = run(f"pretrain lines.txt -o run {MASKED}")
     assert ran.code == 2
     assert "single sentence" in ran.said
-    assert "--no-nsp" in ran.said
+    assert "--nsp" in ran.said
 
 
 def test_a_validation_file_of_one_document_is_refused(world: World, here: Path) -> None:
@@ -161,7 +162,7 @@ def test_pairs_need_room(world: World, here: Path) -> None:
 
 def test_a_second_stage_keeps_the_shape(world: World, paired: Path, here: Path) -> None:
     stage = f"pretrain {world.texts} --from {paired} -o run --steps 2 --batch-tokens 48 {MACHINE}"
-    ran = succeed(f"{stage} --objective masked")
+    ran = succeed(f"{stage} --nsp")
     assert " new" not in ran.err
     assert "attention was" not in ran.err
     assert read(here / "run/config.json")["model"] == read(paired / "config.json")["model"]
@@ -185,13 +186,13 @@ def test_a_second_stage_without_pairs_leaves_their_head_alone(
 
 def test_a_causal_run_goes_on_masked_and_back(world: World, base: Path, here: Path) -> None:
     stage = f"pretrain {world.texts} --steps 2 --batch-tokens 64 {MACHINE}"
-    ran = run(f"{stage} --from {base} -o run --objective masked")
+    ran = run(f"{stage} --from {base} -o run --nsp")
     assert ran.code == 2
-    assert "--no-nsp" in ran.said
+    assert "--nsp" in ran.said
     ran = succeed(f"{stage} --from {base} -o masked --objective masked --no-nsp")
     assert "attention was causal and is now bidirectional" in ran.err
     assert read(here / "masked/config.json")["model"]["attention"] == "bidirectional"
-    ran = succeed(f"{stage} --from masked -o causal")
+    ran = succeed(f"{stage} --from masked -o causal --objective causal")
     assert "attention was bidirectional and is now causal" in ran.err
     assert read(here / "causal/config.json")["model"]["attention"] == "causal"
     assert read(here / "causal/config.json")["task"] == "causal"
@@ -280,9 +281,9 @@ def test_hidden_words_and_next_sentences_are_learned(here: Path) -> None:
     for name, num in (("texts", 1000), ("valid", 200)):
         (here / f"{name}.txt").write_text("".join(f"{document()}\n" for _ in range(num)))
     succeed(
-        "pretrain texts.txt --valid valid.txt -o run --objective masked --preset tiny --width 64 "
-        "--depth 2 --heads 4 --ffn-width 128 --vocab-size 330 --max-length 32 --steps 220 "
-        f"--batch-tokens 1536 --learning-rate 0.01 {MACHINE}"
+        "pretrain texts.txt --valid valid.txt -o run --nsp --mask-rate 0.15 --preset tiny "
+        "--width 64 --depth 2 --heads 4 --ffn-width 128 --vocab-size 330 --max-length 32 "
+        f"--steps 220 --batch-tokens 1536 --learning-rate 0.01 {MACHINE}"
     )
     valid = read(here / "run/scores.json")["valid"]
     assert valid["mlm_accuracy"] > 0.6  # a fifth or so are full stops, the rest words

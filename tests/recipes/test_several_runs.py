@@ -17,7 +17,8 @@ OPTIONS = f"--epochs 1 --trials 1 --seeds 0 {MACHINE}"
 def masked(world: World, base: Path) -> Path:
     folder = base.parent / "masked"
     words = TINY.replace("--width 16", "--width 24").replace("--vocab-size 300", "--vocab-size 280")
-    succeed(f"pretrain {world.texts} -o {folder} {words} --objective masked --document line")
+    words = words.replace("--objective causal", "--nsp --document line")
+    succeed(f"pretrain {world.texts} -o {folder} {words}")
     return folder
 
 

@@ -299,7 +299,7 @@ def test_a_masked_run_becomes_the_encoder(toy: Toy, masked: Path, here: Path) ->
 def test_a_base_with_segments_and_a_pooler_becomes_the_encoder(toy: Toy, here: Path) -> None:
     lines = toy.target.read_text().splitlines()
     (here / "texts").write_text("".join(f"{line}. {line}. {line}.\n" for line in lines))
-    command = MASKED.replace("--no-nsp", "--document line").replace("tiny", "bert-base")
+    command = MASKED.replace("--no-nsp", "--nsp --document line").replace("tiny", "bert-base")
     succeed(command, texts="texts", out="nsp")
     options = f"--from nsp --batch-tokens 256 --steps 2 --samples 0 {MACHINE}"
     succeed(f"{TRAIN} {options}", **vars(toy))

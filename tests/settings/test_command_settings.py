@@ -9,7 +9,7 @@ from warmstart.cli.main import GROUPS
 from warmstart.errors import WarmstartError
 from warmstart.settings.base import Settings
 from warmstart.settings.finetuning import CompareConfig
-from warmstart.settings.pretraining import PretrainConfig
+from warmstart.settings.pretraining import MAX_PASSES, PretrainConfig
 from warmstart.settings.translating import TrainTranslatorConfig
 
 ALL = [command.settings for commands in GROUPS.values() for command in commands]
@@ -46,13 +46,16 @@ def test_steps_see_the_tokens_asked_for(tokens: int, batch_tokens: int, length: 
     config = _pretrain(tokens=tokens, batch_tokens=batch_tokens)
     seen = config.rows_per_step(length) * length  # in one step
     assert seen <= max(batch_tokens, length)
-    steps = config.num_steps(length)
+    steps = config.num_steps(length, text_tokens=1)
     assert (steps - 1) * seen < tokens <= steps * seen
 
 
 def test_steps_or_tokens() -> None:
-    assert _pretrain().num_steps(64) == 1000
-    assert _pretrain(steps=7).num_steps(64) == 7
+    assert _pretrain(steps=7).num_steps(64, text_tokens=10**9) == 7
+    read_often = _pretrain(batch_tokens=64).num_steps(64, text_tokens=6400)
+    assert read_often == 100 * MAX_PASSES
+    assert _pretrain(steps=7).time is None
+    assert _pretrain().time is not None
     with pytest.raises(WarmstartError, match="--steps and --tokens are mutually exclusive"):
         _pretrain(steps=7, tokens=7)
 

@@ -23,7 +23,8 @@ def test_a_causal_model_learns_to_copy_digits(here: Path) -> None:
 
     (here / "texts.txt").write_text("".join(f"{line()}\n" for _ in range(3000)))
     succeed(
-        f"pretrain texts.txt -o run {SHAPE} --max-length 32 --steps 200 --batch-tokens 1280 "
+        f"pretrain texts.txt -o run {SHAPE} --objective causal --max-length 32 --steps 200 "
+        "--batch-tokens 1280 "
         f"--learning-rate 0.004 {MACHINE}"
     )
     right = 0

@@ -17,7 +17,7 @@ from warmstart.tasks.classify import ClassifyObjective, ClassifyTask
 from warmstart.tasks.finetuning import Fit, Start, build_model, build_trainer
 from warmstart.tasks.labelled import Examples
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers, set_rates
-from warmstart.training.schedules import warmup_cosine
+from warmstart.training.schedules import warmup_linear
 from warmstart.training.step import train_step
 from warmstart.training.trainer import State, Trainer
 
@@ -38,7 +38,7 @@ def _model(shape: ModelConfig) -> Classifier:
 
 
 def _fit(model: Classifier, cpu: Runtime) -> tuple[Trainer, State]:
-    fit = Fit(TRAIN, VALID, LABELS, TUNING, RATE, SEED, 0, cpu, "frozen")
+    fit = Fit(TRAIN, VALID, LABELS, TUNING, RATE, 1.0, SEED, 0, cpu, "frozen")
     trainer = build_trainer(ClassifyTask(), model, fit)
     return trainer, trainer.train("frozen")
 
@@ -46,9 +46,9 @@ def _fit(model: Classifier, cpu: Runtime) -> tuple[Trainer, State]:
 def _recomputed(model: Classifier, cpu: Runtime) -> Classifier:
     """Train the head with a base that reads every text again at every step, dropout off."""
     stream = LabelledStream(TRAIN.ids, TRAIN.targets, 4, 24, 0, SEED)
-    steps = TUNING.epochs * stream.steps_per_epoch
+    steps = 3 * stream.steps_per_epoch
     optimizers = build_optimizers(model, OptimizerSettings("adamw", RATE, TUNING.weight_decay))
-    schedule = warmup_cosine(steps, TUNING.warmup)
+    schedule = warmup_linear(steps, TUNING.warmup)
     for step in range(steps):
         model.train()
         model.backbone.eval()

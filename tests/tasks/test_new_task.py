@@ -94,7 +94,8 @@ def lengths(world: World, base: Path) -> Path:
         frozen=True,
         max_length=96,
         epochs=40,
-        learning_rate=0.05,
+        keep_epoch="best",
+        learning_rate=0.2,
         threads=1,
         precision="fp32",
     )

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.training.schedules import annealed, warmup_cosine
+from warmstart.training.schedules import annealed, warmup_cosine, warmup_linear
 
 
 @given(st.integers(1, 400), st.floats(0, 1), st.floats(0, 0.5))
@@ -16,6 +16,18 @@ def test_rises_to_one_and_falls_to_the_floor(steps: int, warmup: float, floor: f
     assert factors[: peak + 1] == sorted(factors[: peak + 1])
     assert factors[peak:] == sorted(factors[peak:], reverse=True)
     assert factor(steps) == pytest.approx(floor if max(1, round(steps * warmup)) < steps else 1)
+
+
+@given(st.integers(2, 400), st.floats(0, 0.9))
+def test_a_line_rises_to_one_and_falls_to_zero(steps: int, warmup: float) -> None:
+    factor = warmup_linear(steps, warmup)
+    factors = [factor(step) for step in range(steps)]
+    peak = factors.index(max(factors))
+    assert max(factors) == pytest.approx(1)
+    assert all(0 < value <= 1 for value in factors)
+    assert factors[: peak + 1] == sorted(factors[: peak + 1])
+    assert factors[peak:] == sorted(factors[peak:], reverse=True)
+    assert factor(steps) == 0
 
 
 @pytest.mark.parametrize("warmup", [0, 0.05, 0.5])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -34,10 +35,12 @@ def budgeted(
         yield batch
 
 
-def padded(texts: Sequence[Sequence[int] | NDArray[np.int32]], pad: int) -> tuple[Tensor, Tensor]:
-    """Return ids (B, T) padded at the right, and which of them are tokens."""
+def padded(
+    texts: Sequence[Sequence[int] | NDArray[np.int32]], pad: int, length: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Return ids (B, T) padded at the right, at least to `length`, and which are tokens."""
     lengths = np.array([len(text) for text in texts])
-    is_token = np.arange(lengths.max()) < lengths[:, None]
+    is_token = np.arange(max(length, lengths.max())) < lengths[:, None]
     ids = np.full(is_token.shape, pad, dtype=np.int64)
     ids[is_token] = np.concatenate([np.asarray(text) for text in texts])
     return torch.from_numpy(ids), torch.from_numpy(is_token)
@@ -49,20 +52,21 @@ def pad_texts(
     rows: Sequence[int],
     pad: int,
     starts: Sequence[int] | None = None,
+    length: int = 0,
 ) -> LabelledBatch:
-    """Return these rows as one batch, padded to the longest.
+    """Return these rows as one batch, padded to the longest or to `length`.
 
     A target is a number, or a list of integers with one for each token of its text. `starts` says
     where the second text of each pair begins.
     """
-    ids, is_token = padded([texts[row] for row in rows], pad)
+    ids, is_token = padded([texts[row] for row in rows], pad, length)
     segments = torch.zeros_like(ids)
     if starts is not None:
         begins = torch.tensor([starts[row] for row in rows])
         segments = ((torch.arange(ids.shape[1]) >= begins[:, None]) & is_token).long()
     of_rows = [targets[row] for row in rows]
     is_by_token = isinstance(of_rows[0], Sequence)
-    stacked = padded(of_rows, IGNORE)[0] if is_by_token else torch.tensor(of_rows)
+    stacked = padded(of_rows, IGNORE, length)[0] if is_by_token else torch.tensor(of_rows)
     return LabelledBatch(ids, is_token, stacked, segments)
 
 
@@ -77,6 +81,7 @@ class LabelledStream:
     pad: int
     seed: int
     starts: Sequence[int] | None = None  # where the second text of each pair begins
+    length_multiple: int = 1  # batches are padded to one, or to the longest text: fewer shapes
     _plans: dict[int, list[list[int]]] = field(default_factory=dict, init=False)
 
     @property
@@ -85,7 +90,7 @@ class LabelledStream:
 
     def group(self, step: int) -> list[LabelledBatch]:
         return [
-            pad_texts(self.texts, self.targets, rows, self.pad, self.starts)
+            pad_texts(self.texts, self.targets, rows, self.pad, self.starts, self._length(rows))
             for rows in self.rows(step)
         ]
 
@@ -95,6 +100,15 @@ class LabelledStream:
         if epoch not in self._plans:
             self._plans = {epoch: self._plan(epoch)}
         return list(budgeted(self._plans[epoch][position], self.texts, self.micro_tokens))
+
+    @cached_property
+    def _longest(self) -> int:
+        return max(map(len, self.texts))
+
+    def _length(self, rows: Sequence[int]) -> int:
+        """Return the length to pad these texts to."""
+        longest = max(len(self.texts[row]) for row in rows)
+        return min(-(-longest // self.length_multiple) * self.length_multiple, self._longest)
 
     def _plan(self, epoch: int) -> list[list[int]]:
         """Return the rows of every step; their numbers differ by one at most."""

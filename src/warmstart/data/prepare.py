@@ -90,12 +90,12 @@ def _check_pairs(path: Path, source: TextSource) -> None:
     if index.num_documents < 2:
         raise WarmstartError(
             f"{files}: there is only one document, so no negative next-sentence pair exists; add "
-            "--document line if each line is a document, or --no-nsp to predict masked tokens only"
+            "--document line if each line is a document, or leave out --nsp"
         )
     if not index.has_positive_pairs:
         raise WarmstartError(
             f"{files}: every document is a single sentence, so no positive next-sentence pair "
-            "exists; add --document blank if blank lines separate documents, or --no-nsp"
+            "exists; add --document blank if blank lines separate documents, or leave out --nsp"
         )
 
 

@@ -30,13 +30,13 @@ from warmstart.tasks import tfidf
 from warmstart.tasks.classify import ClassifyTask, epochs_of
 from warmstart.tasks.finetuning import Fit, Start, build_model, build_trainer
 from warmstart.tasks.labelled import Examples
-from warmstart.training.defaults import finetuning_rate
+from warmstart.training.defaults import finetuning_layer_decay, finetuning_rate
 from warmstart.training.trainer import Evaluation, State, Trainer
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 
-RATE_FACTORS = (1.0, 3.0, 0.3, 0.1, 1.7, 0.55, 10.0, 0.03, 5.0)  # tried in this order
+RATE_FACTORS = (1.0, 2.0, 0.5, 4.0, 0.25, 1.4, 0.7, 8.0, 0.125)  # tried in this order
 LOWERED = 0.3  # a rate that diverges is multiplied by this,
 MOST_LOWERED = 8  # so many times
 
@@ -92,7 +92,7 @@ class TrainedModel:
     """A model trained with one setting, and what it said of the validation texts meanwhile."""
 
     value: float  # the setting; lowered if it diverged
-    outputs: Sequence[Floats]  # probabilities (texts, C) after each epoch; one without epochs
+    outputs: Sequence[Floats]  # probabilities (texts, C) after each epoch that may be kept
     epochs: tuple[Epoch, ...]  # empty without epochs
     elapsed_s: float
     predict: Callable[[ArmSplit], tuple[int, ...]]  # the classes of texts, by its best epoch
@@ -179,8 +179,8 @@ class TransformerArm:
             model = cast(Classifier, trainer.model.eval())
             yield TrainedModel(
                 rate,
-                task.recorded,
-                epochs_of(state),
+                task.recorded if self.tuning.keep_epoch == "best" else task.recorded[-1:],
+                epochs_of(state, self._fit(splits, seed, rate)),
                 state.elapsed_s,
                 partial(self._predict, model),
                 partial(self._attention, model, splits),
@@ -199,19 +199,23 @@ class TransformerArm:
         with progress.silenced():
             return task, trainer, trainer.train(self.name)
 
-    def trainer(self, task: ClassifyTask, splits: Splits, seed: int, rate: float) -> Trainer:
-        """Return the trainer of one model."""
-        fit = Fit(
+    def _fit(self, splits: Splits, seed: int, rate: float) -> Fit:
+        return Fit(
             splits.train.examples,
             splits.valid.examples,
             {"classes": self.classes},
             self.tuning,
             rate,
+            self.tuning.layer_decay or finetuning_layer_decay(self.kind),
             seed,
             self.source.tokenizer.pad,
             self.runtime,
             self.name,
         )
+
+    def trainer(self, task: ClassifyTask, splits: Splits, seed: int, rate: float) -> Trainer:
+        """Return the trainer of one model."""
+        fit = self._fit(splits, seed, rate)
         weights = None if self.kind == "cold" else self.source.weights
         start = Start(self.model, weights, is_frozen=self.kind == "frozen")
         model, _ = build_model(task, start, fit.labels, self.tuning, seed)

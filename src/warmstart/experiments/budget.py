@@ -16,6 +16,7 @@ from warmstart.formats import counted, duration
 from warmstart.runs.facts import Limit
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.tasks.classify import ClassifyTask
+from warmstart.training.defaults import MAX_EPOCHS, finetuning_epochs
 from warmstart.training.pace import TIMED_S, TIMED_SHARE, Clock, measure
 
 SAMPLE_BATCHES = 32  # of training texts, from which batches of similar length are made
@@ -39,7 +40,9 @@ class ArmPace:
     def cells_s(self, labels: int, config: CompareConfig) -> float:
         """Return the time of the cells of one subset, and of their tuning."""
         epoch_s = -(-labels // config.batch_size) * self.step_s + self.validation_s
-        training_s = labels * self.text_s + self.reading_s + config.epochs * epoch_s
+        training_s = (
+            labels * self.text_s + self.reading_s + finetuning_epochs(labels, config) * epoch_s
+        )
         num_tried = config.trials if config.trials > 1 else 0
         per_seed = 1 if config.test or not num_tried else TRAININGS
         num_seeds = len(config.seeds)
@@ -61,9 +64,14 @@ def limit_to_minutes(config: CompareConfig, plan: ExperimentPlan, clock: Clock) 
             raise WarmstartError(
                 f"--minutes {clock.minutes:g} is too short: the smallest label subset takes "
                 f"{total_s / 60:.1f} minutes with one trial, {len(taken.seeds)} seeds and "
-                f"{taken.epochs} epochs"
+                f"{_most_epochs(taken)} epochs"
             )
-    return Limit(trials=taken.trials, seeds=taken.seeds, epochs=taken.epochs, labels=taken.labels)
+    return Limit(
+        trials=taken.trials,
+        seeds=taken.seeds,
+        most_epochs=taken.most_epochs,
+        labels=taken.labels,
+    )
 
 
 def largest_within(
@@ -81,7 +89,7 @@ def describe_limit(asked: CompareConfig, taken: CompareConfig) -> str:
     parts = [
         f"{taken.trials} of {counted(asked.trials, 'trial')}",
         f"{len(taken.seeds)} of {counted(len(asked.seeds), 'seed')}",
-        f"{taken.epochs} of {counted(asked.epochs, 'epoch')}",
+        f"at most {_most_epochs(taken)} of {counted(_most_epochs(asked), 'epoch')}",
         f"{len(taken.labels)} of {counted(len(asked.labels), 'label subset')}",
     ]
     return (
@@ -92,15 +100,20 @@ def describe_limit(asked: CompareConfig, taken: CompareConfig) -> str:
 
 def _smaller(config: CompareConfig, plan: ExperimentPlan) -> Iterator[CompareConfig]:
     """Yield the comparison and smaller ones: fewer trials, then seeds, epochs, label subsets."""
+    most = _most_epochs(config)
     for smaller in _fewer_trials_and_seeds(config):
-        for epochs in range(config.epochs, math.ceil(KEPT_EPOCHS * config.epochs) - 1, -1):
-            yield replace(smaller, epochs=epochs)
-    least = min(MIN_EPOCHS, config.epochs)
-    for epochs in range(config.epochs, least - 1, -1):
-        yield replace(smaller, epochs=epochs)
+        for epochs in range(most, math.ceil(KEPT_EPOCHS * most) - 1, -1):
+            yield replace(smaller, most_epochs=epochs)
+    least = min(MIN_EPOCHS, most)
+    for epochs in range(most, least - 1, -1):
+        yield replace(smaller, most_epochs=epochs)
     sizes = sorted(config.labels, key=lambda size: _subsets((size,), config, plan))
     for num in range(len(sizes) - 1, 0, -1):  # the largest subsets cost most
-        yield replace(smaller, epochs=least, labels=tuple(sizes[:num]))
+        yield replace(smaller, most_epochs=least, labels=tuple(sizes[:num]))
+
+
+def _most_epochs(config: CompareConfig) -> int:
+    return config.most_epochs or config.epochs or MAX_EPOCHS
 
 
 def _fewer_trials_and_seeds(config: CompareConfig) -> Iterator[CompareConfig]:

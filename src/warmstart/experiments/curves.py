@@ -47,9 +47,9 @@ def times_to_accuracy(comparison: Comparison, curves: Sequence[Curve]) -> Iterat
 def _time_to_accuracy(warm: Curve, cold: Curve, pretrain_s: float) -> TimeToAccuracy:
     goal = cold.best.accuracy - SLACK
     reached = next((point for point in warm.points if point.accuracy >= goal), None)
-    pairs = zip(warm.points, cold.points, strict=False)
-    gaps = tuple(ours.accuracy - theirs.accuracy for ours, theirs in pairs)
-    last_open = max((epoch for epoch, gap in enumerate(gaps, 1) if gap > CLOSED + SLACK), default=0)
+    of_cold = {point.epoch: point.accuracy for point in cold.points}
+    gaps = {p.epoch: p.accuracy - of_cold[p.epoch] for p in warm.points if p.epoch in of_cold}
+    last_open = max((epoch for epoch, gap in gaps.items() if gap > CLOSED + SLACK), default=0)
     time = TimeToAccuracy(
         warm=warm.arm,
         cold=cold.arm,
@@ -61,7 +61,7 @@ def _time_to_accuracy(warm: Curve, cold: Curve, pretrain_s: float) -> TimeToAccu
         reached_s=reached.elapsed_s if reached else None,
         reached_with_pretraining_s=reached.elapsed_s + pretrain_s if reached else None,
         gaps=gaps,
-        closed_epoch=last_open + 1 if last_open < len(gaps) else None,
+        closed_epoch=min((epoch for epoch in gaps if epoch > last_open), default=None),
     )
     return replace(time, sentence=time_sentence(time))
 

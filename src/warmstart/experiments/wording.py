@@ -63,13 +63,14 @@ def time_sentence(time: TimeToAccuracy) -> str:
 
 
 def _lead_clause(time: TimeToAccuracy) -> str:
-    last = time.gaps[-1]
+    last_epoch = max(time.gaps)
+    last = time.gaps[last_epoch]
     if time.closed_epoch is None:
-        return f"{time.warm} is still {points(last)} points ahead after epoch {len(time.gaps)}"
+        return f"{time.warm} is still {points(last)} points ahead after epoch {last_epoch}"
     end = f", and {time.cold} ends {points(-last)} points ahead" if last < -CLOSED else ""
-    if time.closed_epoch == 1:
+    if time.closed_epoch == min(time.gaps):
         return f"{time.warm} is never more than half a point ahead{end}"
-    most = points(max(time.gaps))
+    most = points(max(time.gaps.values()))
     return f"its lead of up to {most} points is gone by epoch {time.closed_epoch}{end}"
 
 

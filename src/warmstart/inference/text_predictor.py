@@ -14,6 +14,9 @@ from warmstart.inference.text_model import TransformerModel
 from warmstart.model.backbone import Layout
 from warmstart.runtime import Runtime
 
+# A GPU is filled by this many tokens; without gradients they need little memory.
+LEAST_TOKENS = {"cpu": 0, "cuda": 65_536}
+
 
 @dataclass(frozen=True, kw_only=True)
 class TextPredictor(TransformerModel):
@@ -45,14 +48,17 @@ def text_outputs(
     starts: Sequence[int] | None = None,
 ) -> Tensor:
     """Return what a model computes for every text, in float64, in the order given."""
-    outputs: Tensor | None = None
+    device = batches.runtime.device
+    outputs: list[Tensor] = []
+    order: list[int] = []
     unused = [0] * len(texts)
-    for rows in budgeted(range(len(texts)), texts, batches.micro_tokens):
-        batch = move(pad_texts(texts, unused, rows, batches.pad, starts), batches.runtime.device)
+    budget = max(batches.micro_tokens, LEAST_TOKENS[device.type])
+    for rows in budgeted(range(len(texts)), texts, budget):
+        batch = move(pad_texts(texts, unused, rows, batches.pad, starts), device)
         layout = Layout(is_token=batch.is_token, segments=batch.segments)
         with batches.runtime.precision():
-            values = model(batch.ids, layout).double().cpu()
-        if outputs is None:
-            outputs = values.new_empty(len(texts), *values.shape[1:])
-        outputs[rows] = values
-    return torch.empty(0) if outputs is None else outputs
+            outputs.append(model(batch.ids, layout))
+        order += rows
+    if not order:
+        return torch.empty(0)
+    return torch.cat(outputs).double().cpu()[torch.tensor(order).argsort()]

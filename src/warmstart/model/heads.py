@@ -75,6 +75,6 @@ def pool(backbone: Backbone, hidden: Tensor, is_token: Tensor | None, pooling: P
         is_token = hidden.new_ones((B, T), dtype=torch.bool)
     lengths = is_token.sum(1)  # (B,)
     if pooling == "last":
-        return hidden[range(B), lengths - 1]
+        return hidden[torch.arange(B, device=hidden.device), lengths - 1]
     summed = (hidden * is_token[..., None]).sum(1)
     return summed / lengths.clamp(min=1)[:, None]  # zero, not NaN, for a row without tokens

@@ -99,10 +99,10 @@ def _within_minutes(
     config: CompareConfig, plan: ExperimentPlan, run: RunFolder, clock: Clock
 ) -> tuple[CompareConfig, ExperimentPlan]:
     """Return what fits into the minutes: decided once, then as recorded."""
-    limit = typed(ConfigFile, run.config(), run.config_file).limit
+    limit = typed(ConfigFile, run.config(), run.config_file).within_minutes
     if limit is None:
         limit = limit_to_minutes(config, plan, clock)
-        update_config(run, limit=asdict(limit))
+        update_config(run, within_minutes=asdict(limit))
     taken = replace(config, **asdict(limit))
     if taken == config:
         return config, plan

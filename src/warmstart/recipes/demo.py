@@ -99,6 +99,7 @@ def _pretrain_config(config: DemoConfig, files: SampleFiles, folder: Path) -> Pr
         files=(str(files.unlabelled),),
         out=str(folder / "base"),
         resume=True,
+        objective="causal",
         preset="tiny",
         steps=STEPS,
         batch_tokens=BATCH_TOKENS,

@@ -69,6 +69,7 @@ def _job(config: DoctorConfig, folder: Path) -> PretrainConfig:
     return PretrainConfig(
         files=(str(files.unlabelled),),
         out=str(folder / "run"),
+        objective="causal",
         preset="tiny",
         vocab_size=VOCAB_SIZE,
         max_length=32,

@@ -26,7 +26,7 @@ from warmstart.runs.lifecycle import (
 from warmstart.runs.lineage import lineage_of
 from warmstart.runs.saved import SavedRun, read_run, resumed_model
 from warmstart.runtime import choose_runtime
-from warmstart.settings.architecture import apply_overrides, preset_named
+from warmstart.settings.architecture import apply_overrides
 from warmstart.settings.finetuning import FinetuneConfig
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.finetuning import FinetuningTask, Fit, Start, build_model, build_trainer
@@ -43,7 +43,7 @@ from warmstart.tasks.task import num_parameters
 from warmstart.textfiles import file_facts
 from warmstart.tokenization.loading import load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
-from warmstart.training.defaults import finetuning_rate
+from warmstart.training.defaults import finetuning_layer_decay, finetuning_rate
 from warmstart.training.length import fix_steps, refuse_changed_length
 from warmstart.training.pace import Clock
 from warmstart.training.trainer import State
@@ -67,11 +67,12 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
             progress.say(note)
         runtime = choose_runtime(config.device, config.precision, config.threads)
         parent = read_backbone(config.from_run) if config.from_run else None
-        tokenizer = parent.tokenizer if parent else _cold_tokenizer(config, train, run)
+        preset = config.preset_for(runtime.device.type)
+        tokenizer = parent.tokenizer if parent else _cold_tokenizer(config, preset, train, run)
         splits = [for_tokenizer(data, tokenizer, config.pieces) for data in (train, valid)]
         targets = [task.targets(data, labels) for data in splits]
         start = Start(
-            _architecture(config, run, tokenizer, parent),
+            _architecture(config, preset, run, tokenizer, parent),
             parent.weights if parent else None,
             config.frozen,
         )
@@ -93,7 +94,8 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
         rate = config.learning_rate or finetuning_rate(start.model, start.arm)
         learn, validate = examples
         seed, pad = config.seed, tokenizer.pad
-        fit = Fit(learn, validate, labels, config, rate, seed, pad, runtime, start.arm)
+        decay = config.layer_decay or finetuning_layer_decay(start.arm)
+        fit = Fit(learn, validate, labels, config, rate, decay, seed, pad, runtime, start.arm)
         trainer = build_trainer(task, model, fit, run, config)
         fix_steps(trainer, config, clock, trainer.settings.steps)
         announce(
@@ -105,7 +107,8 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
             max_length=start.model.max_length,
         )
         state = trainer.train(fit.title)
-        _finish(config, task, run, state, start.arm, num_parameters(model))
+        epoch = fit.epoch_of(state.best_step)
+        _finish(config, task, run, state, epoch, num_parameters(model))
         return _result(run, task)
 
 
@@ -134,25 +137,31 @@ def read_backbone(path: str) -> SavedRun:
     return run
 
 
-def _cold_tokenizer(config: FinetuneConfig, train: LabelledTexts, run: RunFolder) -> Tokenizer:
+def _cold_tokenizer(
+    config: FinetuneConfig, preset: ModelConfig, train: LabelledTexts, run: RunFolder
+) -> Tokenizer:
     if run.data_file.exists():
         return load_tokenizer(run.path)
     refuse_together(config, "tokenizer", ("vocab_size",))
     if config.tokenizer:
         return load_tokenizer(Path(config.tokenizer))
-    size = config.vocab_size or preset_named(config.preset).vocab_size
+    size = config.vocab_size or preset.vocab_size
     progress.say("training a tokenizer on the labelled texts, the only text a cold start has")
     return train_tokenizer((*train.texts, *(train.seconds or ())), "bpe", size)
 
 
 def _architecture(
-    config: FinetuneConfig, run: RunFolder, tokenizer: Tokenizer, parent: SavedRun | None
+    config: FinetuneConfig,
+    preset: ModelConfig,
+    run: RunFolder,
+    tokenizer: Tokenizer,
+    parent: SavedRun | None,
 ) -> ModelConfig:
     if run.data_file.exists():
         check_unchanged(run.read_json(run.data_file))
         return resumed_model(run)
     if not parent:
-        model = apply_overrides(preset_named(config.preset), config)
+        model = apply_overrides(preset, config)
         return replace(model, vocab_size=tokenizer.vocab_size)
     refuse_overrides(config, allowed=("dropout", "max_length"))
     refuse_together(config, "from", ("tokenizer", "vocab_size"))
@@ -196,12 +205,12 @@ def _finish(
     task: FinetuningTask,
     run: RunFolder,
     state: State,
-    arm: str,
+    epoch: int,
     parameters: int,
 ) -> None:
     """Write the model card and the scores, which mark the run as finished."""
     valid = state.best_scores()
-    epoch = 1 + [entry["step"] for entry in state.evaluations].index(state.best_step)
+    arm = run.config()["arm"]
     classes = run.config().get("classes", [])
     on_classes = f" on {len(classes)} classes: {', '.join(classes)}" if classes else ""
     card = model_card(
@@ -210,7 +219,7 @@ def _finish(
         f"{task.description[0].upper()}{task.description[1:]} ({arm} start) trained with "
         f"warmstart{on_classes}.",
         {"parameters": parameters, "start": arm, "from": config.from_run or "scratch"},
-        {**valid, "best epoch": epoch},
+        {**valid, "epoch": epoch},
         [task.usage(run.path)],
     )
     write_whole(run.path / "README.md", card.encode())

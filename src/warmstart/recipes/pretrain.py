@@ -27,6 +27,7 @@ from warmstart.runs.lifecycle import (
     check_length,
     check_unchanged,
     open_run,
+    recorded_value,
     refuse_overrides,
     refuse_together,
     write_config,
@@ -35,7 +36,7 @@ from warmstart.runs.lineage import lineage_of
 from warmstart.runs.saved import SavedRun, read_run, resumed_model
 from warmstart.runs.transfer import transfer_all
 from warmstart.runtime import Runtime, choose_runtime
-from warmstart.settings.architecture import apply_overrides, preset_named
+from warmstart.settings.architecture import apply_overrides
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.pretraining import PretrainConfig
 from warmstart.tasks.registry import pretraining_task, task_of
@@ -54,29 +55,32 @@ SAMPLE_MB = 100  # text that a tokenizer is trained on, at most
 
 def pretrain(config: PretrainConfig) -> PretrainResult:
     """Pretrain a backbone on text and write a run folder."""
-    task = pretraining_task(config.objective)
-    task.check(config)
-    clock = Clock(config.minutes)
+    clock = Clock(config.time)
     with open_run("pretrain", config, config.out, config.resume) as run:
         if run.is_finished:
             refuse_changed_length(run, config)
             progress.say(f"{run.path} is already finished; nothing to do")
-            return _result(run, task)
-        runtime = choose_runtime(config.device, config.precision, config.threads)
+            return _result(run, pretraining_task(run.config()["task"]))
         parent = _parent(config.from_run) if config.from_run else None
-        tokenizer, architecture, text = _prepare(config, task, run, parent)
+        task = pretraining_task(config.objective, parent.model if parent else None)
+        task.check(config)
+        runtime = choose_runtime(config.device, config.precision, config.threads)
+        device = runtime.device.type
+        given, config = config, config.for_device(device, recorded_value(run, "batch_tokens"))
+        tokenizer, architecture, text = _prepare(given, task, run, parent, device)
         model = _model(config, task, architecture, parent).to(runtime.device)
         say_if_not_exportable(run, model)
         compile_backbone(model.get_submodule("backbone"), config.compile, runtime)
         training = task.training(model, PretrainingData(config, tokenizer, text, runtime))
         trainer = _trainer(config, model, training, runtime, run)
-        steps = config.num_steps(architecture.max_length, training.filled_share)
-        fix_steps(trainer, config, clock, None if config.minutes else steps)
+        num_tokens = text.train.num_tokens
+        steps = config.num_steps(architecture.max_length, num_tokens, training.filled_share)
+        fix_steps(trainer, given, clock, steps)
         announce(
             run,
-            config,
+            given,
             learning_rate=_learning_rate(config, architecture),
-            batch_tokens=config.batch_tokens,
+            batch_tokens=config.batch_tokens or 0,
             steps=trainer.settings.steps,
             max_length=architecture.max_length,
         )
@@ -94,7 +98,11 @@ def _parent(path: str) -> SavedRun:
 
 
 def _prepare(
-    config: PretrainConfig, task: PretrainingTask, run: RunFolder, parent: SavedRun | None
+    config: PretrainConfig,
+    task: PretrainingTask,
+    run: RunFolder,
+    parent: SavedRun | None,
+    device: str,
 ) -> tuple[Tokenizer, ModelConfig, PreparedText]:
     """Return tokenizer, architecture and tokens: prepared now, or before a resume."""
     has_index = task.reads_sentences(config)
@@ -106,8 +114,9 @@ def _prepare(
     refuse_together(config, "tokenizer", ("vocab_size",))
     source = source_of(config.files, config.document, config)
     valid = source_of(config.valid, config.document, config) if config.valid else None
-    tokenizer = task.adapt_tokenizer(_tokenizer(config, parent, source), parent)
-    architecture = _architecture(config, task, tokenizer, parent)
+    preset = apply_overrides(config.preset_for(device), config)
+    tokenizer = task.adapt_tokenizer(_tokenizer(config, preset, parent, source), parent)
+    architecture = _architecture(config, preset, task, tokenizer, parent)
     write_config(run, "pretrain", config, architecture, task=task.name)
     tokenizer.save(run.path)
     facts = prepare(source, valid, tokenizer, run.cache, has_index)
@@ -123,12 +132,13 @@ def _prepare(
     return tokenizer, architecture, text
 
 
-def _tokenizer(config: PretrainConfig, parent: SavedRun | None, source: TextSource) -> Tokenizer:
+def _tokenizer(
+    config: PretrainConfig, preset: ModelConfig, parent: SavedRun | None, source: TextSource
+) -> Tokenizer:
     if parent:
         return parent.tokenizer
     if config.tokenizer:
         return load_tokenizer(Path(config.tokenizer))
-    preset = apply_overrides(preset_named(config.preset), config)  # refused before the work
     progress.say(f"training a {config.tokenizer_kind} tokenizer")
     size = preset.vocab_size if config.vocab_size is None else config.vocab_size
     return sample_tokenizer(source, config.tokenizer_kind, size, SAMPLE_MB)
@@ -148,12 +158,15 @@ def _check_known(file: TokenFile, tokenizer: Tokenizer) -> None:
 
 
 def _architecture(
-    config: PretrainConfig, task: PretrainingTask, tokenizer: Tokenizer, parent: SavedRun | None
+    config: PretrainConfig,
+    preset: ModelConfig,
+    task: PretrainingTask,
+    tokenizer: Tokenizer,
+    parent: SavedRun | None,
 ) -> ModelConfig:
     """Return the architecture asked for; a second stage keeps the first one's."""
     if not parent:
-        model = apply_overrides(preset_named(config.preset), config)
-        model = replace(model, vocab_size=tokenizer.vocab_size, decoder_depth=0)
+        model = replace(preset, vocab_size=tokenizer.vocab_size, decoder_depth=0)
         return task.architecture(model, config, None)
     refuse_overrides(config, allowed=("dropout", "max_length"))
     refuse_together(config, "from", ("tokenizer", "vocab_size"))

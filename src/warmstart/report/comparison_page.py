@@ -89,8 +89,9 @@ def reading_section(comparison: Comparison) -> Section:
 def _epochs(comparison: Comparison, summary: Summary, labels: int) -> dict[str, object]:
     """Return the curves of one subset, when warm reaches cold's best, and the epochs to list."""
     times = [time for time in summary.times_to_accuracy if time.labels == labels]
-    last = max((len(time.gaps) for time in times), default=1)
-    epochs = np.linspace(1, last, min(last, MAX_EPOCHS)).astype(int).tolist()
+    validated = sorted({epoch for time in times for epoch in time.gaps}) or [1]
+    num = min(len(validated), MAX_EPOCHS)
+    epochs = [validated[i] for i in np.linspace(0, len(validated) - 1, num).astype(int)]
     drawing = draw_epochs(comparison, summary, labels)
     return {"labels": labels, "drawing": drawing, "times": times, "epochs": epochs}
 

@@ -3,7 +3,7 @@
 Accuracies and differences are shares (0.041 is 4.1 points); sentences use points.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -65,13 +65,13 @@ class Curve:
 
     arm: str
     labels: int
-    points: tuple[CurvePoint, ...]  # the epochs that every seed has, rising from 1
+    points: tuple[CurvePoint, ...]  # the epochs that every seed validated, rising
     best_epoch: int  # where the mean curve is highest; the first such epoch
 
     @property
     def best(self) -> CurvePoint:
         """The highest point of the mean curve."""
-        return self.points[self.best_epoch - 1]
+        return next(point for point in self.points if point.epoch == self.best_epoch)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ class TimeToAccuracy:
     reached_epoch: int | None  # first epoch at which warm reaches it; None: never
     reached_s: float | None  # fine-tuning time until then
     reached_with_pretraining_s: float | None  # the same, pretraining included
-    gaps: tuple[float, ...]  # warm minus cold after each epoch that both have
+    gaps: Mapping[int, float]  # warm minus cold after each epoch that both validated
     closed_epoch: int | None  # from here on the lead is at most half a point; None: open
     sentence: str = ""
 

@@ -20,7 +20,7 @@ class ConfigFile:
     classes: tuple[str, ...] = ()
     pairs: bool | None = None  # whether its texts have a second text; None: not known
     lengths: tuple["Length", ...] = ()  # every number of steps it had, the first one first
-    limit: "Limit | None" = None  # how much of a comparison is trained
+    within_minutes: "Limit | None" = None  # how much of a comparison is trained
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Limit:
 
     trials: int
     seeds: tuple[int, ...]
-    epochs: int
+    most_epochs: int | None
     labels: tuple[str, ...]
 
 

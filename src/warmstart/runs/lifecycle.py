@@ -72,6 +72,13 @@ def announce(run: RunFolder, settings: Settings, **values: float) -> None:
     update_config(run, in_force={key: asdict(choice) for key, choice in choices.items()})
 
 
+def recorded_value(run: RunFolder, key: str) -> Any:
+    """Return the value of a setting that was in force when a run was started; None: a new run."""
+    if not run.config_file.exists():
+        return None
+    return run.config().get("in_force", {}).get(key, {}).get("value")
+
+
 def check_unchanged(facts: dict[str, Any]) -> None:
     """Refuse to resume with files that changed since the run started."""
     for entry in _entries(facts):

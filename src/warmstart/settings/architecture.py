@@ -48,7 +48,13 @@ class ArchitectureOverrides(Settings, panel="Model"):
 class Architecture(ArchitectureOverrides, panel="Model"):
     """A preset and what to change in it."""
 
-    preset: str = option(", ".join(PRESETS), "modern-small", metavar="NAME")
+    preset: str | None = option(
+        f"{', '.join(PRESETS)}; default: modern-small on a GPU, mini without", None, metavar="NAME"
+    )
+
+    def preset_for(self, device: str) -> ModelConfig:
+        """Return the preset named, or the default one for a kind of device."""
+        return preset_named(self.preset or ("modern-small" if device == "cuda" else "mini"))
 
 
 def apply_overrides(model: ModelConfig, overrides: ArchitectureOverrides) -> ModelConfig:

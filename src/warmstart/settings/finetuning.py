@@ -22,19 +22,28 @@ ArmName = Literal["warm", "frozen", "cold", "tfidf"]
 class Tuning(Settings, panel="Training"):
     """How a classifier is trained."""
 
-    epochs: int = option("passes over the labelled texts", 8, least=1)
+    epochs: int | None = option(
+        "passes over the labelled texts; default: 40 to 3, fewer with more texts", None, least=1
+    )
+    most_epochs: int | None = option("set by --minutes", None, least=1, has_flag=False)
     batch_size: int = option("texts per optimizer step", 16, least=1)
     micro_tokens: int = option("padded tokens per forward pass", 8192, least=2)
     learning_rate: float | None = option("peak; default: by arm and norm position", None, above=0)
     weight_decay: float = advanced("decoupled, on matrices", 0.01, least=0)
     warmup: float = advanced("share of steps with a rising learning rate", 0.1, least=0, most=1)
     clip: float = advanced("largest gradient norm", 1.0, above=0)
-    layer_decay: float = advanced("rate of a block relative to the next", 1.0, above=0, most=1)
+    layer_decay: float | None = advanced(
+        "rate of a block relative to the next; default: 0.65 if warm", None, above=0, most=1
+    )
     unfreeze: bool = advanced("one more block each epoch, head first", False)
     pooling: Pooling = option("positions of the text vector", "mean")
     truncate: Truncate = option("part of an overlong text used", "head")
     balance: Balance = option("weights: rare classes count more", "none")
-    select: Literal["accuracy", "f1"] = option("metric that selects the epoch", "accuracy")
+    select: Literal["accuracy", "f1"] = option("metric that selects", "accuracy")
+    keep_epoch: Literal["last", "best"] = option("epoch whose weights are kept", "last")
+    compile: bool | None = advanced(
+        "replay recorded steps; default: on CUDA only", None, fixed=False
+    )
     classifier_dropout: float = advanced("before the classification head", 0.1, least=0, most=0.95)
 
 
@@ -51,7 +60,12 @@ class FinetuneConfig(
     )
     task: str = option("what to train: classify", "classify", metavar="NAME")
     frozen: bool = option("train only the head", False)
-    epochs: int = option("passes over the labelled texts", Tuning.epochs, least=1, fixed=False)
+    epochs: int | None = option(
+        "passes over the labelled texts; default: 40 to 3, fewer with more texts",
+        None,
+        least=1,
+        fixed=False,
+    )
     minutes: float | None = option(
         "time to take in all: fewer steps than --epochs where these do not fit",
         None,

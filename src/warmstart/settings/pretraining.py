@@ -1,6 +1,8 @@
 """The settings of `pretrain`."""
 
 import math
+from dataclasses import replace
+from typing import Self
 
 from warmstart.errors import WarmstartError
 from warmstart.settings.architecture import Architecture
@@ -13,20 +15,25 @@ from warmstart.settings.shared import (
     TrainingRun,
 )
 
+DEFAULT_MINUTES = 10
+MAX_PASSES = 60  # over the text; more teach little
+BATCH_TOKENS = {"cuda": 32_768, "cpu": 4_096}
+MICRO_TOKENS = {"cuda": 65_536, "cpu": 16_384}
+
 
 class Masking(Settings, panel="Training"):
     """What masked pretraining masks and predicts."""
 
-    mask_rate: float = option("masked: share of tokens masked", 0.15, above=0, most=0.9)
+    mask_rate: float = option("masked: share of tokens masked", 0.3, above=0, most=0.9)
     whole_words: bool = advanced("masked: mask all pieces of a word together", False)
-    nsp: bool = option("masked: predict next sentences too", True)
+    nsp: bool = option("masked: predict next sentences too", False)
 
     def refuse_unused(self) -> None:
         """Refuse masking settings where nothing is masked."""
         is_set = {
             "--mask-rate": self.mask_rate != Masking.mask_rate,
             "--whole-words": self.whole_words,
-            "--no-nsp": not self.nsp,
+            "--nsp": self.nsp,
         }
         for flag in filter(is_set.get, is_set):
             raise WarmstartError(f"{flag} has no effect without --objective masked")
@@ -42,24 +49,39 @@ class PretrainConfig(
         "validation text; default: 1%, chosen by content", (), panel="Input and output"
     )
     from_run: str | None = option("run to start from", None, key="from", panel="Input and output")
-    objective: str = option(
-        "causal: predict next tokens; masked: restore masked tokens", "causal", metavar="NAME"
+    objective: str | None = option(
+        "masked: restore masked tokens; causal: predict next tokens; default: that of --from, or "
+        "masked",
+        None,
+        metavar="NAME",
     )
     steps: int | None = option(
-        "optimizer steps; default: 1000",
+        "optimizer steps, instead of --minutes",
         None,
         least=1,
         fixed=False,
         excludes=("tokens", "minutes"),
     )
     tokens: int | None = option(
-        "tokens to train on, instead of --steps", None, least=1, fixed=False, excludes=("minutes",)
+        "tokens to train on, instead of --minutes",
+        None,
+        least=1,
+        fixed=False,
+        excludes=("minutes",),
     )
     minutes: float | None = option(
-        "time to take in all, instead of --steps", None, above=0, fixed=False
+        f"time to take in all, or less: at most {MAX_PASSES} passes over the text; default: "
+        f"{DEFAULT_MINUTES}",
+        None,
+        above=0,
+        fixed=False,
     )
-    batch_tokens: int = option("tokens per optimizer step", 8192, least=2)
-    micro_tokens: int = option("tokens per forward pass; fewer need less memory", 16_384, least=2)
+    batch_tokens: int | None = option(
+        "tokens per optimizer step; default: 32768 on a GPU, 4096 without", None, least=2
+    )
+    micro_tokens: int | None = option(
+        "tokens per forward pass, fewer need less memory; default: by device", None, least=2
+    )
     optimizer: Optimizer = option("muon: for the matrices of the blocks", "muon")
     learning_rate: float | None = option(
         "peak; default: by optimizer and norm position", None, above=0
@@ -71,18 +93,37 @@ class PretrainConfig(
     log_every: int = advanced("steps between lines in metrics.jsonl", 10, least=1)
     compile: bool | None = advanced("use torch.compile; default: on CUDA only", None, fixed=False)
 
+    @property
+    def time(self) -> float | None:
+        """Return the minutes to take; None: as long as the steps or tokens need."""
+        return self.minutes or (None if self.steps or self.tokens else DEFAULT_MINUTES)
+
+    def for_device(self, device: str, batch_tokens: int | None) -> Self:
+        """Return the settings with the defaults of a kind of device.
+
+        A resumed run keeps its `batch_tokens`; None: a new run.
+        """
+        return replace(
+            self,
+            batch_tokens=self.batch_tokens or batch_tokens or BATCH_TOKENS[device],
+            micro_tokens=self.micro_tokens or MICRO_TOKENS[device],
+        )
+
     def rows_per_step(self, max_length: int) -> int:
         """Return the number of full rows of text in an optimizer step."""
+        assert self.batch_tokens is not None
         return max(1, self.batch_tokens // max_length)
 
-    def num_steps(self, max_length: int, filled: float = 1.0) -> int:
-        """Return the optimizer steps to run; they see at least the tokens asked for.
+    def num_steps(self, max_length: int, text_tokens: int, filled: float = 1.0) -> int:
+        """Return the optimizer steps to run at most; they see the tokens asked for.
 
-        `filled` is the share of a row that is not padding.
+        Without a number, they read the text as often as it can be of use. `filled` is the share
+        of a row that is not padding.
         """
-        if self.tokens is None:
-            return self.steps or 1000
+        if self.steps:
+            return self.steps
+        tokens = self.tokens or MAX_PASSES * text_tokens
         step_tokens = self.rows_per_step(max_length) * max_length
         if filled == 1.0:
-            return -(-self.tokens // step_tokens)  # exact for any int, unlike math.ceil
-        return max(1, math.ceil(self.tokens / (step_tokens * filled)))
+            return -(-tokens // step_tokens)  # exact for any int, unlike math.ceil
+        return max(1, math.ceil(tokens / (step_tokens * filled)))

@@ -66,8 +66,8 @@ class CausalWorkload(Workload):
 
     objective = "causal"
     steps = 1000
-    batch_tokens = PretrainConfig.batch_tokens
-    micro_tokens = PretrainConfig.micro_tokens
+    batch_tokens = 8_192
+    micro_tokens = 16_384
     is_compiled = True
 
     def suits(self, model: ModelConfig) -> bool:
@@ -180,6 +180,7 @@ def packed_stream(data: PretrainingData, length: int) -> PackedStream:
     settings, tokenizer = data.settings, data.tokenizer
     rows = settings.rows_per_step(length)
     text = RunningText(data.text.train.ids, length, tokenizer.bos, tokenizer.eos)
+    assert settings.micro_tokens is not None  # by device
     rows_per_batch = min(rows, max(1, settings.micro_tokens // length))
     return PackedStream(text, rows, rows_per_batch, settings.seed)
 

@@ -50,12 +50,12 @@ class ClassifyObjective:
     """Summed cross-entropy over labelled texts, weighted by class."""
 
     def __init__(self, weights: Tensor) -> None:
-        self.weights = weights  # (C,)
+        self.weights = weights  # (C,) on the device of the model
+        self.counted = weights.cpu().double()  # read at every step, which must not wait
 
     def count(self, group: Sequence[LabelledBatch | VectorBatch]) -> dict[str, float]:
         """Add up the weights of the texts."""
-        weights = self.weights.cpu().double()
-        return {"label": sum(float(weights[batch.targets.cpu()].sum()) for batch in group)}
+        return {"label": sum(float(self.counted[batch.targets].sum()) for batch in group)}
 
     def __call__(self, model: Classifier, batch: LabelledBatch | VectorBatch) -> dict[str, Tensor]:
         """Return the summed loss."""
@@ -63,7 +63,7 @@ class ClassifyObjective:
             logits = _label_vectors(model, batch.vectors)
         else:
             logits = model(batch.ids, Layout(is_token=batch.is_token, segments=batch.segments))
-        weights = self.weights.to(logits)
+        weights = self.weights.to(logits.dtype)
         return {"label": F.cross_entropy(logits, batch.targets, weights, reduction="sum")}
 
 
@@ -165,7 +165,7 @@ class ClassifyTask(FinetuningTask):
         weights = [1.0] * num_classes
         if fit.tuning.balance == "weights":
             weights = class_weights(list(fit.train.targets), num_classes)
-        return ClassifyObjective(torch.tensor(weights))
+        return ClassifyObjective(torch.tensor(weights, device=fit.runtime.device))
 
     def outputs(self, model: nn.Module, texts: Examples, batches: TextBatches) -> Floats:
         probabilities = text_outputs(model, texts.ids, batches, texts.starts).softmax(-1)
@@ -300,16 +300,16 @@ def _label_vectors(model: Classifier, vectors: Tensor) -> Tensor:
         return model.head.output(model.head.dropout(vectors))
 
 
-def epochs_of(state: State) -> tuple[Epoch, ...]:
-    """Return the validation figures of each epoch."""
+def epochs_of(state: State, fit: Fit) -> tuple[Epoch, ...]:
+    """Return the figures of each epoch that was validated."""
     return tuple(
         Epoch(
-            epoch=number,
+            epoch=fit.epoch_of(int(entry["step"])),
             train_loss=entry["train_loss"],
             valid_loss=entry["valid_loss"],
             valid_accuracy=entry["valid_accuracy"],
             valid_f1=entry["valid_f1"],
             elapsed_s=entry["elapsed_s"],
         )
-        for number, entry in enumerate(state.evaluations, 1)
+        for entry in state.evaluations
     )

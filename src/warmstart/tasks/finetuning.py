@@ -30,11 +30,14 @@ from warmstart.settings.shared import Checkpoints
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.labelled import Examples, for_tokenizer, read_labelled_file, rows_seen
 from warmstart.tasks.task import Task, Training
+from warmstart.training.defaults import finetuning_epochs
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
-from warmstart.training.schedules import warmup_cosine
-from warmstart.training.step import Objective
+from warmstart.training.schedules import warmup_linear
+from warmstart.training.step import Objective, RecordedStep
 from warmstart.training.trainer import Evaluation, LoopSettings, Trainer
 
+MAX_VALIDATIONS = 20  # of a training; with more epochs than that, not every one is validated
+RECORDED_LENGTHS = 64  # recorded batches are padded to a multiple of this
 Labels = Mapping[str, Any]  # what config.json records of the labels: {"classes": [...]}
 
 
@@ -47,6 +50,7 @@ class Fit:
     labels: Labels
     tuning: Tuning
     learning_rate: float
+    layer_decay: float
     seed: int
     pad: int
     runtime: Runtime
@@ -56,6 +60,21 @@ class Fit:
     def batches(self) -> TextBatches:
         """Return how texts are grouped when nothing is learned from them."""
         return TextBatches(self.tuning.micro_tokens, self.pad, self.runtime)
+
+    @property
+    def num_epochs(self) -> int:
+        """Return the number of passes over the training texts."""
+        return finetuning_epochs(len(self.train.ids), self.tuning)
+
+    @property
+    def is_recorded(self) -> bool:
+        """Tell whether steps are recorded and replayed."""
+        is_cuda = self.runtime.device.type == "cuda"
+        return is_cuda if self.tuning.compile is None else self.tuning.compile and is_cuda
+
+    def epoch_of(self, step: int) -> int:
+        """Return the epoch that a step belongs to, from 1."""
+        return -(-step // self.stream().steps_per_epoch)
 
     def stream(self) -> LabelledStream:
         """Return the training texts in batches."""
@@ -67,6 +86,7 @@ class Fit:
             self.pad,
             self.seed,
             self.train.starts,
+            RECORDED_LENGTHS if self.is_recorded else 1,
         )
 
 
@@ -250,26 +270,29 @@ def build_trainer(
     model.to(fit.runtime.device)
     tuning, training = fit.tuning, task.training(model, fit)
     steps_per_epoch = fit.stream().steps_per_epoch
-    steps = tuning.epochs * steps_per_epoch
+    steps = fit.num_epochs * steps_per_epoch
+    epochs_between = -(-fit.num_epochs // MAX_VALIDATIONS)
     unfreeze_steps = steps_per_epoch if tuning.unfreeze else 0
     optimizer = OptimizerSettings(
-        "adamw", fit.learning_rate, tuning.weight_decay, tuning.layer_decay, unfreeze_steps
+        "adamw", fit.learning_rate, tuning.weight_decay, fit.layer_decay, unfreeze_steps
     )
     return Trainer(
         model,
         training.objective,
         training.stream,
         build_optimizers(model, optimizer),
-        partial(warmup_cosine, warmup=tuning.warmup),
+        partial(warmup_linear, warmup=tuning.warmup),
         training.evaluate,
         LoopSettings.of(
             checkpoints or Checkpoints(),
             steps=steps,
             clip=tuning.clip,
             seed=fit.seed,
-            eval_every=steps_per_epoch,
+            eval_every=epochs_between * steps_per_epoch,
             log_every=steps_per_epoch,
+            keeps_last=tuning.keep_epoch == "last",
         ),
         fit.runtime,
         run,
+        RecordedStep(model, training.objective, fit.runtime) if fit.is_recorded else None,
     )

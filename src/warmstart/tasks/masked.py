@@ -1,6 +1,6 @@
 """Restore masked tokens and, where rows are pairs, judge whether the second segment follows."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
@@ -11,11 +11,10 @@ from torch import Tensor, nn
 
 from warmstart import progress
 from warmstart.batching.batch import MaskedBatch, move
-from warmstart.batching.masking import Corruption, MaskedStream, masked_in_order, pairs_in_order
-from warmstart.batching.next_sentence import NextSentencePairs
-from warmstart.batching.packing import RunningText
+from warmstart.batching.masked_rows import FIXED_SEED, HeldOutRows, build_masking, build_pairs
+from warmstart.batching.masking import Corruption, MaskedStream
 from warmstart.data.sentences import SentenceFinder
-from warmstart.data.token_file import SentenceFile, TokenFile
+from warmstart.data.token_file import SentenceFile
 from warmstart.errors import WarmstartError
 from warmstart.evaluation.masked_scores import MaskedRows
 from warmstart.kernels.loss import IGNORE, LOGITS_PER_CHUNK, linear_cross_entropy
@@ -36,12 +35,11 @@ from warmstart.tasks.held_out import BATCH_TOKENS, held_out_text
 from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
 from warmstart.tasks.workload import WorkloadShape
 from warmstart.tokenization.tokenizer import Tokenizer
-from warmstart.tokenization.words import word_table
 from warmstart.training.step import Objective
 from warmstart.training.trainer import Evaluation
 
+BERT_MASK_RATE = 0.15
 SHORTEST_PAIR = 5  # two tokens between three special ones
-FIXED_SEED = 0  # validation and evaluation always mask the same tokens and draw the same pairs
 SAMPLED_ROWS = 65_536  # from which the share of padding is estimated
 
 
@@ -97,9 +95,6 @@ class MaskedWorkload(CausalWorkload):
         return not model.is_causal and not model.decoder_depth
 
     def architecture(self, model: ModelConfig, is_preset: bool) -> ModelConfig:
-        """Return the architecture with bidirectional attention; a preset gets pairs."""
-        if is_preset:
-            return replace(model, attention="bidirectional", segments=2, pooler=True)
         return replace(model, attention="bidirectional")
 
     def has_pairs(self, model: ModelConfig) -> bool:
@@ -160,7 +155,7 @@ class MaskedTask(PretrainingTask):
         if settings.nsp and model.max_length < SHORTEST_PAIR:
             raise WarmstartError(
                 f"--max-length {model.max_length} is too short for pairs of segments: it must be "
-                f"at least {SHORTEST_PAIR}, or add --no-nsp"
+                f"at least {SHORTEST_PAIR}, or leave out --nsp"
             )
         if not parent:
             segments = 2 if settings.nsp else 0
@@ -168,7 +163,7 @@ class MaskedTask(PretrainingTask):
         if settings.nsp and model.segments < 2:
             raise WarmstartError(
                 f"--from {parent.path}: the model has no embeddings for two segments, which the "
-                "next-sentence loss needs: add --no-nsp"
+                "next-sentence loss needs: leave out --nsp"
             )
         return replace(model, attention="bidirectional")
 
@@ -209,7 +204,7 @@ class MaskedTask(PretrainingTask):
         if text.train_index is None:
             stream = MaskedStream(packed, masking, num_rows, packed.rows_per_batch)
             return Pretraining(MaskedObjective(), stream, evaluate, lambda num: num * length)
-        pairs = _pairs(text.train, text.train_index, length, tokenizer, settings.seed)
+        pairs = build_pairs(text.train, text.train_index, length, tokenizer, settings.seed)
         stream = MaskedStream(pairs, masking, num_rows, packed.rows_per_batch)
         sampled = min(pairs.num_rows, SAMPLED_ROWS)
         filled = pairs.num_tokens(sampled) / (sampled * length)
@@ -248,55 +243,12 @@ class MaskedTask(PretrainingTask):
             }
 
 
-def build_masking(tokenizer: Tokenizer, settings: Masking, seed: int) -> Corruption:
-    """Return how tokens of this vocabulary are masked."""
-    if tokenizer.mask is None:
-        raise WarmstartError("the tokenizer has no mask token, which masking needs")
-    specials = (tokenizer.bos, tokenizer.eos, tokenizer.pad, tokenizer.unk, tokenizer.mask)
-    words = word_table(tokenizer) if settings.whole_words else None
-    return Corruption(
-        tokenizer.vocab_size,
-        tuple(special for special in specials if special is not None),
-        tokenizer.mask,
-        settings.mask_rate,
-        seed,
-        words.begins if words else None,
-        words.alone if words else None,
-    )
-
-
 def _masking_of(run: SavedRun) -> Corruption:
     """Mask as the run's own pretraining did; an imported run as BERT does."""
-    keys = [key for key in ("mask_rate", "whole_words") if key in run.settings]
-    return build_masking(run.tokenizer, run.recorded(Masking, *keys), FIXED_SEED)
-
-
-def _pairs(
-    file: TokenFile, index: SentenceFile, length: int, tokenizer: Tokenizer, seed: int
-) -> NextSentencePairs:
-    return NextSentencePairs(
-        file.ids, index, length, tokenizer.bos, tokenizer.eos, tokenizer.pad, seed
-    )
-
-
-@dataclass(frozen=True)
-class HeldOutRows:
-    """Held-out text, masked the same way every time: pairs where there is an index, else rows."""
-
-    file: TokenFile
-    index: SentenceFile | None
-    length: int
-    tokenizer: Tokenizer
-    masking: Corruption
-    rows_per_batch: int
-
-    def batches(self, max_tokens: int | None = None) -> Iterator[MaskedBatch]:
-        """Yield the text; more than `max_tokens` is sampled in evenly spaced rows."""
-        if self.index is not None:
-            pairs = _pairs(self.file, self.index, self.length, self.tokenizer, FIXED_SEED)
-            return pairs_in_order(pairs, self.rows_per_batch, self.masking, max_tokens)
-        text = RunningText(self.file.ids, self.length, self.tokenizer.bos, self.tokenizer.eos)
-        return masked_in_order(text, self.rows_per_batch, self.masking, max_tokens)
+    if "mask_rate" not in run.settings:
+        return build_masking(run.tokenizer, Masking(mask_rate=BERT_MASK_RATE), FIXED_SEED)
+    settings = run.recorded(Masking, "mask_rate", "whole_words")
+    return build_masking(run.tokenizer, settings, FIXED_SEED)
 
 
 @torch.inference_mode()

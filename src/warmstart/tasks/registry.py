@@ -5,6 +5,7 @@ from typing import TypeVar
 from warmstart.errors import WarmstartError
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.base import suggestion
+from warmstart.settings.model import ModelConfig
 from warmstart.tasks.backbone import BackboneTask
 from warmstart.tasks.causal import CausalTask
 from warmstart.tasks.classify import ClassifyTask
@@ -26,8 +27,8 @@ def register(task: Task) -> None:
 
 
 for _task in (
+    MaskedTask(),  # the default of pretraining
     CausalTask(),
-    MaskedTask(),
     BackboneTask(),
     ClassifyTask(),
     TfidfTask(),
@@ -56,9 +57,12 @@ def task_for_class(hub_class: str) -> Task:
     return next(task for task in _TASKS.values() if task.hub_class == hub_class)
 
 
-def pretraining_task(name: str) -> PretrainingTask:
-    """Return the task that `--objective` names."""
-    return _choose(PretrainingTask, name, "--objective")  # type: ignore[type-abstract]
+def pretraining_task(name: str | None, parent: ModelConfig | None = None) -> PretrainingTask:
+    """Return the task that `--objective` names, by default that of a parent, or the first one."""
+    if name:
+        return _choose(PretrainingTask, name, "--objective")  # type: ignore[type-abstract]
+    tasks = [task for task in _TASKS.values() if isinstance(task, PretrainingTask)]
+    return next(task for task in tasks if parent is None or task.attention == parent.attention)
 
 
 def finetuning_task(name: str) -> FinetuningTask:

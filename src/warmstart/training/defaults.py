@@ -5,7 +5,10 @@ from torch import nn
 
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
+from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
+
+MAX_EPOCHS = 40  # by default
 
 
 def seed_weights(seed: int, purpose: str) -> None:
@@ -17,6 +20,7 @@ def compile_backbone(backbone: nn.Module, wanted: bool | None, runtime: Runtime)
     """Compile in place where asked, by default on CUDA; parameter names stay the same."""
     if wanted if wanted is not None else runtime.device.type == "cuda":
         backbone.compile(dynamic=False)
+        torch.backends.cuda.enable_cudnn_sdp(True)  # one shape repays its planning
 
 
 def pretraining_rate(model: ModelConfig, optimizer: str) -> float:
@@ -27,10 +31,25 @@ def pretraining_rate(model: ModelConfig, optimizer: str) -> float:
 
 
 def finetuning_rate(model: ModelConfig, arm: str) -> float:
-    """Return the default peak rate of an arm; a model from scratch learns at a higher rate."""
-    pre_norm = {"frozen": 1e-2, "warm": 5e-4, "cold": 2e-3}
-    post_norm = {"frozen": 1e-2, "warm": 3e-4, "cold": 5e-4}
+    """Return the default peak rate of an arm.
+
+    Rates above that of warm lose what pretraining learned; wider models need lower ones.
+    """
+    warm = 2e-4 * 384 / model.width
+    pre_norm = {"frozen": 1e-2, "warm": warm, "cold": 2e-3}
+    post_norm = {"frozen": 1e-2, "warm": warm / 2, "cold": 5e-4}
     return (pre_norm if model.norm_position == "pre" else post_norm)[arm]
+
+
+def finetuning_layer_decay(arm: str) -> float:
+    """Return the default rate of a block relative to the next: low blocks hold what is general."""
+    return 0.65 if arm == "warm" else 1.0
+
+
+def finetuning_epochs(num_texts: int, tuning: Tuning) -> int:
+    """Return the number of epochs, by default 40 with 100 texts or fewer, 6 with 1,000, then 3."""
+    usual = round(min(MAX_EPOCHS, max(3.0, MAX_EPOCHS * (100 / num_texts) ** 0.8)))
+    return min(tuning.epochs or usual, tuning.most_epochs or tuning.epochs or usual)
 
 
 def translation_rate(model: ModelConfig, optimizer: str) -> float:

@@ -5,9 +5,11 @@ that was timed gives the same weights as one that was not.
 """
 
 import math
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
@@ -18,7 +20,8 @@ from warmstart.training.trainer import LoopSettings, Trainer
 
 TIMED_SHARE = 0.03  # of a budget, to time steps in
 TIMED_S = 1.0  # without a budget
-MIN_TIMED, MAX_TIMED = 2, 200  # steps
+MIN_TIMED, MAX_TIMED = 3, 200  # bursts, steps
+BURST_S, MAX_BURST = 0.25, 16  # steps between two looks at the clock
 LONG_S = 60.0  # a training that takes longer is told with its validations
 CHECKPOINT_WEIGHTS = 3  # size of a checkpoint in weights: AdamW keeps two numbers for each
 
@@ -79,26 +82,35 @@ def measure(trainer: Trainer, seconds: float) -> Pace:
 
 
 def time_steps(trainer: Trainer, seconds: float) -> float:
-    """Return the mean time of the first steps; one more, which may compile, does not count."""
-    _rehearse(trainer, 0)
-    began, num_steps = time.monotonic(), 0
-    while num_steps < MIN_TIMED or (num_steps < MAX_TIMED and time.monotonic() - began < seconds):
-        num_steps += 1
-        _rehearse(trainer, num_steps)
+    """Return the median time of a step; the first one, which may compile, does not count.
+
+    A GPU is waited for only after each burst of steps, as in training.
+    """
+    _rehearse(trainer, range(1))
+    began, step, burst = time.monotonic(), 1, 1
+    times: list[float] = []
+    while len(times) < MIN_TIMED or (step < MAX_TIMED and time.monotonic() - began < seconds):
+        steps = range(step, step + burst)
+        times.append(_seconds_of(partial(_rehearse, trainer, steps)) / burst)
+        step += burst
+        burst = min(MAX_BURST, max(1, int(BURST_S / times[-1])))
     for optimizer in trainer.optimizers.values():
         optimizer.state.clear()
-    return (time.monotonic() - began) / num_steps
+    return statistics.median(times)
 
 
-def _rehearse(trainer: Trainer, step: int) -> None:
-    """Take a step that changes no weight, and wait for the device."""
-    loss, _ = trainer.take_step(step, rate=0.0)
+def _rehearse(trainer: Trainer, steps: range) -> None:
+    """Take steps that change no weight, and wait for the device."""
+    for step in steps:
+        loss, _ = trainer.take_step(step, rate=0.0)
     loss.item()
 
 
 def _time_validation(trainer: Trainer) -> float:
     trainer.model.eval()
     with progress.silenced():
+        if trainer.runtime.device.type == "cuda":
+            trainer.evaluate()  # compiles
         return _seconds_of(trainer.evaluate)
 
 

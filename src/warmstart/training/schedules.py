@@ -19,6 +19,16 @@ def warmup_cosine(steps: int, warmup: float, floor: float = 0.05) -> Schedule:
     return factor
 
 
+def warmup_linear(steps: int, warmup: float) -> Schedule:
+    """Rise linearly over the share `warmup` of all steps, then fall linearly to zero."""
+    rising = max(1, round(steps * warmup))
+
+    def factor(step: int) -> float:
+        return min((step + 1) / rising, max(0.0, (steps - step) / max(1, steps - rising)))
+
+    return factor
+
+
 def warmup_inverse_sqrt(steps: int, warmup: float) -> Schedule:
     """Rise linearly, then fall with the inverse square root of the step, as in the 2017 paper."""
     rising = max(1, round(steps * warmup))

@@ -34,7 +34,14 @@ from warmstart.training.interrupt import Interrupt, listening
 from warmstart.training.optimizers import set_rates
 from warmstart.training.record import Record
 from warmstart.training.schedules import Schedule, annealed
-from warmstart.training.step import Objective, Stream, add_gradients, in_parts, update_weights
+from warmstart.training.step import (
+    Objective,
+    RecordedStep,
+    Stream,
+    add_gradients,
+    in_parts,
+    update_weights,
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,7 @@ class LoopSettings:
     save_every: int
     save_s: float
     keep: int
+    keeps_last: bool = False  # the last validated weights are kept, not the best
     patience: int | None = None  # evaluations without a better one before it stops early
     lengths: tuple[Length, ...] = ()  # every number of steps it had; empty: `steps` alone
 
@@ -121,6 +129,7 @@ class Trainer:
     settings: LoopSettings
     runtime: Runtime
     run: RunFolder | None = None  # where to save; None keeps everything in memory
+    recorded: RecordedStep | None = None  # None: the plain path
     state: State = field(default_factory=State)
     best_weights: dict[str, Tensor] = field(default_factory=dict)  # only without a run folder
     losses: list[Tensor] = field(default_factory=list)  # not yet in the state: read in one go
@@ -204,6 +213,8 @@ class Trainer:
         def compute(num_parts: int) -> Tensor:
             torch.manual_seed(derive_seed(self.settings.seed, "step", step))
             group = [part for batch in batches for part in split(batch, num_parts)]
+            if self.recorded:
+                return self.recorded.add_gradients(group)
             return add_gradients(self.model, self.objective, group, self.runtime)
 
         most_rows = max(len(batch.ids) for batch in batches)
@@ -256,7 +267,8 @@ class Trainer:
             }
         )
         state.loss_sum, state.loss_steps = 0.0, 0
-        if evaluation.is_better_than(state.best_score, state.best_loss):
+        is_better = evaluation.is_better_than(state.best_score, state.best_loss)
+        if is_better or self.settings.keeps_last:
             state.best_score, state.best_loss = evaluation.score, evaluation.loss
             state.best_step = state.step
             weights = {**self.model.state_dict(), **evaluation.weights}

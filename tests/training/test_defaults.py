@@ -1,0 +1,29 @@
+"""The defaults of fine-tuning follow the model and the number of labelled texts."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warmstart.settings.architecture import PRESETS
+from warmstart.settings.finetuning import Tuning
+from warmstart.training.defaults import finetuning_epochs, finetuning_rate
+
+
+@given(st.integers(2, 10**6), st.integers(1, 10**6))
+def test_more_texts_never_mean_more_epochs(num_texts: int, more: int) -> None:
+    few, many = (finetuning_epochs(num, Tuning()) for num in (num_texts, num_texts + more))
+    assert 3 <= many <= few <= 40
+    assert many * (num_texts + more) >= few * num_texts * 0.8
+    assert finetuning_epochs(num_texts, Tuning(epochs=7)) == 7
+    assert finetuning_epochs(num_texts, Tuning(epochs=7, most_epochs=5)) == 5
+    assert finetuning_epochs(num_texts, Tuning(most_epochs=5)) == min(5, few)
+
+
+def test_wider_models_and_post_norm_ones_get_lower_rates() -> None:
+    narrow = PRESETS["modern-small"]
+    wide = replace(narrow, width=2 * narrow.width)
+    post = replace(narrow, norm_position="post")
+    assert finetuning_rate(wide, "warm") < finetuning_rate(narrow, "warm")
+    assert finetuning_rate(post, "warm") < finetuning_rate(narrow, "warm")
+    assert finetuning_rate(narrow, "warm") < finetuning_rate(narrow, "cold")

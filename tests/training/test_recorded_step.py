@@ -1,0 +1,67 @@
+"""Recorded gradients equal those of the plain path, on whatever device there is."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from warmstart.batching.padding import LabelledStream
+from warmstart.kernels.graphs import MAX_RECORDINGS, RecordedGradients
+from warmstart.model.models import Classifier
+from warmstart.runtime import Runtime
+from warmstart.seeds import derive_seed
+from warmstart.settings.architecture import PRESETS
+from warmstart.settings.shared import Pooling
+from warmstart.tasks.classify import ClassifyObjective
+from warmstart.training.step import RecordedStep, add_gradients
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+RUNTIME = Runtime(DEVICE)
+
+
+def _classifier(pooling: Pooling, dropout: float) -> Classifier:
+    torch.manual_seed(3)
+    shape = replace(PRESETS["mini"], vocab_size=60, width=32, ffn_width=48, dropout=dropout)
+    return Classifier(shape, 3, pooling, dropout).to(DEVICE)
+
+
+def _stream(micro_tokens: int) -> LabelledStream:
+    texts = [[1, *([5 + row % 40] * (row % 30 + 1)), 2] for row in range(50)]
+    targets = [row % 3 for row in range(50)]
+    return LabelledStream(texts, targets, 8, micro_tokens, 0, seed=0, length_multiple=8)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "last", "cls"])
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("micro_tokens", [1000, 60])
+def test_recorded_gradients_are_those_of_the_plain_path(
+    pooling: Pooling, dropout: float, micro_tokens: int
+) -> None:
+    plain, recorded = (_classifier(pooling, dropout) for _ in range(2))
+    objective = ClassifyObjective(torch.tensor([1.0, 2.0, 0.5], device=DEVICE))
+    recording = RecordedStep(recorded, objective, RUNTIME)
+    stream = _stream(micro_tokens)
+    for step in range(2 * stream.steps_per_epoch):  # every shape is computed, recorded, replayed
+        losses = []
+        for model in (plain, recorded):
+            torch.manual_seed(derive_seed(0, "step", step))
+            group = stream.group(step)
+            if model is plain:
+                losses.append(add_gradients(model, objective, group, RUNTIME))
+            else:
+                losses.append(recording.add_gradients(group))
+        assert_close(losses[0], losses[1], rtol=1e-6, atol=1e-6)
+        for ours, theirs in zip(plain.parameters(), recorded.parameters(), strict=True):
+            assert_close(ours.grad, theirs.grad, rtol=1e-5, atol=1e-6)
+            ours.grad = theirs.grad = None
+
+
+def test_rare_shapes_are_computed_without_end() -> None:
+    weight = torch.nn.Parameter(torch.ones((), device=DEVICE))
+    gradients = RecordedGradients([weight], lambda x: (weight * x).sum())
+    for size in (*range(1, MAX_RECORDINGS + 9), 3, MAX_RECORDINGS + 5):
+        loss = gradients(torch.ones(size, device=DEVICE))
+        assert float(loss) == size
+        assert weight.grad is not None
+        assert float(weight.grad) == size
