@@ -33,7 +33,7 @@ from warmstart.tasks.task import Task, Training
 from warmstart.training.defaults import finetuning_epochs
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.schedules import warmup_linear
-from warmstart.training.step import Objective, RecordedStep
+from warmstart.training.step import Objective, RecordedObjective
 from warmstart.training.trainer import Evaluation, LoopSettings, Trainer
 
 MAX_VALIDATIONS = 20  # of a training; with more epochs than that, not every one is validated
@@ -294,5 +294,5 @@ def build_trainer(
         ),
         fit.runtime,
         run,
-        RecordedStep(model, training.objective, fit.runtime) if fit.is_recorded else None,
+        RecordedObjective(model, training.objective, fit.runtime) if fit.is_recorded else None,
     )

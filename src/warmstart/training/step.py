@@ -84,7 +84,7 @@ def add_gradients(
     return total
 
 
-class RecordedStep:
+class RecordedObjective:
     """The gradients of a group that is one batch, recorded for each shape; equal to the plain path.
 
     It pays where batches come in few shapes and a step is short.

@@ -36,7 +36,7 @@ from warmstart.training.record import Record
 from warmstart.training.schedules import Schedule, annealed
 from warmstart.training.step import (
     Objective,
-    RecordedStep,
+    RecordedObjective,
     Stream,
     add_gradients,
     in_parts,
@@ -129,7 +129,7 @@ class Trainer:
     settings: LoopSettings
     runtime: Runtime
     run: RunFolder | None = None  # where to save; None keeps everything in memory
-    recorded: RecordedStep | None = None  # None: the plain path
+    recorded: RecordedObjective | None = None  # None: the plain path
     state: State = field(default_factory=State)
     best_weights: dict[str, Tensor] = field(default_factory=dict)  # only without a run folder
     losses: list[Tensor] = field(default_factory=list)  # not yet in the state: read in one go

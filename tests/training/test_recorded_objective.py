@@ -14,7 +14,7 @@ from warmstart.seeds import derive_seed
 from warmstart.settings.architecture import PRESETS
 from warmstart.settings.shared import Pooling
 from warmstart.tasks.classify import ClassifyObjective
-from warmstart.training.step import RecordedStep, add_gradients
+from warmstart.training.step import RecordedObjective, add_gradients
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 RUNTIME = Runtime(DEVICE)
@@ -40,7 +40,7 @@ def test_recorded_gradients_are_those_of_the_plain_path(
 ) -> None:
     plain, recorded = (_classifier(pooling, dropout) for _ in range(2))
     objective = ClassifyObjective(torch.tensor([1.0, 2.0, 0.5], device=DEVICE))
-    recording = RecordedStep(recorded, objective, RUNTIME)
+    recording = RecordedObjective(recorded, objective, RUNTIME)
     stream = _stream(micro_tokens)
     for step in range(2 * stream.steps_per_epoch):  # every shape is computed, recorded, replayed
         losses = []
