@@ -84,3 +84,5 @@ def test_label_sizes(size: str) -> None:
     with pytest.raises(WarmstartError, match=f"--labels '{size}' must be a number from 2 up"):
         CompareConfig.from_values({**COMPARE, "labels": ["50", size]})
     assert CompareConfig.from_values({**COMPARE, "labels": ["50", "all"]}).labels == ("50", "all")
+    with pytest.raises(WarmstartError, match="--labels is empty"):
+        CompareConfig.from_values({**COMPARE, "labels": []})

@@ -116,6 +116,8 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine):
             raise WarmstartError(f"--seeds {list(self.seeds)} must be different numbers")
         if len(set(self.arms)) < max(2, len(self.arms)):
             raise WarmstartError(f"--arms {','.join(self.arms)} must name at least two, each once")
+        if not self.labels:
+            raise WarmstartError("--labels is empty: give sizes such as 50,400,all")
         for size in self.labels:
             if size != "all" and (not size.isdecimal() or int(size) < 2):
                 raise WarmstartError(f"--labels {size!r} must be a number from 2 up, or all")
