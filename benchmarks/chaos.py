@@ -17,7 +17,7 @@ from warmstart.recipes.export_model import export_model
 from warmstart.recipes.pretrain import pretrain
 from warmstart.recipes.verify_resume import SMALL
 from warmstart.runs.chaos import KilledJob, kill_and_resume
-from warmstart.runs.races import Arena, FolderJob, torment
+from warmstart.runs.races import Arena, FolderJob, run_trials
 from warmstart.runs.sessions import Sessions
 from warmstart.samples.sample_files import SampleFiles, SampleSizes, write_samples
 from warmstart.settings.base import Settings
@@ -34,7 +34,7 @@ SAVING = {"save_every": 5, "keep": 2}
 
 
 def main() -> None:
-    """Torment each kind of run in turn."""
+    """Kill each kind of run in turn."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=110, help="SIGKILLs over all kinds of run")
     parser.add_argument("--races", type=int, default=190, help="kills and races of other commands")
@@ -74,7 +74,7 @@ def race_writers(num_trials: int, seed: int, folder: Path) -> int:
         own = folder / "races"
         own.mkdir()
         arena = Arena(own, sessions, random.Random(seed))
-        for trial in torment(arena, jobs, num_trials):
+        for trial in run_trials(arena, jobs, num_trials):
             num_safe += not trial.faults
             print(trial, flush=True)
     return num_safe

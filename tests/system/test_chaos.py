@@ -10,7 +10,7 @@ import pytest
 from product import World, read, run, succeed
 from warmstart.runs.chaos import traces
 from warmstart.runs.folder import RunFolder
-from warmstart.runs.races import Arena, FolderJob, contents, torment
+from warmstart.runs.races import Arena, FolderJob, contents, run_trials
 from warmstart.runs.sessions import Sessions
 
 
@@ -65,7 +65,7 @@ def test_kills_and_races_lose_nothing(world: World, tmp_path: Path) -> None:
     job = FolderJob("tokenizer", {"files": [str(world.texts)], "vocab_size": 300})
     with Sessions("warmstart.recipes.verify_resume") as sessions:
         arena = Arena(tmp_path, sessions, random.Random(0))
-        trials = list(torment(arena, [job], 6))
+        trials = list(run_trials(arena, [job], 6))
     assert [trial.faults for trial in trials] == [[]] * 6
 
 

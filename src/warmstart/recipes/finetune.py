@@ -98,18 +98,25 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
         fit = Fit(learn, validate, labels, config, rate, decay, seed, pad, runtime, start.arm)
         trainer = build_trainer(task, model, fit, run, config)
         fix_steps(trainer, config, clock, trainer.settings.steps)
-        announce(
-            run,
-            config,
-            learning_rate=rate,
-            batch_size=config.batch_size,
-            steps=trainer.settings.steps,
-            max_length=start.model.max_length,
-        )
+        _announce(run, config, fit, trainer.settings.steps, start.model.max_length)
         state = trainer.train(fit.title)
         epoch = fit.epoch_of(state.best_step)
         _finish(config, task, run, state, epoch, num_parameters(model))
         return _result(run, task)
+
+
+def _announce(
+    run: RunFolder, config: FinetuneConfig, fit: Fit, steps: int, max_length: int
+) -> None:
+    """Say and record the settings in force."""
+    announce(
+        run,
+        config,
+        learning_rate=fit.learning_rate,
+        batch_size=config.batch_size,
+        steps=steps,
+        max_length=max_length,
+    )
 
 
 def _subset(train: LabelledTexts, config: FinetuneConfig) -> LabelledTexts:

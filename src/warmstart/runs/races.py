@@ -36,7 +36,7 @@ class FolderJob:
 
 
 @dataclass
-class Trial:
+class RaceTrial:
     """What was done to one destination, and what went wrong."""
 
     event: str
@@ -107,7 +107,7 @@ class Arena:
         return found
 
 
-def torment(arena: Arena, jobs: Sequence[FolderJob], num_trials: int) -> Iterator[Trial]:
+def run_trials(arena: Arena, jobs: Sequence[FolderJob], num_trials: int) -> Iterator[RaceTrial]:
     """Yield every trial: a kill, a race for one destination, or a file of the user that appears."""
     arena.measure(jobs)
     writers = [job for job in jobs if not job.is_rival]
@@ -126,11 +126,11 @@ def torment(arena: Arena, jobs: Sequence[FolderJob], num_trials: int) -> Iterato
         yield trial
 
 
-def _kill(arena: Arena, job: FolderJob) -> Trial:
+def _kill(arena: Arena, job: FolderJob) -> RaceTrial:
     """Kill a job; then run it to its end."""
     while not _is_killed(arena, job):  # it ended first
         arena.reset("absent")
-    trial = Trial(f"{job.command} killed", arena.faults([job.command]))
+    trial = RaceTrial(f"{job.command} killed", arena.faults([job.command]))
     if not contents(arena.destination):
         trial.faults += _finish(arena, job)
     return trial
@@ -153,7 +153,7 @@ def _finish(arena: Arena, job: FolderJob) -> list[str]:
     return faults
 
 
-def _race(arena: Arena, first: FolderJob, second: FolderJob) -> Trial:
+def _race(arena: Arena, first: FolderJob, second: FolderJob) -> RaceTrial:
     """Start two jobs for one destination; in half of the races the first is killed."""
     sessions = [arena.start(job, number) for number, job in enumerate((first, second))]
     is_killed = arena.rng.random() < 0.5
@@ -161,7 +161,7 @@ def _race(arena: Arena, first: FolderJob, second: FolderJob) -> Trial:
         arena.pause(first, sessions[0])
         sessions[0].send_kill()
     codes = [session.wait() for session in sessions]
-    trial = Trial(f"{first.command} against {second.command}{', killed' if is_killed else ''}")
+    trial = RaceTrial(f"{first.command} against {second.command}{', killed' if is_killed else ''}")
     for session, code in zip(sessions, codes, strict=True):
         trial.faults += _exit_faults(session, code, allowed=(0, 2, _KILLED))
     if not is_killed and codes.count(0) != 1:
@@ -170,7 +170,7 @@ def _race(arena: Arena, first: FolderJob, second: FolderJob) -> Trial:
     return trial
 
 
-def _visit(arena: Arena, job: FolderJob) -> Trial:
+def _visit(arena: Arena, job: FolderJob) -> RaceTrial:
     """Write a file of the user into the destination while the job works."""
     session = arena.start(job)
     arena.pause(job, session)
@@ -178,7 +178,7 @@ def _visit(arena: Arena, job: FolderJob) -> Trial:
     if is_visited:
         (arena.destination / _USERS_FILE).write_bytes(_CONTENT)
     code = session.wait()
-    trial = Trial(f"a file appears in the destination of {job.command}")
+    trial = RaceTrial(f"a file appears in the destination of {job.command}")
     trial.faults += _exit_faults(session, code, allowed=(0, 2)) + arena.faults([job.command])
     if is_visited and not _is_intact(arena.destination / _USERS_FILE):
         trial.faults.append(f"{_USERS_FILE} is gone")
