@@ -40,6 +40,11 @@ def test_every_class_gives_its_share_or_a_handful(num_rare: int, num_valid: int)
     assert Counter(valid.labels) == Counter({"common": 80, "rare": num_valid})
 
 
+def test_of_many_texts_no_more_are_set_aside_than_choose_well() -> None:
+    train, valid = set_aside(_data([(f"text {n}", "ab"[n % 2]) for n in range(12_000)]))
+    assert (len(train), Counter(valid.labels)) == (10_000, Counter(a=1_000, b=1_000))
+
+
 def test_the_order_of_the_rows_does_not_matter() -> None:
     rows = [(f"text {n}", "ab"[n % 2]) for n in range(60)]
     _, valid = set_aside(_data(rows))

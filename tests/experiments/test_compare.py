@@ -19,7 +19,7 @@ from product import (
 )
 from warmstart.errors import DivergedError, WarmstartError
 from warmstart.experiments.arms import train_stably
-from warmstart.experiments.subsets import nested_rows, validation_folds
+from warmstart.experiments.subsets import LabelPool, nested_rows, validation_folds
 
 OPTIONS = f"--epochs 2 --trials 2 {MACHINE}"
 COMMAND = f"compare --from {{base}} --train {{train}} --valid {{valid}} {OPTIONS}"
@@ -227,6 +227,37 @@ def test_subsets_are_nested_and_stratified(
     for number, count in enumerate(counts):
         share = size * count / len(classes)
         assert found[number] == 1 or abs(found[number] - share) <= len(counts)
+
+
+@given(num_train=st.integers(1, 3_000), num_set_aside=st.integers(0, 900), data=st.data())
+def test_labels_pay_for_their_validation(
+    num_train: int, num_set_aside: int, data: st.DataObject
+) -> None:
+    pool = LabelPool(num_train, num_set_aside)
+    labels = data.draw(st.integers(min(2, len(pool)), len(pool)))
+    training, selecting = pool.divide(labels)
+    assert selecting is not None
+    assert training + selecting == labels
+    assert training <= num_train
+    assert selecting <= num_set_aside
+    assert LabelPool(num_train, None).divide(num_train) == (num_train, None)
+
+
+@given(
+    classes=st.lists(st.integers(0, 1), min_size=4, max_size=40),
+    has_test=st.booleans(),
+    data=st.data(),
+)
+def test_only_paid_labels_select_and_none_selects_its_own_prediction(
+    classes: list[int], has_test: bool, data: st.DataObject
+) -> None:
+    num_selecting = data.draw(st.integers(2, len(classes)))
+    folds = validation_folds(classes, has_test, num_selecting)
+    assert sorted(row for fold in folds for row in fold.predicted) == list(range(len(classes)))
+    assert len({row for fold in folds for row in fold.selecting}) == num_selecting
+    assert all(len(fold.selecting) for fold in folds)
+    if not has_test:
+        assert not any(set(fold.selecting) & set(fold.predicted) for fold in folds)
 
 
 def test_seeds_draw_different_subsets() -> None:

@@ -11,7 +11,8 @@ from warmstart.data.fingerprints import fingerprint
 from warmstart.data.labelled import LabelledTexts, join_pair
 from warmstart.errors import WarmstartError
 
-SHARE = 0.2  # of each class
+SHARE = 0.2  # of each class,
+_MOST = 2_000  # texts in all: more would hardly choose better, and are missed in training
 _LEAST = 5  # texts of a class, unless that is more than half of them
 _MOST_NAMED = 5  # classes in one sentence
 
@@ -22,7 +23,8 @@ def set_aside(data: LabelledTexts) -> tuple[LabelledTexts, LabelledTexts]:
     for rows in _copies(data):
         if len({data.labels[row] for row in rows}) == 1:  # a text with two labels stays in training
             by_class[data.labels[rows[0]]].append(rows)
-    valid = {row for groups in by_class.values() for rows in _share(groups) for row in rows}
+    share = min(SHARE, _MOST / len(data)) if len(data) else SHARE
+    valid = {row for groups in by_class.values() for rows in _share(groups, share) for row in rows}
     if not valid:
         raise WarmstartError(
             f"{data.file}: {len(data):,} texts are too few to set some aside for validation; "
@@ -41,10 +43,10 @@ def _copies(data: LabelledTexts) -> Iterable[list[int]]:
     return (rows[code] for code in sorted(rows))
 
 
-def _share(groups: Sequence[list[int]]) -> Iterable[list[int]]:
+def _share(groups: Sequence[list[int]], share: float) -> Iterable[list[int]]:
     """Yield different texts of a class until there are enough; the last one is left."""
     num_texts = sum(map(len, groups))
-    num_wanted = max(ceil(SHARE * num_texts), min(_LEAST, num_texts // 2))
+    num_wanted = max(ceil(share * num_texts), min(_LEAST, num_texts // 2))
     num_taken = 0
     for rows in groups[:-1]:
         if num_taken >= num_wanted:

@@ -65,6 +65,12 @@ class Splits:
     valid: ArmSplit
     test: ArmSplit | None
     attention_row: int | None = None  # of the scored texts, whose attention is recorded
+    num_selecting: int | None = None  # validation texts counted as labels; None: not counted
+
+    @property
+    def num_labels(self) -> int:
+        """Return the labels that a model of these texts takes."""
+        return len(self.train.texts) + (self.num_selecting or 0)
 
     @property
     def scored(self) -> ArmSplit:
@@ -74,7 +80,7 @@ class Splits:
     @cached_property
     def folds(self) -> tuple[Fold, ...]:
         """Return which validation texts select, and which are then predicted."""
-        return validation_folds(self.valid.classes, has_test=self.test is not None)
+        return validation_folds(self.valid.classes, self.test is not None, self.num_selecting)
 
 
 @dataclass(frozen=True)

@@ -37,12 +37,11 @@ class ArmPace:
     reading_s: float = 0.0  # to read the validation texts before the first epoch
     scoring_s: float = 0.0  # to label the test texts at the end
 
-    def cells_s(self, labels: int, config: CompareConfig) -> float:
+    def cells_s(self, num_train: int, config: CompareConfig) -> float:
         """Return the time of the cells of one subset, and of their tuning."""
-        epoch_s = -(-labels // config.batch_size) * self.step_s + self.validation_s
-        training_s = (
-            labels * self.text_s + self.reading_s + finetuning_epochs(labels, config) * epoch_s
-        )
+        epoch_s = -(-num_train // config.batch_size) * self.step_s + self.validation_s
+        num_epochs = finetuning_epochs(num_train, config)
+        training_s = num_train * self.text_s + self.reading_s + num_epochs * epoch_s
         num_tried = config.trials if config.trials > 1 else 0
         per_seed = 1 if config.test or not num_tried else TRAININGS
         num_seeds = len(config.seeds)
@@ -125,12 +124,13 @@ def _fewer_trials_and_seeds(config: CompareConfig) -> Iterator[CompareConfig]:
 
 def _subsets(labels: Sequence[str], config: CompareConfig, plan: ExperimentPlan) -> tuple[int, ...]:
     sized = replace(config, labels=tuple(labels))
-    return subset_sizes(sized, len(plan.data["train"]), len(plan.classes))
+    return subset_sizes(sized, plan.pool, len(plan.classes))
 
 
 def _total_s(config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPace]) -> float:
     subsets = _subsets(config.labels, config, plan)
-    return sum(pace.cells_s(labels, config) for pace in paces for labels in subsets)
+    sizes = [plan.pool.divide(labels)[0] for labels in subsets]
+    return sum(pace.cells_s(num_train, config) for pace in paces for num_train in sizes)
 
 
 def _measure_arms(plan: ExperimentPlan, config: CompareConfig, seconds: float) -> list[ArmPace]:

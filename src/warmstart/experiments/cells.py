@@ -16,7 +16,7 @@ from warmstart.experiments.contrast import attention_arms
 from warmstart.experiments.kept_models import ModelKeeper
 from warmstart.experiments.plan import ExperimentPlan
 from warmstart.experiments.selection import FittedCell, fit_cell, tune
-from warmstart.experiments.subsets import nested_rows
+from warmstart.experiments.subsets import LabelPool, nested_rows
 from warmstart.files import write_json
 from warmstart.jsonfiles import read_object, typed
 from warmstart.results.attention import map_from_json, map_to_json
@@ -44,6 +44,7 @@ class CellGroup:
     arm: ExperimentArm
     splits: Splits  # with all labels
     labels: int
+    pool: LabelPool
     config: CompareConfig
     stem: Path  # of the files that hold what is finished
     attention_seed: int | None  # the seed whose attention is recorded
@@ -96,12 +97,17 @@ class CellGroup:
         return FittedCell(cell, attention)
 
     def _rows(self, seed: int) -> list[int]:
-        return nested_rows(self.splits.train.classes, seed)[: self.labels]
+        num_train, _ = self.pool.divide(self.labels)
+        return nested_rows(self.splits.train.classes, seed)[:num_train]
 
     def _subset(self, seed: int) -> Splits:
-        rows = self._rows(seed)
-        row = self.splits.attention_row if seed == self.attention_seed else None
-        return replace(self.splits, train=self.splits.train.subset(rows), attention_row=row)
+        _, num_selecting = self.pool.divide(self.labels)
+        return replace(
+            self.splits,
+            train=self.splits.train.subset(self._rows(seed)),
+            attention_row=self.splits.attention_row if seed == self.attention_seed else None,
+            num_selecting=num_selecting,
+        )
 
 
 def train_cells(
@@ -141,7 +147,7 @@ def _groups(
             stem = run.cells / f"{number}-{described[number].kind}-{labels}"
             is_shown = arm.name in shown and labels == subsets[-1]
             attention_seed = config.seeds[0] if is_shown else None
-            yield CellGroup(arm, splits, labels, config, stem, attention_seed, keeper)
+            yield CellGroup(arm, splits, labels, plan.pool, config, stem, attention_seed, keeper)
 
 
 def _saved(

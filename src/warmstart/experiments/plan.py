@@ -10,7 +10,7 @@ from warmstart.data.labelled import LabelledTexts
 from warmstart.data.validation_split import describe_labels
 from warmstart.errors import WarmstartError
 from warmstart.experiments.arms import ArmSplit, ExperimentArm, Splits, TfidfArm, TransformerArm
-from warmstart.experiments.subsets import validation_folds
+from warmstart.experiments.subsets import LabelPool, validation_folds
 from warmstart.files import distinct_names
 from warmstart.results.comparison import ArmKind
 from warmstart.runs.lifecycle import check_length
@@ -42,6 +42,7 @@ class ExperimentPlan:
     arms: list[tuple[ExperimentArm, Splits]]  # with the texts as each arm reads them
     classes: tuple[str, ...]
     data: dict[str, LabelledTexts]  # train, validation and perhaps test
+    pool: LabelPool
     files: dict[Path, int]  # every file of labelled texts, with its rows
     sources: list[SavedRun]
     seen: dict[str, Fingerprints]  # texts that trained each source, by its name
@@ -73,6 +74,8 @@ def plan_experiment(config: CompareConfig, sources: Sequence[SavedRun]) -> Exper
     named = dict(zip(_run_names(sources), sources, strict=True))
     seen = {name: source.texts_seen() for name, source in named.items()}
     notes = describe_labels(texts.train, texts.valid)
+    if config.valid:
+        notes.append(f"settings are chosen on {len(texts.valid):,} labels of {config.valid}, too")
     for note in notes:
         progress.say(note)
     notes += [
@@ -82,7 +85,8 @@ def plan_experiment(config: CompareConfig, sources: Sequence[SavedRun]) -> Exper
     if "tfidf" in config.arms:
         tfidf = TfidfArm("tf-idf", len(classes), config.balance)
         arms.append((tfidf, _tfidf_splits(config, data, classes)))
-    return ExperimentPlan(arms, classes, data, files, list(sources), seen, notes)
+    pool = LabelPool(len(texts.train), None if config.valid else len(texts.valid))
+    return ExperimentPlan(arms, classes, data, pool, files, list(sources), seen, notes)
 
 
 def _run_names(sources: Sequence[SavedRun]) -> list[str]:

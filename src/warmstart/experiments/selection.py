@@ -43,7 +43,7 @@ def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -
     chosen = tuple(value for _, value in best)
     return TunedArm(
         arm=arm.name,
-        labels=len(splits.train.texts),
+        labels=splits.num_labels,
         trials=tuple(trials),
         values=chosen,
         settings=tuple(map(arm.describe_setting, chosen)),
@@ -63,7 +63,7 @@ def fit_cell(
     model = models[values[0]]  # the only one where there is a test set
     cell = Cell(
         arm=arm.name,
-        labels=len(splits.train.texts),
+        labels=splits.num_labels,
         seed=seed,
         setting=" or ".join(arm.describe_setting(model.value) for model in models.values()),
         epochs=model.epochs,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.data.validation_split import SHARE
 from warmstart.errors import WarmstartError
 from warmstart.seeds import shuffled
 from warmstart.settings.finetuning import CompareConfig
@@ -14,13 +15,36 @@ Rows = NDArray[np.int64]
 HALVING_SEED = 0
 
 
-def subset_sizes(config: CompareConfig, num_texts: int, num_classes: int) -> tuple[int, ...]:
+@dataclass(frozen=True)
+class LabelPool:
+    """The labelled texts that subsets are drawn from.
+
+    Labels are counted as their user pays for them. Validation texts that were set aside are part of
+    the labels, so a subset has its own share of them; a file given with `--valid` comes on top.
+    """
+
+    num_train: int
+    num_set_aside: int | None  # None: `--valid` was given
+
+    def __len__(self) -> int:
+        return self.num_train + (self.num_set_aside or 0)
+
+    def divide(self, labels: int) -> tuple[int, int | None]:
+        """Return how many of the labels train, and how many select."""
+        if self.num_set_aside is None:
+            return labels, None
+        num_selecting = min(max(2, round(SHARE * labels)), self.num_set_aside)
+        num_train = min(labels - num_selecting, self.num_train)
+        return num_train, labels - num_train
+
+
+def subset_sizes(config: CompareConfig, pool: LabelPool, num_classes: int) -> tuple[int, ...]:
     """Return the sizes of the label subsets, rising."""
-    sizes = {num_texts if size == "all" else int(size) for size in config.labels}
+    sizes = {len(pool) if size == "all" else int(size) for size in config.labels}
     for size in sizes:
-        if not num_classes <= size <= num_texts:
+        if not num_classes <= pool.divide(min(size, len(pool)))[0] <= size <= len(pool):
             raise WarmstartError(
-                f"--labels {size} is not possible: {', '.join(config.train)} has {num_texts:,} "
+                f"--labels {size} is not possible: {', '.join(config.train)} has {len(pool):,} "
                 f"texts in {num_classes} classes"
             )
     return tuple(sorted(sizes))
@@ -44,19 +68,26 @@ class Fold:
     predicted: Rows
 
 
-def validation_folds(classes: Sequence[int], has_test: bool) -> tuple[Fold, ...]:
+def validation_folds(
+    classes: Sequence[int], has_test: bool, num_selecting: int | None = None
+) -> tuple[Fold, ...]:
     """Return one fold of all texts when a test set is scored, else each half against the other.
 
     Without a test set the validation texts are scored, so no text may help to select the model that
-    predicts it. Halves are stratified.
+    predicts it. Halves are stratified. The texts that select may be limited to a number.
     """
     if has_test:
         rows = np.arange(len(classes))
-        return (Fold(rows, rows),)
+        selecting = np.sort(nested_rows(classes, HALVING_SEED)[:num_selecting])
+        return (Fold(selecting, rows),)
     if len(classes) < 2:
         raise WarmstartError(
             "--valid has only 1 text; without --test at least 2 are needed, one for each half"
         )
     order = np.array(nested_rows(classes, HALVING_SEED))
     first, second = np.sort(order[::2]), np.sort(order[1::2])
-    return Fold(first, second), Fold(second, first)
+    selecting = order[:num_selecting]
+    return (
+        Fold(np.intersect1d(first, selecting), second),
+        Fold(np.intersect1d(second, selecting), first),
+    )

@@ -75,7 +75,7 @@ def compare(config: CompareConfig) -> CompareResult:
             write_config(run, "compare", config, plan.sources[0].model)
             write_json(run.data_file, {"files": file_facts(_files(plan))})
         config, plan = _within_minutes(config, plan, run, clock)
-        subsets = subset_sizes(config, len(plan.data["train"]), len(plan.classes))
+        subsets = subset_sizes(config, plan.pool, len(plan.classes))
         trained = train_cells(config, run, plan, subsets)
         comparison = _comparison(config, plan, subsets, trained)
         summary = summarise(comparison)

@@ -8,7 +8,7 @@ from warmstart import progress
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.labelled import LabelledTexts
 from warmstart.errors import WarmstartError
-from warmstart.experiments.subsets import nested_rows
+from warmstart.experiments.subsets import HALVING_SEED, LabelPool, nested_rows
 from warmstart.files import write_json, write_whole
 from warmstart.recipes.export_model import say_if_not_exportable
 from warmstart.report.model_card import model_card
@@ -32,6 +32,7 @@ from warmstart.settings.model import ModelConfig
 from warmstart.tasks.finetuning import FinetuningTask, Fit, Start, build_model, build_trainer
 from warmstart.tasks.labelled import (
     Examples,
+    TrainingTexts,
     describe_encoding,
     encode_labelled,
     for_tokenizer,
@@ -61,7 +62,7 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
         if config.frozen and not config.from_run:
             raise WarmstartError("--frozen needs --from: a backbone from scratch would stay random")
         texts = read_training_texts(config)
-        train, valid = _subset(texts.train, config), texts.valid
+        train, valid = _subset(texts, config)
         labels = task.read_labels(train)
         for note in task.label_notes(train, valid):
             progress.say(note)
@@ -119,18 +120,27 @@ def _announce(
     )
 
 
-def _subset(train: LabelledTexts, config: FinetuneConfig) -> LabelledTexts:
+def _subset(texts: TrainingTexts, config: FinetuneConfig) -> tuple[LabelledTexts, LabelledTexts]:
     """Return as many texts as `--labels` asks for: those that a comparison takes with this seed."""
     if config.labels is None:
-        return train
-    classes = sorted(set(train.labels))
-    if not len(classes) <= config.labels <= len(train):
+        return texts.train, texts.valid
+    classes = sorted(set(texts.train.labels))
+    pool = LabelPool(len(texts.train), None if config.valid else len(texts.valid))
+    num_train, num_valid = pool.divide(min(config.labels, len(pool)))
+    if not len(classes) <= num_train <= config.labels <= len(pool):
         raise WarmstartError(
-            f"--labels {config.labels} is not possible: {train.file} has {len(train):,} texts to "
-            f"train on in {len(classes)} classes"
+            f"--labels {config.labels} is not possible: {texts.train.file} has {len(pool):,} texts "
+            f"in {len(classes)} classes"
         )
-    rows = nested_rows([classes.index(label) for label in train.labels], config.seed)
-    return train.subset(rows[: config.labels])
+    train, valid = texts.train, texts.valid
+    train = train.subset(_rows(train, classes, config.seed)[:num_train])
+    if num_valid is not None:
+        valid = valid.subset(_rows(valid, classes, HALVING_SEED)[:num_valid])
+    return train, valid
+
+
+def _rows(data: LabelledTexts, classes: list[str], seed: int) -> list[int]:
+    return nested_rows([classes.index(label) for label in data.labels], seed)
 
 
 def read_backbone(path: str) -> SavedRun:

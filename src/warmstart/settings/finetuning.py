@@ -72,7 +72,7 @@ class FinetuneConfig(
         above=0,
         fixed=False,
     )
-    labels: int | None = option("texts to train on; default: all", None, least=2)
+    labels: int | None = option("labelled texts to use; default: all", None, least=2)
 
 
 class CompareConfig(LabelledFiles, Tuning, Destination, Machine):
