@@ -40,6 +40,7 @@ __all__ = [
     "look_complexity",
     "look_mask",
     "look_positions",
+    "make_samples",
     "make_tokenizer",
     "plan",
     "predict",

@@ -28,6 +28,7 @@ from warmstart.recipes import params as _params
 from warmstart.recipes import plan as _plan
 from warmstart.recipes import predict as _predict
 from warmstart.recipes import pretrain as _pretrain
+from warmstart.recipes import samples as _samples
 from warmstart.recipes import tokenizer as _tokenizer
 from warmstart.recipes import train_translator as _train_translator
 from warmstart.recipes import translate as _translate
@@ -85,6 +86,7 @@ look_attention = _verb(looking.LookAttentionConfig, _look_attention.look_attenti
 look_complexity = _verb(looking.LookComplexityConfig, _look_complexity.look_complexity)
 look_mask = _verb(looking.LookMaskConfig, _look_mask.look_mask)
 look_positions = _verb(looking.LookPositionsConfig, _look_positions.look_positions)
+make_samples = _verb(starting.SamplesConfig, _samples.make_samples)
 make_tokenizer = _verb(starting.TokenizerConfig, _tokenizer.make_tokenizer)
 plan = _verb(looking.PlanConfig, _plan.plan)
 predict = _verb(using.PredictConfig, _predict.predict)

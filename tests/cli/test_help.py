@@ -38,7 +38,7 @@ def test_help_groups_every_command_by_purpose(monkeypatch: pytest.MonkeyPatch) -
     names = {row.split()[0]: group for group in GROUPS for row in shown[group]}
     assert names.keys() >= TOP.keys()
     promised = {
-        "Start": "demo doctor data tokenizer",
+        "Start": "demo samples doctor data tokenizer",
         "Train": "pretrain finetune compare train-translator verify-resume",
         "Use": "predict translate embed generate evaluate",
         "Look inside": "params plan look",

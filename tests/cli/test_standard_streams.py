@@ -131,6 +131,7 @@ def hugging_face(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # a command, and a function that it calls while it works
 JOBS = {
     "tokenizer": ("tokenizer {texts} -o out", "warmstart.recipes.tokenizer.sample_tokenizer"),
+    "samples": ("samples -o out", "warmstart.recipes.samples.write_samples"),
     "import": ("import {folder} -o out", "warmstart.recipes.import_model.read_folder"),
     "export": ("export {base} -o out", "warmstart.recipes.export_model.read_run"),
     "preparation": (f"pretrain {{texts}} -o out {TINY}", "warmstart.data.prepare.encode_source"),

@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+import warmstart
+from product import succeed
 from warmstart.errors import WarmstartError
 from warmstart.samples.sample_files import SampleFiles, SampleSizes, write_samples
 
@@ -76,3 +78,19 @@ def test_french_reviews_are_the_same_reviews(files: SampleFiles, tmp_path: Path)
 def test_an_unknown_language_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WarmstartError, match="language=german must be one of: english, french"):
         write_samples(tmp_path, language="german")  # type: ignore[arg-type]
+
+
+def test_the_command_writes_the_same_files(tmp_path: Path) -> None:
+    printed = succeed(f"samples -o {tmp_path}/avis --language french --seed 3").out
+    files = write_samples(tmp_path / "same", 3, "french")
+    for path in (tmp_path / "same").iterdir():
+        assert (tmp_path / "avis" / path.name).read_bytes() == path.read_bytes()
+        assert path.name in printed
+    assert f"{files.attainable:.1%}" in printed
+
+
+def test_the_command_replaces_nothing(tmp_path: Path) -> None:
+    (tmp_path / "unlabelled.txt").write_text("mine\n")
+    with pytest.raises(WarmstartError, match="exists already"):
+        warmstart.make_samples(out=str(tmp_path))
+    assert (tmp_path / "unlabelled.txt").read_text() == "mine\n"

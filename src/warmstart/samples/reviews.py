@@ -9,9 +9,9 @@ contradicts their text, so no classifier can be expected to exceed `attainable_a
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Literal
 
 from warmstart.samples.writer import Sentence, Writer
+from warmstart.settings.starting import Language
 
 POSITIVE, NEGATIVE = "positive", "negative"
 NUM_SENTENCES = (2, 3, 3, 3, 4, 4, 5)  # drawn evenly
@@ -21,8 +21,6 @@ PAIRED_SHARE = 0.15  # of the opinion sentences: they have two clauses
 OPPOSED_SHARE = 0.50  # of those: the first clause disagrees with the second
 FOLLOWED_SHARE = 0.97  # of the opinions: they follow the reviewer's tendency
 NOISE_SHARE = 0.04  # of the reviewers: their label contradicts their text
-
-Language = Literal["english", "french"]
 
 
 @dataclass(frozen=True)

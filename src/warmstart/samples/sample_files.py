@@ -8,8 +8,9 @@ from random import Random
 from typing import get_args
 
 from warmstart.errors import WarmstartError
-from warmstart.samples.reviews import Language, Review, attainable_accuracy, stream_reviews
+from warmstart.samples.reviews import Review, attainable_accuracy, stream_reviews
 from warmstart.samples.writer import Sentence
+from warmstart.settings.starting import Language
 
 
 @dataclass(frozen=True, kw_only=True)

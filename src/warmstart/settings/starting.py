@@ -1,6 +1,8 @@
-"""The settings of `demo`, `doctor`, `data` and `tokenizer`."""
+"""The settings of `demo`, `samples`, `doctor`, `data` and `tokenizer`."""
 
-from warmstart.settings.base import argument, option
+from typing import Literal
+
+from warmstart.settings.base import Settings, argument, option
 from warmstart.settings.shared import (
     MIN_VOCAB_SIZE,
     Documents,
@@ -10,12 +12,22 @@ from warmstart.settings.shared import (
     TokenizerKind,
 )
 
+Language = Literal["english", "french"]
+
 
 class DemoConfig(Machine):
     """Nothing in, report on built-in data out."""
 
     out: str = option("folder to write", "demo", short="-o", recorded=False)
     resume: bool = option("continue the demo in the folder", False, recorded=False, panel="Saving")
+
+
+class SamplesConfig(Settings):
+    """Nothing in, the built-in texts as files out."""
+
+    out: str = option("folder to write", short="-o", recorded=False)
+    language: Language = option("of the reviews; sentence pairs have both", "english")
+    seed: int = option("determines every text", 0, least=0)
 
 
 class DoctorConfig(Machine):
