@@ -203,6 +203,14 @@ def base(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def masked(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "masked"
+    settings = f"--objective masked {SHAPE} --batch-tokens 64 --steps 6 {MACHINE}"
+    succeed(f"pretrain {{texts}} -o {{out}} {settings}", texts=world.texts, out=folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def warm(world: World, base: Path) -> Path:
     folder = base.parent / "warm"
     command = f"finetune --from {{base}} --train {{train}} --valid {{valid}} -o {{out}} {QUICK}"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from warmstart.api import *  # noqa: F403
 
 __all__ = [
+    "FilledText",
     "FinetuningTask",
     "Prediction",
     "PretrainingTask",
@@ -32,6 +33,7 @@ __all__ = [
     "embed",
     "evaluate",
     "export_model",
+    "fill_mask",
     "finetune",
     "generate",
     "import_model",

@@ -17,6 +17,7 @@ from warmstart.recipes import doctor as _doctor
 from warmstart.recipes import embed as _embed
 from warmstart.recipes import evaluate as _evaluate
 from warmstart.recipes import export_model as _export_model
+from warmstart.recipes import fill_mask as _fill_mask
 from warmstart.recipes import finetune as _finetune
 from warmstart.recipes import generate as _generate
 from warmstart.recipes import import_model as _import_model
@@ -33,6 +34,7 @@ from warmstart.recipes import tokenizer as _tokenizer
 from warmstart.recipes import train_translator as _train_translator
 from warmstart.recipes import translate as _translate
 from warmstart.recipes import verify_resume as _verify_resume
+from warmstart.results.predictions import FilledText as FilledText
 from warmstart.results.predictions import Prediction as Prediction
 from warmstart.settings import (
     exchanging,
@@ -79,6 +81,7 @@ doctor = _verb(starting.DoctorConfig, _doctor.doctor)
 embed = _verb(using.EmbedConfig, _embed.embed)
 evaluate = _verb(using.EvaluateConfig, _evaluate.evaluate)
 export_model = _verb(exchanging.ExportConfig, _export_model.export_model)
+fill_mask = _verb(using.FillMaskConfig, _fill_mask.fill_mask)
 finetune = _verb(finetuning.FinetuneConfig, _finetune.finetune)
 generate = _verb(using.GenerateConfig, _generate.generate)
 import_model = _verb(exchanging.ImportConfig, _import_model.import_model)

@@ -1,3 +1,3 @@
-from product import base, here, warm, world
+from product import base, here, masked, warm, world
 
-__all__ = ["base", "here", "warm", "world"]
+__all__ = ["base", "here", "masked", "warm", "world"]

@@ -9,10 +9,16 @@ from rich.text import Text
 from warmstart.cli.options import Command
 from warmstart.cli.printing import print_json, print_table, quoted, say, write_lines
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted, visible
+from warmstart.formats import counted, one_line, visible
 from warmstart.jsonfiles import to_json
 from warmstart.settings.translating import TranslateConfig
-from warmstart.settings.using import EmbedConfig, EvaluateConfig, GenerateConfig, PredictConfig
+from warmstart.settings.using import (
+    EmbedConfig,
+    EvaluateConfig,
+    FillMaskConfig,
+    GenerateConfig,
+    PredictConfig,
+)
 from warmstart.textfiles import standard_input
 
 if TYPE_CHECKING:
@@ -31,6 +37,15 @@ def predict(config: PredictConfig, as_json: bool) -> None:
     if as_json:
         raise WarmstartError(f"--json is for standard output; -o {config.out} has its own format")
     say(f"wrote {quoted(write_answers(config, config.out, answers))}")
+
+
+def fill_mask(config: FillMaskConfig, as_json: bool) -> None:
+    """Restore masked words: the most probable ones, for each [MASK] in a text."""
+    from warmstart.recipes.fill_mask import fill_file
+
+    filled = fill_file(config, standard_input())
+    lines = (to_json(asdict(text)) if as_json else one_line(text.line()) for text in filled)
+    write_lines(lines, config.out)
 
 
 def generate(config: GenerateConfig, as_json: bool) -> None:
@@ -136,6 +151,7 @@ def _print_word(report: "WordSimilarity") -> None:
 
 COMMANDS = (
     Command("predict", predict, "runs/warm reviews.csv -o labelled.csv"),
+    Command("fill-mask", fill_mask, 'runs/base --text "A [MASK] book."'),
     Command("generate", generate, 'runs/base --prompt "Ce livre" --temperature 0.8 --top-p 0.9'),
     Command("evaluate", evaluate, "runs/warm --test test.tsv"),
     Command("translate", translate, "runs/en-de sentences.txt --beam 5 -o translations.txt"),

@@ -16,6 +16,7 @@ from warmstart.inference.attention_maps import text_attention
 from warmstart.inference.vectors import backbone_of, text_vectors, token_vectors
 from warmstart.model.backbone import Backbone
 from warmstart.results.attention import AttentionMap
+from warmstart.results.predictions import FilledText
 from warmstart.runtime import Runtime
 from warmstart.settings.base import check_choice
 from warmstart.settings.model import ModelConfig
@@ -73,6 +74,12 @@ class TextModel:
     def translate(self, texts: Sequence[str], **_: Any) -> list[Any]:
         """Refuse: a translator translates."""
         self._refuse("translate", "a translator", "train-translator")
+
+    def fill_mask(
+        self, texts: Sequence[str], top_k: int = 5, first_number: int = 1
+    ) -> list[FilledText]:
+        """Refuse: a masked language model restores masked words."""
+        self._refuse("fill masks", "a masked language model", "pretrain")
 
     def _refuse(self, purpose: str, needed: str, command: str) -> NoReturn:
         raise WarmstartError(

@@ -1,4 +1,4 @@
-"""What a model says of one text."""
+"""What a model says of one text: its class, or its masked words."""
 
 from dataclasses import dataclass
 
@@ -16,3 +16,26 @@ class Prediction:
         shares = {f"probability_{name}": share for name, share in self.probabilities.items()}
         numbers = {"probability": self.probability, **shares}
         return {"label": self.label, **{name: round(value, 6) for name, value in numbers.items()}}
+
+
+@dataclass(frozen=True)
+class ProbableWord:
+    """A word, or a piece of one, that may stand where a word is masked."""
+
+    word: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class FilledText:
+    """A text with its masked words restored, and the choices for each of them, best first."""
+
+    text: str
+    masks: tuple[tuple[ProbableWord, ...], ...]
+
+    def line(self) -> str:
+        """Return the choices on one line, with a tab between the masks."""
+        return "\t".join(
+            ", ".join(f"{choice.word} {choice.probability:.1%}" for choice in choices)
+            for choices in self.masks
+        )

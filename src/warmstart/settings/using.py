@@ -1,4 +1,4 @@
-"""The settings of `evaluate`, `predict`, `generate` and `embed`."""
+"""The settings of `evaluate`, `predict`, `fill-mask`, `generate` and `embed`."""
 
 from pathlib import Path
 
@@ -60,6 +60,21 @@ class PredictConfig(TextLines, SplitTexts, Machine):
         if self.out is not None and format_of(Path(self.out)) == "xlsx":
             table = Path(self.out).with_suffix(".csv")
             raise WarmstartError(f"-o {self.out}: Excel files are not written; name {table}")
+
+
+class FillMaskConfig(TextLines, SplitTexts, Machine):
+    """A masked language model and texts in, probable words out."""
+
+    run: str = argument("run folder of a masked language model")
+    text: str | None = option(
+        "one text with [MASK] in it, instead of a file", None, metavar="TEXT", excludes=("file",)
+    )
+    top_k: int = option("words for each mask", 5, least=1, panel="Decoding")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.text is not None and not self.text.strip():
+            raise WarmstartError("--text is empty: give a text with [MASK] where a word is missing")
 
 
 class GenerateConfig(Machine, panel="Decoding"):

@@ -17,6 +17,7 @@ from warmstart.data.sentences import SentenceFinder
 from warmstart.data.token_file import SentenceFile
 from warmstart.errors import WarmstartError
 from warmstart.evaluation.masked_scores import MaskedRows
+from warmstart.inference.mask_filler import MaskFiller
 from warmstart.kernels.loss import IGNORE, LOGITS_PER_CHUNK, linear_cross_entropy
 from warmstart.model.backbone import Layout
 from warmstart.model.models import LanguageModel
@@ -133,6 +134,7 @@ class MaskedTask(PretrainingTask):
     hub_name = "fill-mask"
     hub_class = "ForMaskedLM"
     attention = "bidirectional"
+    text_model = MaskFiller
     workload = MaskedWorkload()
 
     def reads_sentences(self, settings: PretrainConfig) -> bool:
