@@ -118,6 +118,11 @@ def test_a_second_stage_keeps_tokenizer_and_shape_and_says_what_it_loaded(
         assert (here / "run" / name).read_bytes() == (base / name).read_bytes()
     assert read(here / "run/config.json")["model"] == read(base / "config.json")["model"]
     assert weights_of(here / "run") != weights_of(base)
+    first, second = (
+        read(folder / "config.json")["in_force"]["learning_rate"]["value"]
+        for folder in (base, here / "run")
+    )
+    assert second < first / 2  # lest it undo what the first one learned
 
 
 def test_a_second_stage_remembers_what_the_first_one_saw(

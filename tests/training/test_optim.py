@@ -94,6 +94,13 @@ def test_unfreezing_opens_level_by_level(tiny: ModelConfig) -> None:
             assert has_moved == (step >= 2 * level)
 
 
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_a_new_head_learns_alone_first(kind: str, tiny: ModelConfig) -> None:
+    groups = _built(LanguageModel(tiny), kind, head_steps=3)
+    starts = {name: group["start_step"] for name, group in groups.items()}
+    assert all(start == (0 if name.startswith("head.") else 3) for name, start in starts.items())
+
+
 def test_rates_are_shares_of_each_peak(tiny: ModelConfig) -> None:
     model = LanguageModel(tiny)
     optimizers = build_optimizers(model, OptimizerSettings("muon", RATE, 0.1, layer_decay=0.5))

@@ -38,7 +38,8 @@ def samples(config: SamplesConfig) -> None:
     result = make_samples(config)
     print_table(["file", "lines"], [[k, f"{v:,}"] for k, v in result.num_lines.items()])
     say(
-        f"reading every text right scores {result.attainable:.1%} on test.tsv: some labels contradict their text"
+        f"reading every text right scores {result.attainable:.1%} on test.tsv: some labels "
+        "contradict their text"
     )
     texts = quoted(result.folder / "unlabelled.txt")
     say_next(result.folder, f"pretrain {texts} -o runs/base --minutes 2")

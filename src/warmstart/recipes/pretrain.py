@@ -34,8 +34,8 @@ from warmstart.runs.lifecycle import (
 )
 from warmstart.runs.lineage import lineage_of
 from warmstart.runs.saved import SavedRun, read_run, resumed_model
-from warmstart.runs.transfer import transfer_all
-from warmstart.runtime import Runtime, choose_runtime
+from warmstart.runs.transfer import Transfer, transfer_all
+from warmstart.runtime import choose_runtime
 from warmstart.settings.architecture import apply_overrides
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.pretraining import PretrainConfig
@@ -43,7 +43,12 @@ from warmstart.tasks.registry import pretraining_task, task_of
 from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask, num_parameters
 from warmstart.tokenization.loading import load_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
-from warmstart.training.defaults import compile_backbone, pretraining_rate, seed_weights
+from warmstart.training.defaults import (
+    HEAD_STEPS,
+    compile_backbone,
+    pretraining_rate,
+    seed_weights,
+)
 from warmstart.training.length import fix_steps, refuse_changed_length
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.pace import Clock
@@ -68,18 +73,21 @@ def pretrain(config: PretrainConfig) -> PretrainResult:
         device = runtime.device.type
         given, config = config, config.for_device(device, recorded_value(run, "batch_tokens"))
         tokenizer, architecture, text = _prepare(given, task, run, parent, device)
-        model = _model(config, task, architecture, parent).to(runtime.device)
+        model, transfer = _model(config, task, architecture, parent)
+        model.to(runtime.device)
         say_if_not_exportable(run, model)
         compile_backbone(model.get_submodule("backbone"), config.compile, runtime)
-        training = task.training(model, PretrainingData(config, tokenizer, text, runtime))
-        trainer = _trainer(config, model, training, runtime, run)
+        data = PretrainingData(config, tokenizer, text, runtime)
+        training = task.training(model, data)
+        optimizer = _optimizer_settings(config, architecture, transfer)
+        trainer = _trainer(data, model, training, optimizer, run)
         num_tokens = text.train.num_tokens
         steps = config.num_steps(architecture.max_length, num_tokens, training.filled_share)
         fix_steps(trainer, given, clock, steps)
         announce(
             run,
             given,
-            learning_rate=_learning_rate(config, architecture),
+            learning_rate=optimizer.learning_rate,
             batch_tokens=config.batch_tokens or 0,
             steps=trainer.settings.steps,
             max_length=architecture.max_length,
@@ -182,32 +190,43 @@ def _model(
     task: PretrainingTask,
     architecture: ModelConfig,
     parent: SavedRun | None,
-) -> nn.Module:
+) -> tuple[nn.Module, Transfer | None]:
+    """Return the model, and what it took over from the run that it starts from."""
     seed_weights(config.seed, "pretrain")
     model = task.new_model(architecture, config, parent)
-    if parent:
-        progress.say(f"from {parent.path}: {transfer_all(parent.weights, model)}")
-    return model
+    if not parent:
+        return model, None
+    transfer = transfer_all(parent.weights, model)
+    progress.say(f"from {parent.path}: {transfer}")
+    return model, transfer
 
 
-def _learning_rate(config: PretrainConfig, model: ModelConfig) -> float:
-    return config.learning_rate or pretraining_rate(model, config.optimizer)
+def _optimizer_settings(
+    config: PretrainConfig, model: ModelConfig, transfer: Transfer | None
+) -> OptimizerSettings:
+    """Return the settings; a head that is new learns alone first, lest it disturb the backbone."""
+    is_second_stage = transfer is not None
+    return OptimizerSettings(
+        config.optimizer,
+        config.learning_rate or pretraining_rate(model, config.optimizer, is_second_stage),
+        config.weight_decay,
+        head_steps=HEAD_STEPS if transfer and transfer.new else 0,
+    )
 
 
 def _trainer(
-    config: PretrainConfig,
+    data: PretrainingData,
     model: nn.Module,
     training: Pretraining,
-    runtime: Runtime,
+    optimizer: OptimizerSettings,
     run: RunFolder,
 ) -> Trainer:
-    architecture: ModelConfig = model.config  # type: ignore[assignment]
-    rate = _learning_rate(config, architecture)
+    config = data.settings
     return Trainer(
         model,
         training.objective,
         training.stream,
-        build_optimizers(model, OptimizerSettings(config.optimizer, rate, config.weight_decay)),
+        build_optimizers(model, optimizer),
         partial(warmup_cosine, warmup=config.warmup),
         training.evaluate,
         LoopSettings.of(
@@ -218,7 +237,7 @@ def _trainer(
             eval_every=config.eval_every,
             log_every=config.log_every,
         ),
-        runtime,
+        data.runtime,
         run,
     )
 

@@ -9,6 +9,8 @@ from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
 
 MAX_EPOCHS = 40  # by default
+SECOND_STAGE = 0.2  # share of the rate of a first one
+HEAD_STEPS = 200  # in which a head that is new to a pretrained backbone learns alone
 
 
 def seed_weights(seed: int, purpose: str) -> None:
@@ -23,11 +25,13 @@ def compile_backbone(backbone: nn.Module, wanted: bool | None, runtime: Runtime)
         torch.backends.cuda.enable_cudnn_sdp(True)  # one shape repays its planning
 
 
-def pretraining_rate(model: ModelConfig, optimizer: str) -> float:
-    """Return the default peak rate; post-norm models diverge where pre-norm ones learn fast."""
-    if optimizer == "muon":
-        return 3e-3
-    return 2e-3 if model.norm_position == "pre" else 1e-3
+def pretraining_rate(model: ModelConfig, optimizer: str, is_second_stage: bool = False) -> float:
+    """Return the default peak rate; a second stage must not undo what the first one learned.
+
+    Post-norm models diverge where pre-norm ones learn fast.
+    """
+    rate = 3e-3 if optimizer == "muon" else 2e-3 if model.norm_position == "pre" else 1e-3
+    return SECOND_STAGE * rate if is_second_stage else rate
 
 
 def finetuning_rate(model: ModelConfig, arm: str) -> float:

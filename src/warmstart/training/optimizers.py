@@ -22,6 +22,7 @@ class OptimizerSettings:
     weight_decay: float  # on matrices; vectors and embeddings have none
     layer_decay: float = 1.0  # rate of each block relative to the one above it
     unfreeze_steps: int = 0  # gradual unfreezing: delay of each level below the head
+    head_steps: int = 0  # in which the head learns alone
 
 
 def build_optimizers(model: nn.Module, settings: OptimizerSettings) -> dict[str, Optimizer]:
@@ -39,7 +40,7 @@ def build_optimizers(model: nn.Module, settings: OptimizerSettings) -> dict[str,
         adjust_lr_fn="match_rms_adamw",
     )
     for group in muon.param_groups:
-        group |= {"peak": settings.learning_rate, "start_step": 0}
+        group |= {"peak": settings.learning_rate, "start_step": settings.head_steps}
     return {"muon": muon, "adamw": _adamw(rest, settings, settings.learning_rate)}
 
 
@@ -57,7 +58,8 @@ def _adamw(named: Named, settings: OptimizerSettings, rate: float) -> AdamW:
     for name, parameter in named.items():
         decay = settings.weight_decay if _is_decayed(name, parameter) else 0.0
         level = _levels_below_head(name, depth)
-        peak, start_step = rate * settings.layer_decay**level, level * settings.unfreeze_steps
+        peak = rate * settings.layer_decay**level
+        start_step = level * settings.unfreeze_steps + (settings.head_steps if level else 0)
         groups.setdefault((peak, start_step, decay), []).append(parameter)
     listed = [
         {
