@@ -264,6 +264,7 @@ def test_no_setting_is_forgotten() -> None:
     sizes = {"vocab_size", "width", "depth", "heads", "ffn_width"}  # the weights show them
     in_fitting_runs = {"biases", "output_bias", "scale_embedding"}
     known = hf_writer.NEUTRAL | set(EXPORTED) | set(UNKNOWN_TO_GPT2) | sizes | in_fitting_runs
+    known |= {"ablated"}  # refused before anything is written
     assert {field.name for field in fields(ModelConfig)} == known
 
 

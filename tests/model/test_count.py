@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import get_args
 
 import torch
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from warmstart.model.count import (
 )
 from warmstart.model.models import Classifier, LanguageModel
 from warmstart.settings.architecture import PRESETS
-from warmstart.settings.model import ModelConfig
+from warmstart.settings.model import Ablation, ModelConfig
 
 shapes = st.builds(
     lambda half, **settings: ModelConfig(heads=2, width=4 * half, **settings),
@@ -36,6 +37,7 @@ shapes = st.builds(
     segments=st.integers(0, 3),
     pooler=st.booleans(),
     transform=st.booleans(),
+    ablated=st.sampled_from(get_args(Ablation)),
 )
 
 

@@ -37,10 +37,7 @@ def samples(config: SamplesConfig) -> None:
 
     result = make_samples(config)
     print_table(["file", "lines"], [[k, f"{v:,}"] for k, v in result.num_lines.items()])
-    say(
-        f"reading every text right scores {result.attainable:.1%} on test.tsv: some labels "
-        "contradict their text"
-    )
+    say(f"a reader who understands every text scores {result.attainable:.1%} on test.tsv")
     texts = quoted(result.folder / "unlabelled.txt")
     say_next(result.folder, f"pretrain {texts} -o runs/base --minutes 2")
 

@@ -35,6 +35,7 @@ IMPLEMENTED: dict[str, tuple[object, ...] | None] = {
     "positions": ("sinusoidal", "learned", "rope"),
     "activation": ("relu", "gelu", "gelu_tanh", "swiglu", "relu2"),
     "segments": (0,),
+    "ablated": ("nothing",),
     "pooler": (False,),
     "transform": (False,),
     **dict.fromkeys(("vocab_size", "width", "depth", "heads", "ffn_width", "max_length")),

@@ -18,7 +18,7 @@ from warmstart.runs.lineage import describe_unrecorded
 from warmstart.runs.saved import SavedRun
 from warmstart.runtime import choose_runtime
 from warmstart.settings.finetuning import CompareConfig
-from warmstart.settings.model import ModelConfig
+from warmstart.settings.model import ModelConfig, ablation_warning
 from warmstart.tasks.classify import class_names, class_numbers
 from warmstart.tasks.labelled import (
     Examples,
@@ -78,6 +78,11 @@ def plan_experiment(config: CompareConfig, sources: Sequence[SavedRun]) -> Exper
         notes.append(f"settings are chosen on {len(texts.valid):,} labels of {config.valid}, too")
     for note in notes:
         progress.say(note)
+    notes += [
+        f"{name} is {ablation_warning(source.model.ablated)}"
+        for name, source in named.items()
+        if source.model.ablated != "nothing"
+    ]
     notes += [
         describe_unrecorded(name) for name, source in named.items() if source.has_unrecorded_texts
     ]

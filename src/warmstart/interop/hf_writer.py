@@ -20,7 +20,7 @@ from warmstart.interop.hf_tensors import HfTensors, to_theirs
 from warmstart.interop.hf_tokenizer_writer import HfTokenizer, convert_tokenizer
 from warmstart.interop.llama import EUROBERT, LLAMA
 from warmstart.runs.saved import SavedRun
-from warmstart.settings.model import ModelConfig
+from warmstart.settings.model import ModelConfig, ablation_warning
 from warmstart.tasks.registry import task_of
 from warmstart.tokenization.specials import FILE_NAME
 
@@ -104,6 +104,8 @@ def write_folder(source: SavedRun, model: nn.Module, folder: Path, title: str) -
 
 def export_problem(run: SavedRun) -> str | None:
     """Say why a run that is about to be trained cannot be exported later; None: it can be."""
+    if run.model.ablated != "nothing":
+        return f"it is {ablation_warning(run.model.ablated)}"
     small = run.reshaped(replace(run.model, depth=1, vocab_size=PROBE_VOCAB))
     with torch.device("meta"):
         shapes = task_of(run).empty_model(small).state_dict()

@@ -26,6 +26,7 @@ class AttentionContext:
     is_causal: bool = False  # a position sees itself and what precedes it; `mask` is then None
     cos_sin: Tensor | None = None  # (2, B, 1, T, K / 2) of rotary positions
     cache: KeyValueCache | None = None
+    is_scaled: bool = True  # False: scores are not divided by sqrt(K), to see what that is for
     attention_weights: list[Tensor] | None = None  # receives each layer's weights (B, H, T, S)
 
 
@@ -41,6 +42,8 @@ class _Attention(nn.Module):
     def _mix(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext) -> Tensor:
         """Return softmax(QK'/sqrt(K))V with its heads side by side: (B, T, D)."""
         mask, is_causal = context.mask, context.is_causal
+        if not context.is_scaled:
+            q = q * q.shape[-1] ** 0.5  # undoes the division
         if context.attention_weights is not None:
             context.attention_weights.append(attention_weights(q, k, mask, is_causal))
         dropout = self.dropout if self.training else 0.0

@@ -41,21 +41,21 @@ class Stack(nn.Module):
         width = config.width
         if embed is not None:
             self.embed = embed
-        if config.positions == "learned":
+        if config.position_encoding == "learned":
             self.embed_positions = nn.Embedding(config.max_length, width)
-        if config.positions == "sinusoidal":
+        if config.position_encoding == "sinusoidal":
             table = sinusoids(config.max_length, width, torch.device("cpu")).float()
             self.sinusoids: Tensor
             self.register_buffer("sinusoids", table, persistent=False)
         if config.segments:
             self.embed_segments = nn.Embedding(config.segments, width)
         if config.embedding_norm:
-            self.norm_embed = build_norm(config.norm, width, config.biases, config.norm_eps)
+            self.norm_embed = build_norm(config.norm_kind, width, config.biases, config.norm_eps)
         self.dropout = nn.Dropout(config.dropout)
         options = block_options(config)
         self.blocks = nn.ModuleList(block_type(options, layer) for layer in range(config.depth))
         if config.norm_position == "pre":
-            self.norm_final = build_norm(config.norm, width, config.biases, config.norm_eps)
+            self.norm_final = build_norm(config.norm_kind, width, config.biases, config.norm_eps)
 
     def prepare(
         self,
@@ -71,11 +71,12 @@ class Stack(nn.Module):
         if positions is None:
             positions = torch.arange(num_past, num_past + T, device=tokens.device).expand(B, T)
         cos_sin = None
-        if self.config.positions == "rope":
+        if self.config.position_encoding == "rope":
             width = self.config.width // self.config.heads
             cos_sin = rope_cos_sin(positions, width, self.config.rope_base)
         mask, is_causal = self._mask(layout, tokens, num_past)
-        context = AttentionContext(mask, is_causal, cos_sin, cache, attention_weights)
+        is_scaled = self.config.ablated != "scale"
+        context = AttentionContext(mask, is_causal, cos_sin, cache, is_scaled, attention_weights)
         return self._add_positions(tokens, positions, layout.segments), context
 
     def normalize(self, x: Tensor) -> Tensor:
@@ -87,9 +88,9 @@ class Stack(nn.Module):
         config = self.config
         if config.scale_embedding:
             x = x * math.sqrt(config.width)
-        if config.positions == "learned":
+        if config.position_encoding == "learned":
             x = x + self.embed_positions(positions)
-        elif config.positions == "sinusoidal":
+        elif config.position_encoding == "sinusoidal":
             x = x + self.sinusoids[positions].to(x.dtype)
         if config.segments:
             if segments is None or config.segments == 1:
@@ -102,7 +103,7 @@ class Stack(nn.Module):
     def _mask(self, layout: Layout, tokens: Tensor, num_past: int) -> tuple[Tensor | None, bool]:
         """Return the mask to apply, and whether the kernel masks causally instead."""
         T, device = tokens.shape[1], tokens.device
-        if self.config.attention == "bidirectional":
+        if not self.config.is_causal:
             masks = []
             if layout.documents is not None:
                 masks.append(document_mask(layout.documents))
@@ -169,10 +170,11 @@ def block_options(config: ModelConfig) -> BlockOptions:
         heads=config.heads,
         ffn_width=config.ffn_width,
         activation=config.activation,
-        norm=config.norm,
+        norm=config.norm_kind,
         norm_position=config.norm_position,
         norm_eps=config.norm_eps,
         biases=config.biases,
         dropout=config.dropout,
         inner_dropout=config.dropout if config.inner_dropout else 0.0,
+        has_residual=config.ablated != "residual",
     )

@@ -46,10 +46,10 @@ def count_translator(config: ModelConfig) -> list[Layer]:
 def _above_embedding(config: ModelConfig, has_cross: bool) -> list[Layer]:
     D, L = config.width, config.max_length
     layers = []
-    if config.positions == "learned":
+    if config.position_encoding == "learned":
         layers.append(Layer("embed_positions", "L·D", L * D))
     else:
-        layers.append(Layer(f"positions ({config.positions})", "0", 0))
+        layers.append(Layer(f"positions ({config.position_encoding or 'none'})", "0", 0))
     if config.segments:
         layers.append(Layer("embed_segments", f"{config.segments}·D", config.segments * D))
     if config.embedding_norm:
@@ -124,6 +124,8 @@ def _linear(name: str, inputs: str, outputs: str, config: ModelConfig) -> Layer:
 
 
 def _norm(name: str, config: ModelConfig) -> Layer:
+    if config.norm_kind is None:
+        return Layer(name, "0", 0)
     if config.norm == "layer" and config.biases:
         return Layer(name, "2·D", 2 * config.width)
     return Layer(name, "D", config.width)

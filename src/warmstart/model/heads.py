@@ -14,7 +14,7 @@ class Transform(nn.Module):
     """Dense, activation, norm: what BERT puts before its output weights."""
 
     def __init__(
-        self, width: int, activation: Activation, norm: Norm, biases: bool, eps: float
+        self, width: int, activation: Activation, norm: Norm | None, biases: bool, eps: float
     ) -> None:
         super().__init__()
         self.dense = nn.Linear(width, width, bias=biases)

@@ -27,16 +27,19 @@ class BlockOptions:
     heads: int
     ffn_width: int
     activation: Activation = "relu"
-    norm: Norm = "layer"
+    norm: Norm | None = "layer"
     norm_position: NormPosition = "post"
     norm_eps: float = 1e-5
     biases: bool = True
     dropout: float = 0.0  # of each sublayer's output
     inner_dropout: float = 0.0  # of attention weights and of the feed-forward layer's activations
+    has_residual: bool = True  # False: to see what residual connections are for
 
 
-def build_norm(kind: Norm, width: int, biases: bool, eps: float = 1e-5) -> nn.Module:
-    """Return a normalisation layer; RMS norm never has a bias."""
+def build_norm(kind: Norm | None, width: int, biases: bool, eps: float = 1e-5) -> nn.Module:
+    """Return a normalisation layer, or None's identity; RMS norm never has a bias."""
+    if kind is None:
+        return nn.Identity()
     if kind == "rms":
         return nn.RMSNorm(width, eps=eps)
     return nn.LayerNorm(width, eps=eps, bias=biases)
@@ -69,13 +72,15 @@ class _ResidualBlock(nn.Module):
     def __init__(self, options: BlockOptions) -> None:
         super().__init__()
         self.is_pre = options.norm_position == "pre"
+        self.has_residual = options.has_residual
         self.dropout = nn.Dropout(options.dropout)
 
     def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """Return norm(x + sublayer(x)), or with pre-norm x + sublayer(norm(x))."""
+        kept = x if self.has_residual else 0.0
         if self.is_pre:
-            return x + self.dropout(sublayer(norm(x)))
-        return norm(x + self.dropout(sublayer(x)))
+            return kept + self.dropout(sublayer(norm(x)))
+        return norm(kept + self.dropout(sublayer(x)))
 
 
 class Block(_ResidualBlock):

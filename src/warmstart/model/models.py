@@ -24,7 +24,7 @@ class LanguageModel(nn.Module):
         transform = None
         if config.transform:
             transform = Transform(
-                config.width, config.activation, config.norm, config.biases, config.norm_eps
+                config.width, config.activation, config.norm_kind, config.biases, config.norm_eps
             )
         has_bias = config.biases and config.output_bias
         self.head = LanguageHead(config.width, config.vocab_size, config.tied, has_bias, transform)

@@ -31,6 +31,7 @@ from warmstart.runs.facts import ConfigFile
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, write_config
 from warmstart.settings.finetuning import CompareConfig
+from warmstart.settings.model import model_from_json
 from warmstart.tasks.classify import count_classes
 from warmstart.tasks.labelled import readable_rows, rows_seen
 from warmstart.tasks.registry import task_named
@@ -187,8 +188,10 @@ def _write_cards(run: RunFolder) -> None:
         folder = RunFolder(file.parent)
         config, scores = folder.config(), folder.read_json(folder.scores_file)
         task = task_named(config["task"])
+        model = config["model"]  # of TF-IDF empty
+        kind = model_from_json(model).mark(task.description) if model else task.description
         sentence = (
-            f"{task.description[0].upper()}{task.description[1:]} ({config['arm']}) trained with "
+            f"{kind[0].upper()}{kind[1:]} ({config['arm']}) trained with "
             f"warmstart on {len(config['classes'])} classes: {', '.join(config['classes'])}."
         )
         facts = {"labels": scores["labels"], "seed": scores["seed"]}

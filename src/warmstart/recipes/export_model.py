@@ -31,6 +31,7 @@ def export_model(config: ExportConfig) -> ExportResult:
     out = Path(config.out)
     with new_folder(out) as temporary:
         source = read_run(config.run)
+        source.refuse_if_ablated("be exported")
         model = task_of(source).load_model(source).eval()
         architecture, parameters = write_folder(source, model, temporary, out.name)
         check = check_folder(source, model, temporary)

@@ -28,7 +28,7 @@ from warmstart.runs.saved import SavedRun, read_run, resumed_model
 from warmstart.runtime import choose_runtime
 from warmstart.settings.architecture import apply_overrides
 from warmstart.settings.finetuning import FinetuneConfig
-from warmstart.settings.model import ModelConfig
+from warmstart.settings.model import ModelConfig, model_from_json
 from warmstart.tasks.finetuning import FinetuningTask, Fit, Start, build_model, build_trainer
 from warmstart.tasks.labelled import (
     Examples,
@@ -230,11 +230,11 @@ def _finish(
     arm = run.config()["arm"]
     classes = run.config().get("classes", [])
     on_classes = f" on {len(classes)} classes: {', '.join(classes)}" if classes else ""
+    kind = model_from_json(run.config()["model"]).mark(task.description)
     card = model_card(
         run.path.name,
         task.hub_name,
-        f"{task.description[0].upper()}{task.description[1:]} ({arm} start) trained with "
-        f"warmstart{on_classes}.",
+        f"{kind[0].upper()}{kind[1:]} ({arm} start) trained with warmstart{on_classes}.",
         {"parameters": parameters, "start": arm, "from": config.from_run or "scratch"},
         {**valid, "epoch": epoch},
         [task.usage(run.path)],

@@ -1,6 +1,6 @@
 """Text -> pretrained backbone."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -174,10 +174,13 @@ def _architecture(
 ) -> ModelConfig:
     """Return the architecture asked for; a second stage keeps the first one's."""
     if not parent:
-        model = replace(preset, vocab_size=tokenizer.vocab_size, decoder_depth=0)
+        sizes = replace(preset, vocab_size=tokenizer.vocab_size, decoder_depth=0)
+        model = replace(sizes, ablated=config.ablate)
         return task.architecture(model, config, None)
     refuse_overrides(config, allowed=("dropout", "max_length"))
     refuse_together(config, "from", ("tokenizer", "vocab_size"))
+    if config.ablate not in ("nothing", parent.model.ablated):
+        raise WarmstartError(f"--ablate {config.ablate} has no effect with --from: start without")
     check_length(parent.model, config.max_length, parent.path)
     model = task.architecture(apply_overrides(parent.model, config), config, parent)
     if parent.model.attention != model.attention:
@@ -227,7 +230,7 @@ def _trainer(
         training.objective,
         training.stream,
         build_optimizers(model, optimizer),
-        partial(warmup_cosine, warmup=config.warmup),
+        partial(warmup_cosine, warmup=0.0 if config.ablate == "warmup" else config.warmup),
         training.evaluate,
         LoopSettings.of(
             config,
@@ -254,12 +257,13 @@ def _finish(
     architecture: ModelConfig = model.config  # type: ignore[assignment]
     valid = state.best_scores()
     tokens = training.tokens_in(state.step * config.rows_per_step(architecture.max_length))
-    choices = {k: v for k, v in asdict(architecture).items() if not isinstance(v, bool)}
+    choices = {k: v for k, v in architecture.to_json().items() if not isinstance(v, bool)}
+    kind = architecture.mark(task.description)
     start = f"warmstart finetune --from {run.path} --train train.tsv --valid valid.tsv"
     card = model_card(
         run.path.name,
         task.hub_name,
-        f"{task.description[0].upper()}{task.description[1:]}, pretrained with warmstart.",
+        f"{kind[0].upper()}{kind[1:]}, pretrained with warmstart.",
         {"parameters": num_parameters(model), "tokens seen": tokens, **choices},
         valid,
         [f"{start} -o classifier"],

@@ -108,6 +108,7 @@ def _parent(path: str) -> SavedRun:
             f"--from {path} is {task.description}; an encoder starts from a bidirectional "
             "backbone, which `warmstart pretrain --objective masked` trains"
         )
+    parent.refuse_if_ablated("start a translator")
     return parent
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
+from warmstart import progress
 from warmstart.data.fingerprints import Fingerprints
 from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import typed
@@ -21,7 +22,7 @@ from warmstart.runs.checkpoint import (
 from warmstart.runs.facts import DataFile
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.base import Settings
-from warmstart.settings.model import ModelConfig, model_from_json
+from warmstart.settings.model import ModelConfig, ablation_warning, model_from_json
 from warmstart.tokenization.pair import TokenizerPair, load_tokenizer_pair
 from warmstart.tokenization.tokenizer import Tokenizer
 
@@ -108,6 +109,14 @@ class SavedRun:
         stages = (self.data, *self.data.lineage)
         return Fingerprints.union([stage.fingerprints.unpacked() for stage in stages])
 
+    def refuse_if_ablated(self, purpose: str) -> None:
+        """Refuse to put a model to use that was broken on purpose."""
+        if self.transformer and self.model.ablated != "nothing":
+            warning = ablation_warning(self.model.ablated)
+            raise WarmstartError(
+                f"{self.path} cannot {purpose}: it is {warning}; pretrain a model without --ablate"
+            )
+
     @property
     def has_unrecorded_texts(self) -> bool:
         """Tell whether it started from an imported model, whose training texts are unknown."""
@@ -134,6 +143,8 @@ def read_run(path: str | Path) -> SavedRun:
     transformer = _read_transformer(folder, config, path) if config["model"] else None
     is_best = path == folder.path
     weights = read_weights(folder.weights_file) if is_best else load_checkpoint(path).weights
+    if transformer and transformer.model.ablated != "nothing":
+        progress.say(f"{path} is {ablation_warning(transformer.model.ablated)}")
     return SavedRun(path, str(config["task"]), config, weights, transformer)
 
 

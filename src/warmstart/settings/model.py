@@ -14,6 +14,16 @@ Norm = Literal["layer", "rms"]
 NormPosition = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned", "rope"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "swiglu", "relu2"]
+Ablation = Literal["nothing", "mask", "scale", "positions", "residual", "norm", "warmup"]
+
+ABLATED_PARTS: dict[Ablation, str] = {
+    "mask": "the causal mask",
+    "scale": "the division by the root of the width per head",
+    "positions": "positions",
+    "residual": "residual connections",
+    "norm": "norms",
+    "warmup": "the warmup of the learning rate",
+}
 
 LEAST = {
     **dict.fromkeys(("vocab_size", "width", "depth", "heads", "ffn_width", "max_length"), 1),
@@ -53,6 +63,7 @@ class ModelConfig:
     decoder_depth: int = 0  # blocks of a decoder that attends to the backbone; 0: no decoder
     target_vocab_size: int = 0  # the decoder's vocabulary; 0: the backbone's
     shared: bool = True  # the decoder uses the backbone's embedding, not its own
+    ablated: Ablation = "nothing"  # a part left out on purpose, to see what it is for
 
     def __post_init__(self) -> None:
         _check_types(self)
@@ -89,7 +100,7 @@ class ModelConfig:
     @property
     def num_large_parameters(self) -> int:
         """Return the size of tables and matrices: nearly all parameters, computed at once."""
-        num_positions = 0 if self.positions == "rope" else self.max_length
+        num_positions = 0 if self.position_encoding in ("rope", None) else self.max_length
         rows = self.vocab_size + self.target_vocab_size + num_positions
         num_blocks = self.depth + self.decoder_depth
         return self.width * (rows + num_blocks * (4 * self.width + 2 * self.ffn_width))
@@ -97,10 +108,33 @@ class ModelConfig:
     @property
     def is_causal(self) -> bool:
         """Tell whether a position attends only to itself and earlier ones."""
-        return self.attention != "bidirectional"
+        return self.attention != "bidirectional" and self.ablated != "mask"
+
+    @property
+    def position_encoding(self) -> Positions | None:
+        """Return how positions are encoded; None: not at all."""
+        return None if self.ablated == "positions" else self.positions
+
+    @property
+    def norm_kind(self) -> Norm | None:
+        """Return the kind of its norms; None: it has none."""
+        return None if self.ablated == "norm" else self.norm
+
+    def mark(self, description: str) -> str:
+        """Return the description of a model; that of an ablated one says so."""
+        warning = ablation_warning(self.ablated)
+        return f"{description} ({warning})" if warning else description
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """Return every field; only an ablated model mentions ablation."""
+        values = asdict(self)
+        return {k: v for k, v in values.items() if k != "ablated" or v != "nothing"}
+
+
+def ablation_warning(ablated: Ablation) -> str:
+    """Return what marks an ablated model wherever it appears; empty: the model is whole."""
+    part = ABLATED_PARTS.get(ablated)
+    return f"ABLATED: trained without {part}, to show what it is for" if part else ""
 
 
 def _check_types(model: ModelConfig) -> None:
@@ -137,7 +171,7 @@ def model_from_json(data: Any, file: str | Path = "config.json") -> ModelConfig:
         raise WarmstartError(f"{file}: model={show(data)} must be an object")
     if not data:
         raise WarmstartError(f"{file}: the run has no Transformer, which this command needs")
-    wrong = set(data) ^ {field.name for field in fields(ModelConfig)}
+    wrong = (set(data) ^ {field.name for field in fields(ModelConfig)}) - {"ablated"}
     if wrong:
         names = show(sorted(wrong))
         raise WarmstartError(f"{file}: model keys do not fit this version: {names}")

@@ -7,6 +7,7 @@ from typing import Self
 from warmstart.errors import WarmstartError
 from warmstart.settings.architecture import Architecture
 from warmstart.settings.base import Settings, advanced, argument, option
+from warmstart.settings.model import Ablation
 from warmstart.settings.shared import (
     Documents,
     Optimizer,
@@ -54,6 +55,12 @@ class PretrainConfig(
         "masked",
         None,
         metavar="NAME",
+    )
+    ablate: Ablation = advanced(
+        "part to leave out, to see what it is for: mask, scale, positions, residual, norm, warmup",
+        "nothing",
+        metavar="PART",
+        panel="Model",
     )
     steps: int | None = option(
         "optimizer steps, instead of --minutes",

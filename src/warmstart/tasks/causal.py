@@ -71,7 +71,7 @@ class CausalWorkload(Workload):
     is_compiled = True
 
     def suits(self, model: ModelConfig) -> bool:
-        return model.is_causal and not model.decoder_depth
+        return model.attention == "causal" and not model.decoder_depth
 
     def architecture(self, model: ModelConfig, is_preset: bool) -> ModelConfig:
         return replace(model, attention="causal")

@@ -180,7 +180,7 @@ class FinetuningTask(Task):
 
         return TextPredictor(
             name=str(run.path),
-            description=self.description,
+            description=run.model.mark(self.description),
             model=model,
             tokenizer=run.tokenizer,
             runtime=runtime,

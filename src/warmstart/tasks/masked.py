@@ -93,7 +93,7 @@ class MaskedWorkload(CausalWorkload):
     masks_tokens = True
 
     def suits(self, model: ModelConfig) -> bool:
-        return not model.is_causal and not model.decoder_depth
+        return model.attention == "bidirectional" and not model.decoder_depth
 
     def architecture(self, model: ModelConfig, is_preset: bool) -> ModelConfig:
         return replace(model, attention="bidirectional")
@@ -136,6 +136,13 @@ class MaskedTask(PretrainingTask):
     attention = "bidirectional"
     text_model = MaskFiller
     workload = MaskedWorkload()
+
+    def check(self, settings: PretrainConfig) -> None:
+        if settings.ablate == "mask":
+            raise WarmstartError(
+                "--ablate mask needs --objective causal: a masked language model sees later "
+                "tokens anyway"
+            )
 
     def reads_sentences(self, settings: PretrainConfig) -> bool:
         return settings.nsp

@@ -56,7 +56,7 @@ class Task(ABC):
         """Return a run ready for use."""
         return self.text_model(
             name=str(run.path),
-            description=self.description,
+            description=run.model.mark(self.description),
             model=self.load_model(run),
             tokenizer=run.tokenizer,
             runtime=runtime,

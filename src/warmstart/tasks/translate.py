@@ -164,7 +164,7 @@ class TranslateTask(Task):
     def open(self, run: SavedRun, runtime: Runtime) -> TextTranslator:
         return TextTranslator(
             name=str(run.path),
-            description=self.description,
+            description=run.model.mark(self.description),
             model=self.load_model(run),
             tokenizer=run.tokenizer,
             tokenizers=run.tokenizers,
