@@ -64,6 +64,37 @@ def test_trials_then_seeds_then_epochs_then_subsets(
     assert "16" in taken.labels
 
 
+# 72 texts in 3 folds: 38 train in each, in 3 steps; 3 arms, 8 epochs, 3 trials and 5 seeds.
+@pytest.mark.parametrize(
+    ("seconds", "trials", "seeds", "epochs"),
+    [
+        (1728, 3, 5, 8),
+        (1511, 3, 5, 6),
+        (1295, 3, 4, 6),
+        (1133, 3, 3, 6),
+        (971, 2, 3, 7),
+        (648, 1, 3, 8),
+    ],
+)
+def test_folds_multiply_the_time_and_cost_seeds_first(
+    seconds: float, trials: int, seeds: int, epochs: int, world: World, base: Path
+) -> None:
+    config = CompareConfig.from_values(
+        {
+            "train": [str(world.train)],
+            "valid": str(world.valid),
+            "from": [str(base)],
+            "out": "unused",
+            "epochs": 8,
+            "folds": 3,
+        }
+    )
+    plan = plan_experiment(config, [read_backbone(str(base))])
+    paces = [ArmPace(step_s=1.0)] * 3 + [ArmPace()]
+    taken = largest_within(seconds, config, plan, paces)
+    assert (taken.trials, len(taken.seeds), taken.most_epochs) == (trials, seeds, epochs)
+
+
 @pytest.mark.usefixtures("slow")
 def test_a_limited_comparison_says_so_and_resumes(world: World, base: Path, here: Path) -> None:
     places = {**vars(world), "base": base, "out": here / "limited"}

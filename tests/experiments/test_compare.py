@@ -19,7 +19,7 @@ from product import (
 )
 from warmstart.errors import DivergedError, WarmstartError
 from warmstart.experiments.arms import train_stably
-from warmstart.experiments.subsets import LabelPool, nested_rows, validation_folds
+from warmstart.experiments.subsets import LabelPool, nested_rows, selections
 
 OPTIONS = f"--epochs 2 --trials 2 {MACHINE}"
 COMMAND = f"compare --from {{base}} --train {{train}} --valid {{valid}} {OPTIONS}"
@@ -55,7 +55,10 @@ def test_results_hold_every_arm_subset_seed_and_epoch(compared: Path) -> None:
     assert set(cells) == {(arm, n, seed) for arm in ARMS for n in (12, 24, 48) for seed in (0, 1)}
     for (arm, _, _), cell in cells.items():
         assert [e["epoch"] for e in cell["epochs"]] == ([] if arm == "tf-idf" else [1, 2])
-        assert len(cell["valid_predictions"]) == len(cell["test_predictions"]) == 24
+        assert {name: len(rows) for name, rows in cell["predictions"].items()} == {
+            "validation": 24,
+            "test": 24,
+        }
 
 
 def test_every_arm_has_the_same_tuning_budget(compared: Path) -> None:
@@ -100,8 +103,9 @@ def test_test_data_is_never_used_to_choose(
     succeed(f"{COMMAND} --labels 24 --seeds 0,1 -o none", **vars(world), base=base)
     first = cells_of(compared)
     for key, cell in cells_of(here / "other").items():
-        for chosen in ("setting", "epochs", "valid_predictions"):
+        for chosen in ("setting", "epochs"):
             assert cell[chosen] == first[key][chosen]
+        assert cell["predictions"]["validation"] == first[key]["predictions"]["validation"]
     tried = [row["trials"] for row in _tuned(compared) if row["labels"] == 24]
     for name in ("other", "none"):
         assert [row["trials"] for row in _tuned(here / name)] == tried
@@ -114,7 +118,7 @@ def _tuned(folder: Path) -> list[dict[str, Any]]:
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=60))
 def test_no_text_is_scored_by_a_model_that_it_helped_to_choose(classes: list[int]) -> None:
-    folds = validation_folds(classes, has_test=False)
+    folds = selections(classes, has_test=False)
     predicted = [row for fold in folds for row in fold.predicted]
     assert sorted(predicted) == list(range(len(classes)))
     for fold in folds:
@@ -123,7 +127,7 @@ def test_no_text_is_scored_by_a_model_that_it_helped_to_choose(classes: list[int
 
 
 def test_with_a_test_set_all_validation_texts_choose() -> None:
-    (fold,) = validation_folds([0, 1, 1], has_test=True)
+    (fold,) = selections([0, 1, 1], has_test=True)
     assert list(fold.selecting) == list(fold.predicted) == [0, 1, 2]
 
 
@@ -163,7 +167,8 @@ def test_without_a_test_the_scores_are_called_validation_scores(
     ran = succeed(f"{COMMAND} {options} --seeds 0 -o out", **vars(world), base=base)
     assert "validation scores, cross-fitted" in ran.out
     assert "validation scores, cross-fitted" in (here / "out/report.html").read_text("utf-8")
-    assert read(here / "out/results.json")["test"] is None
+    (split,) = read(here / "out/results.json")["splits"]
+    assert split["name"] == "validation"
 
 
 def test_texts_shared_between_splits_or_with_pretraining_are_reported(
@@ -184,7 +189,7 @@ def test_texts_shared_between_splits_or_with_pretraining_are_reported(
     assert between["train", "test"] == 2
     assert 15 <= between["pretraining of base", "test"] <= 20
     assert between["pretraining of base", "validation"] == 0
-    shared = set(result["test"]["shared"])
+    shared = set(result["splits"][-1]["shared"])
     assert {0, 1} <= shared
     assert shared.isdisjoint(range(2, 8))
     assert len(rows) - 2 in shared  # settings are chosen by validation
@@ -252,7 +257,7 @@ def test_only_paid_labels_select_and_none_selects_its_own_prediction(
     classes: list[int], has_test: bool, data: st.DataObject
 ) -> None:
     num_selecting = data.draw(st.integers(2, len(classes)))
-    folds = validation_folds(classes, has_test, num_selecting)
+    folds = selections(classes, has_test, num_selecting)
     assert sorted(row for fold in folds for row in fold.predicted) == list(range(len(classes)))
     assert len({row for fold in folds for row in fold.selecting}) == num_selecting
     assert all(len(fold.selecting) for fold in folds)

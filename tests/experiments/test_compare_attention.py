@@ -88,7 +88,7 @@ def test_the_report_shows_both(compared: Path, world: World, base: Path) -> None
         assert text.startswith(" ".join(words[1:-1]))  # cut to what the model reads
     assert page.count(f">{text.split()[1]}</span>") >= 2
     cells = {(cell["arm"], cell["labels"], cell["seed"]): cell for cell in _cells(compared)}
-    warm, cold = (cells[arm, 48, 1]["test_predictions"] for arm in ("warm", "cold"))
+    warm, cold = (cells[arm, 48, 1]["predictions"]["test"] for arm in ("warm", "cold"))
     names = ("negative", "positive")
     assert example.predictions == {
         "warm": names[warm[example.row]],
@@ -103,7 +103,7 @@ def test_disagreements_are_those_of_the_best_two_arms(
     best = result.summary.preferred(48)[:2]
     assert [result.contrast.first, result.contrast.second] == best
     cells = {(cell["arm"], cell["labels"], cell["seed"]): cell for cell in _cells(compared)}
-    first, second = (cells[arm, 48, 1]["test_predictions"] for arm in best)
+    first, second = (cells[arm, 48, 1]["predictions"]["test"] for arm in best)
     rows = [text for (_, text), a, b in zip(_rows(world), first, second, strict=True) if a != b]
     assert [row.text for row in result.contrast.disagreements] == rows
     assert f"disagree on {len(rows)} of 24 texts" in page_of(compared)
@@ -180,7 +180,7 @@ def test_the_next_command_follows_the_advice(world: World, base: Path, here: Pat
     ran = succeed(f"compare --from other --from {base} {files} {options} -o out")
     result = read(here / "out/results.json")
     scores = result["summary"]["scores"]
-    best = max(scores, key=lambda score: score["validation"]["accuracy"])["arm"]
+    best = max(scores, key=lambda score: score["choosing"]["accuracy"])["arm"]
     assert result["summary"]["advice"]["arm"] == best
     arm = next(arm for arm in result["arms"] if arm["name"] == best)
     frozen = " --frozen" if arm["kind"] == "frozen" else ""

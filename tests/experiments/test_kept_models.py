@@ -27,11 +27,11 @@ def test_the_best_model_of_every_arm_predicts_what_its_cell_did(world: World, ke
     texts = [text for _, text in read_labelled_rows(world.test)]
     for arm in ARMS:
         cells = [c for c in results["cells"] if c["arm"] == arm and c["labels"] == 48]
-        truth = results["validation"]["classes"]
-        best = max(cells, key=lambda cell: accuracy(truth, cell["valid_predictions"]))
+        truth = results["splits"][0]["classes"]
+        best = max(cells, key=lambda cell: accuracy(truth, cell["predictions"]["validation"]))
         predictions = warmstart.load(kept / "models" / arm, precision="fp32").predict(texts)
         numbers = [results["class_names"].index(prediction.label) for prediction in predictions]
-        assert numbers == best["test_predictions"]
+        assert numbers == best["predictions"]["test"]
         assert read(kept / "models" / arm / "scores.json")["seed"] == best["seed"]
 
 

@@ -66,7 +66,7 @@ def accuracy(predictions: Sequence[int]) -> float:
 
 @pytest.fixture
 def halves() -> tuple[np.ndarray, np.ndarray]:
-    first, second = splits().folds
+    first, second = splits().selections
     return first.selecting, second.selecting
 
 
@@ -75,8 +75,8 @@ def test_an_epoch_that_is_good_by_luck_on_one_half_scores_on_the_other(
 ) -> None:
     lucky = [answers(right_on(half)) for half in halves]
     cell = fit_cell(ToyArm({1.0: lucky}), splits(), (1.0, 1.0), 0, CONFIG).cell
-    assert accuracy(cell.valid_predictions) == 0  # selected on all texts it would be a half
-    assert cell.test_predictions is None
+    assert accuracy(cell.predictions["validation"]) == 0  # selected on all texts it would be a half
+    assert "test" not in cell.predictions
 
 
 def test_each_half_has_the_setting_that_the_other_half_prefers(
@@ -86,7 +86,7 @@ def test_each_half_has_the_setting_that_the_other_half_prefers(
     tuned = tune(arm, splits(), CONFIG, -1)
     assert tuned.values == (0.0, 1.0)
     cell = fit_cell(arm, splits(), tuned.values, 0, CONFIG).cell
-    assert accuracy(cell.valid_predictions) == 0
+    assert accuracy(cell.predictions["validation"]) == 0
     assert cell.setting == "setting 0 or setting 1"
 
 
@@ -105,7 +105,7 @@ def test_with_a_test_set_one_setting_is_selected_on_all_texts(
     tuned = tune(arm, splits(has_test=True), CONFIG, -1)
     assert tuned.values == (3.0,)
     cell = fit_cell(arm, splits(has_test=True), tuned.values, 0, CONFIG).cell
-    assert cell.test_predictions == (0, 0, 0)
+    assert cell.predictions["test"] == (0, 0, 0)
 
 
 def test_equal_accuracies_are_told_apart_by_the_loss() -> None:
@@ -122,8 +122,8 @@ def test_a_score_does_not_profit_from_the_number_of_looks() -> None:
         guesses = [answers(rng.random(len(CLASSES)) < 0.5) for _ in range(24)]
         for has_test, scores in fitted.items():
             given = splits(has_test)
-            values = (1.0,) * len(given.folds)
+            values = (1.0,) * len(given.selections)
             cell = fit_cell(ToyArm({1.0: guesses}), given, values, 0, CONFIG).cell
-            scores.append(accuracy(cell.valid_predictions))
+            scores.append(accuracy(cell.predictions["validation"]))
     assert abs(np.mean(fitted[False]) - 0.5) < 0.02  # cross-fitted
     assert np.mean(fitted[True]) > 0.65  # what selected is then not what is scored

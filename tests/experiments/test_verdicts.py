@@ -12,7 +12,7 @@ from warmstart.experiments.labels_saved import labels_needed
 from warmstart.experiments.verdicts import summarise
 from warmstart.formats import duration
 from warmstart.formats import unsigned_points as points
-from warmstart.results.comparison import Arm, Cell, Comparison, Epoch, Split
+from warmstart.results.comparison import Arm, Cell, Comparison, Epoch, Split, SplitName
 from warmstart.results.summary import Interval, LabelsSaved, Summary
 
 SUBSETS, SEEDS, NUM_TEXTS = (50, 200, 800), (1, 2, 3), 400
@@ -55,6 +55,7 @@ ARMS = {
         pretrain_tokens=0,
     ),
 }
+SPLITS: tuple[SplitName, ...] = ("validation", "test")
 ACCURACY = {
     "warm": (0.80, 0.85, 0.92),
     "frozen": (0.70, 0.72, 0.75),
@@ -90,8 +91,7 @@ def make_cell(
         setting="",
         epochs=epochs,
         elapsed_s=10.0,
-        valid_predictions=answers(share),
-        test_predictions=answers(share) if is_tested else None,
+        predictions=dict.fromkeys(SPLITS[: 1 + is_tested], answers(share)),
     )
 
 
@@ -109,7 +109,10 @@ def make_comparison(
         for labels, share in zip(SUBSETS, shares, strict=True)
         for seed in (SEEDS if arm != "tf-idf" else (0,))
     ]
-    validation = Split(name="validation", file="valid.tsv", classes=TRUTH, shared=shared)
+    splits = tuple(
+        Split(name=name, file=f"{name}.tsv", classes=TRUTH, shared=shared)
+        for name in SPLITS[: 1 + is_tested]
+    )
     return Comparison(
         title="t",
         train_file="train.tsv",
@@ -120,8 +123,7 @@ def make_comparison(
         seeds=SEEDS,
         cells=tuple(cells),
         tuned=(),
-        validation=validation,
-        test=replace(validation, name="test", file="test.tsv") if is_tested else None,
+        splits=splits,
         overlaps=(),
         num_truncated=num_truncated,
         notes=(),
@@ -235,7 +237,10 @@ def test_the_arm_of_each_size_is_judged_there() -> None:
 def test_the_test_set_does_not_choose_the_arm_that_is_judged() -> None:
     one = make_comparison({**ACCURACY, "frozen": (0.99, 0.99, 0.99)})
     poor = answers(0.5)
-    cells = [replace(c, valid_predictions=poor) if c.arm == "frozen" else c for c in one.cells]
+    cells = [
+        replace(c, predictions={**c.predictions, "validation": poor}) if c.arm == "frozen" else c
+        for c in one.cells
+    ]
     found = summarise(replace(one, cells=tuple(cells)))
     assert {verdict.first for verdict in found.verdicts} == {"warm"}
 
@@ -255,11 +260,7 @@ def narrow(gap: float) -> Comparison:
     one = at_all_sizes(warm=0.6, frozen=0.8, cold=0.8 - gap, tfidf=0.5)
     wrong = tuple(1 - c for c in TRUTH[:10])
     cells = [
-        replace(
-            cell,
-            valid_predictions=wrong + cell.valid_predictions[10:],
-            test_predictions=wrong + cell.valid_predictions[10:],
-        )
+        replace(cell, predictions={n: wrong + p[10:] for n, p in cell.predictions.items()})
         if cell.arm == "frozen"
         else cell
         for cell in one.cells
@@ -278,10 +279,7 @@ def test_the_verdicts_are_adjusted_for_their_number() -> None:
 
 def test_without_test_the_choice_of_the_arm_is_paid_for() -> None:
     tested = {v.second: v.p_value for v in summarise(narrow(gap=0.075)).verdicts}
-    untested = replace(narrow(gap=0.075), test=None)
-    untested = replace(
-        untested, cells=tuple(replace(c, test_predictions=None) for c in untested.cells)
-    )
+    untested = replace(narrow(gap=0.075), splits=narrow(gap=0.075).splits[:1])
     assert {v.second: v.p_value for v in summarise(untested).verdicts}["cold"] > tested["cold"]
 
 
@@ -359,7 +357,7 @@ def test_without_test_the_figures_are_called_validation() -> None:
     found = summarise(make_comparison(is_tested=False))
     assert found.scored_split == "validation"
     assert "validation scores, cross-fitted" in found.caveats[0]
-    assert all(row.scored == row.validation for row in found.scores)
+    assert all(row.scored == row.choosing for row in found.scores)
     assert summarise(make_comparison()).caveats == ()
 
 

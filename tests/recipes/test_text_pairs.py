@@ -80,7 +80,7 @@ def test_a_comparison_of_pairs_knows_leaked_pairs(paired: Path, base: Path, here
     result = read(here / "out/results.json")
     between = {(found["a"], found["b"]): found["rows"] for found in result["overlaps"]}
     assert between["train", "test"] == 3
-    assert result["test"]["shared"][:3] == [0, 1, 2]
+    assert result["splits"][-1]["shared"][:3] == [0, 1, 2]
     assert [arm["name"] for arm in result["arms"]] == ["warm", "frozen", "cold", "tf-idf"]
 
 

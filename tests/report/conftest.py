@@ -63,7 +63,10 @@ def build(
     num_classes = len(class_names)
     truths = [tuple(random.randrange(num_classes) for _ in range(num_texts)) for _ in range(2)]
     hardness = [[random.random() for _ in truth] for truth in truths]  # shared by all arms
-    shared = tuple(range(num_shared))
+    splits = (
+        Split(name="validation", file="valid.tsv", classes=truths[0], shared=()),
+        Split(name="test", file="test.tsv", classes=truths[1], shared=tuple(range(num_shared))),
+    )[: 1 + has_test]
 
     def guess(split: int, accuracy: float) -> tuple[int, ...]:
         pairs = zip(truths[split], hardness[split], strict=True)
@@ -98,8 +101,9 @@ def build(
                 for e, a in enumerate(noisy, 1)
             ),
             elapsed_s=labels * max(count, 0.1) / 90,
-            valid_predictions=guess(0, accuracy),
-            test_predictions=guess(1, accuracy) if has_test else None,
+            predictions={
+                split.name: guess(number, accuracy) for number, split in enumerate(splits)
+            },
         )
 
     comparison = Comparison(
@@ -144,10 +148,7 @@ def build(
             for name, kind in arms
             for labels in subsets
         ),
-        validation=Split(name="validation", file="valid.tsv", classes=truths[0], shared=()),
-        test=Split(name="test", file="test.tsv", classes=truths[1], shared=shared)
-        if has_test
-        else None,
+        splits=splits,
         overlaps=(SHARED_TEXTS,) if num_shared else (),
         num_truncated=0,
         notes=("37 of 1,600 training texts are longer than 256 tokens and lost their end.",),

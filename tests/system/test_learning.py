@@ -59,10 +59,10 @@ def test_a_warm_start_beats_a_cold_one(here: Path) -> None:
         f"--seeds 0,1 --trials 1 --epochs 8 {MACHINE}"
     )
     result = read(here / "out/results.json")
-    truth = result["test"]["classes"]
+    truth = result["splits"][-1]["classes"]
     scores: dict[str, list[float]] = {}
     for cell in result["cells"]:
-        pairs = zip(cell["test_predictions"], truth, strict=True)
+        pairs = zip(cell["predictions"]["test"], truth, strict=True)
         right = sum(found == true for found, true in pairs) / len(truth)
         scores.setdefault(cell["arm"], []).append(right)
     assert min(scores["warm"]) > 0.9

@@ -87,7 +87,9 @@ def print_comparison(comparison: "Comparison", summary: "Summary") -> None:
     grid = [[_accuracy(summary.score(arm, labels)) for arm in arms] for labels in subsets]
     num_seeds = len(comparison.seeds)
     spread = " ± spread" if num_seeds > 1 else ""
-    title = f"accuracy on {summary.scored_on}, mean of {counted(num_seeds, 'seed')}{spread}"
+    title = (
+        f"accuracy {comparison.scored_split.where}, mean of {counted(num_seeds, 'seed')}{spread}"
+    )
     if len(arms) <= 5:
         rows = [[f"{labels:,}", *cells] for labels, cells in zip(subsets, grid, strict=True)]
         print_table(["labels", *arms], rows, title)

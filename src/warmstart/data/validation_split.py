@@ -9,7 +9,9 @@ from math import ceil
 
 from warmstart.data.fingerprints import fingerprint
 from warmstart.data.labelled import LabelledTexts, join_pair
+from warmstart.data.shingles import CODE_BITS
 from warmstart.errors import WarmstartError
+from warmstart.seeds import derive_seed
 
 SHARE = 0.2  # of each class,
 _MOST = 2_000  # texts in all: more would hardly choose better, and are missed in training
@@ -19,8 +21,14 @@ _MOST_NAMED = 5  # classes in one sentence
 
 def set_aside(data: LabelledTexts) -> tuple[LabelledTexts, LabelledTexts]:
     """Return the texts to train on, and a share of every class to validate on."""
+    train, valid = split_rows(data)
+    return data.subset(train), data.subset(valid)
+
+
+def split_rows(data: LabelledTexts, order: int = 0) -> tuple[list[int], list[int]]:
+    """Return the rows to train on and those to validate on; another order chooses other texts."""
     by_class: dict[str, list[list[int]]] = defaultdict(list)
-    for rows in _copies(data):
+    for rows in _copies(data, order):
         if len({data.labels[row] for row in rows}) == 1:  # a text with two labels stays in training
             by_class[data.labels[rows[0]]].append(rows)
     share = min(SHARE, _MOST / len(data)) if len(data) else SHARE
@@ -28,19 +36,19 @@ def set_aside(data: LabelledTexts) -> tuple[LabelledTexts, LabelledTexts]:
     if not valid:
         raise WarmstartError(
             f"{data.file}: {len(data):,} texts are too few to set some aside for validation; "
-            "give others with --valid"
+            "label more, or give others with --valid"
         )
-    train = [row for row in range(len(data)) if row not in valid]
-    return data.subset(train), data.subset(sorted(valid))
+    return [row for row in range(len(data)) if row not in valid], sorted(valid)
 
 
-def _copies(data: LabelledTexts) -> Iterable[list[int]]:
-    """Return the rows of every different text, in an order that only depends on the texts."""
+def _copies(data: LabelledTexts, order: int) -> Iterable[list[int]]:
+    """Return the rows of every different text, in one of the orders that only texts decide."""
     seconds = data.seconds or [None] * len(data)
     rows: dict[int, list[int]] = defaultdict(list)
     for row, text in enumerate(map(join_pair, data.texts, seconds)):
         rows[fingerprint(text)].append(row)
-    return (rows[code] for code in sorted(rows))
+    mask = derive_seed("set aside", order) >> (63 - CODE_BITS) if order else 0
+    return (rows[code] for code in sorted(rows, key=lambda code: code ^ mask))
 
 
 def _share(groups: Sequence[list[int]], share: float) -> Iterable[list[int]]:

@@ -23,9 +23,9 @@ def advise(
     lead = next((arm for arm in ranked if arm in comparison.pretrained), None)
 
     def use(arm: str, reason: str, until: str = "") -> Advice:
-        where = f"{comparison.scored_split.name} with {counted(labels, 'label')}"
+        where = f"{comparison.scored_split.where} with {counted(labels, 'label')}"
         name = f"{_described(comparison, arm)}{until}"
-        return Advice(arm=arm, sentence=f"Use {name}: {percent(accuracy[arm])} on {where}{reason}.")
+        return Advice(arm=arm, sentence=f"Use {name}: {percent(accuracy[arm])} {where}{reason}.")
 
     if lead is None:
         return use(ranked[0], "; no pretrained model was compared")

@@ -12,7 +12,7 @@ from torch import nn
 
 from warmstart import progress
 from warmstart.errors import DivergedError, WarmstartError
-from warmstart.experiments.subsets import Fold, validation_folds
+from warmstart.experiments.subsets import Selection, selections
 from warmstart.inference.attention_maps import text_attention
 from warmstart.inference.text_predictor import TextBatches
 from warmstart.model import count
@@ -78,9 +78,9 @@ class Splits:
         return self.test or self.valid
 
     @cached_property
-    def folds(self) -> tuple[Fold, ...]:
+    def selections(self) -> tuple[Selection, ...]:
         """Return which validation texts select, and which are then predicted."""
-        return validation_folds(self.valid.classes, self.test is not None, self.num_selecting)
+        return selections(self.valid.classes, self.test is not None, self.num_selecting)
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,10 @@ class ArmPace:
         num_epochs = finetuning_epochs(num_train, config)
         training_s = num_train * self.text_s + self.reading_s + num_epochs * epoch_s
         num_tried = config.trials if config.trials > 1 else 0
-        per_seed = 1 if config.test or not num_tried else TRAININGS
+        per_seed = 1 if config.test or config.folds or not num_tried else TRAININGS
         num_seeds = len(config.seeds)
-        return (num_tried + per_seed * num_seeds) * training_s + num_seeds * self.scoring_s
+        fold_s = (num_tried + per_seed * num_seeds) * training_s + num_seeds * self.scoring_s
+        return (config.folds or 1) * fold_s
 
 
 def limit_to_minutes(config: CompareConfig, plan: ExperimentPlan, clock: Clock) -> Limit:
@@ -91,14 +92,18 @@ def describe_limit(asked: CompareConfig, taken: CompareConfig) -> str:
         f"at most {_most_epochs(taken)} of {counted(_most_epochs(asked), 'epoch')}",
         f"{len(taken.labels)} of {counted(len(asked.labels), 'label subset')}",
     ]
+    first, then = ("seeds", "trials") if asked.folds else ("trials", "seeds")
     return (
-        f"--minutes {asked.minutes:g}: {', '.join(parts)}; fewer trials are taken first, then "
-        "seeds, epochs and label subsets"
+        f"--minutes {asked.minutes:g}: {', '.join(parts)}; fewer {first} are taken first, then "
+        f"{then}, epochs and label subsets"
     )
 
 
 def _smaller(config: CompareConfig, plan: ExperimentPlan) -> Iterator[CompareConfig]:
-    """Yield the comparison and smaller ones: fewer trials, then seeds, epochs, label subsets."""
+    """Yield the comparison and smaller ones: fewer trials, then seeds, epochs, label subsets.
+
+    Folds repeat a comparison as seeds do: with them, seeds are left out before trials.
+    """
     most = _most_epochs(config)
     for smaller in _fewer_trials_and_seeds(config):
         for epochs in range(most, math.ceil(KEPT_EPOCHS * most) - 1, -1):
@@ -116,20 +121,32 @@ def _most_epochs(config: CompareConfig) -> int:
 
 
 def _fewer_trials_and_seeds(config: CompareConfig) -> Iterator[CompareConfig]:
-    for trials in range(config.trials, 0, -1):
-        yield replace(config, trials=trials)
-    for num in range(len(config.seeds) - 1, MIN_SEEDS - 1, -1):
-        yield replace(config, trials=1, seeds=config.seeds[:num])
+    first, then = _fewer_trials, _fewer_seeds
+    if config.folds:
+        first, then = then, first
+    for smaller in first(config):
+        yield smaller
+    yield from then(smaller)
+
+
+def _fewer_trials(config: CompareConfig) -> Iterator[CompareConfig]:
+    for num in range(config.trials, 0, -1):
+        yield replace(config, trials=num)
+
+
+def _fewer_seeds(config: CompareConfig) -> Iterator[CompareConfig]:
+    for num in range(len(config.seeds), min(MIN_SEEDS, len(config.seeds)) - 1, -1):
+        yield replace(config, seeds=config.seeds[:num])
 
 
 def _subsets(labels: Sequence[str], config: CompareConfig, plan: ExperimentPlan) -> tuple[int, ...]:
     sized = replace(config, labels=tuple(labels))
-    return subset_sizes(sized, plan.pool, len(plan.classes))
+    return subset_sizes(sized, plan.texts.pool, len(plan.texts.classes))
 
 
 def _total_s(config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPace]) -> float:
     subsets = _subsets(config.labels, config, plan)
-    sizes = [plan.pool.divide(labels)[0] for labels in subsets]
+    sizes = [plan.texts.pool.divide(labels)[0] for labels in subsets]
     return sum(pace.cells_s(num_train, config) for pace in paces for num_train in sizes)
 
 
@@ -137,10 +154,12 @@ def _measure_arms(plan: ExperimentPlan, config: CompareConfig, seconds: float) -
     """Return the pace of every arm; those that compute the same are timed once."""
     measured: dict[object, ArmPace] = {}
     paces = []
-    for arm, splits in plan.arms:
-        key = _same_work(arm)
+    for planned in plan.arms:
+        key = _same_work(planned.arm)
         if key not in measured:
-            measured[key] = _measure(arm, splits, config, seconds / len(plan.arms))
+            measured[key] = _measure(
+                planned.arm, planned.parts[0], config, seconds / len(plan.arms)
+            )
         paces.append(measured[key])
     return paces
 

@@ -1,11 +1,13 @@
 """Train the cells of a comparison; finished ones are saved, and read back after an interruption.
 
 Each arm is tuned at each subset with a seed that is not reported, so that the reported cells are
-independent. A cell depends only on its own arm, subset and seed, and on that tuning.
+independent. A cell depends only on its own arm, subset and seed, and on that tuning. In a
+cross-validation, each fold has tunings and cells of its own.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,11 +15,13 @@ from warmstart import progress
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.experiments.arms import ExperimentArm, Splits
 from warmstart.experiments.contrast import attention_arms
+from warmstart.experiments.cross_validation import join_folds
 from warmstart.experiments.kept_models import ModelKeeper
 from warmstart.experiments.plan import ExperimentPlan
 from warmstart.experiments.selection import FittedCell, fit_cell, tune
 from warmstart.experiments.subsets import LabelPool, nested_rows
 from warmstart.files import write_json
+from warmstart.formats import counted
 from warmstart.jsonfiles import read_object, typed
 from warmstart.results.attention import map_from_json, map_to_json
 from warmstart.results.comparison import Cell, TunedArm
@@ -39,7 +43,7 @@ class TrainedCells:
 
 @dataclass(frozen=True)
 class CellGroup:
-    """One arm at one subset: its tuning, and a cell for each seed."""
+    """One arm at one subset, in one fold: its tuning, and a cell for each seed."""
 
     arm: ExperimentArm
     splits: Splits  # with all labels
@@ -48,16 +52,24 @@ class CellGroup:
     config: CompareConfig
     stem: Path  # of the files that hold what is finished
     attention_seed: int | None  # the seed whose attention is recorded
-    keeper: ModelKeeper
+    keeper: ModelKeeper | None  # None: no model is kept
+    fold: int | None  # from 1; None: no cross-validation
+
+    @property
+    def title(self) -> str:
+        """Name the group."""
+        fold = f", fold {self.fold}" if self.fold else ""
+        return f"{self.arm.name}, {counted(self.labels, 'label')}{fold}"
 
     def tune(self) -> TunedArm:
         """Try the settings, or read what was tried."""
-        return _saved(
+        tuned = _saved(
             Path(f"{self.stem}-tuning.json"),
             lambda: tune(self.arm, self._subset(TUNING_SEED), self.config, TUNING_SEED),
             asdict,
             self._read_tuned,
         )
+        return replace(tuned, fold=self.fold)
 
     def fit(self, tuned: TunedArm, seed: int) -> FittedCell:
         """Train one cell, or read it."""
@@ -67,32 +79,32 @@ class CellGroup:
             _fitted_to_json,
             self._read_fitted,
         )
-        self.keeper.note(fitted.cell)
+        if self.keeper:
+            self.keeper.note(fitted.cell)
         return replace(fitted, model=None)
 
     def _train(self, tuned: TunedArm, seed: int) -> FittedCell:
         """Train one cell; its model is saved before the cell, which marks the end."""
         fitted = fit_cell(self.arm, self._subset(seed), tuned.values, seed, self.config)
-        self.keeper.keep(fitted, self._rows(seed))
+        if self.keeper:
+            self.keeper.keep(fitted, self._rows(seed))
         return fitted
 
     def _read_tuned(self, content: dict[str, Any]) -> TunedArm:
         tuned = typed(TunedArm, content, "tuning")
-        if len(tuned.values) != len(self.splits.folds):
+        if len(tuned.values) != len(self.splits.selections):
             raise ValueError(f"{len(tuned.values)} values were chosen")
         return tuned
 
     def _read_fitted(self, content: dict[str, Any]) -> FittedCell:
         cell = typed(Cell, content.get("cell"), "cell")
         numbers = set(self.splits.train.classes)
-        for predictions, split in (
-            (cell.valid_predictions, self.splits.valid),
-            (cell.test_predictions, self.splits.test),
-        ):
-            if len(predictions or ()) != len(split.texts if split else ()):
-                raise ValueError("it predicts another number of texts")
-            if not numbers.issuperset(predictions or ()):
-                raise ValueError("it predicts unknown classes")
+        splits = {"validation": self.splits.valid, "test": self.splits.test}
+        num_texts = {name: len(split.texts) for name, split in splits.items() if split}
+        if {name: len(predicted) for name, predicted in cell.predictions.items()} != num_texts:
+            raise ValueError("it predicts another number of texts")
+        if not numbers.issuperset(chain.from_iterable(cell.predictions.values())):
+            raise ValueError("it predicts unknown classes")
         attention = map_from_json(content["attention"]) if "attention" in content else None
         return FittedCell(cell, attention)
 
@@ -116,38 +128,50 @@ def train_cells(
     """Tune every arm at every subset and train every cell, except those that are finished."""
     trained = TrainedCells([], [])
     num_tried = config.trials if config.trials > 1 else 0
-    total = len(plan.arms) * len(subsets) * (num_tried + len(config.seeds))
+    num_groups = len(plan.arms) * len(subsets) * (config.folds or 1)
+    total = num_groups * (num_tried + len(config.seeds))
     with listening() as interrupt, progress.bar("comparing", total, "model") as bar:
         try:
             for group in _groups(config, run, plan, subsets):
-                where = f"{group.arm.name}, {group.labels:,} labels"
                 tuned = group.tune()
                 trained.tuned.append(tuned)
                 interrupt.obey()
-                bar.advance(num_tried, f"{where}, tuned")
+                bar.advance(num_tried, f"{group.title}, tuned")
                 for seed in config.seeds:
                     trained.fitted.append(group.fit(tuned, seed))
                     interrupt.obey()
-                    bar.advance(1, f"{where}, seed {seed}")
+                    bar.advance(1, f"{group.title}, seed {seed}")
         except StoppedError as stop:
             message = f"stopped; finished cells are in {run.path}: continue with --resume"
             raise StoppedError(message, stop.signal_number) from None
-    return trained
+    folds = plan.texts.folds
+    return replace(trained, fitted=join_folds(trained.fitted, folds)) if folds else trained
 
 
 def _groups(
     config: CompareConfig, run: RunFolder, plan: ExperimentPlan, subsets: Sequence[int]
 ) -> Iterator[CellGroup]:
-    """Yield every arm at every subset."""
-    described = [arm.describe() for arm, _ in plan.arms]
+    """Yield every arm at every subset in every fold."""
+    described = [planned.arm.describe() for planned in plan.arms]
     shown = attention_arms(described)
-    keeper = ModelKeeper(config, run, plan, subsets[-1])
-    for number, (arm, splits) in enumerate(plan.arms):
+    keeper = None if config.folds else ModelKeeper(config, run, plan, subsets[-1])
+    for number, planned in enumerate(plan.arms):
         for labels in subsets:
-            stem = run.cells / f"{number}-{described[number].kind}-{labels}"
-            is_shown = arm.name in shown and labels == subsets[-1]
-            attention_seed = config.seeds[0] if is_shown else None
-            yield CellGroup(arm, splits, labels, plan.pool, config, stem, attention_seed, keeper)
+            stem = f"{number}-{described[number].kind}-{labels}"
+            is_shown = planned.arm.name in shown and labels == subsets[-1]
+            for index, part in enumerate(planned.parts):
+                fold = index + 1 if config.folds else None
+                yield CellGroup(
+                    arm=planned.arm,
+                    splits=part,
+                    labels=labels,
+                    pool=plan.texts.pool,
+                    config=config,
+                    stem=run.cells / (f"{stem}-fold{fold}" if fold else stem),
+                    attention_seed=config.seeds[0] if is_shown else None,
+                    keeper=keeper,
+                    fold=fold,
+                )
 
 
 def _saved(

@@ -34,6 +34,7 @@ def contrast(comparison: Comparison, summary: Summary, texts: Sequence[str]) -> 
         seed=seed,
         disagreements=find_disagreements(texts, classes, a, b, names),
         num_texts=len(texts),
+        chosen_on=comparison.chosen_on,
     )
 
 

@@ -52,8 +52,8 @@ class ModelKeeper:
         return cell.labels == self.most_labels and score > self.best.get(cell.arm, -1.0)
 
     def _scores(self, cell: Cell) -> dict[str, float]:
-        truth = self.plan.class_numbers("validation")
-        predicted = cell.valid_predictions
+        truth = self.plan.texts.class_numbers(self.plan.texts.data["validation"])
+        predicted = cell.predictions["validation"]
         return {"accuracy": accuracy(truth, predicted), "f1": macro_f1(truth, predicted)}
 
     def _write(self, fitted: FittedCell, rows: Sequence[int]) -> None:
@@ -68,9 +68,9 @@ class ModelKeeper:
                 self.config,
                 saving.architecture,
                 task=saving.task,
-                classes=list(self.plan.classes),
+                classes=list(self.plan.texts.classes),
                 arm=cell.arm,
-                pairs=self.plan.data["train"].seconds is not None,
+                pairs=self.plan.texts.training.seconds is not None,
             )
             saving.write(folder)
             write_json(folder.data_file, self._facts(fitted, rows))
@@ -79,7 +79,7 @@ class ModelKeeper:
 
     def _facts(self, fitted: FittedCell, rows: Sequence[int]) -> dict[str, Any]:
         assert fitted.model is not None
-        texts = readable_rows(self.plan.data["train"], self.config.pieces)
+        texts = readable_rows(self.plan.texts.training, self.config.pieces)
         return {
             "files": self.run.read_json(self.run.data_file)["files"],
             "fingerprints": fingerprints_of(texts[row] for row in rows).to_json(),

@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from warmstart import progress
 from warmstart.data.fingerprints import Fingerprints
-from warmstart.data.labelled import LabelledTexts
-from warmstart.data.validation_split import describe_labels
 from warmstart.errors import WarmstartError
 from warmstart.experiments.arms import ArmSplit, ExperimentArm, Splits, TfidfArm, TransformerArm
-from warmstart.experiments.subsets import LabelPool, validation_folds
+from warmstart.experiments.texts import ExperimentTexts, read_texts
 from warmstart.files import distinct_names
 from warmstart.results.comparison import ArmKind
 from warmstart.runs.lifecycle import check_length
@@ -19,15 +16,11 @@ from warmstart.runs.saved import SavedRun
 from warmstart.runtime import choose_runtime
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.settings.model import ModelConfig, ablation_warning
-from warmstart.tasks.classify import class_names, class_numbers
 from warmstart.tasks.labelled import (
     Examples,
-    check_same_form,
     describe_encoding,
     encode_labelled,
     for_tokenizer,
-    read_labelled_file,
-    read_training_texts,
     readable_rows,
 )
 
@@ -36,49 +29,37 @@ MAX_SHOWN_TOKENS = 128  # a figure of the attention on a longer text is unreadab
 
 
 @dataclass(frozen=True)
+class PlannedArm:
+    """An arm with the texts as it reads them."""
+
+    arm: ExperimentArm
+    parts: tuple[Splits, ...]  # one, or one for each fold
+    num_truncated: int = 0  # scored texts that are read only in part
+    attention_row: int | None = None  # of the scored texts, whose attention is recorded
+
+
+@dataclass(frozen=True)
 class ExperimentPlan:
     """Everything a comparison computes with."""
 
-    arms: list[tuple[ExperimentArm, Splits]]  # with the texts as each arm reads them
-    classes: tuple[str, ...]
-    data: dict[str, LabelledTexts]  # train, validation and perhaps test
-    pool: LabelPool
-    files: dict[Path, int]  # every file of labelled texts, with its rows
+    arms: list[PlannedArm]
+    texts: ExperimentTexts
     sources: list[SavedRun]
     seen: dict[str, Fingerprints]  # texts that trained each source, by its name
     notes: list[str]
 
-    def class_numbers(self, split: str) -> list[int]:
-        """Return the true classes of a split."""
-        return class_numbers(self.data[split], self.classes)
-
     @property
     def num_truncated(self) -> int:
         """Return how many scored texts are read only in part, by the arm that reads least."""
-        return max(splits.scored.num_truncated for _, splits in self.arms)
+        return max(planned.num_truncated for planned in self.arms)
 
 
 def plan_experiment(config: CompareConfig, sources: Sequence[SavedRun]) -> ExperimentPlan:
     """Read the labelled files, and return the arms with the texts as each reads them."""
-    texts = read_training_texts(config)
-    data, files = {"train": texts.train, "validation": texts.valid}, texts.files
-    if config.test:
-        data["test"] = read_labelled_file(config.test, config.test_labels, config)
-        given = filter(None, (config.test, config.test_labels))
-        files |= {Path(file): len(data["test"]) for file in given}
-    check_same_form(*data.values())
-    classes = class_names(data["train"])
-    for split in data.values():
-        class_numbers(split, classes)  # refuses unknown labels before anything is trained
-    validation_folds(class_numbers(data["validation"], classes), "test" in data)  # refuses one text
+    texts = read_texts(config)
     named = dict(zip(_run_names(sources), sources, strict=True))
     seen = {name: source.texts_seen() for name, source in named.items()}
-    notes = describe_labels(texts.train, texts.valid)
-    if config.valid:
-        notes.append(f"settings are chosen on {len(texts.valid):,} labels of {config.valid}, too")
-    for note in notes:
-        progress.say(note)
-    notes += [
+    notes = texts.notes + [
         f"{name} is {ablation_warning(source.model.ablated)}"
         for name, source in named.items()
         if source.model.ablated != "nothing"
@@ -86,12 +67,11 @@ def plan_experiment(config: CompareConfig, sources: Sequence[SavedRun]) -> Exper
     notes += [
         describe_unrecorded(name) for name, source in named.items() if source.has_unrecorded_texts
     ]
-    arms = _transformer_arms(config, data, classes, named, notes)
+    arms = _transformer_arms(config, texts, named, notes)
     if "tfidf" in config.arms:
-        tfidf = TfidfArm("tf-idf", len(classes), config.balance)
-        arms.append((tfidf, _tfidf_splits(config, data, classes)))
-    pool = LabelPool(len(texts.train), None if config.valid else len(texts.valid))
-    return ExperimentPlan(arms, classes, data, pool, files, list(sources), seen, notes)
+        tfidf = TfidfArm("tf-idf", len(texts.classes), config.balance)
+        arms.append(PlannedArm(tfidf, texts.parts(_whole_texts(config, texts))))
+    return ExperimentPlan(arms, texts, list(sources), seen, notes)
 
 
 def _run_names(sources: Sequence[SavedRun]) -> list[str]:
@@ -110,22 +90,22 @@ def _run_names(sources: Sequence[SavedRun]) -> list[str]:
 
 def _transformer_arms(
     config: CompareConfig,
-    data: dict[str, LabelledTexts],
-    classes: tuple[str, ...],
+    texts: ExperimentTexts,
     sources: dict[str, SavedRun],
     notes: list[str],
-) -> list[tuple[ExperimentArm, Splits]]:
+) -> list[PlannedArm]:
     """Return the Transformer arms, grouped by kind."""
     runtime = choose_runtime(config.device, config.precision, config.threads)
     cold_names, planned = _cold_names(config, sources, notes), set[str]()
     kinds: tuple[ArmKind, ...] = ("warm", "frozen", "cold")
-    arms: dict[ArmKind, list[tuple[ExperimentArm, Splits]]] = {
-        kind: [] for kind in kinds if kind in config.arms
-    }
+    arms: dict[ArmKind, list[PlannedArm]] = {kind: [] for kind in kinds if kind in config.arms}
     for run_name, source in sources.items():
         check_length(source.model, config.max_length, source.path)
         model = _architecture(config, source)
-        splits = _splits(config, data, classes, source, notes)
+        read = _encoded_texts(config, texts, source, notes)
+        scored = read[texts.held_out[-1]]
+        row = choose_attention_row(scored.examples.ids, model.max_length)
+        parts = texts.show(texts.parts(read), row)
         ending = f": {run_name}" if len(sources) > 1 else ""
         cold = cold_names[run_name]
         for kind in arms:
@@ -133,8 +113,10 @@ def _transformer_arms(
                 continue
             name = cold if kind == "cold" else f"{kind}{ending}"
             counterpart = None if kind == "cold" else cold
-            arm = TransformerArm(name, kind, source, model, classes, config, runtime, counterpart)
-            arms[kind].append((arm, splits))
+            arm = TransformerArm(
+                name, kind, source, model, texts.classes, config, runtime, counterpart
+            )
+            arms[kind].append(PlannedArm(arm, parts, scored.num_truncated, row))
         planned.add(cold)
     return [arm for kind in arms for arm in arms[kind]]
 
@@ -164,17 +146,13 @@ def _cold_names(
     }
 
 
-def _splits(
-    config: CompareConfig,
-    data: dict[str, LabelledTexts],
-    classes: tuple[str, ...],
-    source: SavedRun,
-    notes: list[str],
-) -> Splits:
-    """Return the texts as the tokenizer of a run reads them."""
+def _encoded_texts(
+    config: CompareConfig, texts: ExperimentTexts, source: SavedRun, notes: list[str]
+) -> dict[str, ArmSplit]:
+    """Return each split as the tokenizer of a run reads it."""
     max_length = _architecture(config, source).max_length
     splits = {}
-    for name, read in data.items():
+    for name, read in texts.data.items():
         split = for_tokenizer(read, source.tokenizer, config.pieces)
         encoded = encode_labelled(split, source.tokenizer, max_length, config.truncate)
         note = describe_encoding(split.file, encoded, max_length, config.truncate)
@@ -182,12 +160,10 @@ def _splits(
             note = f"{source.path}: {note}"
         notes.append(note)
         progress.say(note)
-        targets = class_numbers(split, classes)
+        targets = texts.class_numbers(split)
         examples = Examples(encoded.ids, targets, encoded.starts)
         splits[name] = ArmSplit(split.texts, examples, encoded.num_truncated)
-    planned = Splits(splits["train"], splits["validation"], splits.get("test"))
-    row = choose_attention_row(planned.scored.examples.ids, max_length)
-    return replace(planned, attention_row=row)
+    return splits
 
 
 def choose_attention_row(ids: Sequence[Sequence[int]], max_length: int) -> int | None:
@@ -202,14 +178,12 @@ def choose_attention_row(ids: Sequence[Sequence[int]], max_length: int) -> int |
     return row if len(ids[row]) <= MAX_SHOWN_TOKENS else None
 
 
-def _tfidf_splits(
-    config: CompareConfig, data: dict[str, LabelledTexts], classes: tuple[str, ...]
-) -> Splits:
-    splits = {
+def _whole_texts(config: CompareConfig, texts: ExperimentTexts) -> dict[str, ArmSplit]:
+    """Return each split as TF-IDF reads it."""
+    return {
         name: ArmSplit(
             readable_rows(split, config.pieces),
-            Examples([()] * len(split), class_numbers(split, classes)),
+            Examples([()] * len(split), texts.class_numbers(split)),
         )
-        for name, split in data.items()
+        for name, split in texts.data.items()
     }
-    return Splits(splits["train"], splits["validation"], splits.get("test"))

@@ -20,13 +20,13 @@ def score_arms(comparison: Comparison) -> Iterator[ArmScore]:
     clean = clean_rows(split)
     for arm, labels, cells in comparison.groups():
         predicted = predictions_of(comparison, cells)
-        on_validation = np.array([cell.valid_predictions for cell in cells])
+        choosing = np.array([cell.predictions[comparison.choosing_split.name] for cell in cells])
         yield ArmScore(
             arm=arm.name,
             labels=labels,
             scored=_score(predicted, split),
             clean=None if clean is None else _score(predicted, split, clean),
-            validation=_score(on_validation, comparison.validation),
+            choosing=_score(choosing, comparison.choosing_split),
         )
 
 

@@ -32,10 +32,10 @@ class FittedCell:
 def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -> TunedArm:
     """Try the settings of an arm; a single one is used as it is."""
     values, trials = arm.settings(config.trials), []
-    best: list[tuple[Preference, float]] = [((-np.inf, 0.0), values[0])] * len(splits.folds)
+    best: list[tuple[Preference, float]] = [((-np.inf, 0.0), values[0])] * len(splits.selections)
     for model in arm.fit(splits, values, seed) if len(values) > 1 else ():
-        for index, fold in enumerate(splits.folds):
-            found = _best_epoch(model, splits, fold.selecting, config)[0], model.value
+        for index, selection in enumerate(splits.selections):
+            found = _best_epoch(model, splits, selection.selecting, config)[0], model.value
             best[index] = max(best[index], found, key=lambda entry: entry[0])
         shares = [np.mean(o.argmax(1) == np.array(splits.valid.classes)) for o in model.outputs]
         trial = Trial(setting=arm.describe_setting(model.value), valid_accuracy=float(max(shares)))
@@ -53,14 +53,17 @@ def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -
 def fit_cell(
     arm: ExperimentArm, splits: Splits, values: Sequence[float], seed: int, tuning: Tuning
 ) -> FittedCell:
-    """Train with the setting of each fold, and predict its texts by the epoch it selects."""
+    """Train with the setting of each selection, and predict its texts by the epoch it selects."""
     distinct = list(dict.fromkeys(values))
     models = dict(zip(distinct, arm.fit(splits, distinct, seed), strict=True))
     predicted = np.zeros(len(splits.valid.classes), dtype=np.int64)
-    for fold, value in zip(splits.folds, values, strict=True):
-        _, epoch = _best_epoch(models[value], splits, fold.selecting, tuning)
-        predicted[fold.predicted] = models[value].outputs[epoch][fold.predicted].argmax(1)
+    for selection, value in zip(splits.selections, values, strict=True):
+        _, epoch = _best_epoch(models[value], splits, selection.selecting, tuning)
+        predicted[selection.predicted] = models[value].outputs[epoch][selection.predicted].argmax(1)
     model = models[values[0]]  # the only one where there is a test set
+    predictions = {"validation": tuple(predicted.tolist())}
+    if splits.test:
+        predictions["test"] = model.predict(splits.test)
     cell = Cell(
         arm=arm.name,
         labels=splits.num_labels,
@@ -68,8 +71,7 @@ def fit_cell(
         setting=" or ".join(arm.describe_setting(model.value) for model in models.values()),
         epochs=model.epochs,
         elapsed_s=model.elapsed_s,
-        valid_predictions=tuple(predicted.tolist()),
-        test_predictions=model.predict(splits.test) if splits.test else None,
+        predictions=predictions,
     )
     every_row = np.arange(len(splits.valid.classes))
     best = max(models.values(), key=lambda m: _best_epoch(m, splits, every_row, tuning)[0])

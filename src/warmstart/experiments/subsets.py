@@ -61,17 +61,17 @@ def nested_rows(classes: Sequence[int], seed: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Fold:
+class Selection:
     """Validation texts that select a setting and an epoch, and those that are then predicted."""
 
     selecting: Rows
     predicted: Rows
 
 
-def validation_folds(
+def selections(
     classes: Sequence[int], has_test: bool, num_selecting: int | None = None
-) -> tuple[Fold, ...]:
-    """Return one fold of all texts when a test set is scored, else each half against the other.
+) -> tuple[Selection, ...]:
+    """Return one selection by all texts if a test set is scored, else each half for the other.
 
     Without a test set the validation texts are scored, so no text may help to select the model that
     predicts it. Halves are stratified. The texts that select may be limited to a number.
@@ -79,7 +79,7 @@ def validation_folds(
     if has_test:
         rows = np.arange(len(classes))
         selecting = np.sort(nested_rows(classes, HALVING_SEED)[:num_selecting])
-        return (Fold(selecting, rows),)
+        return (Selection(selecting, rows),)
     if len(classes) < 2:
         raise WarmstartError(
             "--valid has only 1 text; without --test at least 2 are needed, one for each half"
@@ -88,6 +88,6 @@ def validation_folds(
     first, second = np.sort(order[::2]), np.sort(order[1::2])
     selecting = order[:num_selecting]
     return (
-        Fold(np.intersect1d(first, selecting), second),
-        Fold(np.intersect1d(second, selecting), first),
+        Selection(np.intersect1d(first, selecting), second),
+        Selection(np.intersect1d(second, selecting), first),
     )

@@ -79,7 +79,7 @@ def _family(
     """
     ranked = [arm for arm in preferred_arms(scores, labels) if arm in comparison.pretrained]
     best_of_run = {comparison.arm(arm).source: arm for arm in reversed(ranked)}
-    for arm in ranked[:1] if comparison.test else ranked:
+    for arm in ranked[:1] if comparison.has_test else ranked:
         for opponent in comparison.opponents(arm):
             yield arm, opponent
         if labels == comparison.subsets[-1]:

@@ -102,7 +102,7 @@ def _chosen(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> 
     ranked = [arm for arm in preferred_arms(scores, labels) if arm in comparison.pretrained]
     if len(ranked) == 1:
         return ""
-    return f"{ranked[0]} is the best of {len(ranked)} pretrained arms on validation: "
+    return f"{ranked[0]} is the best of {len(ranked)} pretrained arms {comparison.chosen_on}: "
 
 
 def _spoken(labels: str) -> str:
@@ -112,8 +112,15 @@ def _spoken(labels: str) -> str:
 def caveats(comparison: Comparison) -> Iterator[str]:
     """Yield what a reader must know before trusting the scores."""
     split = comparison.scored_split
-    num_texts = f"{len(split.classes):,} {split.name} texts"
-    if comparison.test is None:
+    num_texts = f"{len(split.classes):,} {'' if split.num_folds else f'{split.name} '}texts"
+    if split.num_folds:
+        yield (
+            f"These are scores of {split.num_folds}-fold cross-validation: each text is scored by "
+            "models that were trained and chosen without its fold. The models of two folds share "
+            "training texts, so the intervals are those of the cross-validated estimate; with "
+            "other training texts, scores may vary somewhat more."
+        )
+    elif not comparison.has_test:
         yield (
             "There is no test file: these are validation scores, cross-fitted. Each half of the "
             "texts is scored by models whose setting and epoch were chosen on the other half."

@@ -2,7 +2,6 @@
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,19 +75,19 @@ def compare(config: CompareConfig) -> CompareResult:
             write_config(run, "compare", config, plan.sources[0].model)
             write_json(run.data_file, {"files": file_facts(_files(plan))})
         config, plan = _within_minutes(config, plan, run, clock)
-        subsets = subset_sizes(config, plan.pool, len(plan.classes))
+        subsets = subset_sizes(config, plan.texts.pool, len(plan.texts.classes))
         trained = train_cells(config, run, plan, subsets)
         comparison = _comparison(config, plan, subsets, trained)
         summary = summarise(comparison)
         maps = {c.cell.arm: c.attention for c in trained.fitted if c.attention is not None}
-        texts = readable_rows(plan.data[comparison.scored_split.name], config.pieces)
+        texts = readable_rows(plan.texts.data[comparison.scored_split.name], config.pieces)
         result = CompareResult(
             run.path,
             run.path / "report.html",
             comparison,
             summary,
             contrast(comparison, summary, texts),
-            attention_example(comparison, plan.arms[0][1].attention_row, maps),
+            attention_example(comparison, plan.arms[0].attention_row, maps),
         )
         if not is_finished:
             _write_cards(run)
@@ -110,15 +109,17 @@ def _within_minutes(
     note = describe_limit(config, taken)
     progress.say(note)
     arms = [
-        (replace(arm, tuning=taken) if isinstance(arm, TransformerArm) else arm, splits)
-        for arm, splits in plan.arms
+        replace(planned, arm=replace(planned.arm, tuning=taken))
+        if isinstance(planned.arm, TransformerArm)
+        else planned
+        for planned in plan.arms
     ]
     return taken, replace(plan, arms=arms, notes=[*plan.notes, note])
 
 
 def _files(plan: ExperimentPlan) -> dict[Path, int]:
     """Return every file that the result depends on, with its rows."""
-    return plan.files | {source.weights_file: len(source.weights) for source in plan.sources}
+    return plan.texts.files | {source.weights_file: len(source.weights) for source in plan.sources}
 
 
 def _comparison(
@@ -128,27 +129,29 @@ def _comparison(
     trained: TrainedCells,
 ) -> Comparison:
     overlaps, is_shared = _find_overlaps(config, plan)
+    texts = plan.texts
 
-    def split_of(name: Literal["validation", "test"]) -> Split:
-        return Split(
+    splits = tuple(
+        Split(
             name=name,
-            file=plan.data[name].file,
-            classes=tuple(plan.class_numbers(name)),
+            file=texts.data[name].file,
+            classes=tuple(texts.class_numbers(texts.data[name])),
             shared=tuple(np.flatnonzero(is_shared[name]).tolist()),
+            num_folds=config.folds,
         )
-
+        for name in texts.held_out
+    )
     return Comparison(
         title=config.title,
         train_file=", ".join(config.train),
-        class_names=plan.classes,
-        class_counts=count_classes(plan.class_numbers("train"), plan.classes),
-        arms=tuple(arm.describe() for arm, _ in plan.arms),
+        class_names=texts.classes,
+        class_counts=count_classes(texts.class_numbers(texts.training), texts.classes),
+        arms=tuple(planned.arm.describe() for planned in plan.arms),
         subsets=subsets,
         seeds=config.seeds,
         cells=tuple(fitted.cell for fitted in trained.fitted),
         tuned=tuple(tuned for tuned in trained.tuned if tuned.trials),
-        validation=split_of("validation"),
-        test=split_of("test") if config.test else None,
+        splits=splits,
         overlaps=tuple(overlaps),
         num_truncated=plan.num_truncated,
         notes=tuple(plan.notes),
@@ -165,7 +168,7 @@ def _find_overlaps(
     """
     overlaps, earlier = list[SharedTexts](), list[NamedTexts]()
     is_shared: dict[str, NDArray[np.bool_]] = {}
-    for name, split in plan.data.items():
+    for name, split in plan.texts.data.items():
         texts = readable_rows(split, config.pieces)
         named = NamedTexts(name, fingerprints_of(texts), texts.__getitem__)
         is_shared[name] = np.zeros(len(texts), np.bool_)

@@ -41,10 +41,11 @@ def draw_epochs(comparison: Comparison, summary: Summary, subset: int | None = N
     ends += [_draw_level(axes, arm, s, colours[arm.name]) for arm, s in flat if s is not None]
     shown = [value for _, curve in drawn for p in curve.points for value in (p.lowest, p.highest)]
     shown += [end.y for end in ends]
-    _finish(axes, comparison, ends, shown, comparison.validation.majority_share)
+    _finish(axes, comparison, ends, shown, comparison.choosing_split.majority_share)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.set_xlabel("epoch")
-    axes.set_title(f"Validation accuracy by epoch, {count(labels)} labels")
+    accuracy = "Mean accuracy of folds" if comparison.num_folds else "Validation accuracy"
+    axes.set_title(f"{accuracy} by epoch, {count(labels)} labels")
     return figure
 
 
@@ -68,7 +69,7 @@ def draw_labels(comparison: Comparison, summary: Summary) -> Figure:
     _finish(axes, comparison, ends, shown, summary.chance)
     _tick_subsets(axes, comparison.subsets, span)
     axes.set_xlabel("labelled training texts")
-    axes.set_title(f"Accuracy on {summary.scored_on} by number of labels")
+    axes.set_title(f"Accuracy {comparison.scored_split.where} by number of labels")
     return figure
 
 
@@ -96,7 +97,7 @@ def draw_differences(comparison: Comparison, summary: Summary, subset: int | Non
     axes.spines["left"].set_visible(False)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _write_tick(100 * value)))
     axes.set_xlabel("difference in accuracy, percentage points (95% interval)")
-    axes.set_title(f"Paired differences on {summary.scored_on}")
+    axes.set_title(f"Paired differences {comparison.scored_split.where}")
     return figure
 
 
@@ -122,7 +123,7 @@ def _draw_curve(axes: Axes, arm: Arm, curve: Curve, colour: str) -> EndLabel:
 
 
 def _draw_level(axes: Axes, arm: Arm, score: ArmScore, colour: str) -> EndLabel:
-    level = score.validation
+    level = score.choosing
     axes.axhline(level.accuracy, color=colour, linewidth=1.4, dashes=(5, 3))
     if level.highest > level.lowest:
         axes.axhspan(level.lowest, level.highest, color=colour, alpha=0.14, linewidth=0)

@@ -45,7 +45,7 @@ def comparison_sections(
         "labels": comparison.subsets[-1],
         "warm": comparison.arm_names("warm"),
         "colours": arm_colours(comparison.arms),
-        "splits": [s for s in (comparison.validation, comparison.test) if s is not None],
+        "splits": () if comparison.num_folds else comparison.splits,
     }
 
     def section(title: str, template: str, **drawn: object) -> Section:

@@ -9,6 +9,7 @@ from warmstart.results.attention import AttentionMap
 from warmstart.results.data import SharedTexts
 
 ArmKind = Literal["warm", "frozen", "cold", "baseline"]
+SplitName = Literal["validation", "test", "cross-validation"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,7 @@ class TunedArm:
     arm: str
     labels: int
     trials: tuple[Trial, ...]
+    fold: int | None = None  # of a cross-validation, from 1
     values: tuple[float, ...]  # the best one, or the best one of each half of validation
     settings: tuple[str, ...]  # the same as text
 
@@ -49,11 +51,10 @@ class Cell:
     arm: str
     labels: int  # labelled training texts used
     seed: int
-    setting: str  # the setting used; two where the halves of validation prefer different ones
+    setting: str  # the setting used; several where halves of validation or folds differ
     epochs: tuple[Epoch, ...]  # empty for the baseline
-    elapsed_s: float  # time to train one model
-    valid_predictions: tuple[int, ...]  # class of every text; without test: cross-fitted
-    test_predictions: tuple[int, ...] | None  # the same for test, scored once
+    elapsed_s: float  # time to train one model, mean over folds
+    predictions: dict[str, tuple[int, ...]]  # class of every text, by the name of its split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +75,18 @@ class Arm:
 class Split:
     """Held-out texts: their true classes, and the ones that occur in other data."""
 
-    name: Literal["validation", "test"]
+    name: SplitName
     file: str
     classes: tuple[int, ...]  # true class index of every text
     shared: tuple[int, ...]  # rows that are copies or near-copies of data used before
+    num_folds: int | None = None  # of a cross-validation
+
+    @property
+    def where(self) -> str:
+        """Say where scores come from."""
+        if self.num_folds:
+            return f"in {self.num_folds}-fold cross-validation"
+        return "on test" if self.name == "test" else "on validation (cross-fitted)"
 
     @property
     def majority_share(self) -> float:
@@ -98,8 +107,7 @@ class Comparison:
     seeds: tuple[int, ...]
     cells: tuple[Cell, ...]
     tuned: tuple[TunedArm, ...]  # empty when only one setting was tried
-    validation: Split
-    test: Split | None
+    splits: tuple[Split, ...]  # what arms are chosen by, then test; one if there is no test
     overlaps: tuple[SharedTexts, ...]
     num_truncated: int  # scored texts of which a Transformer reads only a part
     notes: tuple[str, ...]  # what was truncated or skipped, one sentence each
@@ -108,12 +116,31 @@ class Comparison:
     @property
     def scored_split(self) -> Split:
         """Return the split that the scores are reported on: test when there is one."""
-        return self.test or self.validation
+        return self.splits[-1]
+
+    @property
+    def choosing_split(self) -> Split:
+        """Return the split that arms are chosen by."""
+        return self.splits[0]
+
+    @property
+    def has_test(self) -> bool:
+        """Tell whether arms are scored on texts that they are not chosen by."""
+        return len(self.splits) > 1
+
+    @property
+    def num_folds(self) -> int | None:
+        """Return the number of folds of a cross-validation; None without one."""
+        return self.scored_split.num_folds
+
+    @property
+    def chosen_on(self) -> str:
+        """Say where the arms did best that are named as the best."""
+        return self.choosing_split.where if self.num_folds else "on validation"
 
     def predictions(self, cell: Cell) -> tuple[int, ...]:
         """Return a cell's predictions on the scored split."""
-        tested = cell.test_predictions
-        return cell.valid_predictions if tested is None else tested
+        return cell.predictions[self.scored_split.name]
 
     def arm(self, name: str) -> Arm:
         """Return the arm of this name."""
@@ -180,3 +207,4 @@ class Contrast:
     seed: int
     disagreements: Sequence[Disagreement]
     num_texts: int  # of the scored split
+    chosen_on: str = "on validation"  # where they did best

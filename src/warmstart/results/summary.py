@@ -44,7 +44,7 @@ class ArmScore:
     labels: int
     scored: Score  # on the scored split
     clean: Score | None  # the same without shared texts; None when none, or all, are shared
-    validation: Score  # what arms are chosen by; equal to `scored` when there is no test
+    choosing: Score  # what arms are chosen by; equal to `scored` when there is no test
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +168,7 @@ class Advice:
 class Summary:
     """Everything that follows from a comparison, ordered by arm within subset."""
 
-    scored_split: Literal["validation", "test"]  # the split of all scores and differences
+    scored_split: str  # name of the split of all scores and differences
     advice: Advice
     findings: tuple[str, ...]  # the verdicts at the largest and smallest subset, and labels saved
     caveats: tuple[str, ...]  # what limits the verdicts; may be empty
@@ -181,11 +181,6 @@ class Summary:
     saved_over_cold: tuple[LabelsSaved, ...]  # against cold alone
     differences: tuple[Difference, ...]
     verdicts: tuple[Verdict, ...]
-
-    @property
-    def scored_on(self) -> str:
-        """Return where scores come from, as tables say it."""
-        return "test" if self.scored_split == "test" else "validation (cross-fitted)"
 
     def score(self, arm: str, labels: int) -> ArmScore | None:
         """Return the score of one arm at one subset, None when it was not run there."""
@@ -205,4 +200,4 @@ class Summary:
 def preferred_arms(scores: Sequence[ArmScore], labels: int) -> list[str]:
     """Return the arms at one subset, the best on validation first; equal ones in their order."""
     rows = [score for score in scores if score.labels == labels]
-    return [row.arm for row in sorted(rows, key=lambda row: -row.validation.accuracy)]
+    return [row.arm for row in sorted(rows, key=lambda row: -row.choosing.accuracy)]

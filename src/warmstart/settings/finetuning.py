@@ -81,6 +81,9 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine):
     from_runs: tuple[str, ...] = option("pretrained run; repeat for several", key="from")
     test: str | None = option("labelled texts, scored once at the end", None)
     test_labels: str | None = option("labels of --test, one per line", None)
+    folds: int | None = option(
+        "cross-validation: every text is tested once", None, least=2, most=20, excludes=("test",)
+    )
     title: str = advanced("report title", "warm start against cold", fixed=False, metavar="TEXT")
     labels: tuple[str, ...] = option(
         "label subsets, e.g. 50,400,all",
@@ -118,6 +121,8 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine):
             raise WarmstartError(f"--arms {','.join(self.arms)} must name at least two, each once")
         if not self.labels:
             raise WarmstartError("--labels is empty: give sizes such as 50,400,all")
+        if self.folds and self.save == "all":
+            raise WarmstartError("--save all and --folds exclude each other: folds keep no models")
         for size in self.labels:
             if size != "all" and (not size.isdecimal() or int(size) < 2):
                 raise WarmstartError(f"--labels {size!r} must be a number from 2 up, or all")

@@ -52,6 +52,25 @@ class TrainingTexts:
 
 def read_training_texts(settings: LabelledFiles) -> TrainingTexts:
     """Read the labelled files; without a validation file, set a share of the texts aside."""
+    parts, files = _read_files(settings)
+    if settings.valid:
+        return TrainingTexts(join_files(parts[:-1]), parts[-1], files)
+    train, valid = set_aside(join_files(parts))
+    progress.say(
+        f"no --valid: {counted(len(valid), 'text')} of {len(train) + len(valid):,} set aside to "
+        "validate on, the same share of every class, chosen by content"
+    )
+    return TrainingTexts(train, replace(valid, file=f"{valid.file} (set aside)"), files)
+
+
+def read_all_texts(settings: LabelledFiles) -> tuple[LabelledTexts, dict[Path, int]]:
+    """Read the labelled files as one, the validation file too; return each with its rows."""
+    parts, files = _read_files(settings)
+    return join_files(parts), files
+
+
+def _read_files(settings: LabelledFiles) -> tuple[list[LabelledTexts], dict[Path, int]]:
+    """Read the training files, then the validation file; return every file with its rows too."""
     paths, label_files = expand(settings.train), settings.train_labels
     if label_files and len(label_files) != len(paths):
         raise WarmstartError(
@@ -69,14 +88,7 @@ def read_training_texts(settings: LabelledFiles) -> TrainingTexts:
         for file in (path, label)
         if file
     }
-    if settings.valid:
-        return TrainingTexts(join_files(parts[:-1]), parts[-1], files)
-    train, valid = set_aside(join_files(parts))
-    progress.say(
-        f"no --valid: {counted(len(valid), 'text')} of {len(train) + len(valid):,} set aside to "
-        "validate on, the same share of every class, chosen by content"
-    )
-    return TrainingTexts(train, replace(valid, file=f"{valid.file} (set aside)"), files)
+    return parts, files
 
 
 def check_same_form(first: LabelledTexts, *others: LabelledTexts) -> None:

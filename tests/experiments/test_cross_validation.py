@@ -1,0 +1,146 @@
+"""compare --folds: every text is scored once by models that never saw its fold."""
+
+import html
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from product import MACHINE, World, read, read_labelled_rows, run, succeed, write_labelled
+from warmstart.data.fingerprints import fingerprints_of
+from warmstart.data.folds import split_folds
+from warmstart.data.labelled import read_labelled
+from warmstart.data.overlap import find_matches
+from warmstart.experiments.plan import plan_experiment
+from warmstart.recipes.finetune import read_backbone
+from warmstart.settings.finetuning import CompareConfig
+
+OPTIONS = f"--seeds 0,1 --trials 2 --epochs 2 {MACHINE}"
+COMMAND = f"compare --from {{base}} --train {{train}} --folds 3 {OPTIONS}"
+
+
+@pytest.fixture(scope="module")
+def crossed(world: World, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("crossed") / "out"
+    ran = succeed(f"{COMMAND} --valid {{valid}} -o {folder}", **vars(world), base=base)
+    assert "in 3-fold cross-validation" in ran.out
+    assert "next: warmstart finetune --from" in ran.out or "Use tf-idf" in ran.out
+    return folder
+
+
+def _cells(folder: Path) -> list[dict[str, Any]]:
+    cells: list[dict[str, Any]] = read(folder / "results.json")["cells"]
+    for cell in cells:
+        cell.pop("elapsed_s")
+        for epoch in cell["epochs"]:
+            epoch.pop("elapsed_s")
+    return cells
+
+
+def test_the_texts_of_both_files_are_each_predicted_once_for_every_seed(
+    crossed: Path, world: World
+) -> None:
+    result = read(crossed / "results.json")
+    rows = read_labelled_rows(world.train) + read_labelled_rows(world.valid)
+    (split,) = result["splits"]
+    assert (split["name"], split["num_folds"]) == ("cross-validation", 3)
+    assert [result["class_names"][c] for c in split["classes"]] == [label for label, _ in rows]
+    assert len(result["cells"]) == 4 * 2
+    for cell in result["cells"]:
+        assert {name: len(p) for name, p in cell["predictions"].items()} == {
+            "cross-validation": len(rows)
+        }
+    assert result["summary"]["scores"][0]["scored"]["num_texts"] == len(rows)
+    assert {row["fold"] for row in result["tuned"]} == {1, 2, 3}
+
+
+def test_a_prediction_is_that_of_the_fold_in_which_its_text_is_tested(
+    crossed: Path, world: World
+) -> None:
+    result = read(crossed / "results.json")
+    cell = next(c for c in result["cells"] if (c["arm"], c["seed"]) == ("cold", 1))
+    texts = [text for path in (world.train, world.valid) for _, text in read_labelled_rows(path)]
+    labels = [result["class_names"][number] for number in result["splits"][0]["classes"]]
+    write_labelled(crossed / "all.tsv", list(zip(labels, texts, strict=True)))
+    split = split_folds(read_labelled(crossed / "all.tsv"), texts, 3, seed=0)
+    for number, fold in enumerate(split.folds, 1):
+        saved = read(crossed / f"cells/2-cold-{cell['labels']}-fold{number}-1.json")["cell"]
+        predicted = [cell["predictions"]["cross-validation"][row] for row in fold.test]
+        assert predicted == saved["predictions"]["test"]
+        assert saved["labels"] == cell["labels"] <= len(fold.train) + len(fold.valid)
+
+
+def test_no_arm_is_trained_or_chosen_on_texts_of_the_fold_that_it_is_tested_on(
+    world: World, base: Path, here: Path
+) -> None:
+    rows = read_labelled_rows(world.train)
+    copies = [(label, f"{text.upper()} <br />") for label, text in rows[:6]]
+    write_labelled(here / "all.tsv", [*rows, *copies])
+    config = CompareConfig.from_values(
+        {"from": [str(base)], "train": ["all.tsv"], "folds": 3, "out": "out"}
+    )
+    for planned in plan_experiment(config, [read_backbone(str(base))]).arms:
+        tested = list[str]()
+        for part in planned.parts:
+            assert part.test is not None
+            tested += part.test.texts
+            rest = fingerprints_of([*part.train.texts, *part.valid.texts])
+            assert not find_matches(fingerprints_of(part.test.texts), rest).both.any()
+        assert sorted(tested) == sorted(text for _, text in [*rows, *copies])
+
+
+def test_a_resumed_cross_validation_ends_the_same(
+    crossed: Path, world: World, base: Path, here: Path
+) -> None:
+    command = f"{COMMAND} --valid {{valid}} --arms cold,tfidf -o out"
+    succeed(command, **vars(world), base=base)
+    whole = _cells(here / "out")
+    assert [cell for cell in _cells(crossed) if cell["arm"] in ("cold", "tf-idf")] == whole
+    (here / "out/results.json").unlink()
+    for file in sorted((here / "out/cells").iterdir())[::3]:
+        file.unlink()
+    succeed(f"{command} --resume", **vars(world), base=base)
+    assert _cells(here / "out") == whole
+
+
+def test_the_report_speaks_of_cross_validation_alone(crossed: Path) -> None:
+    page = html.unescape((crossed / "report.html").read_text(encoding="utf-8"))
+    assert "Accuracy in 3-fold cross-validation" in page
+    assert "share training texts" in page
+    assert "on test" not in page
+    assert "on validation" not in page
+    assert "cross-fitted" not in page
+    assert not list(crossed.glob("models/*"))
+
+
+def test_labels_count_what_a_fold_is_trained_and_chosen_on(
+    world: World, base: Path, here: Path
+) -> None:
+    command = f"{COMMAND} --arms cold,tfidf --labels 8,all -o out"
+    succeed(command, **vars(world), base=base)
+    result = read(here / "out/results.json")
+    folds = split_folds(
+        read_labelled(world.train), [text for _, text in read_labelled_rows(world.train)], 3, 0
+    ).folds
+    assert result["subsets"] == [8, 48 - max(len(fold.test) for fold in folds)]
+    ran = run(f"{command}2 --labels 40", **vars(world), base=base)
+    assert ran.code == 2
+    assert "--labels 40 is not possible" in ran.said
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ("--test {test}", "--folds and --test are mutually exclusive: give one"),
+        ("--save all", "--save all and --folds exclude each other"),
+        ("--folds 1", "--folds 1 is not allowed: it must be at least 2 and at most 20"),
+        ("--folds 21", "--folds 21 is not allowed"),
+    ],
+)
+def test_what_folds_cannot_be_combined_with(
+    options: str, complaint: str, world: World, base: Path, here: Path
+) -> None:
+    ran = run(f"{COMMAND} {options} -o out", **vars(world), base=base)
+    assert ran.code == 2
+    assert complaint in ran.said
+    assert not (here / "out").exists()
