@@ -74,6 +74,19 @@ def move(batch: AnyBatch, device: torch.device) -> AnyBatch:
     return replace(batch, **moved)
 
 
+def pin(batch: AnyBatch) -> AnyBatch:
+    """Return the batch in memory that a GPU copies from by itself."""
+    if not torch.cuda.is_available():
+        return batch
+    tensors = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    pinned: dict[str, Any] = {
+        name: tensor.pin_memory()
+        for name, tensor in tensors.items()
+        if tensor is not None and tensor.device.type == "cpu"
+    }
+    return replace(batch, **pinned)
+
+
 def split(batch: AnyBatch, num_parts: int) -> list[AnyBatch]:
     """Return the batch in at most so many parts of about equally many rows."""
     tensors = {field.name: getattr(batch, field.name) for field in fields(batch)}

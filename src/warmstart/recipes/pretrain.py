@@ -52,10 +52,11 @@ from warmstart.training.defaults import (
 from warmstart.training.length import fix_steps, refuse_changed_length
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.pace import Clock
+from warmstart.training.prefetch import prefetched
 from warmstart.training.schedules import warmup_cosine
 from warmstart.training.trainer import LoopSettings, State, Trainer
 
-SAMPLE_MB = 100  # text that a tokenizer is trained on, at most
+SAMPLE_MB = 20  # text that a tokenizer is trained on, at most: more hardly changes its pieces
 
 
 def pretrain(config: PretrainConfig) -> PretrainResult:
@@ -228,7 +229,7 @@ def _trainer(
     return Trainer(
         model,
         training.objective,
-        training.stream,
+        prefetched(training.stream, data.runtime.device),
         build_optimizers(model, optimizer),
         partial(warmup_cosine, warmup=0.0 if config.ablate == "warmup" else config.warmup),
         training.evaluate,

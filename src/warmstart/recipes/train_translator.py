@@ -44,6 +44,7 @@ from warmstart.training.defaults import seed_weights, translation_rate
 from warmstart.training.length import fix_steps, refuse_changed_length
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.pace import Clock
+from warmstart.training.prefetch import prefetched
 from warmstart.training.schedules import warmup_cosine, warmup_inverse_sqrt
 from warmstart.training.trainer import Evaluation, LoopSettings, State, Trainer
 
@@ -194,7 +195,7 @@ def _trainer(
     trainer = Trainer(
         model,
         TranslateObjective(config.label_smoothing),
-        stream,
+        prefetched(stream, runtime.device),
         build_optimizers(model, OptimizerSettings(config.optimizer, rate, config.weight_decay)),
         partial(schedules[config.schedule], warmup=config.warmup),
         evaluate,
