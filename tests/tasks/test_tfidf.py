@@ -16,7 +16,7 @@ from warmstart.runs.saved import read_run
 from warmstart.settings.finetuning import Balance
 from warmstart.settings.shared import Machine
 from warmstart.settings.using import EvaluateConfig
-from warmstart.tasks.tfidf import Baseline, fit_baselines, save_baseline, settings
+from warmstart.tasks.tfidf import Baseline, BaselineTexts, save_baseline, settings
 
 GOOD = ["un livre magnifique", "magnifique et tendre", "une lecture tendre", "beau, magnifique"]
 BAD = ["un livre ennuyeux", "ennuyeux et long", "une lecture trop longue", "long, ennuyeux"]
@@ -27,7 +27,7 @@ def fit_baseline(
     texts: list[str], classes: list[int], c: float, balance: Balance = "none"
 ) -> Baseline:
     """Fit one baseline."""
-    return fit_baselines(texts, classes, [c], balance)[0]
+    return BaselineTexts(texts, classes, balance).fit(c)[0]
 
 
 def test_it_learns_what_words_tell() -> None:
@@ -126,9 +126,23 @@ def test_nothing_in_it_is_random() -> None:
 
 
 def test_values_fitted_together_equal_values_fitted_alone() -> None:
-    all_together = fit_baselines(TEXTS, CLASSES, settings(3), "none")
-    for c, together in zip(settings(3), all_together, strict=True):
-        assert np.array_equal(_weights(fit_baseline(TEXTS, CLASSES, c)), _weights(together))
+    texts = BaselineTexts(TEXTS, CLASSES, "none")
+    for c in settings(3):
+        alone = _weights(fit_baseline(TEXTS, CLASSES, c))
+        assert np.array_equal(alone, _weights(texts.fit(c)[0]))
+        assert texts.fit(c)[0] is texts.fit(c)[0]
+
+
+def test_the_order_of_the_texts_does_not_matter() -> None:
+    first, second = (fit_baseline(TEXTS[::s], CLASSES[::s], 10.0) for s in (1, -1))
+    assert np.array_equal(_weights(first), _weights(second))
+
+
+def test_texts_read_before_are_predicted_the_same() -> None:
+    texts = BaselineTexts(TEXTS, CLASSES, "none")
+    baseline, unseen = texts.fit(10.0)[0], ["vraiment magnifique", "vraiment ennuyeux"]
+    for _ in range(2):
+        assert baseline.predict_columns(texts.columns_of(unseen)) == baseline.predict(unseen)
 
 
 def test_classes_it_never_met_are_never_said() -> None:

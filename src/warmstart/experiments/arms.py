@@ -1,6 +1,5 @@
 """The arms of a comparison: each turns labelled texts, settings and a seed into trained models."""
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -24,9 +23,8 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.lineage import pretraining_cost
 from warmstart.runs.saved import SavedRun
 from warmstart.runtime import Runtime
-from warmstart.settings.finetuning import Balance, Tuning
+from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
-from warmstart.tasks import tfidf
 from warmstart.tasks.classify import ClassifyTask, epochs_of
 from warmstart.tasks.finetuning import Fit, Start, build_model, build_trainer
 from warmstart.tasks.labelled import Examples
@@ -244,41 +242,6 @@ class TransformerArm:
         if text.starts is not None:
             segments = [int(position >= text.starts[0]) for position in range(len(ids))]
         return text_attention(model.backbone, self.source.tokenizer, ids, segments)
-
-
-@dataclass(frozen=True)
-class TfidfArm:
-    """TF-IDF and logistic regression."""
-
-    name: str
-    num_classes: int
-    balance: Balance
-
-    def describe(self) -> Arm:
-        """Describe the arm; its number of parameters depends on the texts."""
-        return Arm(name=self.name, kind="baseline")
-
-    def settings(self, trials: int) -> list[float]:
-        """Return values of C, the inverse of regularisation."""
-        return tfidf.settings(trials)
-
-    def describe_setting(self, value: float) -> str:
-        return f"C {value:g}"
-
-    def fit(self, splits: Splits, values: Sequence[float], seed: int) -> Iterator[TrainedModel]:
-        """Fit one baseline with each value of C, reading the texts once; no seed is used."""
-        started = time.monotonic()
-        train = splits.train
-        models = tfidf.fit_baselines(train.texts, train.classes, values, self.balance)
-        elapsed_s = (time.monotonic() - started) / len(values)
-        for value, model in zip(values, models, strict=True):
-            outputs = model.probabilities(splits.valid.texts, self.num_classes)
-            predict = partial(self._predict, model)
-            saving = Saving(tfidf.TfidfTask.name, None, None, partial(tfidf.save_baseline, model))
-            yield TrainedModel(value, [outputs], (), elapsed_s, predict, lambda: None, saving)
-
-    def _predict(self, model: tfidf.Baseline, split: ArmSplit) -> tuple[int, ...]:
-        return tuple(model.predict(split.texts))
 
 
 def train_stably(train: Callable[[float], T], rate: float, name: str) -> tuple[T, float]:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from warmstart import progress
 from warmstart.data.fingerprints import Fingerprints
 from warmstart.errors import WarmstartError
-from warmstart.experiments.arms import ArmSplit, ExperimentArm, Splits, TfidfArm, TransformerArm
+from warmstart.experiments.arms import ArmSplit, ExperimentArm, Splits, TransformerArm
 from warmstart.experiments.texts import ExperimentTexts, read_texts
+from warmstart.experiments.tfidf_arm import TfidfArm
 from warmstart.files import distinct_names
 from warmstart.results.comparison import ArmKind
 from warmstart.runs.lifecycle import check_length

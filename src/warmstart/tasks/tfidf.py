@@ -5,6 +5,7 @@ tries `settings` and keeps the best. A run of this kind has no Transformer: mode
 the inverse document frequencies and the regression, features.json what each column counts.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -49,14 +50,22 @@ class Baseline:
 
     def predict(self, texts: Sequence[str]) -> list[int]:
         """Return the class index of each text."""
-        return [int(found) for found in self.model.predict(self.features.transform(texts))]
+        return self.predict_columns(self.features.transform(texts))
+
+    def predict_columns(self, columns: Any) -> list[int]:
+        """Return the class index of each text, given the features of the texts."""
+        return [int(found) for found in self.model.predict(columns)]
 
     def probabilities(self, texts: Sequence[str], num_classes: int) -> NDArray[np.float64]:
         """Return the probability of every class, (texts, C); 0 for those it never met."""
-        shares = np.zeros((len(texts), num_classes))
-        if len(texts):
-            features = self.features.transform(texts)
-            shares[:, self.model.classes_] = self.model.predict_proba(features)
+        if not len(texts):
+            return np.zeros((0, num_classes))
+        return self.column_probabilities(self.features.transform(texts), num_classes)
+
+    def column_probabilities(self, columns: Any, num_classes: int) -> NDArray[np.float64]:
+        """Return the probability of every class, (texts, C), given the features of the texts."""
+        shares = np.zeros((columns.shape[0], num_classes))
+        shares[:, self.model.classes_] = self.model.predict_proba(columns)
         return shares
 
 
@@ -120,13 +129,37 @@ def settings(trials: int) -> list[float]:
     return list(STRENGTHS[:trials])
 
 
-def fit_baselines(
-    texts: Sequence[str], classes: Sequence[int], values: Sequence[float], balance: Balance
-) -> list[Baseline]:
-    """Fit one baseline for each value of C, reading the texts once; nothing in it is random."""
-    features, columns = _fit_features(texts)
-    models = (_fit_model(columns, classes, c, balance) for c in values)
-    return [Baseline(features=features, model=model) for model in models]
+class BaselineTexts:
+    """Labelled texts that are read once, whatever is then fitted on them.
+
+    Nothing is random and the order of the texts does not matter, so that a baseline is fitted once
+    for each value of C. Texts to predict are read once, too.
+    """
+
+    def __init__(self, texts: Sequence[str], classes: Sequence[int], balance: Balance) -> None:
+        started = time.monotonic()
+        rows = sorted(zip(texts, classes, strict=True))
+        self._classes, self._balance = [number for _, number in rows], balance
+        self.features, self._columns = _fit_features([text for text, _ in rows])
+        self._read_s = time.monotonic() - started
+        self._fitted: dict[float, tuple[Baseline, float]] = {}
+        self._predicted: dict[tuple[str, ...], Any] = {}
+
+    def fit(self, c: float) -> tuple[Baseline, float]:
+        """Return the baseline of a value of C, and the seconds that it takes to train."""
+        if c not in self._fitted:
+            started = time.monotonic()
+            model = _fit_model(self._columns, self._classes, c, self._balance)
+            elapsed_s = self._read_s + time.monotonic() - started
+            self._fitted[c] = Baseline(features=self.features, model=model), elapsed_s
+        return self._fitted[c]
+
+    def columns_of(self, texts: Sequence[str]) -> Any:
+        """Return the features of texts to predict."""
+        key = tuple(texts)
+        if key not in self._predicted:
+            self._predicted[key] = self.features.transform(texts)
+        return self._predicted[key]
 
 
 def _fit_features(texts: Sequence[str]) -> tuple[FeatureUnion, Any]:
