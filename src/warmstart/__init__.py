@@ -49,6 +49,7 @@ __all__ = [
     "pretrain",
     "register",
     "report_data",
+    "serve",
     "train_translator",
     "translate",
     "verify_resume",

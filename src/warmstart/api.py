@@ -30,6 +30,7 @@ from warmstart.recipes import plan as _plan
 from warmstart.recipes import predict as _predict
 from warmstart.recipes import pretrain as _pretrain
 from warmstart.recipes import samples as _samples
+from warmstart.recipes import serve as _serve
 from warmstart.recipes import tokenizer as _tokenizer
 from warmstart.recipes import train_translator as _train_translator
 from warmstart.recipes import translate as _translate
@@ -42,6 +43,7 @@ from warmstart.settings import (
     looking,
     pretraining,
     resuming,
+    serving,
     starting,
     translating,
     using,
@@ -95,6 +97,7 @@ plan = _verb(looking.PlanConfig, _plan.plan)
 predict = _verb(using.PredictConfig, _predict.predict)
 pretrain = _verb(pretraining.PretrainConfig, _pretrain.pretrain)
 report_data = _verb(starting.DataConfig, _data.report_data)
+serve = _verb(serving.ServeConfig, _serve.serve)
 train_translator = _verb(translating.TrainTranslatorConfig, _train_translator.train_translator)
 translate = _verb(translating.TranslateConfig, _translate.translate)
 verify_resume = _verb(resuming.VerifyResumeConfig, _verify_resume.verify_resume)

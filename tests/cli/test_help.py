@@ -40,7 +40,7 @@ def test_help_groups_every_command_by_purpose(monkeypatch: pytest.MonkeyPatch) -
     promised = {
         "Start": "demo samples doctor data tokenizer",
         "Train": "pretrain finetune compare train-translator verify-resume",
-        "Use": "predict translate embed generate fill-mask evaluate",
+        "Use": "predict translate embed generate fill-mask evaluate serve",
         "Look inside": "params plan look",
         "Exchange": "import export",
     }

@@ -11,6 +11,7 @@ from warmstart.cli.printing import print_json, print_table, quoted, say, write_l
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted, one_line, visible
 from warmstart.jsonfiles import to_json
+from warmstart.settings.serving import ServeConfig
 from warmstart.settings.translating import TranslateConfig
 from warmstart.settings.using import (
     EmbedConfig,
@@ -149,6 +150,13 @@ def _print_word(report: "WordSimilarity") -> None:
     say(report.sentence)
 
 
+def serve(config: ServeConfig) -> None:
+    """Serve runs over HTTP, with a page to try them."""
+    from warmstart.recipes.serve import serve as run
+
+    say(f"stopped: {counted(run(config).num_requests, 'request')} answered")
+
+
 COMMANDS = (
     Command("predict", predict, "runs/warm reviews.csv -o labelled.csv"),
     Command("fill-mask", fill_mask, 'runs/base --text "A [MASK] book."'),
@@ -156,4 +164,5 @@ COMMANDS = (
     Command("evaluate", evaluate, "runs/warm --test test.tsv"),
     Command("translate", translate, "runs/en-de sentences.txt --beam 5 -o translations.txt"),
     Command("embed", embed, "runs/base texts.txt --pooling mean -o vectors.npy"),
+    Command("serve", serve, "runs/warm fr=runs/en-fr --port 8000"),
 )

@@ -1,6 +1,6 @@
 """Greedy and sampled decoding of a step function: temperature, top-k, top-p."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -37,6 +37,13 @@ def sample(
     step: Step, prefix: Sequence[int], limit: int, special: SpecialIds, sampling: Sampling
 ) -> list[int]:
     """Return the tokens after the prefix, up to `limit` or the end token, which is left out."""
+    return list(sampled(step, prefix, limit, special, sampling))
+
+
+def sampled(
+    step: Step, prefix: Sequence[int], limit: int, special: SpecialIds, sampling: Sampling
+) -> Iterator[int]:
+    """Yield the tokens after the prefix, up to `limit` or the end token, which is left out."""
     ids = torch.tensor([list(prefix)])  # (1, T)
     only_row = torch.zeros(1, dtype=torch.long)
     suppressed = torch.tensor(list(special.suppressed), dtype=torch.long)
@@ -44,9 +51,9 @@ def sample(
         log_probs = step(ids, only_row)[0].float()  # (V,)
         token = draw(log_probs.index_fill(0, suppressed, float("-inf")), sampling)
         if token == special.eos:
-            break
+            return
         ids = torch.cat([ids, torch.tensor([[token]])], dim=1)
-    return [int(token) for token in ids[0, len(prefix) :]]
+        yield token
 
 
 def draw(log_probs: Tensor, sampling: Sampling) -> int:

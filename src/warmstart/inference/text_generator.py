@@ -1,5 +1,6 @@
 """A causal language model in use: a prompt in, text out."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -7,13 +8,15 @@ import torch
 from torch import Tensor
 
 from warmstart import progress
-from warmstart.decoding.sample import Sampling, SpecialIds, Step, sample, to_log_probs
+from warmstart.decoding.sample import Sampling, SpecialIds, Step, sampled, to_log_probs
 from warmstart.errors import WarmstartError
 from warmstart.inference.text_model import TransformerModel
 from warmstart.model.cache import KeyValueCache
 from warmstart.model.models import LanguageModel
+from warmstart.results.predictions import GeneratedPiece
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
+from warmstart.tokenization.backends import HALF
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,25 +33,62 @@ class TextGenerator(TransformerModel):
         **_: Any,
     ) -> str:
         """Continue a prompt; the text returned includes it."""
-        tokenizer, max_length = self.tokenizer, self.config.max_length
-        prefix = [tokenizer.bos, *tokenizer.encode([prompt])[0]]
-        room = max_length - len(prefix)
-        if room < 1:
+        prefix = self._prefix(prompt)
+        ids = list(self._ids(prefix, max_tokens, sampling, seed))
+        if len(ids) == self._room(prefix) < max_tokens:
+            progress.say(f"stopped: this model reads at most {self.config.max_length:,} tokens")
+        return self.tokenizer.decode([*prefix, *ids])
+
+    @torch.inference_mode()
+    def stream(
+        self,
+        prompt: str = "",
+        max_tokens: int = 100,
+        sampling: Sampling | None = None,
+        seed: int = 0,
+        **_: Any,
+    ) -> Iterator[GeneratedPiece]:
+        """Yield what each token adds to a prompt, then a last piece with the reason to end."""
+        ids = self._prefix(prompt)
+        most = len(ids) + min(max_tokens, self._room(ids))
+        shown = self.tokenizer.decode(ids)
+        for token in self._ids(list(ids), max_tokens, sampling, seed):
+            ids.append(token)
+            text = self.tokenizer.decode(ids)
+            is_whole = text.startswith(shown) and not text.endswith(HALF)
+            yield GeneratedPiece(text[len(shown) :] if is_whole else "")
+            shown = text if is_whole else shown
+        rest = self.tokenizer.decode(ids)[len(shown) :]
+        yield GeneratedPiece(rest, "length" if len(ids) == most else "stop")
+
+    def _prefix(self, prompt: str) -> list[int]:
+        """Return the ids of a prompt; refuse one that leaves no room."""
+        prefix = [self.tokenizer.bos, *self.tokenizer.encode([prompt])[0]]
+        if self._room(prefix) < 1:
             raise WarmstartError(
-                f"--prompt has {len(prefix):,} tokens, this model reads {max_length:,}"
+                f"the prompt has {len(prefix):,} tokens, this model reads "
+                f"{self.config.max_length:,}: shorten it"
             )
+        return prefix
+
+    def _room(self, prefix: list[int]) -> int:
+        return self.config.max_length - len(prefix)
+
+    def _ids(
+        self, prefix: list[int], max_tokens: int, sampling: Sampling | None, seed: int
+    ) -> Iterator[int]:
+        """Return the ids after a prefix as they are drawn."""
+        tokenizer = self.tokenizer
         generator = torch.Generator().manual_seed(derive_seed(seed, "generate"))
-        suppressed = tokenizer.suppressed_ids(self.config.vocab_size)
-        ids = sample(
+        return sampled(
             cached_step(cast(LanguageModel, self.model), self.runtime),
             prefix,
-            min(max_tokens, room),
-            SpecialIds(tokenizer.bos, tokenizer.eos, suppressed),
+            min(max_tokens, self._room(prefix)),
+            SpecialIds(
+                tokenizer.bos, tokenizer.eos, tokenizer.suppressed_ids(self.config.vocab_size)
+            ),
             replace(sampling or Sampling(), generator=generator),
         )
-        if len(ids) == room < max_tokens:
-            progress.say(f"stopped: this model reads at most {max_length:,} tokens")
-        return tokenizer.decode([*prefix, *ids])
 
 
 def cached_step(model: LanguageModel, runtime: Runtime) -> Step:

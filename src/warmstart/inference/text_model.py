@@ -1,6 +1,6 @@
 """A trained model in use: text in, vectors or attention maps out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, get_args
 
@@ -16,7 +16,7 @@ from warmstart.inference.attention_maps import text_attention
 from warmstart.inference.vectors import backbone_of, text_vectors, token_vectors
 from warmstart.model.backbone import Backbone
 from warmstart.results.attention import AttentionMap
-from warmstart.results.predictions import FilledText
+from warmstart.results.predictions import FilledText, GeneratedPiece
 from warmstart.runtime import Runtime
 from warmstart.settings.base import check_choice
 from warmstart.settings.model import ModelConfig
@@ -24,9 +24,18 @@ from warmstart.settings.shared import Pooling, Truncate
 from warmstart.tokenization.pieces import join_pieces, text_reader
 from warmstart.tokenization.tokenizer import Tokenizer
 
+VERBS = ("predict", "embed", "attention", "generate", "translate", "fill_mask")
 FORMS = ("single texts", "pairs (text, text2)")
 MICRO_TOKENS = 8192  # padded tokens read together by default
 OVERFLOW = "its weights are too large for this precision or damaged: try --precision fp32"
+
+
+@dataclass(frozen=True)
+class TextSizes:
+    """How much a model reads of some texts."""
+
+    num_tokens: int
+    num_truncated: int = 0  # texts that are too long and lose a part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +45,16 @@ class TextModel:
     name: str  # for messages: the path of its run
     description: str  # "a masked language model"
     reads_pairs: bool | None = None  # None: not recorded
+
+    @property
+    def abilities(self) -> tuple[str, ...]:
+        """Return the verbs that it does not refuse."""
+        own = type(self)
+        return tuple(verb for verb in VERBS if getattr(own, verb) is not getattr(TextModel, verb))
+
+    def measure(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> TextSizes:
+        """Return how much it reads of texts; without a tokenizer, words count."""
+        return TextSizes(sum(len(text.split()) for text in [*texts, *(texts2 or ())]))
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -69,6 +88,10 @@ class TextModel:
 
     def generate(self, prompt: str = "", max_tokens: int = 100, **_: Any) -> str:
         """Refuse: a causal language model generates text."""
+        self._refuse("generate text", "a causal language model", "pretrain")
+
+    def stream(self, prompt: str, max_tokens: int, **_: Any) -> Iterator[GeneratedPiece]:
+        """Refuse: a causal language model generates text, here piece by piece."""
         self._refuse("generate text", "a causal language model", "pretrain")
 
     def translate(self, texts: Sequence[str], **_: Any) -> list[Any]:
@@ -148,6 +171,11 @@ class TransformerModel(TextModel):
         rule = self.truncate if truncate is None else truncate
         check_choice("truncate", rule, get_args(Truncate))
         return encode_texts(texts, self.tokenizer, self.config.max_length, rule, texts2)
+
+    def measure(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> TextSizes:
+        """Return how many tokens it reads of texts, and how many texts it cuts."""
+        encoded = self.encode(texts, texts2)
+        return TextSizes(sum(map(len, encoded.ids)), encoded.num_truncated)
 
     def embed(
         self,

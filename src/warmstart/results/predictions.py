@@ -1,6 +1,7 @@
-"""What a model says of one text: its class, or its masked words."""
+"""What a model says of one text: its class, its masked words, or how it continues."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -39,3 +40,11 @@ class FilledText:
             ", ".join(f"{choice.word} {choice.probability:.1%}" for choice in choices)
             for choices in self.masks
         )
+
+
+@dataclass(frozen=True)
+class GeneratedPiece:
+    """The text that one more token adds; the last piece says why the text ends."""
+
+    text: str  # may be empty: a token can be a part of a character
+    end: Literal["stop", "length"] | None = None  # an end token, or no room for more

@@ -28,7 +28,7 @@ from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import TYPE_NAMES, has_type, read_object, show, typed
 
 T = TypeVar("T")
-Panel = Literal["Input and output", "Model", "Training", "Decoding", "Saving", "Machine"]
+Panel = Literal["Input and output", "Model", "Training", "Decoding", "Saving", "Server", "Machine"]
 LARGEST_INT = 2**63 - 1
 
 

@@ -1,0 +1,167 @@
+"""The thread of one model: takes the requests that wait, as many as a token budget allows.
+
+Nothing waits for a batch to fill: what arrives while one is computed forms the next.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from warmstart.inference.text_model import TextModel
+from warmstart.results.predictions import GeneratedPiece
+from warmstart.serving.calls import Call
+from warmstart.serving.jobs import Answer, Job, Stream
+from warmstart.serving.refusals import BusyError, ClosingError
+
+MOST_STREAMS = 16  # texts generated in turns; each keeps its keys and values in memory
+
+
+@dataclass(frozen=True)
+class QueueLimits:
+    """How much is computed together, and how much may wait."""
+
+    batch_tokens: int = 8192
+    max_queue: int = 1024  # texts
+
+
+@dataclass(frozen=True)
+class BatchSize:
+    """What one batch held, for the metrics."""
+
+    num_requests: int
+    num_texts: int
+    num_tokens: int
+
+
+class Worker:
+    """Computes the answers of one model in a thread of its own."""
+
+    def __init__(
+        self,
+        model: TextModel,
+        limits: QueueLimits,
+        observe: Callable[[BatchSize], None] = lambda size: None,
+    ) -> None:
+        self.model, self.limits, self._observe = model, limits, observe
+        self._jobs: list[Job] = []
+        self._streams: list[Stream] = []
+        self._num_waiting = 0
+        self._changed = threading.Condition()
+        self._is_closing = False
+        self._thread = threading.Thread(target=self._work, name=model.name, daemon=True)
+        self._thread.start()
+
+    @property
+    def num_waiting(self) -> int:
+        """Return how many texts wait or are being generated."""
+        return self._num_waiting
+
+    def submit(
+        self, call: Call, texts: Sequence[str], texts2: Sequence[str] | None = None
+    ) -> asyncio.Future[Answer]:
+        """Queue texts; whoever cancels the future does not want the answer any more."""
+        loop = asyncio.get_running_loop()
+        job = Job(call, texts, texts2, loop.create_future())
+        with self._changed:
+            self._admit(len(texts))
+            self._jobs.append(job)
+        return job.future
+
+    def stream(self, start: Callable[[], Iterator[GeneratedPiece]]) -> Stream:
+        """Queue a text to generate."""
+        stream = Stream(start, asyncio.get_running_loop())
+        with self._changed:
+            self._admit(1)
+            self._streams.append(stream)
+        return stream
+
+    def close(self) -> None:
+        """Finish what was accepted, and end the thread."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _admit(self, num_texts: int) -> None:
+        if self._is_closing:
+            raise ClosingError("the server is shutting down")
+        if self._num_waiting + num_texts > self.limits.max_queue:
+            raise BusyError(
+                f"{self._num_waiting:,} texts are waiting for {self.model.name}, which takes "
+                f"{self.limits.max_queue:,}: try again in a second"
+            )
+        self._num_waiting += num_texts
+        self._changed.notify()
+
+    def _work(self) -> None:
+        while self._wait():
+            self._advance_streams()
+            if jobs := self._take():
+                self._answer(jobs)
+
+    def _wait(self) -> bool:
+        """Wait for work; return whether there is any, or may be."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._jobs or self._streams or self._is_closing)
+            return bool(self._jobs or self._streams)
+
+    def _advance_streams(self) -> None:
+        """Compute one token of each text that is being generated."""
+        finished = [stream for stream in self._streams[:MOST_STREAMS] if not stream.advance()]
+        with self._changed:
+            self._streams = [stream for stream in self._streams if stream not in finished]
+            self._num_waiting -= len(finished)
+
+    def _take(self) -> list[Job]:
+        """Take the first job, and later ones that can be computed with it within the budget."""
+        with self._changed:
+            waiting = [job for job in self._jobs if not job.future.done()]
+        batch: list[Job] = []
+        num_tokens = 0
+        for job in waiting:
+            if batch and not job.joins(batch[0]):
+                continue
+            num_tokens += self._num_tokens(job)
+            if batch and num_tokens > self.limits.batch_tokens:
+                break
+            batch.append(job)
+        with self._changed:
+            kept = [job for job in self._jobs if job not in batch and not job.future.done()]
+            self._num_waiting -= sum(len(job.texts) for job in self._jobs)
+            self._num_waiting += sum(len(job.texts) for job in kept)
+            self._jobs = kept
+        return batch
+
+    def _num_tokens(self, job: Job) -> int:
+        """Return the tokens of a job; one whose texts cannot be read fails when it is computed."""
+        try:
+            job.sizes = job.sizes or self.model.measure(job.texts, job.texts2)
+        except Exception:
+            return 0
+        return job.sizes.num_tokens
+
+    def _answer(self, jobs: Sequence[Job]) -> None:
+        """Compute jobs together; if that fails, each alone, so that one cannot spoil the others."""
+        try:
+            outcomes: Sequence[Answer | Exception] = self._compute(jobs)
+        except Exception as error:
+            if len(jobs) > 1:
+                for job in jobs:
+                    self._answer([job])
+                return
+            outcomes = [error]
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            job.future.get_loop().call_soon_threadsafe(job.settle, outcome)
+
+    def _compute(self, jobs: Sequence[Job]) -> list[Answer]:
+        sizes = [job.sizes or self.model.measure(job.texts, job.texts2) for job in jobs]
+        texts = [text for job in jobs for text in job.texts]
+        texts2 = [text for job in jobs for text in job.texts2 or ()]
+        has_pairs = jobs[0].texts2 is not None
+        self._observe(BatchSize(len(jobs), len(texts), sum(size.num_tokens for size in sizes)))
+        results = jobs[0].call(self.model, texts, texts2 if has_pairs else None)
+        ends = list(accumulate(len(job.texts) for job in jobs))
+        parts = [results[end - len(job.texts) : end] for job, end in zip(jobs, ends, strict=True)]
+        return list(map(Answer, parts, sizes))

@@ -1,0 +1,53 @@
+"""Streamed text is the generated text, piece by piece."""
+
+from itertools import zip_longest
+from pathlib import Path
+
+import pytest
+
+import warmstart
+from product import base, world
+from warmstart.decoding.sample import Sampling
+from warmstart.inference.text_generator import TextGenerator
+
+__all__ = ["base", "world"]  # fixtures
+
+
+@pytest.fixture(scope="module")
+def generator(base: Path) -> TextGenerator:
+    loaded = warmstart.load(base, threads=1)
+    assert isinstance(loaded, TextGenerator)
+    return loaded
+
+
+@pytest.mark.parametrize("prompt", ["", "This book", "Été 漢"])
+@pytest.mark.parametrize("max_tokens", [1, 5, 99])
+@pytest.mark.parametrize("temperature", [0.0, 2.0])  # random bytes: parts of characters
+def test_pieces_join_to_the_text(
+    prompt: str, max_tokens: int, temperature: float, generator: TextGenerator
+) -> None:
+    sampling = Sampling(temperature=temperature)
+    for seed in range(5):
+        pieces = list(generator.stream(prompt, max_tokens, sampling, seed))
+        whole = generator.generate(prompt, max_tokens, sampling, seed)
+        assert prompt + "".join(piece.text for piece in pieces) == whole
+        assert [piece.end for piece in pieces[:-1]] == [None] * (len(pieces) - 1)
+        room = generator.config.max_length - 1 - len(generator.tokenizer.encode([prompt])[0])
+        is_full = len(pieces) - 1 == min(max_tokens, room)
+        assert pieces[-1].end == ("length" if is_full else "stop")
+
+
+def test_streams_may_be_advanced_in_turns(generator: TextGenerator) -> None:
+    sampling = Sampling(temperature=1.0)
+    alone = [list(generator.stream("A", 8, sampling, seed)) for seed in (1, 2)]
+    turns = zip_longest(*(generator.stream("A", 8, sampling, seed) for seed in (1, 2)))
+    assert list(turns) == list(zip_longest(*alone))
+
+
+def test_a_prompt_without_room_is_refused(generator: TextGenerator) -> None:
+    with pytest.raises(warmstart.WarmstartError, match="this model reads 16"):
+        next(generator.stream("word " * 40))
+
+
+def test_abilities_are_what_is_not_refused(generator: TextGenerator) -> None:
+    assert generator.abilities == ("embed", "attention", "generate")

@@ -1,0 +1,155 @@
+"""The page in a real browser: every task works, nothing is complained of, nothing leaves."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from http_server import Server, serving
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"),
+    pytest.mark.slow,
+    pytest.mark.xdist_group("browser"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    """Return what a page complains of, and what it asks of other servers."""
+    return []
+
+
+@pytest.fixture
+def page(browser: Any, server: Server, complaints: list[str]) -> Iterator[Any]:
+    opened = open_page(browser, server, complaints)
+    yield opened
+    opened.close()
+    assert complaints == []
+
+
+def open_page(browser: Any, server: Server, complaints: list[str]) -> Any:
+    page = browser.new_page(viewport={"width": 1300, "height": 900})
+
+    def watch(route: Any) -> None:
+        if not route.request.url.startswith((server.url, "data:")):
+            complaints.append(route.request.url)
+        route.continue_()
+
+    page.route("**/*", watch)
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.set_default_timeout(15_000)
+    page.goto(server.url)
+    return page
+
+
+def ask(page: Any, task: str, text: str) -> None:
+    page.click(f"#tab-{task}")
+    page.fill("#text", text)
+    page.click("#run")
+    page.wait_for_selector("#stop", state="hidden")
+
+
+def names(page: Any) -> list[str]:
+    found: list[str] = page.locator("#results h2").all_inner_texts()
+    return found
+
+
+def test_a_label_and_what_each_word_changes(page: Any, server: Server) -> None:
+    text = "A fine book, alas."
+    ask(page, "classify", text)
+    assert names(page) == ["sentiment"]
+    texts = [text, "fine book, alas."]
+    whole, without = server.post("/classify", {"texts": texts}).json["predictions"]
+    best = page.locator(".bar.best").inner_text().split()
+    assert best[0] == whole["label"]
+    assert best[1] == f"{100 * whole['probability']:.1f}%"
+    words = page.locator(".tokens button")
+    assert words.all_inner_texts() == text.split()
+    words.nth(0).focus()
+    share = without["probabilities"][whole["label"]]
+    assert f"Without “A”: {whole['label']} {100 * share:.1f}%" in page.inner_text("#results")
+    page.keyboard.press("ArrowRight")
+    assert "Without “fine”" in page.inner_text("#results")
+
+
+def test_a_mask_is_filled(page: Any, server: Server) -> None:
+    ask(page, "fill-mask", "A [MASK] book.")
+    expected = server.post("/fill-mask", {"texts": ["A [MASK] book."]}).json["texts"][0]
+    assert page.inner_text(".written") == expected["text"]
+    assert page.locator(".bar").count() == 5
+
+
+def test_a_text_is_completed_and_translated(page: Any, server: Server) -> None:
+    page.click("#tab-generate")
+    page.fill("#temperature", "0")
+    page.fill("#text", "This book")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("#stop", state="hidden")
+    body = {"prompt": "This book", "temperature": 0, "max_tokens": 40}
+    expected = server.post("/generate", body).json["text"]
+    assert page.locator(".written").text_content() == "This book" + expected
+    ask(page, "translate", "1 2\n3 4")
+    assert page.locator("#results h3").all_inner_texts() == ["1 2", "3 4"]
+
+
+def test_attention_of_every_run_side_by_side(page: Any) -> None:
+    ask(page, "attention", "A fine book")
+    assert names(page) == ["base", "masked", "sentiment", "fr"]
+    card = page.locator("article", has_text="a masked language model")
+    card.locator(".tokens button", has_text="fine").focus()
+    assert re.search(r"fine attends to \S+ [\d.]+%", card.inner_text())
+    card.get_by_label("Head").select_option("0")
+    page.uncheck('#runs input[value="fr"]')
+    page.click("#run")
+    page.wait_for_selector("#stop", state="hidden")
+    assert names(page) == ["base", "masked", "sentiment"]
+
+
+def test_refusals_are_shown(page: Any, complaints: list[str]) -> None:
+    ask(page, "attention", "")
+    assert "has no tokens to show" in page.inner_text(".wrong >> nth=0")
+    assert all("400" in complaint for complaint in complaints)  # the browser notes them too
+    complaints.clear()
+
+
+def test_tabs_are_walked_by_keys_and_narrow_screens_do_not_scroll_sideways(page: Any) -> None:
+    page.set_viewport_size({"width": 360, "height": 700})
+    page.focus("#tab-classify")
+    page.keyboard.press("ArrowRight")
+    assert page.get_attribute("#tab-fill-mask", "aria-selected") == "true"
+    for task in ("classify", "fill-mask", "generate", "translate", "attention"):
+        ask(page, task, "A [MASK] book")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_the_documentation_is_a_page_too(page: Any) -> None:
+    page.click("header a")
+    page.wait_for_selector("text=POST /classify")
+
+
+def test_a_token_is_asked_for(browser: Any, warm: Path, complaints: list[str]) -> None:
+    with serving(f"{warm} --token secret") as server:
+        page = open_page(browser, server, complaints)
+        page.wait_for_selector("#token-form", state="visible")
+        assert "needs a token" in page.inner_text("#problem")
+        page.fill("#token", "secret")
+        page.keyboard.press("Enter")
+        ask(page, "classify", "A fine book")
+        assert names(page) == ["warm"]
+        page.close()
+    assert all("401" in complaint for complaint in complaints)  # the browser notes the first try

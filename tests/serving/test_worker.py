@@ -1,0 +1,147 @@
+"""Requests that wait are computed together, within a budget, and never harm each other."""
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from warmstart.errors import WarmstartError
+from warmstart.inference.text_model import TextModel
+from warmstart.results.predictions import GeneratedPiece
+from warmstart.serving.calls import call
+from warmstart.serving.refusals import BusyError, ClosingError
+from warmstart.serving.worker import QueueLimits, Worker
+
+
+@dataclass(frozen=True, kw_only=True)
+class Echo(TextModel):
+    """A model that answers with the text, once it is allowed to; `bad` texts fail."""
+
+    name: str = "echo"
+    description: str = "an echo"
+    is_allowed: threading.Event = field(default_factory=threading.Event)
+    batches: list[list[str]] = field(default_factory=list)
+
+    def predict(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[Any]:
+        self.is_allowed.wait(20)
+        self.batches.append(list(texts))
+        if "bad" in texts:
+            raise WarmstartError("a bad text")
+        return [*texts] if texts2 is None else [*zip(texts, texts2, strict=True)]
+
+    def stream(self, prompt: str, max_tokens: int, **_: Any) -> Iterator[GeneratedPiece]:
+        for number in range(max_tokens):
+            yield GeneratedPiece(f"{prompt}{number}")
+        yield GeneratedPiece("", "length")
+
+
+@pytest.fixture
+def model() -> Echo:
+    return Echo()
+
+
+async def started(worker: Worker, model: Echo) -> "asyncio.Future[Any]":
+    """Keep the thread busy with one text, so that what follows has to wait."""
+    future = worker.submit(call("predict"), ["first"])
+    while worker.num_waiting:
+        await asyncio.sleep(0.001)
+    return future
+
+
+def test_what_waits_is_computed_together_within_the_budget(model: Echo) -> None:
+    async def run() -> list[Any]:
+        worker = Worker(model, QueueLimits(batch_tokens=4))
+        futures = [await started(worker, model)]
+        futures += [worker.submit(call("predict"), [f"{i}", "two words"]) for i in range(3)]
+        futures.append(worker.submit(call("predict"), ["a"], ["b"]))  # pairs are apart
+        futures.append(worker.submit(call("predict"), ["a text of many words"]))
+        model.is_allowed.set()
+        answers = [(await future).results for future in futures]
+        worker.close()
+        return answers
+
+    answers = asyncio.run(run())
+    assert answers[:4] == [["first"], *([f"{i}", "two words"] for i in range(3))]
+    assert answers[4:] == [[("a", "b")], ["a text of many words"]]
+    assert model.batches[1] == ["0", "two words"]  # six words would exceed four
+    assert sorted(map(len, model.batches)) == [1, 1, 1, 2, 2, 2]
+
+
+def test_one_bad_request_does_not_spoil_the_others(model: Echo) -> None:
+    async def run() -> list[Any]:
+        worker = Worker(model, QueueLimits())
+        first = await started(worker, model)
+        futures = [worker.submit(call("predict"), [text]) for text in ("a", "bad", "b")]
+        model.is_allowed.set()
+        answers = await asyncio.gather(first, *futures, return_exceptions=True)
+        worker.close()
+        return answers
+
+    _, a, bad, b = asyncio.run(run())
+    assert (a.results, b.results) == (["a"], ["b"])
+    assert isinstance(bad, WarmstartError)
+
+
+def test_a_request_that_nobody_waits_for_is_not_computed(model: Echo) -> None:
+    async def run() -> None:
+        worker = Worker(model, QueueLimits())
+        first = await started(worker, model)
+        left = worker.submit(call("predict"), ["left"])
+        left.cancel()
+        model.is_allowed.set()
+        await first
+        await worker.submit(call("predict"), ["last"])
+        worker.close()
+
+    asyncio.run(run())
+    assert model.batches == [["first"], ["last"]]
+
+
+def test_a_full_queue_is_refused_and_empties(model: Echo) -> None:
+    async def run() -> None:
+        worker = Worker(model, QueueLimits(max_queue=3))
+        first = await started(worker, model)
+        waiting = worker.submit(call("predict"), ["a", "b"])
+        with pytest.raises(BusyError, match="2 texts are waiting for echo"):
+            worker.submit(call("predict"), ["c", "d"])
+        model.is_allowed.set()
+        await asyncio.gather(first, waiting)
+        assert worker.num_waiting == 0
+        await worker.submit(call("predict"), ["c", "d", "e"])
+        worker.close()
+        with pytest.raises(ClosingError):
+            worker.submit(call("predict"), ["f"])
+
+    asyncio.run(run())
+
+
+def test_closing_finishes_what_was_accepted(model: Echo) -> None:
+    async def run() -> list[Any]:
+        worker = Worker(model, QueueLimits())
+        futures = [worker.submit(call("predict"), [str(number)]) for number in range(20)]
+        stream = worker.stream(lambda: model.stream("x", 30))
+        model.is_allowed.set()
+        await asyncio.to_thread(worker.close)
+        pieces = [piece.text async for piece in stream.pieces(5)]
+        return [(await future).results[0] for future in futures] + pieces
+
+    found = asyncio.run(run())
+    assert found == [*map(str, range(20)), *(f"x{number}" for number in range(30)), ""]
+
+
+def test_a_stream_that_nobody_reads_ends(model: Echo) -> None:
+    model.is_allowed.set()
+
+    async def run() -> None:
+        worker = Worker(model, QueueLimits())
+        stream = worker.stream(lambda: model.stream("x", 10**9))
+        async for _ in stream.pieces(5):
+            break
+        while worker.num_waiting:
+            await asyncio.sleep(0.001)
+        worker.close()
+
+    asyncio.run(run())
