@@ -19,8 +19,9 @@ ASSETS = {
     "/page.js": ("page.js", "text/javascript"),
 }
 # The page loads nothing from elsewhere, sends nothing elsewhere, and is shown in no other page.
+POLICY = ("default-src 'self'", "img-src data:", "frame-ancestors 'none'", "base-uri 'none'")
 SAFE = {
-    "Content-Security-Policy": "default-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'",
+    "Content-Security-Policy": "; ".join(POLICY),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",

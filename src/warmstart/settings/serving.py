@@ -3,7 +3,6 @@
 from warmstart.settings.base import advanced, argument, option
 from warmstart.settings.shared import Machine, Precision
 
-
 LOOPBACK = ("127.0.0.1", "localhost")  # reached from this machine alone
 
 
