@@ -25,5 +25,9 @@ def signal_of(interruption: KeyboardInterrupt) -> int:
     return signal.SIGTERM if is_terminated else signal.SIGINT
 
 
+class LostProcessError(WarmstartError):
+    """Another process of the same training has ended."""
+
+
 class DivergedError(WarmstartError):
     """The loss or the weights became infinite or NaN."""

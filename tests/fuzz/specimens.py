@@ -28,7 +28,7 @@ from warmstart.samples.sample_files import SampleFiles, SampleSizes, write_sampl
 from warmstart.settings.base import read_settings_file
 from warmstart.settings.finetuning import FinetuneConfig
 from warmstart.tokenization.loading import load_tokenizer
-from warmstart.training.trainer import State
+from warmstart.training.state import State
 
 TOKENIZER_FILES = ("tokenizer.json", "special_tokens_map.json")
 HF_FILES = ("config.json", "tokenizer_config.json", "tokenizer.json", "special_tokens_map.json")

@@ -18,8 +18,9 @@ from warmstart.tasks.finetuning import Fit, Start, build_model, build_trainer
 from warmstart.tasks.labelled import Examples
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers, set_rates
 from warmstart.training.schedules import warmup_linear
+from warmstart.training.state import State
 from warmstart.training.step import train_step
-from warmstart.training.trainer import State, Trainer
+from warmstart.training.trainer import Trainer
 
 SEED, RATE = 3, 0.01
 TRAIN = Examples([[1, *range(3, 4 + n), 2] for n in range(1, 12)], [n % 2 for n in range(11)])

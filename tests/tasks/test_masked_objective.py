@@ -150,7 +150,7 @@ def test_without_pairs_there_is_one_loss(
     model: LanguageModel = randomised(LanguageModel(shape))
     rows = Rows(np.random.default_rng(1).integers(5, 23, (3, 12)))
     batch = HIDE.mask_tokens(rows, np.arange(3))
-    assert MaskedObjective().count([batch]) == {"mlm": 12}
+    assert MaskedObjective().count([batch]) == {"mlm": 12, "nsp": 0}
     assert set(MaskedObjective()(model, batch)) == {"mlm"}
     figures = score_masked(model.eval(), [batch], cpu).figures()
     assert set(figures) == {"loss", "mlm_loss", "mlm_accuracy", "pseudo_perplexity"}

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from scoring import causal_scores, class_probabilities
+from warmstart.batching.batch import ALL_ROWS
 from warmstart.batching.packing import PackedStream, RunningText, packed_in_order
 from warmstart.batching.padding import LabelledStream
 from warmstart.inference.text_predictor import TextBatches
@@ -21,8 +22,9 @@ from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.classify import ClassifyObjective
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.schedules import warmup_cosine
+from warmstart.training.state import Evaluation
 from warmstart.training.step import Stream
-from warmstart.training.trainer import Evaluation, LoopSettings, Trainer
+from warmstart.training.trainer import LoopSettings, Trainer
 
 LOOP = LoopSettings(
     steps=8, clip=1.0, seed=0, eval_every=3, log_every=1, save_every=2, save_s=1e9, keep=2
@@ -38,10 +40,10 @@ class Disturbed:
     at: int
     happening: Callable[[], object]
 
-    def group(self, step: int) -> Sequence[Any]:
+    def group(self, step: int, share: slice = ALL_ROWS) -> Sequence[Any]:
         if step == self.at:
             self.happening()
-        return self.stream.group(step)
+        return self.stream.group(step, share)
 
 
 def _language_trainer(

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
-from warmstart.batching.batch import PackedBatch
+from warmstart.batching.batch import ALL_ROWS, PackedBatch
 from warmstart.training.prefetch import PrefetchedStream, prefetched
 
 
@@ -14,11 +14,11 @@ class Counting:
 
     asked: list[int] = field(default_factory=list)
 
-    def group(self, step: int) -> Sequence[PackedBatch]:
+    def group(self, step: int, share: slice = ALL_ROWS) -> Sequence[PackedBatch]:
         self.asked.append(step)
         if step == 7:
             raise ValueError("no such step")
-        rows = torch.full((2, 3), step)
+        rows = torch.full((2, 3), step)[share]
         return [PackedBatch(rows, rows, rows, rows)]
 
 
@@ -27,6 +27,8 @@ def test_every_step_gets_its_own_group_whatever_the_order() -> None:
     for step in (0, 1, 2, 2, 5, 6, 0):
         (batch,) = stream.group(step)
         assert batch.ids.unique().tolist() == [step]
+    (batch,) = stream.group(1, slice(1, None, 2))
+    assert batch.ids.tolist() == [[1, 1, 1]]
 
 
 def test_in_order_every_group_is_prepared_once() -> None:

@@ -16,7 +16,8 @@ from warmstart.runs.folder import RunFolder
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.causal import CausalObjective
 from warmstart.training.record import read_metrics
-from warmstart.training.trainer import Evaluation, Trainer
+from warmstart.training.state import Evaluation
+from warmstart.training.trainer import Trainer
 
 Build = Callable[[RunFolder | None], Trainer]
 Disturb = Callable[[Trainer, int, Callable[[], object]], Trainer]

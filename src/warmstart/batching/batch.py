@@ -10,6 +10,7 @@ from torch import Tensor
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+ALL_ROWS = slice(None)
 AnyBatch = TypeVar("AnyBatch", bound="Batch")
 
 

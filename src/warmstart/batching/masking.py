@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from warmstart.batching.batch import Flags, Ints, MaskedBatch, Rows
+from warmstart.batching.batch import ALL_ROWS, Flags, Ints, MaskedBatch, Rows
 from warmstart.batching.counters import Bits, bits_of, picks_of, shares_of
 from warmstart.batching.next_sentence import NextSentencePairs
 from warmstart.batching.packing import PackedStream, RunningText, as_rows, packed_in_order
@@ -163,9 +163,9 @@ class MaskedStream:
     rows_per_step: int
     rows_per_batch: int
 
-    def group(self, step: int) -> list[MaskedBatch]:
+    def group(self, step: int, share: slice = ALL_ROWS) -> list[MaskedBatch]:
         first = step * self.rows_per_step
-        numbers = np.arange(first, first + self.rows_per_step)
+        numbers = np.arange(first, first + self.rows_per_step)[share]
         return [
             self.corruption.mask_tokens(self.source.rows(part), part)
             for part in _parts(numbers, self.rows_per_batch)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from warmstart.batching.batch import Ints, PackedBatch, Rows
+from warmstart.batching.batch import ALL_ROWS, Ints, PackedBatch, Rows
 from warmstart.data.token_file import Ids
 from warmstart.kernels.loss import IGNORE
 from warmstart.seeds import derive_seed, shuffled
@@ -73,9 +73,9 @@ class PackedStream:
     def num_rows(self) -> int:
         return max(1, (len(self.text.ids) - 1) // self.text.length - 1)  # the offset costs one
 
-    def group(self, step: int) -> list[PackedBatch]:
+    def group(self, step: int, share: slice = ALL_ROWS) -> list[PackedBatch]:
         first = step * self.rows_per_step
-        numbers = range(first, first + self.rows_per_step)
+        numbers = range(first, first + self.rows_per_step)[share]
         return [
             self.batch(numbers[i : i + self.rows_per_batch])
             for i in range(0, len(numbers), self.rows_per_batch)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from warmstart.batching.batch import LabelledBatch
+from warmstart.batching.batch import ALL_ROWS, LabelledBatch
 from warmstart.kernels.loss import IGNORE
 from warmstart.seeds import shuffled
 
@@ -88,18 +88,18 @@ class LabelledStream:
     def steps_per_epoch(self) -> int:
         return -(-len(self.texts) // self.batch_size)
 
-    def group(self, step: int) -> list[LabelledBatch]:
+    def group(self, step: int, share: slice = ALL_ROWS) -> list[LabelledBatch]:
         return [
             pad_texts(self.texts, self.targets, rows, self.pad, self.starts, self._length(rows))
-            for rows in self.rows(step)
+            for rows in self.rows(step, share)
         ]
 
-    def rows(self, step: int) -> list[list[int]]:
+    def rows(self, step: int, share: slice = ALL_ROWS) -> list[list[int]]:
         """Return the numbers of the texts in each batch of one optimizer step."""
         epoch, position = divmod(step, self.steps_per_epoch)
         if epoch not in self._plans:
             self._plans = {epoch: self._plan(epoch)}
-        return list(budgeted(self._plans[epoch][position], self.texts, self.micro_tokens))
+        return list(budgeted(self._plans[epoch][position][share], self.texts, self.micro_tokens))
 
     @cached_property
     def _longest(self) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from warmstart.batching.batch import Batch
+from warmstart.batching.batch import ALL_ROWS, Batch
 from warmstart.batching.padding import padded
 from warmstart.kernels.loss import IGNORE
 from warmstart.seeds import shuffled
@@ -82,11 +82,11 @@ class PairStream:
     def steps_per_epoch(self) -> int:
         return len(self._cuts)
 
-    def group(self, step: int) -> list[PairBatch]:
+    def group(self, step: int, share: slice = ALL_ROWS) -> list[PairBatch]:
         epoch, position = divmod(step, self.steps_per_epoch)
         if epoch not in self._plans:
             self._plans = {epoch: self._plan(epoch)}
-        rows = self._plans[epoch][position]
+        rows = self._plans[epoch][position][share]
         return [
             pad_pairs(self.pairs, part, self.pad, self.target_pad)
             for part in budgeted_pairs(rows, self._sizes, self.micro_tokens)

@@ -19,7 +19,7 @@ from warmstart.cli.options import add_command
 from warmstart.cli.process import discard_output, open_streams
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.formats import visible
-from warmstart.progress import shown_by
+from warmstart.progress import shown_by, silenced
 
 GROUPS = {
     "Start": start_commands.COMMANDS,
@@ -76,13 +76,16 @@ def main() -> None:
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
     console = Console(stderr=True)
+    is_lead = os.environ.get("RANK", "0") == "0"  # one of several processes speaks for all
     try:
         open_streams()
+        if not is_lead:
+            discard_output()
         display = TerminalDisplay(console) if console.is_terminal else LineDisplay(console)
-        with shown_by(display):
+        with shown_by(display) if is_lead else silenced():
             app()
     except StoppedError as stop:
-        _exit(console, str(stop), 128 + stop.signal_number)
+        _exit(console, str(stop) if is_lead else "", 128 + stop.signal_number)
     except WarmstartError as error:
         _exit(console, str(error), 2)
     except (MemoryError, RuntimeError) as error:
@@ -98,6 +101,16 @@ def main() -> None:
 
 
 def _exit(console: Console, message: str, code: int) -> None:
-    line = f"warmstart: {visible(message)}"
-    console.print(line, style="red", highlight=False, markup=False, soft_wrap=True)
+    """Print an error, unless another process of the same training did, and end."""
+    if message and _is_first_to_report():
+        line = f"warmstart: {visible(message)}"
+        console.print(line, style="red", highlight=False, markup=False, soft_wrap=True)
     sys.exit(code)
+
+
+def _is_first_to_report() -> bool:
+    if "RANK" not in os.environ:
+        return True
+    from warmstart.processes import is_first_to_report  # imports torch
+
+    return is_first_to_report()

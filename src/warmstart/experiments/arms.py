@@ -29,7 +29,8 @@ from warmstart.tasks.classify import ClassifyTask, epochs_of
 from warmstart.tasks.finetuning import Fit, Start, build_model, build_trainer
 from warmstart.tasks.labelled import Examples
 from warmstart.training.defaults import finetuning_layer_decay, finetuning_rate
-from warmstart.training.trainer import Evaluation, State, Trainer
+from warmstart.training.state import Evaluation, State
+from warmstart.training.trainer import Trainer
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")

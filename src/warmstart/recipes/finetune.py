@@ -18,7 +18,8 @@ from warmstart.runs.lifecycle import (
     announce,
     check_length,
     check_unchanged,
-    open_run,
+    finish_together,
+    open_shared_run,
     refuse_overrides,
     refuse_together,
     write_config,
@@ -47,14 +48,14 @@ from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import finetuning_layer_decay, finetuning_rate
 from warmstart.training.length import fix_steps, refuse_changed_length
 from warmstart.training.pace import Clock
-from warmstart.training.trainer import State
+from warmstart.training.state import State
 
 
 def finetune(config: FinetuneConfig) -> FinetuneResult:
     """Train a model on labelled texts and write a run folder."""
     task = finetuning_task(config.task)
     clock = Clock(config.minutes)
-    with open_run("finetune", config, config.out, config.resume) as run:
+    with open_shared_run("finetune", config) as run:
         if run.is_finished:
             refuse_changed_length(run, config)
             progress.say(f"{run.path} is already finished; nothing to do")
@@ -66,7 +67,7 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
         labels = task.read_labels(train)
         for note in task.label_notes(train, valid):
             progress.say(note)
-        runtime = choose_runtime(config.device, config.precision, config.threads)
+        runtime = choose_runtime(config.device, config.precision, config.threads, run.processes)
         parent = read_backbone(config.from_run) if config.from_run else None
         preset = config.preset_for(runtime.device.type)
         tokenizer = parent.tokenizer if parent else _cold_tokenizer(config, preset, train, run)
@@ -102,7 +103,8 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
         _announce(run, config, fit, trainer.settings.steps, start.model.max_length)
         state = trainer.train(fit.title)
         epoch = fit.epoch_of(state.best_step)
-        _finish(config, task, run, state, epoch, num_parameters(model))
+        size = num_parameters(model)
+        finish_together(run, lambda: _finish(config, task, run, state, epoch, size))
         return _result(run, task)
 
 

@@ -26,7 +26,8 @@ from warmstart.runs.lifecycle import (
     announce,
     check_length,
     check_unchanged,
-    open_run,
+    finish_together,
+    open_shared_run,
     recorded_value,
     refuse_overrides,
     refuse_together,
@@ -54,7 +55,8 @@ from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.pace import Clock
 from warmstart.training.prefetch import prefetched
 from warmstart.training.schedules import warmup_cosine
-from warmstart.training.trainer import LoopSettings, State, Trainer
+from warmstart.training.state import State
+from warmstart.training.trainer import LoopSettings, Trainer
 
 SAMPLE_MB = 20  # text that a tokenizer is trained on, at most: more hardly changes its pieces
 
@@ -62,7 +64,7 @@ SAMPLE_MB = 20  # text that a tokenizer is trained on, at most: more hardly chan
 def pretrain(config: PretrainConfig) -> PretrainResult:
     """Pretrain a backbone on text and write a run folder."""
     clock = Clock(config.time)
-    with open_run("pretrain", config, config.out, config.resume) as run:
+    with open_shared_run("pretrain", config) as run:
         if run.is_finished:
             refuse_changed_length(run, config)
             progress.say(f"{run.path} is already finished; nothing to do")
@@ -70,7 +72,7 @@ def pretrain(config: PretrainConfig) -> PretrainResult:
         parent = _parent(config.from_run) if config.from_run else None
         task = pretraining_task(config.objective, parent.model if parent else None)
         task.check(config)
-        runtime = choose_runtime(config.device, config.precision, config.threads)
+        runtime = choose_runtime(config.device, config.precision, config.threads, run.processes)
         device = runtime.device.type
         given, config = config, config.for_device(device, recorded_value(run, "batch_tokens"))
         tokenizer, architecture, text = _prepare(given, task, run, parent, device)
@@ -94,7 +96,7 @@ def pretrain(config: PretrainConfig) -> PretrainResult:
             max_length=architecture.max_length,
         )
         state = trainer.train("pretraining")
-        _finish(config, task, run, model, state, training)
+        finish_together(run, lambda: _finish(config, task, run, model, state, training))
         return _result(run, task)
 
 

@@ -22,7 +22,8 @@ from warmstart.runs.lifecycle import (
     announce,
     check_length,
     check_unchanged,
-    open_run,
+    finish_together,
+    open_shared_run,
     refuse_overrides,
     write_config,
 )
@@ -46,7 +47,8 @@ from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.pace import Clock
 from warmstart.training.prefetch import prefetched
 from warmstart.training.schedules import warmup_cosine, warmup_inverse_sqrt
-from warmstart.training.trainer import Evaluation, LoopSettings, State, Trainer
+from warmstart.training.state import Evaluation, State
+from warmstart.training.trainer import LoopSettings, Trainer
 
 EPOCHS = 30
 
@@ -54,13 +56,13 @@ EPOCHS = 30
 def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
     """Train a translator on sentence pairs and write a run folder."""
     clock = Clock(config.minutes, final_validations=int(config.average > 1))
-    with open_run("train-translator", config, config.out, config.resume) as run:
+    with open_shared_run("train-translator", config) as run:
         if run.is_finished:
             refuse_changed_length(run, config)
             progress.say(f"{run.path} is already finished; nothing to do")
             return _result(run)
         train, valid = read_training_pairs(config)
-        runtime = choose_runtime(config.device, config.precision, config.threads)
+        runtime = choose_runtime(config.device, config.precision, config.threads, run.processes)
         parent = _parent(config.from_run) if config.from_run else None
         if run.data_file.exists():
             check_unchanged(run.read_json(run.data_file))
@@ -96,7 +98,8 @@ def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
             max_length=architecture.max_length,
         )
         state = trainer.train("training")
-        _finish(config, run, trainer, state, lambda: validation(model, runtime))
+        evaluate = partial(validation, model, runtime)
+        finish_together(run, lambda: _finish(config, run, trainer, state, evaluate))
         return _result(run)
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from warmstart.errors import StoppedError, WarmstartError, signal_of
+from warmstart.errors import LostProcessError, StoppedError, WarmstartError, signal_of
 from warmstart.runs.checkpoint import list_checkpoints
 from warmstart.runs.folder import RunFolder
 
@@ -33,6 +33,8 @@ def explained(command: str, run: RunFolder) -> Iterator[None]:
         if run.has_work or run.data_file.exists():
             message = f"stopped; continue with: {resume_command(command, run)}"
         raise StoppedError(message, signal_of(stop)) from None
+    except LostProcessError as fault:
+        raise WarmstartError(f"{fault}{_safe(command, run)}") from fault
     except StoppedError as stop:
         message = f"{stop}, as in: {resume_command(command, run)}"
         raise StoppedError(message, stop.signal_number) from None

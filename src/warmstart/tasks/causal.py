@@ -29,8 +29,8 @@ from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.held_out import BATCH_TOKENS, held_out_text
 from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
 from warmstart.tasks.workload import BOS, EOS, Workload, WorkloadShape
+from warmstart.training.state import Evaluation
 from warmstart.training.step import Objective
-from warmstart.training.trainer import Evaluation
 
 VALID_TOKENS = 200_000  # longer validation text is sampled in evenly spaced rows
 RESAMPLES = 2000
@@ -41,7 +41,7 @@ class CausalObjective:
 
     def count(self, group: Sequence[PackedBatch]) -> dict[str, float]:
         """Count the predicted tokens."""
-        return {"lm": max(1, sum(int((batch.targets != IGNORE).sum()) for batch in group))}
+        return {"lm": sum(int((batch.targets != IGNORE).sum()) for batch in group)}
 
     def __call__(self, model: LanguageModel, batch: PackedBatch) -> dict[str, Tensor]:
         """Return the summed loss."""

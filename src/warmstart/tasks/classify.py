@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from warmstart.batching.batch import Batch, LabelledBatch
+from warmstart.batching.batch import ALL_ROWS, Batch, LabelledBatch
 from warmstart.batching.padding import LabelledStream, pad_texts
 from warmstart.data.labelled import LabelledTexts
 from warmstart.data.validation_split import describe_labels
@@ -32,8 +32,8 @@ from warmstart.tasks.finetuning import FinetuningTask, Fit, Labels
 from warmstart.tasks.labelled import Examples
 from warmstart.tasks.task import Training
 from warmstart.tasks.workload import EOS, Workload, WorkloadShape
+from warmstart.training.state import Evaluation, State
 from warmstart.training.step import Objective
-from warmstart.training.trainer import Evaluation, State
 
 Floats = NDArray[np.float64]
 
@@ -285,9 +285,9 @@ class FrozenStream:
     stream: LabelledStream
     texts: FrozenTexts
 
-    def group(self, step: int) -> list[VectorBatch]:
+    def group(self, step: int, share: slice = ALL_ROWS) -> list[VectorBatch]:
         """Return the batches of one optimizer step."""
-        return [self._batch(rows) for rows in self.stream.rows(step)]
+        return [self._batch(rows) for rows in self.stream.rows(step, share)]
 
     def _batch(self, rows: list[int]) -> VectorBatch:
         classes = torch.tensor([self.stream.targets[row] for row in rows])

@@ -33,8 +33,9 @@ from warmstart.tasks.task import Task, Training
 from warmstart.training.defaults import finetuning_epochs
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.schedules import warmup_linear
+from warmstart.training.state import Evaluation
 from warmstart.training.step import Objective, RecordedObjective
-from warmstart.training.trainer import Evaluation, LoopSettings, Trainer
+from warmstart.training.trainer import LoopSettings, Trainer
 
 MAX_VALIDATIONS = 20  # of a training; with more epochs than that, not every one is validated
 RECORDED_LENGTHS = 64  # recorded batches are padded to a multiple of this

@@ -36,8 +36,8 @@ from warmstart.tasks.held_out import BATCH_TOKENS, held_out_text
 from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
 from warmstart.tasks.workload import WorkloadShape
 from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.training.state import Evaluation
 from warmstart.training.step import Objective
-from warmstart.training.trainer import Evaluation
 
 BERT_MASK_RATE = 0.15
 SHORTEST_PAIR = 5  # two tokens between three special ones
@@ -56,10 +56,10 @@ class MaskedObjective:
     """BERT's two losses, each summed."""
 
     def count(self, group: Sequence[MaskedBatch]) -> dict[str, float]:
-        """Count the masked tokens, and the pairs if there are any."""
+        """Count the masked tokens and the pairs."""
         num_masked = sum(int((batch.targets != IGNORE).sum()) for batch in group)
         num_pairs = sum(len(batch.classes) for batch in group if batch.classes is not None)
-        return {"mlm": max(1, num_masked), **({"nsp": num_pairs} if num_pairs else {})}
+        return {"mlm": num_masked, "nsp": num_pairs}
 
     def __call__(self, model: LanguageModel, batch: MaskedBatch) -> dict[str, Tensor]:
         """Return the summed losses."""

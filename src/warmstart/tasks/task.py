@@ -20,8 +20,8 @@ from warmstart.settings.pretraining import PretrainConfig
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.workload import Workload
 from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.training.state import Evaluation
 from warmstart.training.step import Objective, Stream
-from warmstart.training.trainer import Evaluation
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.task import Task
 from warmstart.tasks.workload import Workload, WorkloadShape
 from warmstart.tokenization.pair import TokenizerPair
+from warmstart.training.state import Evaluation
 from warmstart.training.step import Objective
-from warmstart.training.trainer import Evaluation
 
 VALID_SENTENCES = 2000  # of more validation pairs, evenly spaced ones are translated
 SENTENCE_TOKENS = 64  # on each side, in estimates
@@ -47,7 +47,7 @@ class TranslateObjective:
 
     def count(self, group: Sequence[PairBatch]) -> dict[str, float]:
         """Count the predicted tokens."""
-        return {"translate": max(1, sum(int((b.targets != IGNORE).sum()) for b in group))}
+        return {"translate": sum(int((batch.targets != IGNORE).sum()) for batch in group)}
 
     def __call__(self, model: Translator, batch: PairBatch) -> dict[str, Tensor]:
         """Return the summed loss."""

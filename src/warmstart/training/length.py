@@ -10,9 +10,10 @@ from warmstart.formats import counted
 from warmstart.jsonfiles import typed
 from warmstart.runs.facts import ConfigFile, Length
 from warmstart.runs.folder import RunFolder
-from warmstart.runs.lifecycle import update_config
+from warmstart.runs.lifecycle import prepared_gate, update_config
 from warmstart.settings.base import Settings
 from warmstart.settings.in_force import LENGTH_KEYS
+from warmstart.training.distributed import start_together
 from warmstart.training.pace import Clock, estimate, fitting_steps
 from warmstart.training.trainer import Trainer
 
@@ -24,12 +25,15 @@ def fix_steps(trainer: Trainer, settings: Settings, clock: Clock, steps: int | N
     """
     run = trainer.run
     assert run is not None
+    run.processes.gate(prepared_gate(run))
     trainer.restore()
     lengths = typed(ConfigFile, run.config(), run.config_file).lengths
+    changed = changed_length(run, settings)
+    start_together(trainer.model, run, run.processes)  # before the lead process changes the files
     if not lengths:
         lengths = (Length(from_step=0, steps=_first(trainer, clock, steps)),)
         update_config(run, lengths=list(map(asdict, lengths)))
-    elif (changed := changed_length(run, settings)) and steps != lengths[-1].steps:
+    elif changed and steps != lengths[-1].steps:
         lengths = (*lengths, _changed(trainer, lengths[-1].steps, steps, changed))
         now = {k: v for k, v in settings.recorded().items() if k in LENGTH_KEYS}
         recorded = run.config()["settings"] | now

@@ -74,8 +74,8 @@ def measure(trainer: Trainer, seconds: float) -> Pace:
     step_s = time_steps(trainer, seconds)
     validation_s = _time_validation(trainer)
     weights_s = 0.0
-    if trainer.run:
-        scratch = temporary_path(trainer.run.weights_file)
+    if trainer.destination:
+        scratch = temporary_path(trainer.destination.weights_file)
         weights_s = _seconds_of(lambda: save_weights(scratch, trainer.model.state_dict()))
         scratch.unlink()
     return Pace(step_s, validation_s, weights_s)
@@ -84,16 +84,19 @@ def measure(trainer: Trainer, seconds: float) -> Pace:
 def time_steps(trainer: Trainer, seconds: float) -> float:
     """Return the median time of a step; the first one, which may compile, does not count.
 
-    A GPU is waited for only after each burst of steps, as in training.
+    A GPU is waited for only after each burst of steps, as in training. All processes take the
+    bursts that the lead process chooses.
     """
     _rehearse(trainer, range(1))
     began, step, burst = time.monotonic(), 1, 1
     times: list[float] = []
-    while len(times) < MIN_TIMED or (step < MAX_TIMED and time.monotonic() - began < seconds):
+    while burst := trainer.runtime.processes.from_lead(burst):
         steps = range(step, step + burst)
         times.append(_seconds_of(partial(_rehearse, trainer, steps)) / burst)
         step += burst
-        burst = min(MAX_BURST, max(1, int(BURST_S / times[-1])))
+        has_time = step < MAX_TIMED and time.monotonic() - began < seconds
+        next_burst = min(MAX_BURST, max(1, int(BURST_S / times[-1])))
+        burst = next_burst if has_time or len(times) < MIN_TIMED else 0
     for optimizer in trainer.optimizers.values():
         optimizer.state.clear()
     return statistics.median(times)
@@ -107,6 +110,8 @@ def _rehearse(trainer: Trainer, steps: range) -> None:
 
 
 def _time_validation(trainer: Trainer) -> float:
+    if not trainer.runtime.processes.is_lead:
+        return 0.0  # only the lead process validates
     trainer.model.eval()
     with progress.silenced():
         if trainer.runtime.device.type == "cuda":
@@ -126,6 +131,7 @@ def fitting_steps(trainer: Trainer, clock: Clock) -> int:
     pace = measure(trainer, TIMED_SHARE * 60 * clock.minutes)
     spent_s = clock.spent_s + clock.final_validations * pace.validation_s
     steps = pace.steps_within(60 * clock.minutes - spent_s, trainer.settings)
+    steps = trainer.runtime.processes.from_lead(steps)
     if steps:
         return steps
     one_s = pace.training_s(1, trainer.settings)
@@ -139,7 +145,7 @@ def fitting_steps(trainer: Trainer, clock: Clock) -> int:
 
 def estimate(trainer: Trainer, steps: int) -> str:
     """Say how long a training of so many steps takes; validations are timed if it is long."""
-    pace = Pace(time_steps(trainer, TIMED_S))
+    pace = Pace(trainer.runtime.processes.from_lead(time_steps(trainer, TIMED_S)))
     validations = "without its validations"
     if steps * pace.step_s > LONG_S:
         pace = replace(pace, validation_s=_time_validation(trainer))

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from warmstart.batching.batch import pin
+from warmstart.batching.batch import ALL_ROWS, pin
 from warmstart.training.step import Stream
 
 
@@ -19,17 +19,17 @@ class PrefetchedStream:
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.pool = ThreadPoolExecutor(1, "prefetch")
-        self.next: tuple[int, Future[Sequence[Any]]] | None = None
+        self.next: tuple[int, slice, Future[Sequence[Any]]] | None = None
 
-    def group(self, step: int) -> Sequence[Any]:
+    def group(self, step: int, share: slice = ALL_ROWS) -> Sequence[Any]:
         """Return the batches of a step, and begin to prepare the next one."""
-        is_ready = self.next is not None and self.next[0] == step
-        group = self.next[1].result() if self.next and is_ready else self._prepare(step)
-        self.next = step + 1, self.pool.submit(self._prepare, step + 1)
+        is_ready = self.next is not None and self.next[:2] == (step, share)
+        group = self.next[2].result() if self.next and is_ready else self._prepare(step, share)
+        self.next = step + 1, share, self.pool.submit(self._prepare, step + 1, share)
         return group
 
-    def _prepare(self, step: int) -> Sequence[Any]:
-        return [pin(batch) for batch in self.stream.group(step)]
+    def _prepare(self, step: int, share: slice) -> Sequence[Any]:
+        return [pin(batch) for batch in self.stream.group(step, share)]
 
 
 def prefetched(stream: Stream, device: torch.device) -> Stream:

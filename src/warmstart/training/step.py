@@ -9,25 +9,27 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from warmstart import progress
-from warmstart.batching.batch import Batch, move
+from warmstart.batching.batch import ALL_ROWS, Batch, move
 from warmstart.kernels.graphs import RecordedGradients
 from warmstart.runs.faults import is_out_of_memory
 from warmstart.runtime import Runtime
 from warmstart.training.optimizers import clip_gradients
 
+Counts = Mapping[str, float] | Mapping[str, Tensor]  # of targets, by term
+
 
 class Stream(Protocol):
     """Batches by step."""
 
-    def group(self, step: int) -> Sequence[Any]:
-        """Return the batches of one optimizer step."""
+    def group(self, step: int, share: slice = ALL_ROWS) -> Sequence[Any]:
+        """Return the batches of one optimizer step, or of a share of its rows."""
 
 
 class Objective(Protocol):
     """Summed losses by term, and the counts that divide them."""
 
     def count(self, group: Sequence[Any]) -> dict[str, float]:
-        """Count the targets of a whole group."""
+        """Count the targets of a group, by term; the counts of parts of a group add up to its."""
 
     def __call__(self, model: Any, batch: Any) -> dict[str, Tensor]:
         """Return the summed losses of one batch."""
@@ -69,19 +71,35 @@ def in_parts(
 
 
 def add_gradients(
-    model: nn.Module, objective: Objective, group: Sequence[Batch], runtime: Runtime
+    model: nn.Module,
+    objective: Objective,
+    group: Sequence[Batch],
+    runtime: Runtime,
+    counts: Counts | None = None,
 ) -> Tensor:
-    """Set the gradients to those of the mean loss over a group; return that loss."""
+    """Set the gradients to those of the summed losses divided by counts; return that loss.
+
+    Without counts, those of the group make it the mean loss over the group.
+    """
     model.zero_grad()
-    counts = objective.count(group)
+    counts = objective.count(group) if counts is None else counts
     total = torch.zeros((), dtype=torch.float64, device=runtime.device)
     for batch in group:
         with runtime.precision():
             sums = objective(model, move(batch, runtime.device))
-        loss = torch.stack([sums[term] / counts[term] for term in sums]).sum()
+        loss = mean_loss(sums, counts)
         loss.backward()
         total += loss.detach()
     return total
+
+
+def mean_loss(sums: Mapping[str, Tensor], counts: Counts) -> Tensor:
+    """Return the sum over terms of the mean loss of each; a term without targets is zero."""
+    return torch.stack([sums[term] / _divisor(counts[term]) for term in sums]).sum()
+
+
+def _divisor(count: float | Tensor) -> float | Tensor:
+    return count if isinstance(count, Tensor) else count or 1.0
 
 
 class RecordedObjective:
@@ -94,24 +112,26 @@ class RecordedObjective:
         self.model, self.objective, self.runtime = model, objective, runtime
         self.gradients = RecordedGradients(model.parameters(), self._loss)
         self._type: type[Any] = Batch
+        self._terms: tuple[str, ...] = ()
 
-    def add_gradients(self, group: Sequence[Batch]) -> Tensor:
-        """Set the gradients of the mean loss over a group; return that loss."""
-        tensors = [getattr(group[0], field.name) for field in fields(group[0])]
-        if len(group) > 1 or any(tensor is None for tensor in tensors):
-            return add_gradients(self.model, self.objective, group, self.runtime)
-        self._type = type(group[0])
-        counts = torch.tensor(list(self.objective.count(group).values()))
+    def add_gradients(self, group: Sequence[Batch], counts: Counts | None = None) -> Tensor:
+        """Set the gradients as the plain path does; return the same loss."""
+        counts = self.objective.count(group) if counts is None else counts
+        tensors = [getattr(batch, field.name) for batch in group for field in fields(batch)]
+        if len(group) != 1 or any(tensor is None for tensor in tensors):
+            return add_gradients(self.model, self.objective, group, self.runtime, counts)
+        self._type, self._terms = type(group[0]), tuple(counts)
+        divisors = [torch.as_tensor(_divisor(count)) for count in counts.values()]
         inputs = [
-            tensor.to(self.runtime.device, non_blocking=True) for tensor in (*tensors, counts)
+            tensor.to(self.runtime.device, non_blocking=True) for tensor in (*tensors, *divisors)
         ]
         return self.gradients(*inputs).double()
 
     def _loss(self, *inputs: Tensor) -> Tensor:
-        *tensors, counts = inputs
+        num_fields = len(inputs) - len(self._terms)
         with self.runtime.precision():
-            sums = self.objective(self.model, self._type(*tensors))
-        return (torch.stack(list(sums.values())) / counts).sum()
+            sums = self.objective(self.model, self._type(*inputs[:num_fields]))
+        return mean_loss(sums, dict(zip(self._terms, inputs[num_fields:], strict=True)))
 
 
 def update_weights(model: nn.Module, optimizers: Mapping[str, Optimizer], clip: float) -> Tensor:

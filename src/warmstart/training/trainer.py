@@ -5,9 +5,8 @@ A stream gives the batches of a step, an objective their summed losses.
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 import torch
@@ -24,16 +23,18 @@ from warmstart.runs.checkpoint import (
     save_checkpoint,
     save_weights,
 )
-from warmstart.runs.facts import Figures, Length
+from warmstart.runs.facts import Length
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
 from warmstart.settings.shared import Checkpoints
+from warmstart.training.distributed import shared_evaluation, sum_gradients, total_counts
 from warmstart.training.divergence import diverged
 from warmstart.training.interrupt import Interrupt, listening
 from warmstart.training.optimizers import set_rates
 from warmstart.training.record import Record
 from warmstart.training.schedules import Schedule, annealed
+from warmstart.training.state import Evaluation, State
 from warmstart.training.step import (
     Objective,
     RecordedObjective,
@@ -42,21 +43,6 @@ from warmstart.training.step import (
     in_parts,
     update_weights,
 )
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The result of one validation."""
-
-    score: float  # higher is better
-    figures: dict[str, float]
-    note: str  # for the progress bar
-    loss: float = 0.0  # among equal scores the lowest is best
-    weights: Mapping[str, Tensor] = field(default_factory=dict)  # to keep in place of the model's
-
-    def is_better_than(self, score: float | None, loss: float) -> bool:
-        """Tell whether the score is higher than a former one, or as high with a lower loss."""
-        return score is None or (self.score, -self.loss) > (score, -loss)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,36 +73,6 @@ class LoopSettings:
 
 
 @dataclass
-class State:
-    """What a run remembers besides weights and optimizer."""
-
-    step: int = 0  # optimizer steps done
-    best_score: float | None = None
-    best_loss: float = 0.0
-    best_step: int = 0
-    elapsed_s: float = 0.0  # training and validation, over all processes
-    num_parts: int = 1  # that each batch is computed in; more after memory ran out
-    loss_sum: float = 0.0  # training loss since the last evaluation
-    loss_steps: int = 0
-    evaluations: list[dict[str, float]] = field(default_factory=list)
-
-    def fits(self, step: int) -> bool:
-        """Tell whether a state that was read can be that of a step."""
-        steps = [entry.get("step") for entry in self.evaluations]
-        is_best_known = self.best_step in steps or not (steps or self.best_step)
-        return self.step == step and is_best_known and None not in steps and self.loss_steps >= 0
-
-    def best_scores(self) -> Figures:
-        """Return the validation scores at the best step, by name."""
-        best = next((e for e in self.evaluations if e["step"] == self.best_step), None)
-        if best is None:
-            raise WarmstartError(f"state.json has no validation of step {self.best_step}, the best")
-        prefix = "valid_"
-        scores = {k.removeprefix(prefix): v for k, v in best.items() if k.startswith(prefix)}
-        return Figures(scores, Path("state.json"))
-
-
-@dataclass
 class Trainer:
     """Everything one training run needs."""
 
@@ -140,7 +96,7 @@ class Trainer:
         steps = self.settings.steps
         if self.state.step:
             progress.say(f"continuing from step {self.state.step} of {steps}")
-        record = Record(self.run, self.state.step) if self.run else None
+        record = Record(self.destination, self.state.step) if self.destination else None
         with listening() as interrupt, progress.bar(title, steps, "step", self.state.step) as bar:
             try:
                 self._loop(bar, record, interrupt)
@@ -171,7 +127,10 @@ class Trainer:
                 note = evaluation.note
                 is_last = self.is_done
             bar.advance(1, note)
-            overdue = time.monotonic() - saved > self.settings.save_s
+            overdue, signal_number = self.runtime.processes.largest(
+                time.monotonic() - saved > self.settings.save_s, interrupt.signal_number or 0
+            )
+            interrupt.signal_number = signal_number or None
             if step % self.settings.save_every == 0 or is_last or overdue or interrupt.is_set:
                 self._check_finite_weights(loss)
                 if record:
@@ -181,6 +140,11 @@ class Trainer:
             if not (is_last and self.run):
                 where = f", saved in {self.run.path}: continue with --resume" if self.run else ""
                 interrupt.obey(f"stopped at step {step}{where}")
+
+    @property
+    def destination(self) -> RunFolder | None:
+        """Return the folder to write to; None: there is none, or another process writes."""
+        return self.run if self.runtime.processes.is_lead else None
 
     def rates(self) -> Schedule:
         """Return the learning rates; they fall anew from where the number of steps changed."""
@@ -208,17 +172,22 @@ class Trainer:
 
     def _add_gradients(self, step: int) -> Tensor:
         """Compute the gradients of a step, in smaller parts once memory has run out."""
-        batches = self.stream.group(step)
+        processes = self.runtime.processes
+        batches = self.stream.group(step, processes.share)
+        counts = total_counts(self.objective.count(batches), self.runtime)
+        seed = derive_seed(self.settings.seed, "step", step, *processes.seed_parts)
 
         def compute(num_parts: int) -> Tensor:
-            torch.manual_seed(derive_seed(self.settings.seed, "step", step))
+            torch.manual_seed(seed)
             group = [part for batch in batches for part in split(batch, num_parts)]
             if self.recorded:
-                return self.recorded.add_gradients(group)
-            return add_gradients(self.model, self.objective, group, self.runtime)
+                return self.recorded.add_gradients(group, counts)
+            return add_gradients(self.model, self.objective, group, self.runtime, counts)
 
-        most_rows = max(len(batch.ids) for batch in batches)
+        most_rows = max((len(batch.ids) for batch in batches), default=1)
         loss, self.state.num_parts = in_parts(compute, self.state.num_parts, most_rows)
+        sum_gradients(self.model, processes)
+        processes.add_up(loss)
         return loss
 
     def _step(self, rate: float) -> tuple[Tensor, Tensor]:
@@ -253,7 +222,7 @@ class Trainer:
     def _evaluate(self) -> Evaluation:
         self._settle_losses()
         self.model.eval()
-        evaluation = self.evaluate()
+        evaluation = shared_evaluation(self.evaluate, self.runtime.processes)
         if not all(map(math.isfinite, (evaluation.score, *evaluation.figures.values()))):
             raise diverged("a validation score became infinite or NaN", self.state.step, self.run)
         state = self.state
@@ -272,9 +241,9 @@ class Trainer:
             state.best_score, state.best_loss = evaluation.score, evaluation.loss
             state.best_step = state.step
             weights = {**self.model.state_dict(), **evaluation.weights}
-            if self.run:
-                save_weights(self.run.weights_file, weights)
-            else:
+            if self.destination:
+                save_weights(self.destination.weights_file, weights)
+            elif not self.run:
                 self.best_weights = {name: tensor.clone() for name, tensor in weights.items()}
         return evaluation
 
@@ -286,10 +255,11 @@ class Trainer:
 
     def _save(self) -> None:
         self._settle_losses()
-        if self.run:
-            state = asdict(self.state)
-            keep = self.settings.keep
-            save_checkpoint(self.run, self.state.step, self.model, self.optimizers, state, keep)
+        if self.destination:
+            state, keep = asdict(self.state), self.settings.keep
+            save_checkpoint(
+                self.destination, self.state.step, self.model, self.optimizers, state, keep
+            )
 
     def restore(self) -> None:
         """Go to the newest checkpoint of the run, if there is one."""

@@ -1,0 +1,210 @@
+"""The processes that share one training: who they are, and how they agree.
+
+`torchrun`, or any launcher that sets the same variables, starts them; `torch.distributed` connects
+them. Tensors on a GPU travel by NCCL, everything else by gloo, and no message is a pickle.
+"""
+
+import functools
+import itertools
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
+
+from warmstart.errors import LostProcessError, WarmstartError
+from warmstart.jsonfiles import to_json
+
+T = TypeVar("T")
+
+LONGEST_WAIT = timedelta(hours=2)  # for another process: it may be validating
+CONNECT = timedelta(seconds=60)  # to wait for the process that the others meet at
+POLL_S = 0.05
+_joins = itertools.count()  # several trainings of one process must not share keys
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The processes of one training, of which this is number `rank`; 0 leads, and writes files."""
+
+    rank: int = 0
+    count: int = 1
+
+    @property
+    def is_lead(self) -> bool:
+        return self.rank == 0
+
+    @property
+    def share(self) -> slice:
+        """Return which rows of a step this process computes."""
+        return slice(self.rank, None, self.count)
+
+    @property
+    def seed_parts(self) -> tuple[int, ...]:
+        """Return what tells the random numbers of this process from those of the lead process."""
+        return () if self.is_lead else (self.rank,)
+
+    def add_up(self, tensor: Tensor) -> None:
+        """Replace a tensor by its sum over all processes."""
+        if self.count > 1:
+            _connected(dist.all_reduce, tensor)
+
+    def largest(self, *numbers: int) -> list[int]:
+        """Return the largest value that any process has for each number."""
+        if self.count == 1:
+            return list(numbers)
+        tensor = torch.tensor(numbers)
+        _connected(dist.all_reduce, tensor, dist.ReduceOp.MAX)
+        return [int(number) for number in tensor]
+
+    def from_lead(self, value: T) -> T:
+        """Return the JSON value that the lead process has."""
+        if self.count == 1:
+            return value
+        content = torch.tensor(list(to_json(value).encode() if self.is_lead else b""))
+        content = content.to(torch.uint8)
+        size = torch.tensor([len(content)])
+        _connected(dist.broadcast, size, 0)
+        if not self.is_lead:
+            content = torch.empty(int(size), dtype=torch.uint8)
+        _connected(dist.broadcast, content, 0)
+        received: T = json.loads(bytes(content.tolist()))
+        return received
+
+    def copy_from_lead(self, tensors: Iterator[Tensor]) -> None:
+        """Replace tensors by those of the lead process."""
+        for tensor in tensors if self.count > 1 else ():
+            _connected(dist.broadcast, tensor, 0)
+
+    def check_same(self, what: str, digest: bytes) -> None:
+        """Refuse to go on unless every process has the same content."""
+        if self.count == 1:
+            return
+        own = torch.tensor([int.from_bytes(digest[:7], "little")])
+        of_all = [torch.zeros_like(own) for _ in range(self.count)]
+        _connected(dist.all_gather, of_all, own)
+        for rank, other in enumerate(of_all):
+            if not torch.equal(other, of_all[0]):
+                raise WarmstartError(
+                    f"process {rank} of {self.count} has other {what} than process 0: give every "
+                    "machine the same"
+                )
+
+    def gate(self, name: str) -> None:
+        """Let every process pass once the lead process has come here, however long that takes."""
+        if self.count == 1:
+            return
+        if self.is_lead:
+            _connected(_store().set, name, "open")
+        while not _connected(_store().check, [name]):
+            time.sleep(POLL_S)  # signals are heard meanwhile
+
+
+ALONE = Processes()
+
+
+def _connected(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function that needs the other processes; it fails when one of them has ended."""
+    try:
+        return function(*arguments)
+    except RuntimeError as fault:
+        raise LostProcessError(
+            "another process of this training has ended or cannot be reached any more"
+        ) from fault
+
+
+def num_launched() -> int:
+    """Return how many processes a launcher started for this job; 1: none."""
+    return _variable("WORLD_SIZE", 1)
+
+
+def launched_rank() -> int:
+    """Return the number that a launcher gave this process, from 0."""
+    return _variable("RANK", 0)
+
+
+def local_rank() -> int:
+    """Return the number of this process among those on its machine."""
+    return _variable("LOCAL_RANK", 0)
+
+
+def num_local() -> int:
+    """Return how many processes of this job run on this machine."""
+    return _variable("LOCAL_WORLD_SIZE", 1)
+
+
+def is_restarted() -> bool:
+    """Tell whether `torchrun --max-restarts` started this job again after a failure."""
+    return _variable("TORCHELASTIC_RESTART_COUNT", 0) > 0
+
+
+def _variable(name: str, default: int) -> int:
+    value = os.environ.get(name, "")
+    if value and not value.isdecimal():
+        raise WarmstartError(f"the variable {name} is {value!r}; a launcher sets it to a number")
+    return int(value) if value else default
+
+
+@contextmanager
+def joined() -> Iterator[Processes]:
+    """Connect the processes that a launcher started; without a launcher, yield ALONE."""
+    if num_launched() == 1:
+        yield ALONE
+        return
+    processes = Processes(launched_rank(), num_launched())
+    store = PrefixStore(f"training-{next(_joins)}", _store())
+    _connected(
+        functools.partial(
+            dist.init_process_group,
+            _backend(),
+            store=store,
+            rank=processes.rank,
+            world_size=processes.count,
+            timeout=LONGEST_WAIT,
+        )
+    )
+    yield processes
+    _connected(dist.barrier)  # the lead process may hold the store that the others still read
+    dist.destroy_process_group()  # not after an error: the others may be waiting for this process
+
+
+def _backend() -> str:
+    """Return NCCL for tensors on a GPU, unless processes share one; gloo for the others."""
+    has_own_gpu = 0 < num_local() <= torch.cuda.device_count()
+    return "cpu:gloo,cuda:nccl" if has_own_gpu and dist.is_nccl_available() else "gloo"
+
+
+@functools.cache
+def _store() -> Store:
+    """Return the store of keys that all processes of a launch see."""
+    address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+    try:
+        store, _, _ = next(rendezvous("env://", timeout=CONNECT))
+    except (ValueError, RuntimeError, OSError) as fault:
+        reason = str(fault).splitlines()[0]
+        raise WarmstartError(
+            f"{socket.gethostname()} cannot meet the other processes at {address} (MASTER_ADDR and "
+            f"MASTER_PORT): {reason}; check the address, and that the port is free and reachable"
+        ) from None
+    result: Store = store
+    return result
+
+
+def is_first_to_report() -> bool:
+    """Tell whether no other process of this launch has reported an error yet."""
+    if num_launched() == 1:
+        return True
+    try:
+        return _store().add("reported", 1) == 1
+    except (WarmstartError, RuntimeError):  # nobody can be asked, so better twice than never
+        return True

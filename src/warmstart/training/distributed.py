@@ -1,0 +1,96 @@
+"""One step shared by several processes: each computes its rows, and the gradients are summed.
+
+A loss is divided by the targets that all processes counted, so the sum of their gradients is the
+gradient of the whole step, whatever their number. `DistributedDataParallel` sends gradients while
+they are computed, which this training cannot allow: a process may have no row in a step, or compute
+its rows again in smaller parts after memory ran out.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from warmstart.processes import Processes
+from warmstart.runs.folder import RunFolder
+from warmstart.runtime import Runtime
+from warmstart.training.state import Evaluation
+
+BUCKET = 1 << 24  # gradients sent together: fewer wait longer, more need memory
+
+
+def total_counts(
+    counts: Mapping[str, float], runtime: Runtime
+) -> Mapping[str, float] | dict[str, Tensor]:
+    """Return the targets that all processes counted in a step; a GPU is not waited for."""
+    if runtime.processes.count == 1:
+        return counts
+    total = torch.tensor(list(counts.values()), dtype=torch.float64).to(runtime.device)
+    runtime.processes.add_up(total)
+    return dict(zip(counts, total.clamp(min=torch.finfo(total.dtype).tiny), strict=True))
+
+
+@torch.no_grad()
+def sum_gradients(model: nn.Module, processes: Processes) -> None:
+    """Replace every gradient by its sum over all processes."""
+    if processes.count == 1:
+        return
+    for parameters in _buckets(model):
+        has_gradient = [p.grad is not None for p in parameters]
+        grads = [p.new_zeros(p.numel()) if p.grad is None else p.grad.ravel() for p in parameters]
+        flat = torch.cat([*grads, grads[0].new_tensor(has_gradient)])
+        processes.add_up(flat)
+        *sums, num_gradients = flat.split([*map(len, grads), len(grads)])
+        for parameter, total, num in zip(parameters, sums, num_gradients, strict=True):
+            if parameter.grad is not None or num > 0:  # else an optimizer must skip it
+                parameter.grad = total.view_as(parameter)
+
+
+def _buckets(model: nn.Module) -> Iterator[list[nn.Parameter]]:
+    """Yield the trainable parameters in groups of one type and limited size."""
+    bucket: list[nn.Parameter] = []
+    for parameter in model.parameters():
+        if not parameter.requires_grad:
+            continue
+        is_full = sum(p.numel() for p in bucket) + parameter.numel() > BUCKET
+        if bucket and (is_full or parameter.dtype != bucket[0].dtype):
+            yield bucket
+            bucket = []
+        bucket.append(parameter)
+    if bucket:
+        yield bucket
+
+
+def shared_evaluation(evaluate: Callable[[], Evaluation], processes: Processes) -> Evaluation:
+    """Validate in the lead process; the others learn everything but the weights."""
+    if processes.count == 1:
+        return evaluate()
+    own = evaluate() if processes.is_lead else Evaluation(0.0, {}, "")
+    facts: dict[str, Any] = {
+        "score": own.score,
+        "figures": own.figures,
+        "note": own.note,
+        "loss": own.loss,
+    }
+    received = Evaluation(**processes.from_lead(facts))
+    return own if processes.is_lead else received
+
+
+def start_together(model: nn.Module, run: RunFolder, processes: Processes) -> None:
+    """Check that every process runs the same code on the same data; give all the same weights."""
+    if processes.count == 1:
+        return
+    processes.check_same("code", _code_digest())
+    processes.check_same("data", hashlib.sha256(run.data_file.read_bytes()).digest())
+    processes.copy_from_lead(iter(model.state_dict().values()))
+
+
+def _code_digest() -> bytes:
+    """Return a checksum of this package's code and of the version of torch."""
+    digest = hashlib.sha256(torch.__version__.encode())
+    for file in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.digest()

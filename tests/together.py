@@ -1,0 +1,189 @@
+"""Processes that train one toy model together, for each kind of training.
+
+They are forked from a process that has imported everything. Knows nothing about what any test looks
+for.
+"""
+
+import multiprocessing
+import os
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch._dynamo  # optimizers import it, which takes seconds
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from warmstart.batching.masking import Corruption, MaskedStream
+from warmstart.batching.packing import PackedStream, RunningText
+from warmstart.batching.padding import LabelledStream
+from warmstart.batching.pair_batches import EncodedPairs, PairStream, TokenLists
+from warmstart.errors import WarmstartError
+from warmstart.model.models import Classifier, LanguageModel, Translator
+from warmstart.processes import joined
+from warmstart.runs.folder import RunFolder
+from warmstart.runtime import Runtime
+from warmstart.settings.model import ModelConfig
+from warmstart.tasks.causal import CausalObjective
+from warmstart.tasks.classify import ClassifyObjective
+from warmstart.tasks.masked import MaskedObjective
+from warmstart.tasks.translate import TranslateObjective
+from warmstart.training.optimizers import OptimizerSettings, build_optimizers
+from warmstart.training.schedules import warmup_cosine
+from warmstart.training.state import Evaluation
+from warmstart.training.step import Objective, Stream
+from warmstart.training.trainer import LoopSettings, Trainer
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload([__name__])
+SHAPE = ModelConfig(
+    vocab_size=23, width=16, depth=2, heads=2, ffn_width=24, max_length=32, dropout=0.0
+)
+LOOP = LoopSettings(
+    steps=20, clip=1.0, seed=0, eval_every=7, log_every=1, save_every=6, save_s=1e9, keep=9
+)
+Parts = tuple[nn.Module, Objective, Stream]
+
+
+def _numbers() -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(3))
+
+
+def _packed() -> PackedStream:
+    ids = _numbers().integers(1, 22, 400).astype(np.uint16)
+    return PackedStream(RunningText(ids, 8, 1, 2), rows_per_step=5, rows_per_batch=2, seed=0)
+
+
+def _texts() -> list[list[int]]:
+    numbers = _numbers()
+    return [numbers.integers(1, 23, size).tolist() for size in range(2, 16)]
+
+
+def _causal() -> Parts:
+    return LanguageModel(SHAPE), CausalObjective(), _packed()
+
+
+def _masked() -> Parts:
+    stream = MaskedStream(_packed(), Corruption(23, (0, 1, 2), 22, 0.3, 0), 5, 2)
+    return LanguageModel(replace(SHAPE, attention="bidirectional")), MaskedObjective(), stream
+
+
+def _classify() -> Parts:
+    texts = _texts()
+    stream = LabelledStream(texts, [len(text) % 2 for text in texts], 5, 30, pad=0, seed=0)
+    return Classifier(SHAPE, 2, "mean", 0.0), ClassifyObjective(torch.tensor([1.0, 2.5])), stream
+
+
+def _translate() -> Parts:
+    pairs = EncodedPairs(TokenLists(_texts()), TokenLists(_texts()[::-1]))
+    shape = replace(SHAPE, decoder_depth=2, tied=True)
+    return Translator(shape), TranslateObjective(0.1), PairStream(pairs, 150, 60, 0, 0, seed=0)
+
+
+PARTS: dict[str, Callable[[], Parts]] = {
+    "causal": _causal,
+    "masked": _masked,
+    "classify": _classify,
+    "translate": _translate,
+}
+
+
+def build_trainer(task: str, runtime: Runtime, run: RunFolder | None, **loop: Any) -> Trainer:
+    """Return a trainer of a toy model in double precision."""
+    torch.manual_seed(5)
+    model, objective, stream = PARTS[task]()
+    model.double()
+
+    def evaluate() -> Evaluation:
+        with torch.no_grad():
+            batch = stream.group(0)[0]
+            loss = float(sum(objective(model, batch).values()))
+        return Evaluation(-loss, {"valid_loss": loss}, "")
+
+    optimizers = build_optimizers(model, OptimizerSettings("adamw", 1e-2, 0.1))
+    schedule, settings = partial(warmup_cosine, warmup=0.2), replace(LOOP, **loop)
+    return Trainer(model, objective, stream, optimizers, schedule, evaluate, settings, runtime, run)
+
+
+def gradients_of(trainer: Trainer, step: int) -> dict[str, Tensor]:
+    """Return the gradients of a step: a step of plain gradient descent subtracts them."""
+    before = {name: tensor.clone() for name, tensor in trainer.model.named_parameters()}
+    descent = torch.optim.SGD(trainer.model.parameters(), lr=1.0)
+    descent.param_groups[0] |= {"peak": 1.0, "start_step": 0}
+    trainer.optimizers, trainer.settings = {"sgd": descent}, replace(trainer.settings, clip=1e9)
+    trainer.take_step(step, 1.0)
+    return {name: before[name] - p.detach() for name, p in trainer.model.named_parameters()}
+
+
+def take_gradients(task: str, folder: Path, runtime: Runtime, step: int) -> None:
+    """Write the gradients that a process has after a step."""
+    trainer = build_trainer(task, runtime, None)
+    save_file(gradients_of(trainer, step), folder / f"{runtime.processes.rank}.safetensors")
+
+
+def train(task: str, folder: Path, runtime: Runtime, **loop: Any) -> None:
+    """Train in `folder`/run from its last checkpoint; write the weights a process ends with."""
+    trainer = build_trainer(task, runtime, RunFolder(folder / "run", runtime.processes), **loop)
+    trainer.train("training")
+    save_file(trainer.model.state_dict(), folder / f"{runtime.processes.rank}.safetensors")
+
+
+def lose_one(task: str, folder: Path, runtime: Runtime, at: int) -> None:
+    """Train, with one process that dies in the middle."""
+    trainer = build_trainer(task, runtime, RunFolder(folder / "run", runtime.processes))
+    take_step = trainer.take_step
+
+    def stepping(step: int, rate: float) -> tuple[Tensor, Tensor]:
+        if step == at and runtime.processes.rank == runtime.processes.count - 1:
+            os._exit(9)
+        return take_step(step, rate)
+
+    trainer.take_step = stepping  # type: ignore[method-assign]
+    trainer.train("training")
+
+
+def run_together(
+    count: int, work: Callable[..., None], *arguments: Any, **keywords: Any
+) -> list[int]:
+    """Run `work` in so many processes; return their exit codes, 2 for a WarmstartError."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    processes: Sequence[BaseProcess] = [
+        CONTEXT.Process(target=_process, args=(rank, count, port, work, arguments, keywords))
+        for rank in range(count)
+    ]
+    with pytest.MonkeyPatch.context() as patched:  # for the process that the others fork from
+        patched.setenv("PYTHONPATH", str(Path(__file__).parent), os.pathsep)
+        for process in processes:
+            process.start()
+    for process in processes:
+        process.join(60)
+        process.kill()
+    return [process.exitcode or 0 for process in processes]
+
+
+def _process(
+    rank: int, count: int, port: int, work: Callable[..., None], arguments: Any, keywords: Any
+) -> None:
+    torch.set_num_threads(1)
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(count), **address}
+    try:
+        with joined() as processes:
+            runtime = Runtime(torch.device("cpu"), processes=processes)
+            work(*arguments, runtime=runtime, **keywords)
+    except WarmstartError as error:
+        print(error, flush=True)  # noqa: T201 (shown when a test fails)
+        os._exit(2)
+
+
+def read_tensors(folder: Path, count: int) -> list[dict[str, Tensor]]:
+    """Return what each process wrote."""
+    return [load_file(folder / f"{rank}.safetensors") for rank in range(count)]
