@@ -30,8 +30,8 @@ def answers(is_right: np.ndarray, share: float = 0.9) -> np.ndarray:
     return np.where(np.eye(2, dtype=bool)[answer], share, 1 - share)
 
 
-def zeros(split: ArmSplit) -> tuple[int, ...]:
-    return (0,) * len(split.texts)
+def zeros(split: ArmSplit) -> np.ndarray:
+    return np.eye(2)[[0] * len(split.texts)]
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,9 @@ def test_texts_read_before_are_predicted_the_same() -> None:
     texts = BaselineTexts(TEXTS, CLASSES, "none")
     baseline, unseen = texts.fit(10.0)[0], ["vraiment magnifique", "vraiment ennuyeux"]
     for _ in range(2):
-        assert baseline.predict_columns(texts.columns_of(unseen)) == baseline.predict(unseen)
+        outputs = baseline.column_probabilities(texts.columns_of(unseen), 2)
+        assert np.array_equal(outputs, baseline.probabilities(unseen, 2))
+        assert outputs.argmax(1).tolist() == baseline.predict(unseen)
 
 
 def test_classes_it_never_met_are_never_said() -> None:

@@ -100,7 +100,7 @@ class TrainedModel:
     outputs: Sequence[Floats]  # probabilities (texts, C) after each epoch that may be kept
     epochs: tuple[Epoch, ...]  # empty without epochs
     elapsed_s: float
-    predict: Callable[[ArmSplit], tuple[int, ...]]  # the classes of texts, by its best epoch
+    predict: Callable[[ArmSplit], Floats]  # probabilities (texts, C), by its best epoch
     attention: Callable[[], AttentionMap | None]  # on the text chosen for it
     saving: Saving
 
@@ -226,10 +226,10 @@ class TransformerArm:
         model, _ = build_model(task, start, fit.labels, self.tuning, seed)
         return build_trainer(task, model, fit)
 
-    def _predict(self, model: Classifier, split: ArmSplit) -> tuple[int, ...]:
+    def _predict(self, model: Classifier, split: ArmSplit) -> Floats:
         pad = self.source.tokenizer.pad
         batches = TextBatches(self.tuning.micro_tokens, pad, self.runtime)
-        return tuple(ClassifyTask().outputs(model, split.examples, batches).argmax(1).tolist())
+        return ClassifyTask().outputs(model, split.examples, batches)
 
     def _save(self, model: Classifier, folder: RunFolder) -> None:
         self.source.tokenizer.save(folder.path)

@@ -11,14 +11,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from warmstart import progress
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.experiments.arms import ExperimentArm, Splits
 from warmstart.experiments.contrast import attention_arms
-from warmstart.experiments.cross_validation import join_folds
+from warmstart.experiments.cross_validation import cells_by_key, join_folds
 from warmstart.experiments.kept_models import ModelKeeper
 from warmstart.experiments.plan import ExperimentPlan
-from warmstart.experiments.selection import FittedCell, fit_cell, tune
+from warmstart.experiments.selection import CellOutputs, FittedCell, fit_cell, tune
 from warmstart.experiments.subsets import LabelPool, nested_rows
 from warmstart.files import write_json
 from warmstart.formats import counted
@@ -61,6 +63,11 @@ class CellGroup:
         fold = f", fold {self.fold}" if self.fold else ""
         return f"{self.arm.name}, {counted(self.labels, 'label')}{fold}"
 
+    @property
+    def is_blended(self) -> bool:
+        """Tell whether what the models say is kept for a blend."""
+        return "blend" in self.config.arms
+
     def tune(self) -> TunedArm:
         """Try the settings, or read what was tried."""
         tuned = _saved(
@@ -88,7 +95,7 @@ class CellGroup:
         fitted = fit_cell(self.arm, self._subset(seed), tuned.values, seed, self.config)
         if self.keeper:
             self.keeper.keep(fitted, self._rows(seed))
-        return fitted
+        return fitted if self.is_blended else replace(fitted, outputs=None)
 
     def _read_tuned(self, content: dict[str, Any]) -> TunedArm:
         tuned = typed(TunedArm, content, "tuning")
@@ -106,7 +113,23 @@ class CellGroup:
         if not numbers.issuperset(chain.from_iterable(cell.predictions.values())):
             raise ValueError("it predicts unknown classes")
         attention = map_from_json(content["attention"]) if "attention" in content else None
-        return FittedCell(cell, attention)
+        return FittedCell(cell, self._read_outputs(content), attention)
+
+    def _read_outputs(self, content: dict[str, Any]) -> CellOutputs | None:
+        if not self.is_blended:
+            return None
+        read = content["outputs"]
+        validation = tuple(np.array(outputs, np.float64) for outputs in read["validation"])
+        test = None if read["test"] is None else np.array(read["test"], np.float64)
+        num_classes = len(set(self.splits.train.classes))
+        for outputs, split in [
+            *((outputs, self.splits.valid) for outputs in validation),
+            (test, self.splits.test),
+        ]:
+            shape = (len(split.texts), num_classes) if split else None
+            if (None if outputs is None else outputs.shape) != shape:
+                raise ValueError("it has probabilities of other texts")
+        return CellOutputs(validation, test)
 
     def _rows(self, seed: int) -> list[int]:
         num_train, _ = self.pool.divide(self.labels)
@@ -144,8 +167,23 @@ def train_cells(
         except StoppedError as stop:
             message = f"stopped; finished cells are in {run.path}: continue with --resume"
             raise StoppedError(message, stop.signal_number) from None
+    fitted = [*trained.fitted, *_blend(trained.fitted, plan)]
     folds = plan.texts.folds
-    return replace(trained, fitted=join_folds(trained.fitted, folds)) if folds else trained
+    return replace(trained, fitted=join_folds(fitted, folds) if folds else fitted)
+
+
+def _blend(fitted: Sequence[FittedCell], plan: ExperimentPlan) -> Iterator[FittedCell]:
+    """Yield the cells of every blend."""
+    cells = cells_by_key(fitted)
+    parts = {planned.arm.name: planned.parts for planned in plan.arms}
+    for blend in plan.blends:
+        for (arm, labels, seed), of_folds in cells.items():
+            if arm != blend.first:
+                continue
+            _, num_selecting = plan.texts.pool.divide(labels)
+            others = cells[blend.second, labels, seed]
+            for first, second, part in zip(of_folds, others, parts[arm], strict=True):
+                yield blend.fit(first, second, replace(part, num_selecting=num_selecting))
 
 
 def _groups(
@@ -195,6 +233,12 @@ def _saved(
 
 def _fitted_to_json(fitted: FittedCell) -> dict[str, Any]:
     content: dict[str, Any] = {"cell": asdict(fitted.cell)}
+    if fitted.outputs is not None:
+        test = fitted.outputs.test
+        content["outputs"] = {
+            "validation": [outputs.tolist() for outputs in fitted.outputs.validation],
+            "test": None if test is None else test.tolist(),
+        }
     if fitted.attention is not None:
         content["attention"] = map_to_json(fitted.attention)
     return content

@@ -13,10 +13,15 @@ from warmstart.results.comparison import Epoch
 
 def join_folds(fitted: Sequence[FittedCell], folds: Sequence[Fold]) -> list[FittedCell]:
     """Return one cell for each arm, subset and seed, of those of every fold in order."""
+    return [_join(of_folds, folds) for of_folds in cells_by_key(fitted).values()]
+
+
+def cells_by_key(fitted: Sequence[FittedCell]) -> dict[tuple[str, int, int], list[FittedCell]]:
+    """Return the cells of each arm, subset and seed: one, or one for each fold in order."""
     cells: dict[tuple[str, int, int], list[FittedCell]] = defaultdict(list)
     for one in fitted:
         cells[one.cell.arm, one.cell.labels, one.cell.seed].append(one)
-    return [_join(of_folds, folds) for of_folds in cells.values()]
+    return cells
 
 
 def _join(fitted: Sequence[FittedCell], folds: Sequence[Fold]) -> FittedCell:
@@ -32,7 +37,7 @@ def _join(fitted: Sequence[FittedCell], folds: Sequence[Fold]) -> FittedCell:
         predictions={"cross-validation": tuple(predicted.tolist())},
     )
     attention = next((one.attention for one in fitted if one.attention is not None), None)
-    return FittedCell(joined, attention)
+    return FittedCell(joined, attention=attention)
 
 
 def _mean(epochs: Sequence[Epoch]) -> Epoch:

@@ -7,10 +7,11 @@ from warmstart import progress
 from warmstart.data.fingerprints import Fingerprints
 from warmstart.errors import WarmstartError
 from warmstart.experiments.arms import ArmSplit, ExperimentArm, Splits, TransformerArm
+from warmstart.experiments.blend import Blend
 from warmstart.experiments.texts import ExperimentTexts, read_texts
 from warmstart.experiments.tfidf_arm import TfidfArm
 from warmstart.files import distinct_names
-from warmstart.results.comparison import ArmKind
+from warmstart.results.comparison import Arm, ArmKind
 from warmstart.runs.lifecycle import check_length
 from warmstart.runs.lineage import describe_unrecorded
 from warmstart.runs.saved import SavedRun
@@ -48,6 +49,12 @@ class ExperimentPlan:
     sources: list[SavedRun]
     seen: dict[str, Fingerprints]  # texts that trained each source, by its name
     notes: list[str]
+    blends: list[Blend]
+
+    def describe_arms(self) -> tuple[Arm, ...]:
+        """Return what the report says of every arm."""
+        arms = [planned.arm.describe() for planned in self.arms]
+        return (*arms, *(blend.describe(arms) for blend in self.blends))
 
     @property
     def num_truncated(self) -> int:
@@ -72,7 +79,12 @@ def plan_experiment(config: CompareConfig, sources: Sequence[SavedRun]) -> Exper
     if "tfidf" in config.arms:
         tfidf = TfidfArm("tf-idf", len(texts.classes), config.balance)
         arms.append(PlannedArm(tfidf, texts.parts(_whole_texts(config, texts))))
-    return ExperimentPlan(arms, texts, list(sources), seen, notes)
+    blends = [
+        Blend(planned.arm.name.replace("warm", "blend", 1), planned.arm.name, "tf-idf")
+        for planned in arms
+        if "blend" in config.arms and planned.arm.describe().kind == "warm"
+    ]
+    return ExperimentPlan(arms, texts, list(sources), seen, notes, blends)
 
 
 def _run_names(sources: Sequence[SavedRun]) -> list[str]:

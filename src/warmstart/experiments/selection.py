@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from warmstart.evaluation.calibration import at_temperature, fit_temperature
-from warmstart.experiments.arms import ExperimentArm, Splits, TrainedModel
+from warmstart.experiments.arms import ExperimentArm, Floats, Splits, TrainedModel
 from warmstart.experiments.subsets import Rows
 from warmstart.results.attention import AttentionMap
 from warmstart.results.comparison import Cell, Trial, TunedArm
@@ -21,10 +21,19 @@ Preference = tuple[float, float]  # the score that selects, then minus the loss
 
 
 @dataclass(frozen=True)
+class CellOutputs:
+    """Probabilities (texts, C) of the selected models, calibrated on the texts that select."""
+
+    validation: tuple[Floats, ...]  # one for each selection
+    test: Floats | None
+
+
+@dataclass(frozen=True)
 class FittedCell:
     """A trained cell."""
 
     cell: Cell
+    outputs: CellOutputs | None = None  # where they are blended
     attention: AttentionMap | None = None  # on the text chosen for it
     model: TrainedModel | None = None  # until it is saved; the best on all validation texts
 
@@ -57,13 +66,19 @@ def fit_cell(
     distinct = list(dict.fromkeys(values))
     models = dict(zip(distinct, arm.fit(splits, distinct, seed), strict=True))
     predicted = np.zeros(len(splits.valid.classes), dtype=np.int64)
+    calibrated, temperatures = [], []
     for selection, value in zip(splits.selections, values, strict=True):
         _, epoch = _best_epoch(models[value], splits, selection.selecting, tuning)
-        predicted[selection.predicted] = models[value].outputs[epoch][selection.predicted].argmax(1)
+        outputs = models[value].outputs[epoch]
+        predicted[selection.predicted] = outputs[selection.predicted].argmax(1)
+        temperatures.append(_temperature(outputs, splits, selection.selecting))
+        calibrated.append(at_temperature(outputs, temperatures[-1]))
+    predictions, tested = {"validation": tuple(predicted.tolist())}, None
     model = models[values[0]]  # the only one where there is a test set
-    predictions = {"validation": tuple(predicted.tolist())}
     if splits.test:
-        predictions["test"] = model.predict(splits.test)
+        outputs = model.predict(splits.test)
+        predictions["test"] = tuple(outputs.argmax(1).tolist())
+        tested = at_temperature(outputs, temperatures[0])
     cell = Cell(
         arm=arm.name,
         labels=splits.num_labels,
@@ -75,7 +90,11 @@ def fit_cell(
     )
     every_row = np.arange(len(splits.valid.classes))
     best = max(models.values(), key=lambda m: _best_epoch(m, splits, every_row, tuning)[0])
-    return FittedCell(cell, model.attention(), best)
+    return FittedCell(cell, CellOutputs(tuple(calibrated), tested), model.attention(), best)
+
+
+def _temperature(outputs: Floats, splits: Splits, rows: Rows) -> float:
+    return fit_temperature([splits.valid.classes[row] for row in rows], outputs[rows])
 
 
 def _best_epoch(
@@ -88,7 +107,7 @@ def _best_epoch(
     classes = [splits.valid.classes[row] for row in rows]
     preferences = []
     for outputs in model.outputs:
-        temperature = fit_temperature(classes, outputs[rows])
+        temperature = _temperature(outputs, splits, rows)
         scores = ClassifyTask().scores(at_temperature(outputs[rows], temperature), classes, {})
         preferences.append((ClassifyTask().selection_score(scores, tuning), -scores["loss"]))
     best = max(preferences)

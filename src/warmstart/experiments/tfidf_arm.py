@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from warmstart.experiments.arms import ArmSplit, Saving, Splits, TrainedModel
+from warmstart.experiments.arms import ArmSplit, Floats, Saving, Splits, TrainedModel
 from warmstart.results.comparison import Arm
 from warmstart.settings.finetuning import Balance
 from warmstart.tasks import tfidf
@@ -35,12 +35,10 @@ class TfidfArm:
         texts = self._read(splits.train)
         for value in values:
             model, elapsed_s = texts.fit(value)
-            outputs = model.column_probabilities(
-                texts.columns_of(splits.valid.texts), self.num_classes
-            )
             predict = partial(self._predict, model, texts)
+            outputs = [predict(splits.valid)]
             saving = Saving(tfidf.TfidfTask.name, None, None, partial(tfidf.save_baseline, model))
-            yield TrainedModel(value, [outputs], (), elapsed_s, predict, lambda: None, saving)
+            yield TrainedModel(value, outputs, (), elapsed_s, predict, lambda: None, saving)
 
     def _read(self, train: ArmSplit) -> tfidf.BaselineTexts:
         """Return the training texts; those of the latest cell, where these are the same."""
@@ -52,5 +50,5 @@ class TfidfArm:
 
     def _predict(
         self, model: tfidf.Baseline, texts: tfidf.BaselineTexts, split: ArmSplit
-    ) -> tuple[int, ...]:
-        return tuple(model.predict_columns(texts.columns_of(split.texts)))
+    ) -> Floats:
+        return model.column_probabilities(texts.columns_of(split.texts), self.num_classes)

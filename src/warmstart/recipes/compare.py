@@ -146,7 +146,7 @@ def _comparison(
         train_file=", ".join(config.train),
         class_names=texts.classes,
         class_counts=count_classes(texts.class_numbers(texts.training), texts.classes),
-        arms=tuple(planned.arm.describe() for planned in plan.arms),
+        arms=plan.describe_arms(),
         subsets=subsets,
         seeds=config.seeds,
         cells=tuple(fitted.cell for fitted in trained.fitted),

@@ -1,6 +1,6 @@
 """The settings of `finetune` and `compare`, which train classifiers."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 from warmstart.errors import WarmstartError
 from warmstart.settings.architecture import Architecture
@@ -16,7 +16,7 @@ from warmstart.settings.shared import (
 )
 
 Balance = Literal["none", "weights"]  # whether rare classes count more in the loss
-ArmName = Literal["warm", "frozen", "cold", "tfidf"]
+ArmName = Literal["warm", "frozen", "cold", "tfidf", "blend"]
 
 
 class Tuning(Settings, panel="Training"):
@@ -93,8 +93,8 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine):
         panel="Training",
     )
     arms: tuple[ArmName, ...] = option(
-        "what to compare",
-        get_args(ArmName),
+        "what to compare; blend: warm and tfidf together",
+        ("warm", "frozen", "cold", "tfidf"),
         comma_separated=True,
         metavar="NAMES",
         panel="Training",
@@ -119,6 +119,10 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine):
             raise WarmstartError(f"--seeds {list(self.seeds)} must be different numbers")
         if len(set(self.arms)) < max(2, len(self.arms)):
             raise WarmstartError(f"--arms {','.join(self.arms)} must name at least two, each once")
+        if "blend" in self.arms and not {"warm", "tfidf"} <= set(self.arms):
+            raise WarmstartError(
+                f"--arms {','.join(self.arms)}: blend is warm and tfidf together, so name these too"
+            )
         if not self.labels:
             raise WarmstartError("--labels is empty: give sizes such as 50,400,all")
         if self.folds and self.save == "all":

@@ -50,11 +50,7 @@ class Baseline:
 
     def predict(self, texts: Sequence[str]) -> list[int]:
         """Return the class index of each text."""
-        return self.predict_columns(self.features.transform(texts))
-
-    def predict_columns(self, columns: Any) -> list[int]:
-        """Return the class index of each text, given the features of the texts."""
-        return [int(found) for found in self.model.predict(columns)]
+        return [int(found) for found in self.model.predict(self.features.transform(texts))]
 
     def probabilities(self, texts: Sequence[str], num_classes: int) -> NDArray[np.float64]:
         """Return the probability of every class, (texts, C); 0 for those it never met."""
