@@ -1,14 +1,18 @@
-"""Processes that train one toy model together, for each kind of training.
+"""Processes that work together: on a toy model of each kind of training, or on a command.
 
 They are forked from a process that has imported everything. Knows nothing about what any test looks
 for.
 """
 
+import json
 import multiprocessing
 import os
+import signal
 import socket
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -21,13 +25,14 @@ import torch._dynamo  # optimizers import it, which takes seconds
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from product import Ran, before_step, run
 from warmstart.batching.masking import Corruption, MaskedStream
 from warmstart.batching.packing import PackedStream, RunningText
 from warmstart.batching.padding import LabelledStream
 from warmstart.batching.pair_batches import EncodedPairs, PairStream, TokenLists
 from warmstart.errors import WarmstartError
 from warmstart.model.models import Classifier, LanguageModel, Translator
-from warmstart.processes import joined
+from warmstart.processes import joined, launched_rank, num_launched
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
@@ -122,31 +127,41 @@ def gradients_of(trainer: Trainer, step: int) -> dict[str, Tensor]:
     return {name: before[name] - p.detach() for name, p in trainer.model.named_parameters()}
 
 
-def take_gradients(task: str, folder: Path, runtime: Runtime, step: int) -> None:
+@contextmanager
+def _runtime() -> Iterator[Runtime]:
+    with joined() as processes:
+        yield Runtime(torch.device("cpu"), processes=processes)
+
+
+def take_gradients(task: str, folder: Path, step: int) -> None:
     """Write the gradients that a process has after a step."""
-    trainer = build_trainer(task, runtime, None)
-    save_file(gradients_of(trainer, step), folder / f"{runtime.processes.rank}.safetensors")
+    with _runtime() as runtime:
+        tensors = gradients_of(build_trainer(task, runtime, None), step)
+    save_file(tensors, folder / f"{launched_rank()}.safetensors")
 
 
-def train(task: str, folder: Path, runtime: Runtime, **loop: Any) -> None:
+def train(task: str, folder: Path) -> None:
     """Train in `folder`/run from its last checkpoint; write the weights a process ends with."""
-    trainer = build_trainer(task, runtime, RunFolder(folder / "run", runtime.processes), **loop)
-    trainer.train("training")
-    save_file(trainer.model.state_dict(), folder / f"{runtime.processes.rank}.safetensors")
+    with _runtime() as runtime:
+        trainer = build_trainer(task, runtime, RunFolder(folder / "run", runtime.processes))
+        trainer.train("training")
+    save_file(trainer.model.state_dict(), folder / f"{launched_rank()}.safetensors")
 
 
-def lose_one(task: str, folder: Path, runtime: Runtime, at: int) -> None:
-    """Train, with one process that dies in the middle."""
-    trainer = build_trainer(task, runtime, RunFolder(folder / "run", runtime.processes))
-    take_step = trainer.take_step
+def lose_one(task: str, folder: Path, at: int) -> None:
+    """Train, with a last process that dies in the middle."""
+    is_last = launched_rank() == num_launched() - 1
+    with before_step(at, lambda: os._exit(9) if is_last else None):
+        train(task, folder)
 
-    def stepping(step: int, rate: float) -> tuple[Tensor, Tensor]:
-        if step == at and runtime.processes.rank == runtime.processes.count - 1:
-            os._exit(9)
-        return take_step(step, rate)
 
-    trainer.take_step = stepping  # type: ignore[method-assign]
-    trainer.train("training")
+def run_command(command: str, folder: Path, stop_at: int | None = None, **places: str) -> None:
+    """Run a command and write how it ended; the last process gets SIGTERM before a step."""
+    is_last = launched_rank() == num_launched() - 1
+    with before_step(stop_at or 0, lambda: is_last and signal.raise_signal(signal.SIGTERM)):
+        ran = run(command, **places)
+    (folder / f"{launched_rank()}.json").write_text(json.dumps(asdict(ran)))
+    sys.exit(ran.code)
 
 
 def run_together(
@@ -176,12 +191,15 @@ def _process(
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(count), **address}
     try:
-        with joined() as processes:
-            runtime = Runtime(torch.device("cpu"), processes=processes)
-            work(*arguments, runtime=runtime, **keywords)
+        work(*arguments, **keywords)
     except WarmstartError as error:
         print(error, flush=True)  # noqa: T201 (shown when a test fails)
         os._exit(2)
+
+
+def read_ran(folder: Path, count: int) -> list[Ran]:
+    """Return how the command ended in each process."""
+    return [Ran(**json.loads((folder / f"{rank}.json").read_text())) for rank in range(count)]
 
 
 def read_tensors(folder: Path, count: int) -> list[dict[str, Tensor]]:

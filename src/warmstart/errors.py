@@ -29,5 +29,13 @@ class LostProcessError(WarmstartError):
     """Another process of the same training has ended."""
 
 
+class ReportedError(WarmstartError):
+    """A process that was started to do the job has already told the user why it failed."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 class DivergedError(WarmstartError):
     """The loss or the weights became infinite or NaN."""

@@ -78,7 +78,7 @@ def test_a_lost_process_loses_no_checkpoint_and_any_number_resumes(
     cpu: Runtime, tmp_path: Path
 ) -> None:
     expected = _trained_alone("causal", cpu, tmp_path / "alone")
-    assert run_together(3, lose_one, "causal", tmp_path, at=14) == [2, 2, 9]
+    assert run_together(3, lose_one, "causal", tmp_path, at=15) == [2, 2, 9]
     run = RunFolder(tmp_path / "run")
     assert [step_of(path) for path in list_checkpoints(run)] == [6, 12]
     assert run_together(2, train, "causal", tmp_path) == [0, 0]

@@ -17,7 +17,7 @@ from warmstart.cli import (
 from warmstart.cli.display import LineDisplay, TerminalDisplay
 from warmstart.cli.options import add_command
 from warmstart.cli.process import discard_output, open_streams
-from warmstart.errors import StoppedError, WarmstartError
+from warmstart.errors import ReportedError, StoppedError, WarmstartError
 from warmstart.formats import visible
 from warmstart.progress import shown_by, silenced
 
@@ -84,6 +84,8 @@ def main() -> None:
         display = TerminalDisplay(console) if console.is_terminal else LineDisplay(console)
         with shown_by(display) if is_lead else silenced():
             app()
+    except ReportedError as error:
+        sys.exit(error.exit_code)
     except StoppedError as stop:
         _exit(console, str(stop) if is_lead else "", 128 + stop.signal_number)
     except WarmstartError as error:

@@ -14,6 +14,7 @@ from warmstart.recipes.export_model import say_if_not_exportable
 from warmstart.report.model_card import model_card
 from warmstart.results.training import FinetuneResult
 from warmstart.runs.folder import RunFolder
+from warmstart.runs.launching import is_launched
 from warmstart.runs.lifecycle import (
     announce,
     check_length,
@@ -55,6 +56,8 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
     """Train a model on labelled texts and write a run folder."""
     task = finetuning_task(config.task)
     clock = Clock(config.minutes)
+    if is_launched("finetune", config):
+        return _result(RunFolder(config.out), task)
     with open_shared_run("finetune", config) as run:
         if run.is_finished:
             refuse_changed_length(run, config)

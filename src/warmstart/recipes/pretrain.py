@@ -22,6 +22,7 @@ from warmstart.recipes.export_model import say_if_not_exportable
 from warmstart.report.model_card import model_card
 from warmstart.results.training import PretrainResult
 from warmstart.runs.folder import RunFolder
+from warmstart.runs.launching import is_launched
 from warmstart.runs.lifecycle import (
     announce,
     check_length,
@@ -64,11 +65,13 @@ SAMPLE_MB = 20  # text that a tokenizer is trained on, at most: more hardly chan
 def pretrain(config: PretrainConfig) -> PretrainResult:
     """Pretrain a backbone on text and write a run folder."""
     clock = Clock(config.time)
+    if is_launched("pretrain", config):
+        return _finished_result(RunFolder(config.out))
     with open_shared_run("pretrain", config) as run:
         if run.is_finished:
             refuse_changed_length(run, config)
             progress.say(f"{run.path} is already finished; nothing to do")
-            return _result(run, pretraining_task(run.config()["task"]))
+            return _finished_result(run)
         parent = _parent(config.from_run) if config.from_run else None
         task = pretraining_task(config.objective, parent.model if parent else None)
         task.check(config)
@@ -279,6 +282,10 @@ def _finish(
     }
     run.finish(scores)
     run.drop_cache()
+
+
+def _finished_result(run: RunFolder) -> PretrainResult:
+    return _result(run, pretraining_task(run.config()["task"]))
 
 
 def _result(run: RunFolder, task: PretrainingTask) -> PretrainResult:

@@ -18,6 +18,7 @@ from warmstart.report.model_card import model_card
 from warmstart.results.training import TranslatorResult
 from warmstart.runs.checkpoint import save_weights
 from warmstart.runs.folder import RunFolder
+from warmstart.runs.launching import is_launched
 from warmstart.runs.lifecycle import (
     announce,
     check_length,
@@ -56,6 +57,8 @@ EPOCHS = 30
 def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
     """Train a translator on sentence pairs and write a run folder."""
     clock = Clock(config.minutes, final_validations=int(config.average > 1))
+    if is_launched("train-translator", config):
+        return _result(RunFolder(config.out))
     with open_shared_run("train-translator", config) as run:
         if run.is_finished:
             refuse_changed_length(run, config)

@@ -149,5 +149,25 @@ class Machine(Settings, panel="Machine"):
     seed: int = option("determines every random choice", 0, least=0)
 
 
-class TrainingRun(Destination, Checkpoints, Machine):
+class TrainingRun(Destination, Checkpoints, Machine, panel="Machine"):
     """Where a run is trained and how it is saved."""
+
+    processes: str | None = advanced(
+        "processes to start here: a number, or auto: one per GPU",
+        None,
+        metavar="auto|N",
+        recorded=False,
+    )
+
+    def __post_init__(self) -> None:
+        if isinstance(self.processes, int):
+            object.__setattr__(self, "processes", str(self.processes))
+        super().__post_init__()
+        if self.processes is not None and not _is_auto_or_positive(self.processes):
+            raise WarmstartError(
+                f"--processes {self.processes} is not allowed: give auto or a number of at least 1"
+            )
+
+
+def _is_auto_or_positive(value: str) -> bool:
+    return value == "auto" or (value.isdecimal() and value.isascii() and int(value) > 0)
