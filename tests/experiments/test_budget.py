@@ -95,6 +95,13 @@ def test_folds_multiply_the_time_and_cost_seeds_first(
     assert (taken.trials, len(taken.seeds), taken.most_epochs) == (trials, seeds, epochs)
 
 
+def test_an_arm_without_randomness_is_fitted_once_with_all_labels() -> None:
+    config = CompareConfig(from_runs=("run",), train=("t",), out="o", folds=5)
+    pace = ArmPace(text_s=1.0, reading_s=10.0, scoring_s=5.0, is_random=False)
+    assert pace.cells_s(100, config, is_all=True) == 5 * 115
+    assert pace.cells_s(50, config) == 5 * (8 * 60 + 5 * 5)
+
+
 @pytest.mark.usefixtures("slow")
 def test_a_limited_comparison_says_so_and_resumes(world: World, base: Path, here: Path) -> None:
     places = {**vars(world), "base": base, "out": here / "limited"}

@@ -6,13 +6,18 @@ from typing import Any
 
 import pytest
 
+import warmstart
 from product import MACHINE, World, read, read_labelled_rows, run, succeed, write_labelled
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.folds import split_folds
 from warmstart.data.labelled import read_labelled
 from warmstart.data.overlap import find_matches
+from warmstart.experiments.final_model import train_final_model
 from warmstart.experiments.plan import plan_experiment
+from warmstart.files import write_json
 from warmstart.recipes.finetune import read_backbone
+from warmstart.results.comparison import TunedArm
+from warmstart.runs.folder import RunFolder
 from warmstart.settings.finetuning import CompareConfig
 
 OPTIONS = f"--seeds 0,1 --trials 2 --epochs 2 {MACHINE}"
@@ -24,7 +29,7 @@ def crossed(world: World, base: Path, tmp_path_factory: pytest.TempPathFactory) 
     folder = tmp_path_factory.mktemp("crossed") / "out"
     ran = succeed(f"{COMMAND} --valid {{valid}} -o {folder}", **vars(world), base=base)
     assert "in 3-fold cross-validation" in ran.out
-    assert "next: warmstart finetune --from" in ran.out or "Use tf-idf" in ran.out
+    assert f"next: warmstart predict {folder}/models/" in ran.out
     return folder
 
 
@@ -110,7 +115,36 @@ def test_the_report_speaks_of_cross_validation_alone(crossed: Path) -> None:
     assert "on test" not in page
     assert "on validation" not in page
     assert "cross-fitted" not in page
-    assert not list(crossed.glob("models/*"))
+
+
+def test_the_arm_to_use_is_trained_on_the_texts_of_all_folds_and_kept(
+    crossed: Path, world: World
+) -> None:
+    result = read(crossed / "results.json")
+    (model,) = crossed.glob("models/*")
+    assert model.name == result["summary"]["advice"]["arm"]
+    texts = [text for path in (world.train, world.valid) for _, text in read_labelled_rows(path)]
+    assert len(warmstart.load(model, precision="fp32").predict(texts)) == len(texts)
+    assert read(model / "scores.json")["labels"] == len(texts)
+
+
+@pytest.mark.parametrize("arm", ["warm", "frozen", "cold", "tf-idf"])
+def test_any_arm_can_be_the_one_to_keep(arm: str, world: World, base: Path, here: Path) -> None:
+    config = CompareConfig.from_values(
+        {"from": [str(base)], "train": [str(world.train)], "folds": 3, "out": "out", "epochs": 1}
+    )
+    plan = plan_experiment(config, [read_backbone(str(base))])
+    tuned = [
+        TunedArm(arm=arm, labels=32, trials=(), fold=fold, values=(value,), settings=())
+        for fold, value in enumerate((0.1, 0.01, 0.01), 1)
+    ]
+    run_folder = RunFolder(here)
+    write_json(run_folder.data_file, {"files": []})
+    train_final_model(config, run_folder, plan, tuned)
+    cell = read(here / "cells/all-folds-0.json")["cell"]
+    setting = "C 0.01" if arm == "tf-idf" else "learning rate 0.01"
+    assert (cell["setting"], cell["labels"]) == (setting, 48)
+    assert warmstart.load(here / "models" / arm, precision="fp32").classes == plan.texts.classes
 
 
 def test_labels_count_what_a_fold_is_trained_and_chosen_on(

@@ -36,8 +36,9 @@ class ArmPace:
     text_s: float = 0.0  # to read a training text before the first epoch
     reading_s: float = 0.0  # to read the validation texts before the first epoch
     scoring_s: float = 0.0  # to label the test texts at the end
+    is_random: bool = True  # False: with all labels, every seed has the same model
 
-    def cells_s(self, num_train: int, config: CompareConfig) -> float:
+    def cells_s(self, num_train: int, config: CompareConfig, is_all: bool = False) -> float:
         """Return the time of the cells of one subset, and of their tuning."""
         epoch_s = -(-num_train // config.batch_size) * self.step_s + self.validation_s
         num_epochs = finetuning_epochs(num_train, config)
@@ -45,6 +46,8 @@ class ArmPace:
         num_tried = config.trials if config.trials > 1 else 0
         per_seed = 1 if config.test or config.folds or not num_tried else TRAININGS
         num_seeds = len(config.seeds)
+        if is_all and not self.is_random:
+            return (config.folds or 1) * (training_s + self.scoring_s)
         fold_s = (num_tried + per_seed * num_seeds) * training_s + num_seeds * self.scoring_s
         return (config.folds or 1) * fold_s
 
@@ -146,8 +149,11 @@ def _subsets(labels: Sequence[str], config: CompareConfig, plan: ExperimentPlan)
 
 def _total_s(config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPace]) -> float:
     subsets = _subsets(config.labels, config, plan)
-    sizes = [plan.texts.pool.divide(labels)[0] for labels in subsets]
-    return sum(pace.cells_s(num_train, config) for pace in paces for num_train in sizes)
+    pool = plan.texts.pool
+    sizes = [pool.divide(labels)[0] for labels in subsets]
+    return sum(
+        pace.cells_s(size, config, size == pool.num_train) for pace in paces for size in sizes
+    )
 
 
 def _measure_arms(plan: ExperimentPlan, config: CompareConfig, seconds: float) -> list[ArmPace]:
@@ -181,7 +187,12 @@ def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds:
     sample = Splits(splits.train.subset(rows), valid, None)
     if not isinstance(arm, TransformerArm):
         text_s = sum(model.elapsed_s for model in arm.fit(sample, [value], seed)) / len(rows)
-        return ArmPace(text_s=text_s, reading_s=text_s * num_valid, scoring_s=text_s * num_test)
+        return ArmPace(
+            text_s=text_s,
+            reading_s=text_s * num_valid,
+            scoring_s=text_s * num_test,
+            is_random=False,
+        )
     pace = measure(arm.trainer(ClassifyTask(), sample, seed, value), seconds)
     text_s = pace.validation_s / num_sampled
     measured = ArmPace(step_s=pace.step_s, scoring_s=text_s * num_test)

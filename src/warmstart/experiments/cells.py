@@ -42,6 +42,11 @@ class TrainedCells:
     fitted: list[FittedCell]
     tuned: list[TunedArm]
 
+    def tuned_at(self, arm: str) -> list[TunedArm]:
+        """Return the tunings of an arm with the most labels, one for each fold."""
+        most = max(tuned.labels for tuned in self.tuned)
+        return [tuned for tuned in self.tuned if (tuned.arm, tuned.labels) == (arm, most)]
+
 
 @dataclass(frozen=True)
 class CellGroup:

@@ -64,7 +64,13 @@ class ExperimentPlan:
 
 def plan_experiment(config: CompareConfig, sources: Sequence[SavedRun]) -> ExperimentPlan:
     """Read the labelled files, and return the arms with the texts as each reads them."""
-    texts = read_texts(config)
+    return plan_arms(config, read_texts(config), sources)
+
+
+def plan_arms(
+    config: CompareConfig, texts: ExperimentTexts, sources: Sequence[SavedRun]
+) -> ExperimentPlan:
+    """Return the arms with the texts as each reads them."""
     named = dict(zip(_run_names(sources), sources, strict=True))
     seen = {name: source.texts_seen() for name, source in named.items()}
     notes = texts.notes + [

@@ -8,7 +8,7 @@ from typing import get_args
 from warmstart import progress
 from warmstart.data.folds import Fold, split_folds
 from warmstart.data.labelled import LabelledTexts
-from warmstart.data.validation_split import describe_labels
+from warmstart.data.validation_split import describe_labels, set_aside
 from warmstart.experiments.arms import ArmSplit, Splits
 from warmstart.experiments.subsets import LabelPool, selections
 from warmstart.formats import counted
@@ -54,6 +54,12 @@ class ExperimentTexts:
     def class_numbers(self, split: LabelledTexts) -> list[int]:
         """Return the true classes of a split."""
         return class_numbers(split, self.classes)
+
+    def joined(self) -> "ExperimentTexts":
+        """Return the texts of all folds as one part, with a share set aside to validate on."""
+        train, valid = set_aside(self.training)
+        pool = LabelPool(len(train), len(valid))
+        return ExperimentTexts({"train": train, "validation": valid}, self.files, pool, self.notes)
 
     def parts(self, read: Mapping[str, ArmSplit]) -> tuple[Splits, ...]:
         """Return what the models of each fold read, given what an arm reads of each split."""

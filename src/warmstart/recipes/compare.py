@@ -13,6 +13,7 @@ from warmstart.experiments.arms import TransformerArm
 from warmstart.experiments.budget import describe_limit, limit_to_minutes
 from warmstart.experiments.cells import TrainedCells, train_cells
 from warmstart.experiments.contrast import attention_example, contrast
+from warmstart.experiments.final_model import train_final_model
 from warmstart.experiments.plan import ExperimentPlan, plan_experiment
 from warmstart.experiments.subsets import subset_sizes
 from warmstart.experiments.verdicts import summarise
@@ -90,6 +91,8 @@ def compare(config: CompareConfig) -> CompareResult:
             attention_example(comparison, plan.arms[0].attention_row, maps),
         )
         if not is_finished:
+            if config.folds and config.save == "best":
+                train_final_model(config, run, plan, trained.tuned_at(summary.advice.arm))
             _write_cards(run)
             _write(result)
         return result

@@ -126,7 +126,7 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine):
         if not self.labels:
             raise WarmstartError("--labels is empty: give sizes such as 50,400,all")
         if self.folds and self.save == "all":
-            raise WarmstartError("--save all and --folds exclude each other: folds keep no models")
+            raise WarmstartError("--save all and --folds exclude each other: folds keep one model")
         for size in self.labels:
             if size != "all" and (not size.isdecimal() or int(size) < 2):
                 raise WarmstartError(f"--labels {size!r} must be a number from 2 up, or all")
