@@ -33,6 +33,7 @@ format: setup
 bench: setup
 	$(BIN)/python benchmarks/pretraining.py
 	$(BIN)/python benchmarks/translation.py
+	$(BIN)/python benchmarks/serving.py
 
 # 300 kills and races over every command that writes a folder; the last line counts the good ends.
 chaos: setup

@@ -12,6 +12,7 @@ from warmstart.batching.encode import truncate
 from warmstart.batching.padding import budgeted, pad_texts
 from warmstart.errors import WarmstartError
 from warmstart.inference.text_model import MICRO_TOKENS, OVERFLOW, TransformerModel
+from warmstart.inference.vectors import forward_tokens
 from warmstart.model.backbone import Layout
 from warmstart.model.models import LanguageModel
 from warmstart.results.predictions import FilledText, ProbableWord
@@ -70,7 +71,8 @@ class MaskFiller(TransformerModel):
         self, texts: list[list[int]], top_k: int
     ) -> Iterator[tuple[int, list[tuple[ProbableWord, ...]]]]:
         """Yield the number of each text with the words for each of its masks."""
-        for rows in budgeted(range(len(texts)), texts, MICRO_TOKENS):
+        budget = forward_tokens(MICRO_TOKENS, self.runtime.device)
+        for rows in budgeted(range(len(texts)), texts, budget):
             probabilities = self._probabilities(texts, rows)  # (M, V), all masks in order
             best = probabilities.topk(min(top_k, probabilities.shape[1]))
             words = iter(

@@ -11,11 +11,11 @@ from warmstart.batching.batch import move
 from warmstart.batching.encode import EncodedTexts
 from warmstart.batching.padding import budgeted, pad_texts
 from warmstart.inference.text_model import TransformerModel
+from warmstart.inference.vectors import forward_tokens
 from warmstart.model.backbone import Layout
 from warmstart.runtime import Runtime
 
-# A GPU is filled by this many tokens; without gradients they need little memory.
-LEAST_TOKENS = {"cpu": 0, "cuda": 65_536}
+LEAST_TOKENS = {"cpu": 0, "cuda": 65_536}  # that fill a GPU; without gradients they need little
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ def text_outputs(
     outputs: list[Tensor] = []
     order: list[int] = []
     unused = [0] * len(texts)
-    budget = max(batches.micro_tokens, LEAST_TOKENS[device.type])
+    budget = max(forward_tokens(batches.micro_tokens, device), LEAST_TOKENS[device.type])
     for rows in budgeted(range(len(texts)), texts, budget):
         batch = move(pad_texts(texts, unused, rows, batches.pad, starts), device)
         layout = Layout(is_token=batch.is_token, segments=batch.segments)

@@ -18,6 +18,14 @@ from warmstart.model.models import Translator
 from warmstart.runtime import Runtime
 from warmstart.settings.shared import Pooling
 
+# A CPU is busy with so many tokens; more of them only means more padding, where lengths differ.
+ENOUGH_TOKENS = 1024
+
+
+def forward_tokens(micro_tokens: int, device: torch.device) -> int:
+    """Return how many padded tokens to read together, at most `micro_tokens`."""
+    return min(micro_tokens, ENOUGH_TOKENS) if device.type == "cpu" else micro_tokens
+
 
 def backbone_of(model: nn.Module) -> Backbone:
     """Return the base of any model; of a translator, what reads the source."""
@@ -87,7 +95,8 @@ def _read(
     was_training = backbone.training
     backbone.eval()
     nothing = [0] * len(texts)
-    for rows in budgeted(range(len(texts)), texts, micro_tokens):
+    budget = forward_tokens(micro_tokens, runtime.device)
+    for rows in budgeted(range(len(texts)), texts, budget):
         batch = move(pad_texts(texts, nothing, rows, pad, starts), runtime.device)
         with runtime.precision():
             keep(rows, batch, layer_states(backbone, batch, layers))
