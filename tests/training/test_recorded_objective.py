@@ -1,5 +1,6 @@
 """Recorded gradients equal those of the plain path, on whatever device there is."""
 
+import gc
 from dataclasses import replace
 
 import pytest
@@ -65,3 +66,23 @@ def test_rare_shapes_are_computed_without_end() -> None:
         assert float(loss) == size
         assert weight.grad is not None
         assert float(weight.grad) == size
+
+
+def test_garbage_that_holds_a_recording_does_not_break_the_next_one() -> None:
+    def recorded() -> list[object]:
+        weight = torch.nn.Parameter(torch.ones((), device=DEVICE))
+        gradients = RecordedGradients([weight], lambda x: (weight * x).sum())
+        for _ in range(3):
+            assert float(gradients(torch.ones(4, device=DEVICE))) == 4
+        holder: list[object] = [gradients]
+        holder.append(holder)  # only a collection frees it
+        return holder
+
+    before = gc.get_threshold()
+    gc.set_threshold(1)  # collect all the time
+    try:
+        for _ in range(5):
+            recorded()
+    finally:
+        gc.set_threshold(*before)
+    assert gc.isenabled()

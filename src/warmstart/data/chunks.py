@@ -1,9 +1,12 @@
-"""Group a stream of items into lists of bounded size."""
+"""Group a stream of items into lists of bounded size, and work on them ahead of their reader."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def chunked(
@@ -20,3 +23,18 @@ def chunked(
             chunk, size = [], 0
     if chunk:
         yield chunk
+
+
+def made_ahead(
+    items: Iterable[T], make: Callable[[T], R], num_ahead: int = 2
+) -> Iterator[tuple[T, R]]:
+    """Yield every item with what is made of it, in order; the next ones are made meanwhile."""
+    waiting: deque[tuple[T, Future[R]]] = deque()
+    with ThreadPoolExecutor(1) as pool:
+        for item in items:
+            waiting.append((item, pool.submit(make, item)))
+            if len(waiting) > num_ahead:
+                first, made = waiting.popleft()
+                yield first, made.result()
+        for last, made in waiting:
+            yield last, made.result()

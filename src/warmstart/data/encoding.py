@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart import progress
-from warmstart.data.chunks import chunked
+from warmstart.data.chunks import chunked, made_ahead
 from warmstart.data.corpus import Passage, RowCounts, TextSource
 from warmstart.data.sentences import SentenceFinder
 from warmstart.tokenization.tokenizer import Tokenizer
@@ -38,9 +38,10 @@ def encode_source(
     """Yield every passage with its tokens, and enter the rows of each file in `counts`."""
     document = 0
     with progress.bar("tokenizing", source.num_bytes, "B") as bar:
-        for chunk in chunked(source.passages(counts), CHUNK_CHARS, _num_chars):
+        chunks = chunked(source.passages(counts), CHUNK_CHARS, _num_chars)
+        # The library encodes on all cores, and Python reads the next chunk meanwhile.
+        for chunk, encoded in made_ahead(chunks, lambda c: encode_passages(c, tokenizer, finder)):
             sizes = [sum(len(row.encode()) + 1 for row in passage.rows) for passage in chunk]
-            encoded = encode_passages(chunk, tokenizer, finder)
             for passage, size, ids, starts in zip(chunk, sizes, *encoded, strict=True):
                 document += not passage.continues
                 yield passage, EncodedPassage(ids, document, size, starts)

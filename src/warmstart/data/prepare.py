@@ -1,5 +1,6 @@
 """Turn text files into token files for training and validation."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from warmstart import progress
 from warmstart.data.corpus import RowCounts, TextSource
 from warmstart.data.encoding import encode_source
-from warmstart.data.fingerprints import FingerprintWriter, code_of, fingerprint, normalise
+from warmstart.data.fingerprints import FingerprintWriter, code_of, normalise
 from warmstart.data.sentences import SentenceFinder
 from warmstart.data.shingles import CODE_BITS
 from warmstart.data.token_file import DocumentWriter, SentenceFile, TokenFile
@@ -24,13 +25,23 @@ HELD_OUT = (0.01, 0.1, 0.5)  # share for validation; the next one if the corpus 
 
 def sample_tokenizer(source: TextSource, kind: str, vocab_size: int, sample_mb: int) -> Tokenizer:
     """Train a tokenizer on a sample of passages, chosen by their content."""
-    size = source.num_bytes
-    if size is None:
-        size = sum(len(row.encode()) for passage in source.passages() for row in passage.rows)
-    share = min(1.0, sample_mb * 1_000_000 / max(1, size))
     texts = ("\n".join(passage.rows) for passage in source.passages())
-    sample = (text for text in texts if share == 1.0 or fingerprint(text) < share * 2**CODE_BITS)
-    return train_tokenizer(sample, kind, vocab_size)
+    return train_tokenizer(sample_texts(texts, 1_000_000 * sample_mb), kind, vocab_size)
+
+
+def sample_texts(texts: Iterable[str], most_bytes: int) -> list[str]:
+    """Return texts of at most so many bytes in all, or one; their order chooses none of them."""
+    highest, size = 2**CODE_BITS, 0
+    chosen: list[tuple[int, str]] = []
+    for text in texts:
+        if (code := code_of(text)) < highest:
+            chosen.append((code, text))
+            size += len(text.encode())
+        while size > most_bytes and len(chosen) > 1:
+            highest //= 2
+            chosen = [(code, text) for code, text in chosen if code < highest] or [min(chosen)]
+            size = sum(len(text.encode()) for _, text in chosen)
+    return [text for _, text in chosen]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,9 @@
 A recording computes what the plain path computes, kernel by kernel, so the results are the same.
 """
 
-from collections.abc import Callable, Iterable
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +13,18 @@ import torch
 from torch import Tensor, nn
 
 MAX_RECORDINGS = 64  # shapes of batches; rarer ones are computed without a recording
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Let the garbage wait: freeing an older recording while one is made would break it."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True)
@@ -59,7 +73,7 @@ class RecordedGradients:
     def _record(self, inputs: tuple[Tensor, ...]) -> _Recording:
         own = tuple(tensor.clone() for tensor in inputs)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
+        with _without_collection(), torch.cuda.graph(graph, pool=self._pool):
             loss = self._compute(own)
         self._pool = graph.pool()
         return _Recording(graph, own, loss, tuple(p.grad for p in self.parameters))

@@ -1,0 +1,51 @@
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warmstart.data.chunks import made_ahead
+from warmstart.data.prepare import sample_texts
+
+
+@given(st.lists(st.text(min_size=1, max_size=40), unique=True), st.integers(1, 400), st.randoms())
+def test_a_sample_is_bounded_and_does_not_depend_on_the_order(
+    texts: list[str], most: int, random: Random
+) -> None:
+    sample = sample_texts(texts, most)
+    assert len(sample) <= 1 or sum(len(text.encode()) for text in sample) <= most
+    assert bool(sample) == bool(texts)
+    assert set(sample) <= set(texts)
+    if sum(len(text.encode()) for text in texts) <= most:
+        assert sample == texts
+    elif len(sample) > 1:
+        assert set(sample_texts(random.sample(texts, len(texts)), most)) == set(sample)
+
+
+def test_a_sample_is_large_enough() -> None:
+    texts = [f"text number {number}" for number in range(5_000)]
+    assert sum(map(len, sample_texts(texts, 20_000))) > 8_000
+
+
+@given(st.lists(st.integers()), st.integers(0, 4))
+def test_what_is_made_ahead_comes_in_order(items: list[int], num_ahead: int) -> None:
+    made = made_ahead(iter(items), lambda item: item + 1, num_ahead)
+    assert list(made) == [(item, item + 1) for item in items]
+
+
+def test_a_fault_in_the_making_is_raised() -> None:
+    with pytest.raises(ZeroDivisionError):
+        list(made_ahead([1, 0, 2], lambda item: 1 // item))
+
+
+def test_no_more_is_read_than_is_made_ahead() -> None:
+    read = []
+
+    def reading() -> Iterator[int]:
+        for number in range(100):
+            read.append(number)
+            yield number
+
+    next(iter(made_ahead(reading(), str, num_ahead=3)))
+    assert len(read) <= 4
