@@ -80,7 +80,8 @@ def test_a_body_of_50_megabytes_is_refused(is_announced: bool, server: Server) -
 
 
 def test_a_wrong_token_is_refused(warm: Path) -> None:
-    with serving(str(warm), {"WARMSTART_TOKEN": "sésame"}) as server:
+    origin = "https://app.example"
+    with serving(f"{warm} --allow-origin {origin}", {"WARMSTART_TOKEN": "sésame"}) as server:
         body = {"texts": ["a"]}
         for header in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "s"}):
             reply = server.post("/classify", body, **header)
@@ -89,6 +90,10 @@ def test_a_wrong_token_is_refused(warm: Path) -> None:
             assert "needs a token" in reply.message
         token = "Bearer sésame".encode().decode("latin-1")
         assert server.post("/classify", body, Authorization=token).status == 200
+        allowed = server.get("/health", Origin=origin).headers["access-control-allow-origin"]
+        assert allowed == origin
+        other = server.get("/health", Origin="https://evil.example")
+        assert other.headers["access-control-allow-origin"] is None
         assert server.get("/metrics").status == 401
         assert server.get("/health").status == 200
 

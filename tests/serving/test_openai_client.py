@@ -93,6 +93,8 @@ def test_a_text_ends_before_a_stop_string(client: Any) -> None:
         ({"model": "sentiment"}, "BadRequestError"),
         ({"prompt": [1, 2, 3]}, "UnprocessableEntityError"),
         ({"logprobs": 3}, "UnprocessableEntityError"),
+        ({"frequency_penalty": 1}, "UnprocessableEntityError"),
+        ({"extra_body": {"magic": 1}}, "UnprocessableEntityError"),
         ({"prompt": "word " * 99}, "BadRequestError"),
         ({"prompt": "word " * 99, "stream": True}, "BadRequestError"),
     ],

@@ -111,6 +111,7 @@ def test_a_translator_has_three_parts_of_attention(server: Server) -> None:
         ("/classify", {"texts": "a"}, 422, "texts: "),
         ("/classify", {"texts": ["a"], "text": "b"}, 422, "text: "),
         ("/classify", {"texts": ["a"], "texts2": ["b"]}, 400, "was trained on single texts"),
+        ("/classify", {"texts": ["a", "b"], "texts2": ["c"]}, 422, "2 texts but 1 second texts"),
         ("/classify", {"texts": ["a"] * 257}, 413, "257 texts are too many"),
         ("/fill-mask", {"texts": ["no mask"]}, 400, "has no masked word"),
         ("/embed", {"model": "base", "texts": ["a"], "layer": 9}, 400, "out of range"),

@@ -1,5 +1,4 @@
-"""What surrounds every request, as ASGI middleware: the token, limits of size and time, clients
-that leave."""
+"""What surrounds every request, as ASGI middleware: a token, limits of size and time."""
 
 import asyncio
 import hmac

@@ -2,12 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from warmstart.inference.text_model import TextSizes
 from warmstart.results.predictions import GeneratedPiece
 from warmstart.serving.calls import Call
+
+
+def hand_over(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: Any) -> None:
+    """Call a function in the event loop, from another thread."""
+    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(function, *args)
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,7 @@ class Stream:
             outcome = next(self._source)
         except Exception as error:  # it ends this text, not the thread
             outcome = error
-        self.loop.call_soon_threadsafe(self._pieces.put_nowait, outcome)
+        hand_over(self.loop, self._pieces.put_nowait, outcome)
         return isinstance(outcome, GeneratedPiece) and outcome.end is None
 
     async def pieces(self, timeout_s: float) -> AsyncIterator[GeneratedPiece]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from fastapi import APIRouter
 from fastapi.responses import Response
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from warmstart.decoding.sample import Sampling
 from warmstart.serving.calls import call
@@ -46,6 +46,8 @@ class StreamOptions(BaseModel):
 class CompletionRequest(BaseModel):
     """Prompts to continue. Lists of token numbers are not read."""
 
+    model_config = ConfigDict(extra="forbid")  # nothing that would change the text is ignored
+
     model: str
     prompt: Strings = Field([""], min_length=1)
     max_tokens: int = Field(16, ge=1)
@@ -57,6 +59,11 @@ class CompletionRequest(BaseModel):
     echo: bool = False
     stream: bool = False
     stream_options: StreamOptions | None = None
+    user: str | None = None
+    best_of: Literal[1] | None = None
+    frequency_penalty: Literal[0] | None = None
+    presence_penalty: Literal[0] | None = None
+    logit_bias: None = None
     logprobs: None = None
     suffix: None = None
 

@@ -12,7 +12,7 @@ from warmstart.serving.guard import RequestLimits
 from warmstart.serving.hosted import HostedRuns
 from warmstart.serving.jobs import Answer
 from warmstart.serving.metrics import Metrics
-from warmstart.serving.refusals import LateError
+from warmstart.serving.refusals import LateError, UnprocessableError
 from warmstart.serving.worker import Worker
 
 
@@ -44,6 +44,8 @@ class Service:
     ) -> Answer:
         """Return the results for texts, computed together with those of other requests."""
         self.limits.check_texts(len(texts))
+        if texts2 is not None and len(texts2) != len(texts):
+            raise UnprocessableError(f"{len(texts):,} texts but {len(texts2):,} second texts")
         future = worker.submit(call, texts, texts2)
         try:
             async with asyncio.timeout(self.limits.timeout_s):

@@ -12,7 +12,7 @@ from itertools import accumulate
 from warmstart.inference.text_model import TextModel
 from warmstart.results.predictions import GeneratedPiece
 from warmstart.serving.calls import Call
-from warmstart.serving.jobs import Answer, Job, Stream
+from warmstart.serving.jobs import Answer, Job, Stream, hand_over
 from warmstart.serving.refusals import BusyError, ClosingError
 
 MOST_STREAMS = 16  # texts generated in turns; each keeps its keys and values in memory
@@ -153,7 +153,7 @@ class Worker:
                 return
             outcomes = [error]
         for job, outcome in zip(jobs, outcomes, strict=True):
-            job.future.get_loop().call_soon_threadsafe(job.settle, outcome)
+            hand_over(job.future.get_loop(), job.settle, outcome)
 
     def _compute(self, jobs: Sequence[Job]) -> list[Answer]:
         sizes = [job.sizes or self.model.measure(job.texts, job.texts2) for job in jobs]
