@@ -9,6 +9,7 @@ the cores with the server. Needs the dev extra.
 import argparse
 import asyncio
 import json
+import os
 import re
 import subprocess
 import sys
@@ -210,13 +211,17 @@ def report(folder: Path, arguments: argparse.Namespace) -> None:
                 target = Target(port, path, texts[kind])
                 load = asyncio.run(measure(target, arguments.clients, arguments.seconds))
                 gain = load.rate / alone[path, kind]
-                print(f"{name:24}{path:10}{kind:6}{load.describe()}   {gain:5.2f} x one by one")
+                line = f"{name:24}{path:10}{kind:6}{load.describe()}   {gain:5.2f} x one by one"
+                print(line, flush=True)
     for (path, kind), rate in alone.items():
         print(f"{'one by one, in Python':24}{path:10}{kind:6}{rate:8.1f}/s")
 
 
 def main() -> None:
     """Parse, measure, print."""
+    if "GOMP_SPINCOUNT" not in os.environ:  # read when torch is loaded; the command line sets it
+        os.environ["GOMP_SPINCOUNT"] = "2000"
+        os.execv(sys.executable, [sys.executable, *sys.argv])
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0, help="of each load")
     parser.add_argument("--clients", type=int, default=64)

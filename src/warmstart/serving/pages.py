@@ -12,9 +12,8 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from warmstart.serving.refusals import Json
 from warmstart.serving.service import Service
 
-PAGE = "text/html; charset=utf-8"
 ASSETS = {
-    "/": ("page.html", PAGE),
+    "/": ("page.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
     "/page.js": ("page.js", "text/javascript"),
 }
@@ -40,9 +39,12 @@ def page_routes(service: Service, app: FastAPI) -> APIRouter:
         return HTMLResponse(docs_page(app.openapi()), headers=SAFE)
 
     def health() -> Response:
-        """Say that the server works, and what waits for each run."""
-        waiting = {name: worker.num_waiting for name, worker in service.runs.workers.items()}
-        return Json({"status": "ok", "waiting": waiting})
+        """Say whether the thread of every run works, and how many texts wait for it."""
+        workers = service.runs.workers
+        is_ok = all(worker.is_alive for worker in workers.values())
+        waiting = {name: worker.num_waiting for name, worker in workers.items()}
+        status = "ok" if is_ok else "failed"
+        return Json({"status": status, "waiting": waiting}, 200 if is_ok else 503)
 
     def metrics() -> Response:
         """Return counts and times in Prometheus' text format."""

@@ -54,6 +54,11 @@ class Worker:
         self._thread.start()
 
     @property
+    def is_alive(self) -> bool:
+        """Tell whether the thread can still answer."""
+        return self._thread.is_alive()
+
+    @property
     def num_waiting(self) -> int:
         """Return how many texts wait or are being generated."""
         return self._num_waiting
