@@ -38,6 +38,7 @@ __all__ = [
     "generate",
     "import_model",
     "load",
+    "look_ablations",
     "look_attention",
     "look_complexity",
     "look_mask",

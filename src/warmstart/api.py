@@ -21,6 +21,7 @@ from warmstart.recipes import fill_mask as _fill_mask
 from warmstart.recipes import finetune as _finetune
 from warmstart.recipes import generate as _generate
 from warmstart.recipes import import_model as _import_model
+from warmstart.recipes import look_ablations as _look_ablations
 from warmstart.recipes import look_attention as _look_attention
 from warmstart.recipes import look_complexity as _look_complexity
 from warmstart.recipes import look_mask as _look_mask
@@ -87,6 +88,7 @@ fill_mask = _verb(using.FillMaskConfig, _fill_mask.fill_mask)
 finetune = _verb(finetuning.FinetuneConfig, _finetune.finetune)
 generate = _verb(using.GenerateConfig, _generate.generate)
 import_model = _verb(exchanging.ImportConfig, _import_model.import_model)
+look_ablations = _verb(looking.LookAblationsConfig, _look_ablations.look_ablations)
 look_attention = _verb(looking.LookAttentionConfig, _look_attention.look_attention)
 look_complexity = _verb(looking.LookComplexityConfig, _look_complexity.look_complexity)
 look_mask = _verb(looking.LookMaskConfig, _look_mask.look_mask)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from warmstart.errors import WarmstartError
 from warmstart.inference.text_model import TextModel, TransformerModel
-from warmstart.runs.saved import read_run
+from warmstart.runs.saved import SavedRun, read_run
 from warmstart.runtime import choose_runtime
 from warmstart.settings.shared import Device, Machine, Precision
 from warmstart.tasks.registry import task_of
@@ -25,7 +25,11 @@ def load(
 
 def load_on(run: str | Path, machine: Machine) -> TextModel:
     """Load a run on the device that settings name."""
-    saved = read_run(run)
+    return open_saved(read_run(run), machine)
+
+
+def open_saved(saved: SavedRun, machine: Machine) -> TextModel:
+    """Return a run that was read, ready for use on the device that settings name."""
     runtime = choose_runtime(machine.device, machine.precision, machine.threads)
     return task_of(saved).open(saved, runtime)
 

@@ -45,6 +45,7 @@ def test_what_starts_from_it_says_so_too(world: World, broken: Path, here: Path)
 
 REFUSED = {
     "export": ("export {broken} -o out", MARK),
+    "serve": ("serve {broken}", MARK),
     "masked": ("pretrain {texts} -o out --objective masked --ablate mask", "--objective causal"),
     "second stage": ("pretrain {texts} --from {base} -o out --ablate norm", "--ablate norm"),
     "unknown part": ("pretrain {texts} -o out --ablate heart", "heart"),

@@ -206,6 +206,21 @@ def complexity(config: looking.LookComplexityConfig, as_json: bool) -> None:
         say_next(_written(str(result.out)), "params lab")
 
 
+def ablations(config: looking.LookAblationsConfig, as_json: bool) -> None:
+    """Train small models without one of their parts, and show what each part is for."""
+    from warmstart.recipes.look_ablations import look_ablations
+    from warmstart.report.ablations_figure import HEADERS, ablation_rows, failures
+
+    result = look_ablations(config)
+    if as_json:
+        print_json([asdict(variant) for variant in result.variants])
+        return
+    print_table(HEADERS, ablation_rows(result.variants))
+    for failure in failures(result.variants):
+        say(failure)
+    say_next(_written(config.out), "pretrain your-text.txt --ablate mask -o runs/broken")
+
+
 def _written(out: str) -> str:
     return f"{out}: open it in a browser" if out.lower().endswith(".html") else out
 
@@ -218,5 +233,6 @@ COMMANDS = (
     ),
     Command("look mask", mask, 'lab --text "un livre" --text "un très bon livre" -o mask.png'),
     Command("look positions", positions, "runs/base --test novels.txt -o positions.html"),
+    Command("look ablations", ablations, "--parts mask --steps 60 -o ablations.html"),
     Command("look complexity", complexity, "--lengths 256,1024,4096 --width 64 -o growth.png"),
 )

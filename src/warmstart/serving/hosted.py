@@ -7,7 +7,8 @@ from pathlib import Path
 from warmstart.errors import WarmstartError
 from warmstart.formats import one_line
 from warmstart.inference.text_model import TextModel
-from warmstart.loading import load_on
+from warmstart.loading import open_saved
+from warmstart.runs.saved import read_run
 from warmstart.serving.refusals import UnknownError, UnprocessableError
 from warmstart.serving.worker import Worker
 from warmstart.settings.base import suggestion
@@ -23,8 +24,10 @@ def load_runs(runs: tuple[str, ...], machine: Machine) -> dict[str, TextModel]:
             raise WarmstartError(
                 f"RUNS: two runs are called '{name}'; write NAME={path} to choose another name"
             )
+        saved = read_run(path)
+        saved.refuse_if_ablated("be served")
         # Messages go to clients, who should not learn where the run is stored.
-        models[name] = replace(load_on(path, machine), name=name)
+        models[name] = replace(open_saved(saved, machine), name=name)
     return models
 
 

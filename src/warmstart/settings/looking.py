@@ -6,7 +6,7 @@ from typing import Literal
 from warmstart.errors import WarmstartError
 from warmstart.settings.architecture import ArchitectureOverrides
 from warmstart.settings.base import Settings, argument, option
-from warmstart.settings.model import Attention
+from warmstart.settings.model import ABLATED_PARTS, Ablation, Attention
 from warmstart.settings.shared import Documents, Machine, Optimizer, SplitTexts, TextColumn
 
 
@@ -100,6 +100,26 @@ class LookPositionsConfig(FigureFile, Documents, TextColumn, Machine):
     )
     test: str | None = option("text for perplexity by position; needs a causal run", None)
     past: float = option("read up to this many times the trained length", 2.0, least=1, most=64)
+
+
+class LookAblationsConfig(FigureFile, Machine, panel="Training"):
+    """Nothing in; what models lack without one of their parts out."""
+
+    parts: tuple[Ablation, ...] = option(
+        f"parts to leave out, one at a time: {', '.join(ABLATED_PARTS)}",
+        tuple(ABLATED_PARTS),
+        comma_separated=True,
+        metavar="PARTS",
+    )
+    objective: str = option("causal or masked; the latter needs no mask", "causal", metavar="NAME")
+    steps: int = option("optimizer steps of each model", 60, least=5)
+    depth: int = option("blocks of each model", 2, least=1, most=12)
+    seeds: tuple[int, ...] = option("of each variant", (0, 1, 2), least=0, comma_separated=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise WarmstartError(f"--seeds {list(self.seeds)} must be different numbers")
 
 
 class LookComplexityConfig(Machine, panel="Model"):

@@ -97,6 +97,7 @@ class CausalTask(PretrainingTask):
     hub_name = "text-generation"
     hub_class = "ForCausalLM"
     attention = "causal"
+    can_generate = True
     ends_texts = False
     text_model = TextGenerator
     workload = CausalWorkload()

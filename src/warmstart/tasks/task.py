@@ -106,6 +106,7 @@ class PretrainingTask(Task):
 
     command = "pretrain"
     is_pretraining = True
+    can_generate: ClassVar[bool] = False  # whether its model writes text
     attention: ClassVar[Attention]
 
     def check(self, settings: PretrainConfig) -> None:

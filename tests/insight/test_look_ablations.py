@@ -1,0 +1,83 @@
+"""`look ablations`: what models lack without one of their parts."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from product import MACHINE, run, succeed
+from warmstart.insight.word_pairs import WordPairs
+from warmstart.report.ablations_figure import ablation_rows, ablation_sections, failures
+from warmstart.results.ablations import AblatedTraining, variants_of
+
+QUICK = f"--steps 30 --seeds 0 {MACHINE}"
+
+
+def trained(part: str, seed: int, loss: float, failure: str | None = None) -> AblatedTraining:
+    return AblatedTraining(
+        part=part,
+        seed=seed,
+        steps=(5, 10),
+        losses=(2 * loss, loss),
+        written="a fine book",
+        known_pairs=0.5 + seed / 4,
+        failure=failure,
+    )
+
+
+TRAININGS = [
+    *(trained("nothing", seed, 1.0 + seed) for seed in (0, 1)),
+    trained("norm", 0, 9.0, "the loss became nan at step 3"),
+    trained("norm", 1, 3.0),
+]
+
+
+def test_word_pairs_are_those_of_neighbours_in_a_line() -> None:
+    pairs = WordPairs(["a fine book", "a dull book"])
+    assert pairs.known_share("a fine book") == 1.0
+    assert pairs.known_share("a fine dull book") == pytest.approx(2 / 3)
+    assert pairs.known_share("book a") == 0.0
+    assert pairs.known_share("book") == 0.0
+
+
+def test_variants_have_the_mean_and_range_of_their_seeds() -> None:
+    whole, broken = ablation_rows(variants_of(TRAININGS))
+    mean = (math.e + math.e**2) / 2
+    assert whole == ("whole", f"{mean:.1f}", "2.7 to 7.4", "62.5%", "50.0% to 75.0%")
+    assert broken[:2] == ("without norm", f"{math.e**3:.1f}")  # of the seed that finished
+    assert failures(variants_of(TRAININGS)) == [
+        "without norm, seed 0: the loss became nan at step 3"
+    ]
+
+
+def test_a_variant_that_never_finished_is_still_shown() -> None:
+    variants = variants_of([TRAININGS[0], TRAININGS[2]])
+    assert ablation_rows(variants)[1] == ("without norm", "–", "–", "–", "–")
+    assert len(ablation_sections(variants, "title")) == 2
+
+
+def test_without_the_mask_the_loss_falls_and_the_text_is_noise(tmp_path: Path) -> None:
+    whole, broken = succeed(
+        f"look ablations --parts mask -o {tmp_path}/page.html --json {QUICK}"
+    ).json
+    assert (whole["part"], broken["part"]) == ("nothing", "mask")
+    assert broken["trainings"][0]["losses"][-1] < whole["trainings"][0]["losses"][-1] - 1
+    assert broken["trainings"][0]["known_pairs"] < whole["trainings"][0]["known_pairs"]
+    assert "without mask" in (tmp_path / "page.html").read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--objective masked --parts mask", "--objective causal"),
+        ("--parts heart", "heart"),
+        ("--seeds 1,1", "--seeds"),
+        ("--objective dream", "dream"),
+    ],
+)
+def test_refusals(arguments: str, words: str, tmp_path: Path) -> None:
+    ran = run(f"look ablations -o {tmp_path}/page.html {arguments}")
+    assert ran.code == 2
+    assert words in ran.said
+    assert list(tmp_path.iterdir()) == []
