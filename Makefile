@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test check format bench chaos fuzz clean
+.PHONY: setup demo test test-docs check site format bench chaos fuzz clean
 
 setup: $(READY)
 
@@ -20,11 +20,20 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest -n auto
 
+# Runs every command of the labs; takes minutes.
+test-docs: setup
+	$(BIN)/python -m pytest -m docs tests/system
+
 check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The documentation as pages; for its search: python -m http.server -d build/site
+site: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: setup
 	$(BIN)/ruff format .

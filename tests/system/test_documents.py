@@ -25,8 +25,8 @@ from warmstart.settings.pretraining import PretrainConfig
 from warmstart.settings.translating import TrainTranslatorConfig
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
-GUIDES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]  # what shows commands
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
+GUIDES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]  # what shows commands
 COMMANDS: dict[str, click.Command] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 LABELS = 2  # of the classifiers that docs/model.md counts
 
@@ -143,8 +143,8 @@ def test_links_and_paths_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_make_targets_exist(page: Path) -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    said = re.findall(r"(?:^|`)make ([a-z ]+)(?:$|`)", page.read_text(), re.MULTILINE)
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    said = re.findall(r"(?:^|`)make ([a-z -]+)(?:$|`)", page.read_text(), re.MULTILINE)
     assert {target for words in said for target in words.split()} <= targets
 
 

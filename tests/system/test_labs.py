@@ -1,0 +1,80 @@
+"""The labs: their maths worked by the product, and their commands run as a student runs them."""
+
+import contextlib
+import io
+import math
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from product import ENVIRONMENT
+from warmstart.decoding.beam import Beam, beam_search
+from warmstart.decoding.sample import SpecialIds
+
+LABS = Path(__file__).parents[2] / "docs/labs"
+SENTENCES = "The story is not boring at all.\nA boring book.\n"
+
+
+def text_of(lab: str) -> str:
+    return (LABS / f"{lab}.md").read_text()
+
+
+def blocks(lab: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text_of(lab), re.MULTILINE | re.DOTALL)
+
+
+def test_the_scale_in_numbers() -> None:
+    (block,) = blocks("translation", "python")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(block, {})
+    for line in printed.getvalue().splitlines():
+        assert f"| {' | '.join(line.split())} |" in text_of("translation")
+
+
+@pytest.mark.parametrize(("width", "best", "probability"), [(1, "a", 0.20), (2, "b", 0.36)])
+def test_the_beam_by_hand(width: int, best: str, probability: float) -> None:
+    rows = re.findall(
+        r"^\| (\(start\)|a|b) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$",
+        text_of("translation"),
+        re.MULTILINE,
+    )
+    table = {name: [float(cell) for cell in cells] for name, *cells in rows}
+    names = ["(start)", "a", "b"]  # token 0 begins, 1 and 2 are words, 3 ends
+
+    def step(prefixes: Tensor, parents: Tensor) -> Tensor:
+        return torch.tensor([[0.0, *table[names[p[-1]]]] for p in prefixes.tolist()]).log()
+
+    beam = Beam(width=width, length_penalty=0.0)
+    found = beam_search(step, [4], SpecialIds(0, 3, ()), beam)[0][0]
+    assert [names[token] for token in found.ids] == [best]
+    assert math.exp(found.score) == pytest.approx(probability)
+    assert f"{probability:.2f}" in text_of("translation")
+
+
+def test_numbers_of_the_maths() -> None:
+    text = text_of("transfer")
+    assert f"{math.log(7.12):.3f} nats = {math.log2(7.12):.3f} bits" in text
+    assert f"{math.log2(7.12) / 0.705:.2f} bytes" in text
+    assert f"= {math.log2(20) / 4:.3f}" in text
+    assert f"= {math.log2(60) / 6:.3f}" in text
+
+
+@pytest.mark.docs
+def test_every_command_of_the_labs_runs(tmp_path: Path) -> None:
+    (tmp_path / "sentences.txt").write_text(SENTENCES)
+    done: set[str] = set()
+    for lab in ("transfer", "translation"):
+        for block in blocks(lab, "sh"):
+            for line in block.splitlines():
+                if line.startswith("warmstart ") and line not in done:
+                    done.add(line)
+                    command = [sys.executable, "-m", *shlex.split(line)]
+                    subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, check=True, timeout=600)
+    assert len(done) >= 20

@@ -1,0 +1,53 @@
+"""The documentation site: every command and setting has its place. `make check` builds it."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from warmstart.cli.main import GROUPS
+from warmstart.cli.options import Command
+
+pytest.importorskip("mkdocs")
+
+from mkdocs.config import load_config
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = [entry for commands in GROUPS.values() for entry in commands]
+
+
+@pytest.fixture(scope="module")
+def hook() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("pages", ROOT / "website/pages.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def pages(hook: ModuleType) -> dict[str, str]:
+    return hook.made_pages()
+
+
+@pytest.mark.parametrize("entry", COMMANDS, ids=lambda entry: entry.name)
+def test_every_setting_is_in_the_reference(entry: Command, pages: dict[str, str]) -> None:
+    page = pages[f"reference/{entry.name.replace(' ', '-')}.md"]
+    for setting in entry.settings.declared():
+        if setting.has_flag:
+            assert f"`{setting.flag}`" in page
+            assert setting.help.replace("|", "\\|") in page
+
+
+def test_every_command_is_in_the_navigation(hook: ModuleType) -> None:
+    nav = hook.on_config(load_config(str(ROOT / "mkdocs.yml"))).nav
+    (groups,) = [section["Reference"] for section in nav if "Reference" in section]
+    listed = [page for group in groups for pages in group.values() for page in pages]
+    assert [name for page in listed for name in page] == [entry.name for entry in COMMANDS]
+
+
+def test_links_of_root_pages_are_those_of_the_site(pages: dict[str, str]) -> None:
+    assert "](docs/" not in pages["index.md"]
+    assert "](contributing.md)" in pages["index.md"]

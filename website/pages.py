@@ -1,0 +1,107 @@
+"""Pages of the site that are not in docs/: those at the root, and a reference of all commands."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from warmstart.cli.main import GROUPS
+from warmstart.cli.options import PANELS, Command
+from warmstart.settings.base import Setting
+
+ARGUMENTS = "Arguments"  # heading of settings that are written without a flag
+ROOT = Path(__file__).parents[1]
+AT_THE_ROOT = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+}
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put every command into the navigation."""
+    assert config.nav is not None
+    for section in config.nav:
+        if "Reference" in section:
+            section["Reference"] = [
+                {group: [{entry.name: _path(entry)} for entry in commands]}
+                for group, commands in GROUPS.items()
+            ]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made here."""
+    for path, content in made_pages().items():
+        files.append(File.generated(config, path, content=content))
+    return files
+
+
+def made_pages() -> dict[str, str]:
+    """Return the text of every page that is made here, by path."""
+    entries = [entry for commands in GROUPS.values() for entry in commands]
+    return {
+        **{path: _from_root((ROOT / name).read_text()) for name, path in AT_THE_ROOT.items()},
+        **{_path(entry): "\n".join(_reference(entry)) for entry in entries},
+    }
+
+
+def _from_root(text: str) -> str:
+    """Return a page of the root with links as they are in the site; other files are no links."""
+
+    def moved(match: re.Match[str]) -> str:
+        words, target = match.groups()
+        path, mark, part = target.partition("#")
+        if target.startswith(("https://", "#")):
+            return match[0]
+        if path.startswith("docs/"):
+            return f"[{words}]({path.removeprefix('docs/')}{mark}{part})"
+        return f"[{words}]({AT_THE_ROOT[path]})" if path in AT_THE_ROOT else f"`{path}`"
+
+    return re.sub(r"\[([^\]]*)\]\(([^)]+)\)", moved, text)
+
+
+def _path(entry: Command) -> str:
+    return f"reference/{entry.name.replace(' ', '-')}.md"
+
+
+def _reference(entry: Command) -> Iterator[str]:
+    """Yield the page of one command: what it does, an example, its settings by panel."""
+    yield f"# warmstart {entry.name}\n\n{inspect.getdoc(entry.run)}\n"
+    yield f"```sh\nwarmstart {entry.name} {entry.example}\n```\n"
+    yield "A setting's name is its flag, its key in a settings file and its keyword in Python.\n"
+    settings = [setting for setting in entry.settings.declared() if setting.has_flag]
+    for panel in (ARGUMENTS, *PANELS):
+        rows = [_row(setting) for setting in settings if _panel(setting) == panel]
+        if rows:
+            head = "| setting | default | meaning |\n|---|---|---|"
+            yield f"## {panel}\n\n{head}\n" + "\n".join(rows) + "\n"
+
+
+def _panel(setting: Setting) -> str:
+    return ARGUMENTS if setting.positional else setting.panel
+
+
+def _row(setting: Setting) -> str:
+    flags = ", ".join(f"`{flag}`" for flag in (setting.short, setting.flag) if flag)
+    choices = f" ({', '.join(f'`{choice}`' for choice in setting.choices)})"
+    advanced = " *Advanced.*" if setting.advanced else ""
+    help_text = setting.help.replace("|", "\\|")
+    meaning = f"{help_text}{choices if setting.choices else ''}{advanced}"
+    return f"| {flags} | {_default(setting)} | {meaning} |"
+
+
+def _default(setting: Setting) -> str:
+    value: Any = setting.default
+    if setting.is_required:
+        return "required"
+    if value is None or value == ():
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"`{','.join(map(str, value)) if isinstance(value, tuple) else value}`"
