@@ -9,7 +9,13 @@ import torch
 from torch.testing import assert_close
 
 from warmstart.batching.padding import pad_texts
-from warmstart.inference.vectors import backbone_of, layer_states, text_vectors, token_vectors
+from warmstart.inference.vectors import (
+    ENOUGH_TOKENS,
+    backbone_of,
+    layer_states,
+    text_vectors,
+    token_vectors,
+)
 from warmstart.model.backbone import Layout
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
 from warmstart.runtime import Runtime
@@ -90,3 +96,13 @@ def test_dropout_is_off_and_training_goes_on_afterwards(tiny: ModelConfig, cpu: 
     first, second = (text_vectors(backbone, TEXTS, "mean", 1000, 0, cpu) for _ in range(2))
     assert torch.equal(first, second)
     assert backbone.training
+
+
+def test_a_cpu_reads_short_and_long_texts_apart(tiny: ModelConfig, cpu: Runtime) -> None:
+    backbone = BackboneOnly(replace(tiny, max_length=ENOUGH_TOKENS)).backbone
+    shapes: list[torch.Size] = []
+    backbone.register_forward_pre_hook(lambda _, given: shapes.append(given[0].shape))
+    texts = [[1] * length for length in (4, 800, 5, 700, 6, 4)]
+    text_vectors(backbone, texts, "mean", 1_000_000, 0, cpu)
+    assert all(shape.numel() <= ENOUGH_TOKENS for shape in shapes)
+    assert sorted(shapes) == [torch.Size([1, 700]), torch.Size([1, 800]), torch.Size([4, 6])]

@@ -70,6 +70,8 @@ def test_what_only_transformers_can_is_refused(run: RunFolder) -> None:
     save_baseline(fit_baseline(TEXTS, CLASSES, 10.0), run)
     model = load(run.path)
     assert model.classes == ("bad", "good", "new")
+    assert model.abilities == ("predict",)
+    assert model.measure(["two words", "one"]).num_tokens == 3
     for attempt in (lambda: model.embed(["a"]), lambda: model.attention("a"), model.generate):
         with pytest.raises(WarmstartError, match="is a TF-IDF classifier"):
             attempt()
