@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+unexport PYTHONDONTWRITEBYTECODE  # every process of a test would compile the package again
+
 .PHONY: setup demo test test-docs check site format bench chaos fuzz clean
 
 setup: $(READY)

@@ -31,6 +31,15 @@ class Runtime:
             return nullcontext()
         return torch.autocast(self.device.type, self.dtype)
 
+    def seed(self, number: int) -> None:
+        """Make what is drawn next depend on a number, as `torch.manual_seed` does.
+
+        That function also notes the call for every kind of device that is not in use: 1 ms a step.
+        """
+        torch.default_generator.manual_seed(number)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(number)
+
 
 def computes_in_bf16(device: torch.device) -> bool:
     """Tell whether the device multiplies bfloat16 matrices in hardware."""

@@ -51,3 +51,13 @@ def test_absent_cuda_is_refused() -> None:
     with pytest.raises(WarmstartError, match=r"--device cuda: .* no CUDA device"):
         choose_runtime("cuda", "fp32", 1)
     assert choose_runtime("auto", "fp32", 1).device.type == "cpu"
+
+
+def test_seeding_a_device_draws_what_torch_draws() -> None:
+    runtime = choose_runtime("auto")
+    drawn = []
+    for seed in (runtime.seed, torch.manual_seed):
+        seed(7)
+        drawn.append((torch.rand(3), torch.rand(3, device=runtime.device).cpu()))
+    assert torch.equal(drawn[0][0], drawn[1][0])
+    assert torch.equal(drawn[0][1], drawn[1][1])

@@ -41,7 +41,7 @@ def finetuning_rate(model: ModelConfig, arm: str) -> float:
     """
     warm = 2e-4 * 384 / model.width
     pre_norm = {"frozen": 1e-2, "warm": warm, "cold": 2e-3}
-    post_norm = {"frozen": 1e-2, "warm": warm / 2, "cold": 5e-4}
+    post_norm = {"frozen": 1e-2, "warm": warm, "cold": 5e-4}
     return (pre_norm if model.norm_position == "pre" else post_norm)[arm]
 
 

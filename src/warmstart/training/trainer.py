@@ -178,7 +178,7 @@ class Trainer:
         seed = derive_seed(self.settings.seed, "step", step, *processes.seed_parts)
 
         def compute(num_parts: int) -> Tensor:
-            torch.manual_seed(seed)
+            self.runtime.seed(seed)
             group = [part for batch in batches for part in split(batch, num_parts)]
             if self.recorded:
                 return self.recorded.add_gradients(group, counts)
