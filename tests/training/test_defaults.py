@@ -25,5 +25,5 @@ def test_wider_models_and_post_norm_ones_get_lower_rates() -> None:
     wide = replace(narrow, width=2 * narrow.width)
     post = replace(narrow, norm_position="post")
     assert finetuning_rate(wide, "warm") < finetuning_rate(narrow, "warm")
-    assert finetuning_rate(post, "warm") < finetuning_rate(narrow, "warm")
+    assert finetuning_rate(post, "cold") < finetuning_rate(narrow, "cold")
     assert finetuning_rate(narrow, "warm") < finetuning_rate(narrow, "cold")

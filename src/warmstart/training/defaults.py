@@ -40,9 +40,8 @@ def finetuning_rate(model: ModelConfig, arm: str) -> float:
     Rates above that of warm lose what pretraining learned; wider models need lower ones.
     """
     warm = 2e-4 * 384 / model.width
-    pre_norm = {"frozen": 1e-2, "warm": warm, "cold": 2e-3}
-    post_norm = {"frozen": 1e-2, "warm": warm, "cold": 5e-4}
-    return (pre_norm if model.norm_position == "pre" else post_norm)[arm]
+    cold = 2e-3 if model.norm_position == "pre" else 5e-4
+    return {"frozen": 1e-2, "warm": warm, "cold": cold}[arm]
 
 
 def finetuning_layer_decay(arm: str) -> float:
