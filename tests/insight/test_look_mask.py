@@ -6,6 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from looking import SHAPE
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
 from torch import Tensor
 
 from warmstart.batching.packing import pack
@@ -100,3 +102,13 @@ def test_masks_are_described_and_drawn_at_any_size() -> None:
     long = batch_masks([["a"] * 120], True, "causal mask")
     for shown in (pictures, long):
         assert draw_masks(shown).axes
+
+
+@pytest.mark.parametrize("length", [4, 6, 40])
+def test_titles_are_inside_the_figure(length: int) -> None:
+    drawing = draw_masks(batch_masks([["word"] * length, ["word"]], True, "causal mask"))
+    FigureCanvasAgg(drawing).draw()
+    for axes in drawing.axes:
+        titles = [child for child in axes.get_children() if isinstance(child, Text)]
+        highest = max(title.get_window_extent().y1 for title in titles if title.get_text())
+        assert highest <= drawing.bbox.height

@@ -25,6 +25,7 @@ COLOURS = ("#d5521c", "#f2c4a8", "#e9e9e6", "#b7cfe6", "#f6e7b4")
 MAX_LABELS = 72  # tokens that can be named beside a mask
 PANEL = 2.9  # width and height of one of several masks, in inches
 CELL = 0.24  # of a token with its label
+TITLE = 0.4  # height of the two lines above a mask
 
 
 def mask_sections(pictures: Sequence[MaskPicture]) -> list[Section]:
@@ -43,7 +44,8 @@ def draw_masks(pictures: Sequence[MaskPicture]) -> Figure:
     columns = min(len(pictures), 3 if longest <= 24 else 2)
     rows = -(-len(pictures) // columns)
     size = max(PANEL, min(9.0 / columns, CELL * longest + 1.2))  # the same for every mask
-    drawing = Figure(figsize=(size * columns + 0.2, size * rows + 0.7), layout="constrained")
+    height = (size + TITLE) * rows + 0.7
+    drawing = Figure(figsize=(size * columns + 0.2, height), layout="constrained")
     grid = drawing.subplots(rows, columns, squeeze=False).flatten()
     for axes, picture in zip(grid, pictures, strict=False):
         _draw_mask(axes, picture)
