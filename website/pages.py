@@ -1,6 +1,7 @@
 """Pages of the site that are not in docs/: those at the root, and a reference of all commands."""
 
 import inspect
+import posixpath
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 from warmstart.cli.main import GROUPS
 from warmstart.cli.options import PANELS, Command
@@ -15,6 +17,7 @@ from warmstart.settings.base import Setting
 
 ARGUMENTS = "Arguments"  # heading of settings that are written without a flag
 ROOT = Path(__file__).parents[1]
+LINK = re.compile(r"\[([^\]]*)\]\(([^)]+)\)")  # words, target
 AT_THE_ROOT = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -42,6 +45,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Show files of the repository that are not in the site by their names."""
+    folder = posixpath.dirname(page.file.src_uri)
+
+    def shown(match: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join("docs", folder, match[2]))
+        is_outside = match[2].startswith("../") and not path.startswith("docs/")
+        name = match[1] if path in match[1] else f"{match[1]} (`{path}`)"
+        return name if is_outside else match[0]
+
+    return LINK.sub(shown, markdown)
+
+
 def made_pages() -> dict[str, str]:
     """Return the text of every page that is made here, by path."""
     entries = [entry for commands in GROUPS.values() for entry in commands]
@@ -63,7 +79,7 @@ def _from_root(text: str) -> str:
             return f"[{words}]({path.removeprefix('docs/')}{mark}{part})"
         return f"[{words}]({AT_THE_ROOT[path]})" if path in AT_THE_ROOT else f"`{path}`"
 
-    return re.sub(r"\[([^\]]*)\]\(([^)]+)\)", moved, text)
+    return LINK.sub(moved, text)
 
 
 def _path(entry: Command) -> str:
