@@ -10,7 +10,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
@@ -33,6 +34,7 @@ from warmstart.batching.pair_batches import EncodedPairs, PairStream, TokenLists
 from warmstart.errors import WarmstartError
 from warmstart.model.models import Classifier, LanguageModel, Translator
 from warmstart.processes import joined, launched_rank, num_launched
+from warmstart.recipes import finetune, pretrain, train_translator
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
@@ -48,6 +50,7 @@ from warmstart.training.trainer import LoopSettings, Trainer
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload([__name__])
+RECIPES = (finetune, pretrain, train_translator)  # imported once, not in every process
 SHAPE = ModelConfig(
     vocab_size=23, width=16, depth=2, heads=2, ffn_width=24, max_length=32, dropout=0.0
 )
@@ -155,23 +158,46 @@ def lose_one(task: str, folder: Path, at: int) -> None:
         train(task, folder)
 
 
-def run_command(command: str, folder: Path, stop_at: int | None = None, **places: str) -> None:
-    """Run a command and write how it ended; the last process gets SIGTERM before a step."""
+def check_same_as_rank() -> None:
+    """Compare content that differs from process to process."""
+    with joined() as processes:
+        processes.check_same("data", bytes([processes.rank] * 8))
+
+
+def run_command(
+    command: str,
+    folder: Path,
+    at: int = 0,
+    number: int = signal.SIGTERM,
+    late_s: float = 0,
+    **places: str,
+) -> None:
+    """Run a command and write how it ended; the last process gets a signal before a step."""
+    if launched_rank() == 0:
+        time.sleep(late_s)
     is_last = launched_rank() == num_launched() - 1
-    with before_step(stop_at or 0, lambda: is_last and signal.raise_signal(signal.SIGTERM)):
+    with before_step(at, lambda: is_last and signal.raise_signal(number)):
         ran = run(command, **places)
     (folder / f"{launched_rank()}.json").write_text(json.dumps(asdict(ran)))
     sys.exit(ran.code)
 
 
-def run_together(
-    count: int, work: Callable[..., None], *arguments: Any, **keywords: Any
-) -> list[int]:
-    """Run `work` in so many processes; return their exit codes, 2 for a WarmstartError."""
+def run_together(count: int, work: Callable[..., None], *given: Any, **keywords: Any) -> list[int]:
+    """Run `work` in so many processes that meet at a free port; return their exit codes."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
+    return run_at(port, {}, count, partial(work, *given, **keywords))
+
+
+def run_at(
+    port: int, environment: Mapping[str, str], count: int, work: Callable[[], None]
+) -> list[int]:
+    """Run `work` in so many processes that meet at a port; 2 is the code of a WarmstartError."""
     processes: Sequence[BaseProcess] = [
-        CONTEXT.Process(target=_process, args=(rank, count, port, work, arguments, keywords))
+        CONTEXT.Process(
+            target=_process,
+            args=(work, {**_variables(rank, count, port), **environment}),
+        )
         for rank in range(count)
     ]
     with pytest.MonkeyPatch.context() as patched:  # for the process that the others fork from
@@ -184,14 +210,17 @@ def run_together(
     return [process.exitcode or 0 for process in processes]
 
 
-def _process(
-    rank: int, count: int, port: int, work: Callable[..., None], arguments: Any, keywords: Any
-) -> None:
-    torch.set_num_threads(1)
+def _variables(rank: int, count: int, port: int) -> dict[str, str]:
+    """Return what a launcher tells a process."""
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(count), **address}
+    return {"RANK": str(rank), "WORLD_SIZE": str(count), **address}
+
+
+def _process(work: Callable[[], None], environment: Mapping[str, str]) -> None:
+    torch.set_num_threads(1)
+    os.environ |= environment
     try:
-        work(*arguments, **keywords)
+        work()
     except WarmstartError as error:
         print(error, flush=True)  # noqa: T201 (shown when a test fails)
         os._exit(2)

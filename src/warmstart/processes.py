@@ -145,7 +145,11 @@ def num_local() -> int:
 
 def is_restarted() -> bool:
     """Tell whether `torchrun --max-restarts` started this job again after a failure."""
-    return _variable("TORCHELASTIC_RESTART_COUNT", 0) > 0
+    return _num_restarts() > 0
+
+
+def _num_restarts() -> int:
+    return _variable("TORCHELASTIC_RESTART_COUNT", 0)
 
 
 def _variable(name: str, default: int) -> int:
@@ -196,8 +200,7 @@ def _store() -> Store:
             f"{socket.gethostname()} cannot meet the other processes at {address} (MASTER_ADDR and "
             f"MASTER_PORT): {reason}; check the address, and that the port is free and reachable"
         ) from None
-    result: Store = store
-    return result
+    return PrefixStore(f"attempt-{_num_restarts()}", store)  # none of an earlier attempt's keys
 
 
 def is_first_to_report() -> bool:

@@ -3,14 +3,17 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
+from torch.distributed import TCPStore
 
-from product import ENVIRONMENT, MACHINE, SHAPE, World, arguments_of, read, run, succeed
-from together import read_ran, run_command, run_together
+from product import ENVIRONMENT, MACHINE, SHAPE, Ran, World, arguments_of, read, run, succeed
+from together import check_same_as_rank, read_ran, run_at, run_command, run_together
 from warmstart.runs.checkpoint import list_checkpoints
 from warmstart.runs.folder import RunFolder
 
@@ -71,12 +74,35 @@ def test_a_signal_to_one_process_saves_the_run_and_another_number_resumes(
     alone, together = RunFolder(tmp_path / "alone"), RunFolder(tmp_path / "together")
     succeed(PRETRAIN, **places, out=alone.path)
     out = str(together.path)
-    codes = run_together(3, run_command, PRETRAIN, tmp_path, stop_at=3, **places, out=out)
+    codes = run_together(3, run_command, PRETRAIN, tmp_path, at=3, **places, out=out)
     assert codes == [143] * 3
     assert "stopped at step 3, saved in" in read_ran(tmp_path, 3)[0].said
     assert [ran.err for ran in read_ran(tmp_path, 3)[1:]] == ["", ""]
     assert [path.name for path in list_checkpoints(together)] == ["step-3"]
     succeed(f"{PRETRAIN} --resume", **places, out=out)
+    assert _losses(together) == pytest.approx(_losses(alone), rel=1e-4)
+
+
+def test_a_restart_continues_from_the_last_checkpoint(
+    places: dict[str, str], tmp_path: Path
+) -> None:
+    """What `torchrun --max-restarts` does: the store of keys outlives the processes."""
+    alone, together = RunFolder(tmp_path / "alone"), RunFolder(tmp_path / "together")
+    succeed(PRETRAIN, **places, out=alone.path)
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    words = f"{PRETRAIN} --save-every 2".format(**places, out=together.path)
+    for attempt, codes in enumerate(([2, -signal.SIGKILL], [0, 0])):
+        variables = {
+            "TORCHELASTIC_USE_AGENT_STORE": "True",
+            "TORCHELASTIC_RESTART_COUNT": str(attempt),
+        }
+        at = 0 if attempt else 4
+        # The others must not take the addresses of the first attempt for those of this one.
+        work = partial(run_command, words, tmp_path, at=at, number=signal.SIGKILL, late_s=attempt)
+        assert run_at(store.port, variables, 2, work) == codes
+        if attempt == 0:
+            assert "step 2 is safe" in read_ran(tmp_path, 1)[0].said
+    assert "continuing from step 2 of 6" in read_ran(tmp_path, 1)[0].err
     assert _losses(together) == pytest.approx(_losses(alone), rel=1e-4)
 
 
@@ -89,6 +115,38 @@ def test_an_error_is_one_sentence(places: dict[str, str], tmp_path: Path) -> Non
     assert told[0]
     assert "gone.txt" in read_ran(tmp_path, 1)[0].said
     assert not (tmp_path / "run").exists()
+
+
+def _run_as(
+    rank: str, port: int, places: dict[str, str], tmp_path: Path, patched: pytest.MonkeyPatch
+) -> Ran:
+    variables = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+    for name, value in {**variables, "MASTER_PORT": str(port)}.items():
+        patched.setenv(name, value)
+    return run(PRETRAIN, **places, out=tmp_path / "run")
+
+
+def test_a_port_in_use_is_told(
+    places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("", 0)) as server:
+        port = server.getsockname()[1]
+        ran = _run_as("0", port, places, tmp_path, monkeypatch)
+    assert ran.code == 2
+    assert f"cannot meet the other processes at 127.0.0.1:{port}" in ran.said
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_wrong_variable_is_told(
+    places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = _run_as("first", 1, places, tmp_path, monkeypatch)
+    assert ran.code == 2
+    assert "the variable RANK is 'first'" in ran.said
+
+
+def test_processes_with_other_data_are_refused() -> None:
+    assert run_together(2, check_same_as_rank) == [2, 2]
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "two", "1.5"])

@@ -7,6 +7,7 @@ import ast
 import inspect
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from typing import Any
 import click
 import pytest
 import typer
+import yaml
+from torch.distributed.run import parse_args as parse_torchrun
 
 import warmstart
 from warmstart.cli.main import app
@@ -25,9 +28,11 @@ from warmstart.settings.pretraining import PretrainConfig
 from warmstart.settings.translating import TrainTranslatorConfig
 
 ROOT = Path(__file__).parents[2]
+POD = "examples/kubernetes.yaml"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 GUIDES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]  # what shows commands
 COMMANDS: dict[str, click.Command] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+OTHER_FLAGS = {"--help", "--strict", "--max-restarts"}  # the last is torchrun's
 LABELS = 2  # of the classifiers that docs/model.md counts
 
 
@@ -81,6 +86,30 @@ def test_commands_parse(line: str) -> None:
         assert given[setting] in (None, *words)
 
 
+def _launches() -> list[list[str]]:
+    """Return the arguments of every torchrun that documents and examples show."""
+    page, job = (ROOT / "docs/scaling.md", ROOT / "examples/slurm.sbatch")
+    shown = [*lines(page), *job.read_text().replace("\\\n", " ").splitlines()]
+    words = [shlex.split(line.removeprefix("srun ")) for line in shown if "torchrun" in line]
+    pods = [part["spec"] for part in yaml.safe_load_all((ROOT / POD).read_text())]
+    (containers,) = [s["template"]["spec"]["containers"] for s in pods if "template" in s]
+    return [*words, *(container["command"] for container in containers)]
+
+
+@pytest.mark.parametrize("words", _launches(), ids=lambda words: words[1])
+def test_launches_parse(words: list[str]) -> None:
+    assert words[0] == "torchrun"
+    launch = parse_torchrun(words[1:])
+    assert launch.module
+    assert launch.training_script == "warmstart"
+    name, *arguments = launch.training_script_args
+    assert COMMANDS[name].make_context(name, arguments).params["out"]
+
+
+def test_the_job_for_slurm_is_a_shell_script() -> None:
+    subprocess.run(["bash", "-n", ROOT / "examples/slurm.sbatch"], check=True)
+
+
 def test_the_guides_show_every_command() -> None:
     shown = {shlex.split(line, comments=True)[1] for line in commands()}
     assert set(COMMANDS) == shown
@@ -97,7 +126,7 @@ def test_flags_in_running_text_exist() -> None:
     for page in GUIDES:
         for code in re.findall(r"`([^`\n]+)`", page.read_text()):
             for flag in re.findall(r"(?<!\S)--[a-z][a-z-]*", code):
-                assert flag in known | {"--help", "--strict"}, f"{page.name}: {flag}"
+                assert flag in known | OTHER_FLAGS, f"{page.name}: {flag}"
 
 
 def test_python_examples_use_settings_that_exist() -> None:

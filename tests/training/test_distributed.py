@@ -1,5 +1,6 @@
 """Any number of processes takes the same steps as one."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from together import (
     take_gradients,
     train,
 )
+from warmstart.errors import StoppedError
+from warmstart.processes import Processes
 from warmstart.runs.checkpoint import list_checkpoints, step_of
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
@@ -66,6 +69,24 @@ def test_weights_are_those_of_one_process(task: str, cpu: Runtime, tmp_path: Pat
     for ours, theirs in zip(together, alone, strict=True):
         assert ours.get("train_loss") == pytest.approx(theirs.get("train_loss"), abs=1e-9)
         assert ours.get("valid_loss") == pytest.approx(theirs.get("valid_loss"), abs=1e-8)
+
+
+class Interrupted(Processes):
+    """Processes that get a signal while they agree whether to stop."""
+
+    def largest(self, *numbers: int) -> list[int]:
+        agreed = super().largest(*numbers)
+        if not any(agreed):
+            signal.raise_signal(signal.SIGTERM)
+        return agreed
+
+
+def test_a_signal_while_processes_agree_stops_them_at_the_next_step(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "run")
+    trainer = build_trainer("causal", Runtime(torch.device("cpu"), processes=Interrupted()), run)
+    with pytest.raises(StoppedError, match="stopped at step 2, saved"):
+        trainer.train("training")
+    assert [step_of(path) for path in list_checkpoints(run)] == [2]
 
 
 def test_more_processes_than_rows(cpu: Runtime, tmp_path: Path) -> None:

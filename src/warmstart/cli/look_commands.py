@@ -10,6 +10,7 @@ from warmstart.settings import looking
 if TYPE_CHECKING:
     from warmstart.insight.devices import Device
     from warmstart.insight.job_plan import JobPlan
+    from warmstart.insight.several_devices import SharedStep
     from warmstart.insight.training_job import TrainingJob
 
 
@@ -70,12 +71,27 @@ def _print_plan(planned: "JobPlan") -> None:
     totals = [(f"peak, at {planned.memory.moment}", "", _mib(planned.memory.peak))]
     rows = [(name, formula, _mib(size)) for name, formula, size in _memory_rows(planned)]
     print_table(("memory", "formula", "MiB"), rows, totals=totals)
+    if planned.shared:
+        names = ("devices", "GiB of each", "MB sent by each", "ms a step", "tokens/s", "used")
+        shared = [_shared_row(job, step) for step in planned.shared]
+        print_table(names, shared, "steps shared by several devices")
     say(
         f"{planned.parameters:,} parameters; {job.steps:,} steps of {job.step_tokens:,} tokens: "
         f"{job.steps * planned.step_flops:.3g} FLOPs in all"
     )
     for line in sentences(planned):
         say(line)
+
+
+def _shared_row(job: "TrainingJob", step: "SharedStep") -> tuple[str, ...]:
+    return (
+        f"{step.devices}",
+        f"{step.memory / 2**30:.2f}",
+        f"{step.sent / 1e6:,.0f}",
+        f"{1000 * step.step_s:,.1f}",
+        f"{job.step_tokens / step.step_s:,.0f}",
+        f"{step.efficiency:.0%}",
+    )
 
 
 def _memory_rows(planned: "JobPlan") -> list[tuple[str, str, int]]:
@@ -125,6 +141,7 @@ def _plan_json(planned: "JobPlan") -> dict[str, Any]:
             "in_all": job.steps * planned.step_flops,
         },
         "memory": {**asdict(planned.memory), "room": planned.machine.memory},
+        "shared": [{**asdict(step), "step_s": step.step_s} for step in planned.shared],
         "where": planned.machine.title,
         "precision": "bf16" if planned.machine.target.is_bf16 else "fp32",
         "fits": planned.fits,

@@ -76,7 +76,7 @@ def main() -> None:
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
     console = Console(stderr=True)
-    is_lead = os.environ.get("RANK", "0") == "0"  # one of several processes speaks for all
+    is_lead = not _is_launched() or os.environ.get("RANK") == "0"  # it speaks for all processes
     try:
         open_streams()
         if not is_lead:
@@ -110,8 +110,13 @@ def _exit(console: Console, message: str, code: int) -> None:
     sys.exit(code)
 
 
+def _is_launched() -> bool:
+    """Tell whether a launcher started several processes of this command."""
+    return os.environ.get("WORLD_SIZE", "1") != "1"
+
+
 def _is_first_to_report() -> bool:
-    if "RANK" not in os.environ:
+    if not _is_launched():
         return True
     from warmstart.processes import is_first_to_report  # imports torch
 

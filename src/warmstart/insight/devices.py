@@ -35,6 +35,7 @@ class Device:
     fp32_tflops: float
     bf16_tflops: float | None = None
     bandwidth_gb: float
+    link_gb: float = 12  # to another device of its machine, one way; by default PCIe
     kind: Literal["cpu", "cuda"] = "cuda"
 
 

@@ -10,6 +10,7 @@ import torch
 from warmstart.formats import counted
 from warmstart.insight.devices import GIB, Device, known_devices, step_seconds, target_on
 from warmstart.insight.flops import PartFlops, optimizer_flops, row_flops, step_flops
+from warmstart.insight.several_devices import SharedStep, most_useful
 from warmstart.insight.step_memory import ComputeTarget, StepMemory, largest_rows, step_memory
 from warmstart.insight.step_timing import StepTiming
 from warmstart.insight.training_job import PAPER, TrainingJob, empty_model, paper_parameters
@@ -46,6 +47,7 @@ class JobPlan:
     largest_micro_tokens: int  # 0: not even one row fits
     step_s: float | None  # None: nothing was measured
     measured: StepTiming | None
+    shared: tuple[SharedStep, ...] = ()  # on several devices
 
     @property
     def token_flops(self) -> float:
@@ -114,6 +116,8 @@ def sentences(plan: JobPlan) -> list[str]:
             f"{long_time(plan.total_s)} for {steps} on {plan.machine.title}, {basis}: {rate:,.0f} "
             f"tokens/s, {attained:.3g} TFLOP/s, without validation and saving"
         )
+    if plan.shared:
+        lines.append(_shared_sentence(plan))
     about_size = paper_parameters(plan.name, plan.job.model)
     if not about_size or not plan.job.workload.has_decoder:
         return lines
@@ -132,6 +136,19 @@ def _fit_sentence(plan: JobPlan) -> str:
     if plan.largest_micro_tokens:
         return f"does not fit: {need}; lower --micro-tokens to {plan.largest_micro_tokens:,}"
     return f"does not fit: {need}; even a single row is too much"
+
+
+def _shared_sentence(plan: JobPlan) -> str:
+    """Say how long the job takes on all devices, and from which number on more are wasted."""
+    last, useful = plan.shared[-1], most_useful(plan.shared)
+    total = long_time(plan.job.steps * last.step_s)
+    line = f"{total} on {counted(last.devices, 'device')}, calculated from data sheets: "
+    if useful == last:
+        return f"{line}{last.efficiency:.0%} of the time of each is used"
+    return (
+        f"{line}only {last.efficiency:.0%} of the time of each is used; more than "
+        f"{useful.devices} do not pay with {plan.job.step_tokens:,} tokens in a step"
+    )
 
 
 def _paper_sentences(plan: JobPlan) -> list[str]:

@@ -1,9 +1,12 @@
 """Plan a job: a preset or run and the job's settings -> what it will need."""
 
+from dataclasses import replace
+
 from warmstart import progress
 from warmstart.errors import WarmstartError
 from warmstart.insight.devices import GIB, Device, known_devices, target_on
 from warmstart.insight.job_plan import JobPlan, PlannedMachine, make_plan, this_machine
+from warmstart.insight.several_devices import shared_steps
 from warmstart.insight.step_memory import largest_rows
 from warmstart.insight.step_timing import time_steps
 from warmstart.insight.training_job import planned_job
@@ -28,7 +31,13 @@ def plan(config: PlanConfig) -> JobPlan:
         device = choose(known_devices(), config.on, "--on")
         target = target_on(device, config.precision)
         machine = PlannedMachine(f"one {device.title}", target, round(device.memory_gib * GIB))
-        return make_plan(config.model, job, machine, device)
+        planned = make_plan(config.model, job, machine, device)
+        if config.devices == 1:
+            return planned
+        shared = shared_steps(job, device, target, config.devices, config.network)
+        return replace(planned, shared=shared)
+    if config.devices > 1:
+        raise WarmstartError(f"--devices {config.devices} needs --on: the kind of these devices")
     machine = this_machine(choose_runtime(config.device, config.precision, config.threads))
     timing = None
     rows = min(job.micro_rows, largest_rows(job, machine.target, machine.usable))

@@ -5,7 +5,7 @@ from typing import Literal
 
 from warmstart.errors import WarmstartError
 from warmstart.settings.architecture import ArchitectureOverrides
-from warmstart.settings.base import Settings, argument, option
+from warmstart.settings.base import Settings, advanced, argument, option
 from warmstart.settings.model import ABLATED_PARTS, Ablation, Attention
 from warmstart.settings.shared import Documents, Machine, Optimizer, SplitTexts, TextColumn
 
@@ -44,6 +44,12 @@ class PlanConfig(ArchitectureOverrides, Machine, panel="Training"):
         None,
         metavar="NAME",
         panel="Machine",
+    )
+    devices: int = option(
+        "how many share each step; needs --on", 1, least=1, most=4096, panel="Machine"
+    )
+    network: float = advanced(
+        "GB/s that each device sends to other machines", 25.0, above=0, panel="Machine"
     )
     measure: bool = option("run some steps here to measure the time", True, panel="Machine")
     seconds: float = option("time to measure, approximately", 30.0, above=0, panel="Machine")

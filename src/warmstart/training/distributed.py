@@ -79,12 +79,14 @@ def shared_evaluation(evaluate: Callable[[], Evaluation], processes: Processes) 
     return own if processes.is_lead else received
 
 
-def start_together(model: nn.Module, run: RunFolder, processes: Processes) -> None:
-    """Check that every process runs the same code on the same data; give all the same weights."""
+def start_together(model: nn.Module, run: RunFolder, step: int) -> None:
+    """Check that every process has the same code, data and step; give all the same weights."""
+    processes = run.processes
     if processes.count == 1:
         return
     processes.check_same("code", _code_digest())
     processes.check_same("data", hashlib.sha256(run.data_file.read_bytes()).digest())
+    processes.check_same("checkpoints", step.to_bytes(7, "little"))
     processes.copy_from_lead(iter(model.state_dict().values()))
 
 

@@ -29,7 +29,9 @@ def fix_steps(trainer: Trainer, settings: Settings, clock: Clock, steps: int | N
     trainer.restore()
     lengths = typed(ConfigFile, run.config(), run.config_file).lengths
     changed = changed_length(run, settings)
-    start_together(trainer.model, run, run.processes)  # before the lead process changes the files
+    start_together(
+        trainer.model, run, trainer.state.step
+    )  # before the lead process changes the files
     if not lengths:
         lengths = (Length(from_step=0, steps=_first(trainer, clock, steps)),)
         update_config(run, lengths=list(map(asdict, lengths)))

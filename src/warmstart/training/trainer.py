@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 
 from warmstart import progress
 from warmstart.batching.batch import split
-from warmstart.errors import WarmstartError
+from warmstart.errors import StoppedError, WarmstartError
 from warmstart.jsonfiles import typed
 from warmstart.runs.checkpoint import (
     load_latest,
@@ -127,19 +127,19 @@ class Trainer:
                 note = evaluation.note
                 is_last = self.is_done
             bar.advance(1, note)
+            # A signal that arrives from here on is for the next step: all processes must agree.
             overdue, signal_number = self.runtime.processes.largest(
                 time.monotonic() - saved > self.settings.save_s, interrupt.signal_number or 0
             )
-            interrupt.signal_number = signal_number or None
-            if step % self.settings.save_every == 0 or is_last or overdue or interrupt.is_set:
+            if step % self.settings.save_every == 0 or is_last or overdue or signal_number:
                 self._check_finite_weights(loss)
                 if record:
                     record.sync()
                 self._save()
                 saved = time.monotonic()
-            if not (is_last and self.run):
+            if signal_number and not (is_last and self.run):
                 where = f", saved in {self.run.path}: continue with --resume" if self.run else ""
-                interrupt.obey(f"stopped at step {step}{where}")
+                raise StoppedError(f"stopped at step {step}{where}", signal_number)
 
     @property
     def destination(self) -> RunFolder | None:
