@@ -7,7 +7,11 @@ from hypothesis import strategies as st
 
 from warmstart.settings.architecture import PRESETS
 from warmstart.settings.finetuning import Tuning
-from warmstart.training.defaults import finetuning_epochs, finetuning_rate
+from warmstart.training.defaults import (
+    epochs_between_validations,
+    finetuning_epochs,
+    finetuning_rate,
+)
 
 
 @given(st.integers(2, 10**6), st.integers(1, 10**6))
@@ -27,3 +31,12 @@ def test_wider_models_and_post_norm_ones_get_lower_rates() -> None:
     assert finetuning_rate(wide, "warm") < finetuning_rate(narrow, "warm")
     assert finetuning_rate(post, "cold") < finetuning_rate(narrow, "cold")
     assert finetuning_rate(narrow, "warm") < finetuning_rate(narrow, "cold")
+
+
+@given(st.integers(1, 1000))
+def test_a_short_training_is_validated_every_epoch_and_a_long_one_not_too_often(num: int) -> None:
+    between = epochs_between_validations(num)
+    assert (between == 1) == (num <= 20)
+    assert -(-num // between) <= 20
+    if num > 20:
+        assert 6 <= -(-num // between) <= 10

@@ -16,7 +16,11 @@ from warmstart.formats import counted, duration
 from warmstart.runs.facts import Limit
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.tasks.classify import ClassifyTask
-from warmstart.training.defaults import MAX_EPOCHS, finetuning_epochs
+from warmstart.training.defaults import (
+    MAX_EPOCHS,
+    epochs_between_validations,
+    finetuning_epochs,
+)
 from warmstart.training.pace import TIMED_S, TIMED_SHARE, Clock, measure
 
 SAMPLE_BATCHES = 32  # of training texts, from which batches of similar length are made
@@ -32,7 +36,7 @@ class ArmPace:
     """Measured seconds of the parts of one arm's cells."""
 
     step_s: float = 0.0
-    validation_s: float = 0.0  # after each epoch
+    validation_s: float = 0.0  # of one validation
     text_s: float = 0.0  # to read a training text before the first epoch
     reading_s: float = 0.0  # to read the validation texts before the first epoch
     scoring_s: float = 0.0  # to label the test texts at the end
@@ -40,9 +44,14 @@ class ArmPace:
 
     def cells_s(self, num_train: int, config: CompareConfig, is_all: bool = False) -> float:
         """Return the time of the cells of one subset, and of their tuning."""
-        epoch_s = -(-num_train // config.batch_size) * self.step_s + self.validation_s
         num_epochs = finetuning_epochs(num_train, config)
-        training_s = num_train * self.text_s + self.reading_s + num_epochs * epoch_s
+        num_validations = -(-num_epochs // epochs_between_validations(num_epochs))
+        training_s = (
+            num_train * self.text_s
+            + self.reading_s
+            + num_epochs * -(-num_train // config.batch_size) * self.step_s
+            + num_validations * self.validation_s
+        )
         num_tried = config.trials if config.trials > 1 else 0
         per_seed = 1 if config.test or config.folds or not num_tried else TRAININGS
         num_seeds = len(config.seeds)

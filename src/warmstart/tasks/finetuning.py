@@ -30,14 +30,13 @@ from warmstart.settings.shared import Checkpoints
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.labelled import Examples, for_tokenizer, read_labelled_file, rows_seen
 from warmstart.tasks.task import Task, Training
-from warmstart.training.defaults import finetuning_epochs
+from warmstart.training.defaults import epochs_between_validations, finetuning_epochs
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.schedules import warmup_linear
 from warmstart.training.state import Evaluation
 from warmstart.training.step import Objective, RecordedObjective
 from warmstart.training.trainer import LoopSettings, Trainer
 
-MAX_VALIDATIONS = 20  # of a training; with more epochs than that, not every one is validated
 RECORDED_LENGTHS = 64  # recorded batches are padded to a multiple of this
 Labels = Mapping[str, Any]  # what config.json records of the labels: {"classes": [...]}
 
@@ -272,7 +271,6 @@ def build_trainer(
     tuning, training = fit.tuning, task.training(model, fit)
     steps_per_epoch = fit.stream().steps_per_epoch
     steps = fit.num_epochs * steps_per_epoch
-    epochs_between = -(-fit.num_epochs // MAX_VALIDATIONS)
     unfreeze_steps = steps_per_epoch if tuning.unfreeze else 0
     optimizer = OptimizerSettings(
         "adamw", fit.learning_rate, tuning.weight_decay, fit.layer_decay, unfreeze_steps
@@ -289,7 +287,7 @@ def build_trainer(
             steps=steps,
             clip=tuning.clip,
             seed=fit.seed,
-            eval_every=epochs_between * steps_per_epoch,
+            eval_every=epochs_between_validations(fit.num_epochs) * steps_per_epoch,
             log_every=steps_per_epoch,
             keeps_last=tuning.keep_epoch == "last",
         ),

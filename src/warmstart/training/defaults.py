@@ -9,6 +9,8 @@ from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
 
 MAX_EPOCHS = 40  # by default
+MAX_VALIDATED = 20  # epochs; of a longer training
+NUM_VALIDATED = 10  # are: many validations of few labels take longer than learning them
 SECOND_STAGE = 0.2  # share of the rate of a first one
 HEAD_STEPS = 200  # in which a head that is new to a pretrained backbone learns alone
 
@@ -53,6 +55,11 @@ def finetuning_epochs(num_texts: int, tuning: Tuning) -> int:
     """Return the number of epochs, by default 40 with 100 texts or fewer, 6 with 1,000, then 3."""
     usual = round(min(MAX_EPOCHS, max(3.0, MAX_EPOCHS * (100 / num_texts) ** 0.8)))
     return min(tuning.epochs or usual, tuning.most_epochs or tuning.epochs or usual)
+
+
+def epochs_between_validations(num_epochs: int) -> int:
+    """Return after how many epochs a fine-tuning is validated."""
+    return 1 if num_epochs <= MAX_VALIDATED else -(-num_epochs // NUM_VALIDATED)
 
 
 def translation_rate(model: ModelConfig, optimizer: str) -> float:
