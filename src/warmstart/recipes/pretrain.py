@@ -122,7 +122,8 @@ def _prepare(
     has_index = task.reads_sentences(config)
     if run.config_file.exists() and run.cache.exists() and run.data_file.exists():
         facts = run.read_json(run.data_file)
-        check_unchanged(facts)
+        if run.processes.is_lead:  # the others read only the tokens that it prepared
+            check_unchanged(facts)
         prepared = read_prepared(run.cache, facts, has_index)
         return load_tokenizer(run.path), resumed_model(run), prepared
     refuse_together(config, "tokenizer", ("vocab_size",))
