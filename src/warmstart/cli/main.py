@@ -40,7 +40,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 look = typer.Typer(
-    help="Show attention weights, masks, positions and growth with length.", no_args_is_help=True
+    help="Show attention, masks, positions, growth with length, and what each part is for.",
+    no_args_is_help=True,
 )
 for group, commands in GROUPS.items():
     for command in commands:
