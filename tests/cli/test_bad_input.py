@@ -107,7 +107,7 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     "predict a missing file": ("predict {warm} gone.txt", ["gone.txt"]),
     "predict into a folder": ("predict {warm} {texts} -o {bad}", ["{bad}", "folder"]),
     "generate with a classifier": ("generate {warm}", ["{warm}", "classifier"]),
-    "long prompt": (f"generate {{base}} --prompt '{'word ' * 40}'", ["--prompt", "16"]),
+    "long prompt": (f"generate {{base}} --prompt '{'word ' * 40}'", ["the prompt has", "reads 16"]),
     "evaluate on another task": ("evaluate {warm} --test {bad}/unseen.tsv", ["'odd'"]),
     "evaluate on a missing file": ("evaluate {warm} --test gone.tsv", ["gone.tsv"]),
     "data without files": ("data", ["FILES"]),

@@ -1,7 +1,7 @@
 from pathlib import Path
 from typing import Any
 
-from product import World, succeed
+from product import MACHINE, World, succeed
 
 
 def figures(command: str, **places: object) -> Any:
@@ -14,7 +14,8 @@ def test_models_are_planned_as_their_command_builds_them(
     tiny = figures("plan tiny --objective translate --on h200")["job"]["model"]
     assert tiny["decoder_depth"] == tiny["depth"]
     words = "--vocab-size 300 --max-length 32"
-    succeed(f"pretrain {world.texts} -o masked --objective masked --preset tiny {words} --steps 1")
+    masked = f"pretrain {world.texts} -o masked --objective masked --preset tiny {words}"
+    succeed(f"{masked} --steps 1 --batch-tokens 64 {MACHINE}")
     planned = figures(f"plan tiny --objective masked --on h200 {words}")["parameters"]
     assert planned == figures("params masked")["total"]
     step = next((base / "checkpoints").iterdir())

@@ -118,12 +118,12 @@ def test_equal_accuracies_are_told_apart_by_the_loss() -> None:
 def test_a_score_does_not_profit_from_the_number_of_looks() -> None:
     rng = np.random.default_rng(0)
     fitted = {True: [], False: []}
-    for _ in range(300):
+    for _ in range(60):
         guesses = [answers(rng.random(len(CLASSES)) < 0.5) for _ in range(24)]
         for has_test, scores in fitted.items():
             given = splits(has_test)
             values = (1.0,) * len(given.selections)
             cell = fit_cell(ToyArm({1.0: guesses}), given, values, 0, CONFIG).cell
             scores.append(accuracy(cell.predictions["validation"]))
-    assert abs(np.mean(fitted[False]) - 0.5) < 0.02  # cross-fitted
+    assert abs(np.mean(fitted[False]) - 0.5) < 0.05  # cross-fitted
     assert np.mean(fitted[True]) > 0.65  # what selected is then not what is scored

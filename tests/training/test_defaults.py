@@ -35,8 +35,8 @@ def test_wider_models_and_post_norm_ones_get_lower_rates() -> None:
 
 @given(st.integers(1, 1000))
 def test_a_short_training_is_validated_every_epoch_and_a_long_one_not_too_often(num: int) -> None:
-    between = epochs_between_validations(num)
-    assert (between == 1) == (num <= 20)
-    assert -(-num // between) <= 20
-    if num > 20:
-        assert 6 <= -(-num // between) <= 10
+    last, best = (
+        -(-num // epochs_between_validations(num, Tuning(keep_epoch=keep)))
+        for keep in ("last", "best")
+    )
+    assert last == best == num if num <= 20 else 6 <= last <= 10 < best <= 20

@@ -20,6 +20,7 @@ from warmstart.tokenization.loading import train_tokenizer
 from warmstart.tokenization.pieces import join_pieces
 from warmstart.tokenization.tokenizer import Tokenizer
 
+MIN_SAMPLED = 50  # no text is more than one part in so many of a sample
 HELD_OUT = (0.01, 0.1, 0.5)  # share for validation; the next one if the corpus is too small
 
 
@@ -30,16 +31,17 @@ def sample_tokenizer(source: TextSource, kind: str, vocab_size: int, sample_mb: 
 
 
 def sample_texts(texts: Iterable[str], most_bytes: int) -> list[str]:
-    """Return texts of at most so many bytes in all, or one; their order chooses none of them."""
-    highest, size = 2**CODE_BITS, 0
+    """Return texts of at most so many bytes in all, chosen by content; the longest are cut."""
+    highest, size, longest = 2**CODE_BITS, 0, max(1, most_bytes // MIN_SAMPLED)
     chosen: list[tuple[int, str]] = []
-    for text in texts:
+    for whole in texts:
+        text = whole[:longest]
         if (code := code_of(text)) < highest:
             chosen.append((code, text))
             size += len(text.encode())
-        while size > most_bytes and len(chosen) > 1:
+        while size > most_bytes:
             highest //= 2
-            chosen = [(code, text) for code, text in chosen if code < highest] or [min(chosen)]
+            chosen = [(code, text) for code, text in chosen if code < highest]
             size = sum(len(text.encode()) for _, text in chosen)
     return [text for _, text in chosen]
 

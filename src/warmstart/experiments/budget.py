@@ -45,7 +45,7 @@ class ArmPace:
     def cells_s(self, num_train: int, config: CompareConfig, is_all: bool = False) -> float:
         """Return the time of the cells of one subset, and of their tuning."""
         num_epochs = finetuning_epochs(num_train, config)
-        num_validations = -(-num_epochs // epochs_between_validations(num_epochs))
+        num_validations = -(-num_epochs // epochs_between_validations(num_epochs, config))
         training_s = (
             num_train * self.text_s
             + self.reading_s

@@ -287,7 +287,7 @@ def build_trainer(
             steps=steps,
             clip=tuning.clip,
             seed=fit.seed,
-            eval_every=epochs_between_validations(fit.num_epochs) * steps_per_epoch,
+            eval_every=epochs_between_validations(fit.num_epochs, tuning) * steps_per_epoch,
             log_every=steps_per_epoch,
             keeps_last=tuning.keep_epoch == "last",
         ),

@@ -9,8 +9,8 @@ from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
 
 MAX_EPOCHS = 40  # by default
-MAX_VALIDATED = 20  # epochs; of a longer training
-NUM_VALIDATED = 10  # are: many validations of few labels take longer than learning them
+MAX_VALIDATED = 20  # epochs of a training
+NUM_VALIDATED = 10  # of a longer one that keeps its last epoch: it mostly validated otherwise
 SECOND_STAGE = 0.2  # share of the rate of a first one
 HEAD_STEPS = 200  # in which a head that is new to a pretrained backbone learns alone
 
@@ -57,9 +57,11 @@ def finetuning_epochs(num_texts: int, tuning: Tuning) -> int:
     return min(tuning.epochs or usual, tuning.most_epochs or tuning.epochs or usual)
 
 
-def epochs_between_validations(num_epochs: int) -> int:
+def epochs_between_validations(num_epochs: int, tuning: Tuning) -> int:
     """Return after how many epochs a fine-tuning is validated."""
-    return 1 if num_epochs <= MAX_VALIDATED else -(-num_epochs // NUM_VALIDATED)
+    is_short = num_epochs <= MAX_VALIDATED
+    is_chosen = tuning.keep_epoch == "best"
+    return -(-num_epochs // (MAX_VALIDATED if is_short or is_chosen else NUM_VALIDATED))
 
 
 def translation_rate(model: ModelConfig, optimizer: str) -> float:
