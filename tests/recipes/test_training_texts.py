@@ -53,6 +53,17 @@ def test_without_a_validation_file_texts_are_set_aside(
     assert "--valid" not in ran.out
 
 
+def test_a_comparison_looks_at_no_label_that_is_not_paid_for(
+    world: World, base: Path, here: Path
+) -> None:
+    given = f"compare --from {base} --train {world.train} --test {world.test} --labels 10,20 -o c"
+    succeed(f"{given} --seeds 0,1 --trials 2 --epochs 1 --arms frozen,cold {MACHINE}")
+    cells = read(here / "c/results.json")["cells"]
+    assert {cell["labels"] for cell in cells} == {10, 20}
+    assert {len(cell["predictions"]["validation"]) for cell in cells} == {4}  # a fifth of 20
+    assert {len(cell["predictions"]["test"]) for cell in cells} == {24}
+
+
 def test_unusual_labels_are_said_before_training(world: World, base: Path, here: Path) -> None:
     write_labelled(here / "a.tsv", [*rows_of(world.train), ("Positive ", "I liked this book")])
     ran = succeed(f"finetune --from {base} --train a.tsv --valid {world.valid} -o run {QUICK}")

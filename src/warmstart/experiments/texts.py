@@ -10,12 +10,19 @@ from warmstart.data.folds import Fold, split_folds
 from warmstart.data.labelled import LabelledTexts
 from warmstart.data.validation_split import describe_labels, set_aside
 from warmstart.experiments.arms import ArmSplit, Splits
-from warmstart.experiments.subsets import LabelPool, selections
+from warmstart.experiments.subsets import (
+    HALVING_SEED,
+    LabelPool,
+    nested_rows,
+    selections,
+    subset_sizes,
+)
 from warmstart.formats import counted
 from warmstart.results.comparison import SplitName
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.tasks.classify import class_names, class_numbers
 from warmstart.tasks.labelled import (
+    TrainingTexts,
     check_same_form,
     read_all_texts,
     read_labelled_file,
@@ -93,6 +100,9 @@ def read_texts(config: CompareConfig) -> ExperimentTexts:
 
 def _read_splits(config: CompareConfig) -> ExperimentTexts:
     texts = read_training_texts(config)
+    pool = LabelPool(len(texts.train), None if config.valid else len(texts.valid))
+    if config.test and not config.valid:
+        texts = replace(texts, valid=_paid(config, pool, texts))
     data, files = {"train": texts.train, "validation": texts.valid}, texts.files
     if config.test:
         data["test"] = read_labelled_file(config.test, config.test_labels, config)
@@ -103,8 +113,18 @@ def _read_splits(config: CompareConfig) -> ExperimentTexts:
     notes = describe_labels(texts.train, texts.valid)
     if config.valid:
         notes.append(f"settings are chosen on {len(texts.valid):,} labels of {config.valid}, too")
-    pool = LabelPool(len(texts.train), None if config.valid else len(texts.valid))
     return ExperimentTexts(data, files, pool, notes)
+
+
+def _paid(config: CompareConfig, pool: LabelPool, texts: TrainingTexts) -> LabelledTexts:
+    """Return the validation texts that are among the labels of the largest subset.
+
+    Others would only be looked at, which can take longer than the training.
+    """
+    classes = class_names(texts.train)
+    _, num = pool.divide(subset_sizes(config, pool, len(classes))[-1])
+    rows = nested_rows(class_numbers(texts.valid, classes), HALVING_SEED)
+    return texts.valid.subset(sorted(rows[:num]))
 
 
 def _read_folds(config: CompareConfig, num_folds: int) -> ExperimentTexts:
