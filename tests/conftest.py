@@ -1,5 +1,6 @@
 """Small shapes for every test, and one thread, so that no result depends on the machine."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
@@ -85,3 +86,16 @@ def randomised() -> Callable[[Any], Any]:
         return module.double()
 
     return randomise
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Return Chromium, driven by playwright; skip where one of them is missing."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("no chromium on this machine")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield started
+        started.close()

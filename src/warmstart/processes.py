@@ -87,7 +87,7 @@ class Processes:
             _connected(dist.broadcast, tensor, 0)
 
     def check_same(self, what: str, digest: bytes) -> None:
-        """Refuse to go on unless every process has the same content."""
+        """Refuse to continue unless every process has the same content."""
         if self.count == 1:
             return
         own = torch.tensor([int.from_bytes(digest[:7], "little")])

@@ -1,7 +1,6 @@
 """Pages in a real browser: they work, they stay silent, and nothing leaves them."""
 
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +13,7 @@ from product import QUICK, World, base, succeed, world
 from warmstart.report.attention_page import AttentionPage, write_attention_page
 from warmstart.results.attention import AttentionMap, Part, Tokens
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"),
     pytest.mark.slow,
     pytest.mark.xdist_group("browser"),
 ]
@@ -38,14 +34,6 @@ class Visit:
         """Fail if anything left the page or went wrong on it."""
         assert self.requests == []
         assert self.complaints == []
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture
