@@ -333,13 +333,32 @@ def _refused(ran: Ran, here: Path) -> str:
     return ran.said
 
 
-@pytest.mark.parametrize("kind", ["base", "warm", "translator"])
+def test_a_translator_goes_on_from_another(toy: Toy, beginner: Path, here: Path) -> None:
+    options = f"--from {beginner} --batch-tokens 256 --steps 4 --eval-every 2 --samples 0 {MACHINE}"
+    ran = succeed(f"{TRAIN} {options} --consistency 2 --learning-rate 1e-30", **vars(toy))
+    start, end = (read_weights(path / "model.safetensors") for path in (beginner, here / "run"))
+    assert set(start) == set(end)
+    assert all(torch.equal(start[name], end[name]) for name in start)
+    assert f"from {beginner}: {len(start)} tensors loaded" in ran.err
+    assert (here / "run/tokenizer.json").read_bytes() == (beginner / "tokenizer.json").read_bytes()
+    facts = read(here / "run/data.json")
+    assert [one["run"] for one in facts["lineage"]] == [str(beginner)]
+
+
+@pytest.mark.parametrize("flag", ["--decoder-depth 1", "--width 16", "--vocab-size 300"])
+def test_a_translators_shape_cannot_change(flag: str, toy: Toy, beginner: Path, here: Path) -> None:
+    said = _refused(run(f"{TRAIN} --from {beginner} {flag} {MACHINE}", **vars(toy)), here)
+    assert flag.split()[0] in said
+    assert "--from" in said
+
+
+@pytest.mark.parametrize("kind", ["base", "warm"])
 def test_only_a_base_that_sees_both_sides_is_taken(
     kind: str, toy: Toy, here: Path, request: pytest.FixtureRequest
 ) -> None:
     parent = request.getfixturevalue(kind)
     said = _refused(run(f"{TRAIN} --from {parent} {MACHINE}", **vars(toy)), here)
-    words = {"base": "a causal", "warm": "a classifier", "translator": "a translator"}
+    words = {"base": "a causal", "warm": "a classifier"}
     assert words[kind] in said
     assert "--objective masked" in said
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -19,7 +20,7 @@ from warmstart.kernels.loss import IGNORE, linear_cross_entropy
 from warmstart.model.models import Translator
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
-from warmstart.tasks.translate import TranslateObjective
+from warmstart.tasks.translate import TranslateObjective, disagreement
 
 N, D, V = 11, 6, 9
 EXACT = {"rtol": 0.0, "atol": 1e-10}
@@ -136,3 +137,48 @@ def test_smoothing_leaves_the_validation_loss_alone(cpu: Runtime) -> None:
 
 def test_an_empty_group_has_no_targets() -> None:
     assert TranslateObjective().count([]) == {"translate": 0}
+
+
+def test_the_disagreement_is_the_sum_of_both_divergences() -> None:
+    first, second = torch.randn(2, N, V).double().unbind()
+    log_p, log_q = first.log_softmax(1), second.log_softmax(1)
+    expected = [
+        F.kl_div(a, b, reduction="none", log_target=True).sum(1)
+        for a, b in ((log_p, log_q), (log_q, log_p))
+    ]
+    assert_close(disagreement(first, second), sum(expected), **EXACT)
+
+
+def test_without_dropout_two_readings_agree() -> None:
+    torch.manual_seed(0)
+    model = Translator(SHAPE).double()
+    batch = pad_pairs(PAIRS, range(5), 0, 22)
+    plain = TranslateObjective(0.1)(model, batch)["translate"]
+    assert_close(TranslateObjective(0.1, consistency=5.0)(model, batch)["translate"], plain)
+
+
+@pytest.mark.parametrize("parts", [[[0, 1, 2, 3, 4]], [[2], [4, 0], [1, 3]]])
+def test_consistency_is_the_loss_of_two_readings_and_what_sets_them_apart(
+    parts: list[list[int]],
+) -> None:
+    torch.manual_seed(0)
+    model = Translator(replace(SHAPE, dropout=0.3)).double()
+    for rows in parts:
+        batch = pad_pairs(PAIRS, rows, 0, 22)
+        twice = pad_pairs(PAIRS, [*rows, *rows], 0, 22)
+        torch.manual_seed(1)
+        loss = TranslateObjective(0.1, consistency=4.0)(model, batch)["translate"]
+        torch.manual_seed(1)
+        hidden = model.decode(twice.inputs, model.encode(twice.ids, twice.is_token))
+        logits = model.head(hidden, model.embedding)
+        entropy = F.cross_entropy(
+            logits.flatten(0, 1),
+            twice.targets.flatten(),
+            ignore_index=IGNORE,
+            reduction="sum",
+            label_smoothing=0.1,
+        )
+        first, second = (part.flatten(0, 1) for part in logits.chunk(2))
+        apart = disagreement(first, second)[batch.targets.flatten() != IGNORE].sum()
+        assert apart > 0.01
+        assert_close(loss, entropy / 2 + apart, **EXACT)

@@ -26,6 +26,7 @@ from warmstart.runs.lifecycle import (
     finish_together,
     open_shared_run,
     refuse_overrides,
+    refuse_together,
     write_config,
 )
 from warmstart.runs.lineage import lineage_of
@@ -107,13 +108,14 @@ def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
 
 
 def _parent(path: str) -> SavedRun:
-    """Read the run to start from; its backbone becomes the encoder."""
+    """Read the run to start from: a translator, or a backbone that becomes the encoder."""
     parent = read_run(path)
     task = task_of(parent)
-    if not task.is_pretraining or parent.model.attention != "bidirectional":
+    is_backbone = task.is_pretraining and parent.model.attention == "bidirectional"
+    if not is_backbone and not parent.model.decoder_depth:
         raise WarmstartError(
-            f"--from {path} is {task.description}; an encoder starts from a bidirectional "
-            "backbone, which `warmstart pretrain --objective masked` trains"
+            f"--from {path} is {task.description}; a translator starts from another one, or from a "
+            "bidirectional backbone, which `warmstart pretrain --objective masked` trains"
         )
     parent.refuse_if_ablated("start a translator")
     return parent
@@ -122,11 +124,14 @@ def _parent(path: str) -> SavedRun:
 def _architecture(
     config: TrainTranslatorConfig, tokenizers: TokenizerPair, parent: SavedRun | None
 ) -> ModelConfig:
-    """Return the architecture asked for; a warm-started encoder keeps its own."""
+    """Return the architecture asked for; weights that exist keep theirs."""
     preset = preset_named(config.preset or DEFAULT_PRESET)
     if parent:
         refuse_overrides(config, allowed=("dropout", "max_length"))
         check_length(parent.model, config.max_length, parent.path)
+        if parent.model.decoder_depth:
+            refuse_together(config, "from", ("decoder_depth", "shared"))
+            return apply_overrides(parent.model, config)
         encoder = replace(parent.model, attention="bidirectional", pooler=False)
     else:
         encoder = replace(preset, attention="bidirectional")
@@ -142,6 +147,9 @@ def _architecture(
 
 
 def _warm_start(model: Translator, parent: SavedRun) -> None:
+    if parent.model.decoder_depth:
+        progress.say(f"from {parent.path}: {transfer_all(parent.weights, model)}")
+        return
     weights = {
         name.replace("backbone.", "encoder.", 1): tensor
         for name, tensor in parent.weights.items()
@@ -200,7 +208,7 @@ def _trainer(
 
     trainer = Trainer(
         model,
-        TranslateObjective(config.label_smoothing),
+        TranslateObjective(config.label_smoothing, config.consistency),
         prefetched(stream, runtime.device),
         build_optimizers(model, OptimizerSettings(config.optimizer, rate, config.weight_decay)),
         partial(schedules[config.schedule], warmup=config.warmup),

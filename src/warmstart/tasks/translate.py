@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from warmstart import progress
@@ -40,10 +41,15 @@ SAMPLE_CHARS = 72  # of a sample translation that are shown
 
 
 class TranslateObjective:
-    """Summed loss of every target token, given the true ones before it."""
+    """Summed loss of every target token, given the true ones before it.
 
-    def __init__(self, smoothing: float = 0.0) -> None:
+    With `consistency`, each pair is read twice, with other parts dropped, and the model also
+    learns to predict the same both times (R-Drop, Liang et al. 2021).
+    """
+
+    def __init__(self, smoothing: float = 0.0, consistency: float = 0.0) -> None:
         self.smoothing = smoothing  # share of each target spread over the whole vocabulary
+        self.consistency = consistency  # weight of the disagreement between two readings
 
     def count(self, group: Sequence[PairBatch]) -> dict[str, float]:
         """Count the predicted tokens."""
@@ -51,7 +57,16 @@ class TranslateObjective:
 
     def __call__(self, model: Translator, batch: PairBatch) -> dict[str, Tensor]:
         """Return the summed loss."""
-        return {"translate": self.score(model, batch)[0]}
+        if not self.consistency:
+            return {"translate": self.score(model, batch)[0]}
+        first, second = _read_twice(model, batch)
+        weight, bias = model.head.weights(model.embedding)
+        targets = batch.targets.flatten().repeat(2)
+        both = torch.cat([first, second])
+        loss, _ = linear_cross_entropy(both, weight, bias, targets, self.smoothing)
+        is_counted = batch.targets.flatten() != IGNORE
+        apart = disagreement(F.linear(first, weight, bias), F.linear(second, weight, bias))
+        return {"translate": loss / 2 + self.consistency / 4 * (apart * is_counted).sum()}
 
     def score(self, model: Translator, batch: PairBatch) -> tuple[Tensor, Tensor]:
         """Return the summed loss and the number of tokens predicted right."""
@@ -59,6 +74,21 @@ class TranslateObjective:
         weight, bias = model.head.weights(model.embedding)
         targets = batch.targets.flatten()
         return linear_cross_entropy(hidden.flatten(0, 1), weight, bias, targets, self.smoothing)
+
+
+def _read_twice(model: Translator, batch: PairBatch) -> tuple[Tensor, Tensor]:
+    """Return two readings of the target positions: hidden vectors (N, D) each."""
+    source, is_token = batch.ids.repeat(2, 1), batch.is_token.repeat(2, 1)
+    hidden = model.decode(batch.inputs.repeat(2, 1), model.encode(source, is_token))
+    first, second = hidden.chunk(2)
+    return first.flatten(0, 1), second.flatten(0, 1)
+
+
+def disagreement(first: Tensor, second: Tensor) -> Tensor:
+    """Return KL(p, q) + KL(q, p) of the distributions of two logits (N, V): (N,)."""
+    dtype = torch.promote_types(first.dtype, torch.float32)
+    log_p, log_q = first.log_softmax(-1, dtype), second.log_softmax(-1, dtype)
+    return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(-1)
 
 
 @dataclass(frozen=True)

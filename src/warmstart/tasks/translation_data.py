@@ -42,6 +42,9 @@ def choose_tokenizers(
 ) -> TokenizerPair:
     """Return the tokenizers: given, taken over from the parent, or trained now."""
     refuse_together(settings, "from", ("tokenizer",))
+    if parent and parent.model.decoder_depth:
+        refuse_together(settings, "from", ("target_tokenizer", "vocab_size"))
+        return parent.tokenizers
     if settings.target_tokenizer or settings.vocabulary == "joint":  # no second one is trained
         refuse_together(settings, "from", ("vocab_size",))
         refuse_together(settings, "tokenizer", ("vocab_size",))
