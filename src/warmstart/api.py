@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from warmstart.display import shown_in_notebooks
 from warmstart.errors import WarmstartError
 from warmstart.inference.text_model import TextModel as TextModel
 from warmstart.loading import load as load
@@ -69,7 +70,8 @@ def _verb(settings: Callable[P, C], recipe: Callable[[C], R]) -> Callable[P, R]:
             if name not in signature.parameters:
                 hint = suggestion(name, signature.parameters)
                 raise WarmstartError(f"{recipe.__name__} has no setting '{name}'{hint}")
-        return recipe(settings(*args, **keywords))
+        with shown_in_notebooks():
+            return recipe(settings(*args, **keywords))
 
     verb.__name__ = verb.__qualname__ = recipe.__name__
     verb.__doc__ = recipe.__doc__

@@ -56,6 +56,11 @@ def silenced() -> Iterator[None]:
         yield
 
 
+def is_shown() -> bool:
+    """Tell whether somebody has chosen a display."""
+    return _display.get() is not _QUIET
+
+
 def say(line: str) -> None:
     """Show the user one line."""
     _display.get().say(line)

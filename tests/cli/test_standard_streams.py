@@ -16,7 +16,7 @@ from rich.console import Console
 
 from product import ENVIRONMENT, TINY, Ran, World, run, succeed, write_labelled
 from saving import save_random
-from warmstart.cli.display import LineDisplay, TerminalDisplay
+from warmstart.display import LineDisplay, TerminalDisplay
 from warmstart.errors import WarmstartError
 from warmstart.textfiles import file_or_stream, standard_input
 from warmstart.version import package_version

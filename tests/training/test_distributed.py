@@ -21,10 +21,10 @@ from together import (
 )
 from warmstart.errors import StoppedError
 from warmstart.processes import Processes
+from warmstart.results.metrics import read_metrics
 from warmstart.runs.checkpoint import list_checkpoints, step_of
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
-from warmstart.training.record import read_metrics
 
 
 def _trained_alone(task: str, cpu: Runtime, folder: Path) -> dict[str, Tensor]:

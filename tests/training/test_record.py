@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from warmstart.results.metrics import read_metrics
 from warmstart.runs.folder import RunFolder
-from warmstart.training.record import Record, read_metrics
+from warmstart.training.record import Record
 
 
 def test_lines_after_the_checkpoint_are_dropped(tmp_path: Path) -> None:

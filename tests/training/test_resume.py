@@ -10,9 +10,9 @@ import torch
 
 from warmstart.errors import StoppedError
 from warmstart.progress import Bar, shown_by
+from warmstart.results.metrics import read_metrics
 from warmstart.runs.checkpoint import list_checkpoints, load_latest
 from warmstart.runs.folder import RunFolder
-from warmstart.training.record import read_metrics
 from warmstart.training.trainer import Trainer
 
 Build = Callable[[RunFolder | None], Trainer]

@@ -16,15 +16,13 @@ if TYPE_CHECKING:
 
 def params(config: looking.ParamsConfig, as_json: bool) -> None:
     """Count the parameters of every layer, with formulas."""
-    from warmstart.recipes.params import count_parameters
+    from warmstart.recipes.params import HEADERS, count_parameters
 
     count = count_parameters(config)
     if as_json:
         print_json(asdict(count))
         return
-    rows = [(layer.name, layer.formula, f"{layer.count:,}") for layer in count.layers]
-    totals = [("total", "", f"{count.total:,}"), ("trainable", "", f"{count.trainable:,}")]
-    print_table(("layer", "formula", "parameters"), rows, totals=totals)
+    print_table(HEADERS, count.rows(), totals=count.totals())
     say(count.legend)
     if count.paper:
         say(f"{count.total:,} parameters: {count.paper}")

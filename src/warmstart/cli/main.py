@@ -14,9 +14,9 @@ from warmstart.cli import (
     train_commands,
     use_commands,
 )
-from warmstart.cli.display import LineDisplay, TerminalDisplay
 from warmstart.cli.options import add_command
 from warmstart.cli.process import discard_output, open_streams
+from warmstart.display import LineDisplay, TerminalDisplay
 from warmstart.errors import ReportedError, StoppedError, WarmstartError
 from warmstart.formats import visible
 from warmstart.progress import shown_by, silenced

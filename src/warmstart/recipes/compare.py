@@ -21,9 +21,11 @@ from warmstart.files import write_json, write_whole
 from warmstart.jsonfiles import typed
 from warmstart.recipes.finetune import read_backbone
 from warmstart.report.comparison_figures import draw_differences, draw_epochs, draw_labels
-from warmstart.report.comparison_page import write_comparison_page
+from warmstart.report.comparison_page import comparison_sections, write_comparison_page
+from warmstart.report.html import soft
 from warmstart.report.images import save_figure
 from warmstart.report.model_card import model_card
+from warmstart.report.notebook import Shown
 from warmstart.results.comparison import Arm, AttentionExample, Comparison, Contrast, Split
 from warmstart.results.data import SharedTexts
 from warmstart.results.summary import Summary
@@ -38,9 +40,11 @@ from warmstart.tasks.registry import task_named
 from warmstart.textfiles import file_facts
 from warmstart.training.pace import Clock
 
+SECTIONS_IN_NOTEBOOKS = 2  # verdict and accuracy by epoch; the report has more
+
 
 @dataclass(frozen=True)
-class CompareResult:
+class CompareResult(Shown):
     """The outcome of a comparison."""
 
     folder: Path
@@ -49,6 +53,11 @@ class CompareResult:
     summary: Summary
     contrast: Contrast  # the two best models
     attention: AttentionExample | None  # of the first warm model and its cold one, if recorded
+
+    def pieces(self) -> list[str]:
+        sections = comparison_sections(self.comparison, self.summary)[:SECTIONS_IN_NOTEBOOKS]
+        pieces = [piece for section in sections for piece in section.pieces]
+        return [*pieces, soft(f"Everything else is in {self.report}.")]
 
     @property
     def models(self) -> dict[str, Path]:

@@ -16,7 +16,8 @@ from warmstart.recipes.evaluate import evaluate
 from warmstart.recipes.pretrain import pretrain
 from warmstart.recipes.train_translator import train_translator
 from warmstart.report.demo_page import DemoPage, TranslatorDemo, write_demo_page
-from warmstart.results.training import PretrainResult, TranslatorResult
+from warmstart.report.outcomes import PretrainResult, TranslatorResult
+from warmstart.results.metrics import read_metrics
 from warmstart.samples.sample_files import SampleFiles, SampleSizes, write_samples
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.settings.pretraining import PretrainConfig
@@ -24,7 +25,6 @@ from warmstart.settings.shared import Machine
 from warmstart.settings.starting import DataConfig, DemoConfig
 from warmstart.settings.translating import TrainTranslatorConfig
 from warmstart.settings.using import EvaluateConfig
-from warmstart.training.record import read_metrics
 
 SIZES = SampleSizes(train=400, valid=300, test=1_000)
 BATCH_TOKENS = 4_096

@@ -18,7 +18,8 @@ from warmstart.formats import counted
 from warmstart.inference.text_model import TransformerModel
 from warmstart.insight.word_context import compare_word
 from warmstart.loading import load_transformer
-from warmstart.report.word_figure import write_word_similarity
+from warmstart.report.notebook import Shown
+from warmstart.report.word_figure import word_sections, write_word_similarity
 from warmstart.results.word_similarity import WordSimilarity
 from warmstart.runtime import Runtime
 from warmstart.settings.using import EmbedConfig
@@ -31,7 +32,7 @@ WORD_FORMATS = (".png", ".svg", ".html")
 
 
 @dataclass(frozen=True)
-class EmbedResult:
+class EmbedResult(Shown):
     """The vectors of texts, or the comparison of one word."""
 
     out: Path | None  # the file written
@@ -41,6 +42,12 @@ class EmbedResult:
     num_truncated: int
     vectors: NDArray[np.float32] | None = None  # (num_vectors, width) if no file is written
     word: WordSimilarity | None = None  # with --word
+
+    def pieces(self) -> list[str]:
+        if self.word is not None:
+            return [piece for section in word_sections(self.word) for piece in section.pieces]
+        where = "" if self.out is None else f" in {self.out}"
+        return [f"{counted(self.num_vectors, 'vector')} of width {self.width}{where}"]
 
 
 def embed(config: EmbedConfig, standard_input: BinaryIO | None = None) -> EmbedResult:

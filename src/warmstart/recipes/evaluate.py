@@ -6,7 +6,7 @@ from typing import Any
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
-from warmstart.results.training import EvaluationResult
+from warmstart.report.outcomes import EvaluationResult
 from warmstart.runs.lineage import describe_unrecorded
 from warmstart.runs.saved import SavedRun, read_run
 from warmstart.runtime import choose_runtime

@@ -12,7 +12,7 @@ from warmstart.experiments.subsets import HALVING_SEED, LabelPool, nested_rows
 from warmstart.files import write_json, write_whole
 from warmstart.recipes.export_model import say_if_not_exportable
 from warmstart.report.model_card import model_card
-from warmstart.results.training import FinetuneResult
+from warmstart.report.outcomes import FinetuneResult
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.launching import is_launched
 from warmstart.runs.lifecycle import (

@@ -13,14 +13,15 @@ from warmstart.recipes.pretrain import pretrain
 from warmstart.recipes.tokenizer import make_tokenizer
 from warmstart.report.ablations_figure import ablation_sections, draw_ablations
 from warmstart.report.html import write_picture
+from warmstart.report.notebook import ShownFile
 from warmstart.results.ablations import AblatedTraining, Variant, variants_of
+from warmstart.results.metrics import read_metrics
 from warmstart.samples.sample_files import SampleSizes, write_samples
 from warmstart.settings.looking import LookAblationsConfig
 from warmstart.settings.model import Ablation
 from warmstart.settings.pretraining import PretrainConfig
 from warmstart.settings.starting import TokenizerConfig
 from warmstart.tasks.registry import pretraining_task
-from warmstart.training.record import read_metrics
 
 SIZES = SampleSizes(
     unlabelled=4_000, train=1, valid=1, test=1, train_pairs=1, valid_pairs=1, test_pairs=1
@@ -34,7 +35,7 @@ SAMPLING = Sampling(temperature=0.7)
 
 
 @dataclass(frozen=True)
-class AblationsResult:
+class AblationsResult(ShownFile):
     """What each variant reached, and the file that shows it."""
 
     out: Path

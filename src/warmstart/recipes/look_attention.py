@@ -12,6 +12,7 @@ from warmstart.loading import load_transformer
 from warmstart.report.attention_figure import draw_head, draw_heads
 from warmstart.report.attention_page import AttentionPage, write_attention_page
 from warmstart.report.images import save_image
+from warmstart.report.notebook import ShownFile
 from warmstart.results.attention import AttentionMap
 from warmstart.settings.looking import LookAttentionConfig
 from warmstart.tokenization.pieces import text_reader
@@ -19,7 +20,7 @@ from warmstart.tokenization.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class AttentionResult:
+class AttentionResult(ShownFile):
     """Attention weights by part of the model, and the file that shows them."""
 
     out: Path

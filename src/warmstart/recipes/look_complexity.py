@@ -6,15 +6,16 @@ from pathlib import Path
 
 from warmstart.insight import layer_growth
 from warmstart.insight.layer_types import LayerSettings
-from warmstart.report.growth_figure import draw_growth, growth_sections
-from warmstart.report.html import write_picture
+from warmstart.report.growth_figure import HEADERS, draw_growth, growth_rows, growth_sections
+from warmstart.report.html import bullets, table, write_picture
+from warmstart.report.notebook import Shown, show_file
 from warmstart.results.growth import Crossing, Growth, spread_of
 from warmstart.runtime import Runtime, choose_runtime, num_cores
 from warmstart.settings.looking import LookComplexityConfig
 
 
 @dataclass(frozen=True)
-class ComplexityResult:
+class ComplexityResult(Shown):
     """How the cost of layers grows with length."""
 
     out: Path | None
@@ -26,6 +27,11 @@ class ComplexityResult:
     spread: float  # slowest to fastest round of a pass, median
     memory: str  # what the memory figures count
     warning: str | None  # if other work disturbed the measurement
+
+    def pieces(self) -> list[str]:
+        figures = [] if self.out is None else [show_file(self.out)]
+        rows = table(HEADERS, growth_rows(self.layers), left=[1])
+        return [*figures, rows, bullets(crossing.sentence for crossing in self.crossings)]
 
 
 def look_complexity(config: LookComplexityConfig) -> ComplexityResult:

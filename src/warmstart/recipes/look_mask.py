@@ -13,6 +13,7 @@ from warmstart.insight.attention_masks import (
 from warmstart.insight.named_model import find_model
 from warmstart.report.html import write_picture
 from warmstart.report.mask_figure import draw_masks, mask_sections
+from warmstart.report.notebook import ShownFile
 from warmstart.results.mask_picture import MaskPicture
 from warmstart.settings.looking import LookMaskConfig
 from warmstart.tokenization.pair import load_tokenizer_pair
@@ -21,7 +22,7 @@ from warmstart.tokenization.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class MaskResult:
+class MaskResult(ShownFile):
     """The masks of a batch, and the file that shows them."""
 
     out: Path

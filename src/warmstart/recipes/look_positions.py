@@ -10,13 +10,14 @@ from warmstart.insight.position_perplexity import perplexity_of_file
 from warmstart.insight.position_vectors import view_positions
 from warmstart.loading import load_transformer
 from warmstart.report.html import write_picture
+from warmstart.report.notebook import ShownFile
 from warmstart.report.positions_figure import draw_positions, position_sections
 from warmstart.results.position_view import PositionView
 from warmstart.settings.looking import LookPositionsConfig
 
 
 @dataclass(frozen=True)
-class PositionResult:
+class PositionResult(ShownFile):
     """The positions of a model, and the file that shows them."""
 
     out: Path

@@ -8,6 +8,8 @@ from warmstart.insight.named_model import find_model
 from warmstart.insight.training_job import paper_parameters
 from warmstart.model import count
 from warmstart.model.count import Layer
+from warmstart.report.html import table
+from warmstart.report.notebook import Shown
 from warmstart.runs.checkpoint import weight_shapes
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.architecture import apply_overrides
@@ -16,11 +18,12 @@ from warmstart.settings.model import ModelConfig
 from warmstart.tasks.backbone import BackboneTask
 
 Head = Literal["all", "lm", "classifier", "none"]
+HEADERS = ("layer", "formula", "parameters")
 OVERRIDES = ("vocab_size", "attention", "segments", "pooler", "transform")
 
 
 @dataclass(frozen=True)
-class ParameterCount:
+class ParameterCount(Shown):
     """The parameters of every layer, and their sum."""
 
     name: str
@@ -29,6 +32,17 @@ class ParameterCount:
     layers: tuple[Layer, ...]
     total: int
     trainable: int
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return name, formula and count of every layer."""
+        return [(layer.name, layer.formula, f"{layer.count:,}") for layer in self.layers]
+
+    def totals(self) -> list[tuple[str, str, str]]:
+        """Return the rows below those of the layers."""
+        return [("total", "", f"{self.total:,}"), ("trainable", "", f"{self.trainable:,}")]
+
+    def pieces(self) -> list[str]:
+        return [table(HEADERS, [*self.rows(), *self.totals()], left=[1]), self.legend]
 
 
 def count_parameters(config: ParamsConfig) -> ParameterCount:

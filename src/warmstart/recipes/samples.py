@@ -4,17 +4,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warmstart.files import new_folder
+from warmstart.report.html import table
+from warmstart.report.notebook import Shown
 from warmstart.samples.sample_files import write_samples
 from warmstart.settings.starting import SamplesConfig
 
 
 @dataclass(frozen=True)
-class SamplesResult:
+class SamplesResult(Shown):
     """The files that were written, and what is attainable on them."""
 
     folder: Path
     num_lines: dict[str, int]  # of each file
     attainable: float  # test accuracy of a classifier that understands every text
+
+    def pieces(self) -> list[str]:
+        rows = [(name, f"{count:,}") for name, count in self.num_lines.items()]
+        return [table((f"files in {self.folder}", "lines"), rows)]
 
 
 def make_samples(config: SamplesConfig) -> SamplesResult:

@@ -15,7 +15,7 @@ from warmstart.files import write_json, write_whole
 from warmstart.model.models import Translator
 from warmstart.recipes.export_model import say_if_not_exportable
 from warmstart.report.model_card import model_card
-from warmstart.results.training import TranslatorResult
+from warmstart.report.outcomes import TranslatorResult
 from warmstart.runs.checkpoint import save_weights
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.launching import is_launched

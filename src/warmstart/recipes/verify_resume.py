@@ -18,6 +18,8 @@ from warmstart.recipes.import_model import import_model
 from warmstart.recipes.pretrain import pretrain
 from warmstart.recipes.tokenizer import make_tokenizer
 from warmstart.recipes.train_translator import train_translator
+from warmstart.report.html import bullets
+from warmstart.report.notebook import Shown
 from warmstart.runs.chaos import Kill, KilledJob, kill_and_resume
 from warmstart.runs.sessions import Sessions
 from warmstart.samples.sample_files import SampleSizes, write_samples
@@ -57,10 +59,13 @@ SMALL: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class VerifyResult:
+class VerifyResult(Shown):
     """Every kill, compared after its run was resumed."""
 
     kills: tuple[Kill, ...]
+
+    def pieces(self) -> list[str]:
+        return [bullets(map(str, self.kills))]
 
     @property
     def num_identical(self) -> int:

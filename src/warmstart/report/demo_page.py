@@ -8,12 +8,12 @@ from typing import Any
 from warmstart.report.attention_figure import draw_head
 from warmstart.report.comparison_page import comparison_sections, reading_section
 from warmstart.report.html import Section, bullets, figure, table, write_page
-from warmstart.report.training_figure import draw_training
+from warmstart.report.outcomes import PretrainResult
+from warmstart.report.training_figure import draw_metrics
 from warmstart.results.attention import AttentionMap
 from warmstart.results.comparison import AttentionExample, Comparison, Contrast
 from warmstart.results.data import DataReport
 from warmstart.results.summary import Summary
-from warmstart.results.training import PretrainResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,20 +88,13 @@ def _data_section(page: DemoPage) -> Section:
 
 def _pretraining_section(page: DemoPage) -> Section:
     model = page.pretraining
-    train = [line for line in page.metrics if "train_loss" in line]
-    valid = [line for line in page.metrics if "valid_loss" in line]
-    drawing = draw_training(
-        [int(line["step"]) for line in train],
-        [line["train_loss"] for line in train],
-        [(int(line["step"]), line["valid_loss"]) for line in valid],
-    )
     return Section(
         title="The pretraining",
         pieces=[
             f"The language model was pretrained on {model.tokens:,} tokens of unlabelled reviews "
             f"in {model.elapsed_s:.0f} s. Its validation perplexity is {model.perplexity:.1f} "
             f"({model.valid['bits_per_byte']:.2f} bits per byte).",
-            figure(drawing, "Loss of the language model during pretraining."),
+            figure(draw_metrics(page.metrics), "Loss of the language model during pretraining."),
         ],
     )
 

@@ -1,18 +1,22 @@
-"""HTML from the Jinja2 templates: every value is escaped unless it is `Markup`."""
+"""HTML from the Jinja2 templates: every value is escaped unless it is `Markup`.
+
+Matplotlib is loaded when something is drawn: it takes a second.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from warmstart import formats
 from warmstart.files import write_whole
-from warmstart.report.images import save_image, svg_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +46,7 @@ def environment() -> Environment:
         "thousands": formats.count,
         "counted": formats.counted,
         "duration": formats.duration,
-        "svg": lambda drawing: Markup(svg_text(drawing)),
+        "svg": _svg,
     }
     return templates
 
@@ -62,7 +66,7 @@ def table(
     return _macros().table(headers, rows, left)
 
 
-def figure(drawing: Figure, caption: str) -> Markup:
+def figure(drawing: "Figure", caption: str) -> Markup:
     """Return a drawing as inline SVG with its caption."""
     return _macros().figure(drawing, caption)
 
@@ -82,6 +86,12 @@ def folded(title: str, piece: Markup) -> Markup:
     return _macros().folded(title, piece)
 
 
+def _svg(drawing: "Figure") -> Markup:
+    from warmstart.report.images import svg_text
+
+    return Markup(svg_text(drawing))
+
+
 def _macros() -> Any:
     return environment().get_template("macros.html").module
 
@@ -92,8 +102,10 @@ def write_page(title: str, sections: Sequence[Section], path: Path) -> Path:
     return write_whole(path, page.encode())
 
 
-def write_picture(drawing: Figure, title: str, sections: Sequence[Section], path: Path) -> Path:
+def write_picture(drawing: "Figure", title: str, sections: Sequence[Section], path: Path) -> Path:
     """Write the sections as a page where the file is .html, else the drawing alone."""
     if path.suffix.lower() == ".html":
         return write_page(title, sections, path)
+    from warmstart.report.images import save_image
+
     return save_image(drawing, path)

@@ -1,7 +1,7 @@
 """The loss of a training run as a figure: training loss, validation marks, perplexity."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,13 +11,23 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from warmstart.report.style import HEIGHT, SHADES, new_axes, styled
 
 
+def draw_metrics(metrics: Sequence[Mapping[str, float]]) -> Figure:
+    """Draw the losses that the lines of a metrics.jsonl have."""
+    train = [line for line in metrics if "train_loss" in line]
+    return draw_training(
+        [int(line["step"]) for line in train],
+        [line["train_loss"] for line in train],
+        [(int(line["step"]), line["valid_loss"]) for line in metrics if "valid_loss" in line],
+    )
+
+
 @styled
 def draw_training(
     steps: Sequence[int],
     losses: Sequence[float],
     validation: Sequence[tuple[int, float]] = (),
 ) -> Figure:
-    """Draw pretraining loss in nats per token, with (step, loss) marks from validation."""
+    """Draw loss in nats per token, with (step, loss) marks from validation."""
     figure, axes = new_axes(height=0.85 * HEIGHT)
     pairs = [(s, loss) for s, loss in zip(steps, losses, strict=True) if math.isfinite(loss)]
     marks = [(step, loss) for step, loss in validation if math.isfinite(loss)]
@@ -38,7 +48,7 @@ def draw_training(
     _fit_losses(axes, smooth + [loss for _, loss in marks])
     axes.set_xlabel("step")
     axes.set_ylabel("loss, nats per token")
-    axes.set_title("Pretraining loss")
+    axes.set_title("Loss by step")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
     if pairs or marks:

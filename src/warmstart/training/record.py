@@ -1,6 +1,5 @@
 """Append to metrics.jsonl and to TensorBoard events."""
 
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from typing import Any, BinaryIO
 
 from warmstart.files import make_folder
 from warmstart.jsonfiles import to_json
+from warmstart.results.metrics import parse_line
 from warmstart.runs.folder import RunFolder
 
 _BLOCK = 1 << 16  # bytes read at a time from the end of metrics.jsonl
@@ -82,23 +82,6 @@ def _number(path: Path) -> int:
     return int(digits) if digits.isdecimal() else 0
 
 
-def read_metrics(path: Path) -> list[dict[str, float]]:
-    """Return the lines of a metrics file; a line cut off by a crash is left out."""
-    if not path.exists():
-        return []
-    parsed = (_parse(line) for line in path.read_bytes().splitlines())
-    return [line for line in parsed if line is not None]
-
-
-def _parse(line: bytes) -> dict[str, float] | None:
-    try:
-        figures = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    is_whole = isinstance(figures, dict) and isinstance(figures.get("step"), int)
-    return figures if is_whole else None
-
-
 def _cut(path: Path, step: int) -> None:
     """Drop the lines after `step`, reading from the end: the time does not grow with the file."""
     if not path.exists():
@@ -106,7 +89,7 @@ def _cut(path: Path, step: int) -> None:
     with path.open("r+b") as file:
         end = 0
         for start, line in _lines_backwards(file):
-            figures = _parse(line) if line.endswith(b"\n") else None
+            figures = parse_line(line) if line.endswith(b"\n") else None
             if figures and figures["step"] <= step:
                 end = start + len(line)
                 break

@@ -1,7 +1,9 @@
-"""Progress with rate and time left: live bars on a terminal, plain lines in a log."""
+"""Progress with rate and time left: live bars on a terminal or in a notebook, lines in a log."""
 
+import importlib.util
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -16,10 +18,22 @@ from rich.progress import (
 )
 
 from warmstart.formats import visible
-from warmstart.progress import Bar
+from warmstart.progress import Bar, is_shown, shown_by
 
 REFRESH_INTERVAL_S = 0.1  # of a live bar
 LINE_INTERVAL_S = 20.0  # between two lines about one bar
+
+
+@contextmanager
+def shown_in_notebooks() -> Iterator[None]:
+    """Show live bars below a cell of a notebook; elsewhere change nothing."""
+    console = Console()
+    if is_shown() or not console.is_jupyter:
+        yield
+    else:
+        is_live = importlib.util.find_spec("ipywidgets") is not None  # a bar is a widget
+        with shown_by(TerminalDisplay(console) if is_live else LineDisplay(console)):
+            yield
 
 
 class TerminalDisplay:

@@ -1,0 +1,87 @@
+"""Results as a notebook shows them."""
+
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import warmstart
+from product import World, here, world
+from warmstart import display, progress
+from warmstart.report.notebook import Shown, show_file
+from warmstart.report.outcomes import EvaluationResult, FinetuneResult, PretrainResult
+
+__all__ = ["here", "world"]  # fixtures
+
+VERBS: dict[str, Callable[[], Any]] = {
+    "total": lambda: warmstart.count_parameters(model="tiny", head="classifier", frozen=True),
+    "causal mask": lambda: warmstart.look_mask(model="lab", text=["a b"], out="mask.html"),
+    "data:image/png;base64": lambda: warmstart.look_mask(model="lab", text=["a"], out="a.png"),
+    "data:image/svg": lambda: warmstart.look_positions(model="tiny", length=8, out="a.svg"),
+    "unlabelled.txt": lambda: warmstart.make_samples(out="samples"),
+    "validation accuracy 80": lambda: FinetuneResult(
+        Path("run"), {"accuracy": 0.8}, "validation accuracy 80%", 2, 3.0
+    ),
+    "0.5": lambda: EvaluationResult(Path("run"), "test.tsv", {"f1": 0.5, "by class": {}}, 1),
+}
+
+
+class Balance(HTMLParser):
+    """Knows which elements are open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, _: Any) -> None:
+        if tag not in ("img", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("shown", VERBS)
+def test_results_show_themselves(shown: str, here: Path) -> None:
+    html = VERBS[shown]()._repr_html_()
+    assert shown in html
+    balance = Balance()
+    balance.feed(html)
+    assert not balance.open
+
+
+def test_a_training_shows_its_loss(world: World, here: Path) -> None:
+    (here / "run").mkdir()
+    result = PretrainResult(here / "run", {"perplexity": 9.0}, "perplexity 9", 5, 1.0)
+    assert "<svg" not in result._repr_html_()
+    (here / "run/metrics.jsonl").write_text('{"step": 1, "train_loss": 2.5, "valid_loss": 2.0}\n')
+    assert "<svg" in result._repr_html_()
+
+
+def test_a_page_is_shown_in_a_frame_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text('<p class="x">"quoted" & bold</p>')
+    frame = show_file(tmp_path / "page.html")
+    assert "&lt;p class=&#34;x&#34;&gt;" in frame
+    assert "<p class" not in frame
+
+
+def test_names_are_escaped() -> None:
+    class Named(Shown):
+        def pieces(self) -> list[str]:
+            return ["<b>bold</b>"]
+
+    assert "&lt;b&gt;" in Named()._repr_html_()
+
+
+def test_only_a_notebook_chooses_a_display(monkeypatch: pytest.MonkeyPatch) -> None:
+    with display.shown_in_notebooks():
+        assert not progress.is_shown()
+    monkeypatch.setattr(display, "Console", lambda: Console(force_jupyter=True))
+    with display.shown_in_notebooks():
+        assert progress.is_shown()
+    with progress.shown_by(display.LineDisplay(Console())), display.shown_in_notebooks():
+        assert progress.is_shown()
+    assert not progress.is_shown()
