@@ -1,5 +1,6 @@
 """Read a Hugging Face folder as exactly the same model of ours, or say why that is not possible."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,10 +76,8 @@ def read_folder(path: Path) -> ImportedModel:
     matches = family.matches(shape.depth, head)
     weights = to_ours(tensors, matches, shapes, family.zero_biases(config))
     check_finite(weights, path)
-    if head == "language":  # a file may hold tied weights, and the bias, twice
-        for theirs, ours in family.copies.items():
-            if ours in weights and (shape.tied or ours != "backbone.embed.weight"):
-                tensors.drop_copy(theirs, weights[ours])
+    if head == "language":
+        _drop_copies(tensors, family, weights, shape.tied)
     left_out = tensors.drop(family.unused[head]) if head in family.unused else ()
     tensors.refuse_rest()
     return ImportedModel(
@@ -92,6 +91,15 @@ def read_folder(path: Path) -> ImportedModel:
         has_pairs=head == "pairs",
         left_out=left_out,
     )
+
+
+def _drop_copies(
+    tensors: HfTensors, family: Family, weights: Mapping[str, Tensor], is_tied: bool
+) -> None:
+    """Drop tensors that the file holds twice: tied weights, and the bias."""
+    for theirs, ours in family.copies.items():
+        if ours in weights and (is_tied or ours != "backbone.embed.weight"):
+            tensors.drop_copy(theirs, weights[ours])
 
 
 def _read_config(folder: HfFolder) -> tuple[HfConfig, Family]:

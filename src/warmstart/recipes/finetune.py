@@ -49,7 +49,7 @@ from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import finetuning_layer_decay, finetuning_rate
 from warmstart.training.length import fix_steps, refuse_changed_length
 from warmstart.training.pace import Clock
-from warmstart.training.state import State
+from warmstart.training.trainer import Trainer
 
 
 def finetune(config: FinetuneConfig) -> FinetuneResult:
@@ -65,70 +65,60 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
             return _result(run, task)
         if config.frozen and not config.from_run:
             raise WarmstartError("--frozen needs --from: a backbone from scratch would stay random")
-        texts = read_training_texts(config)
-        train, valid = _subset(texts, config)
-        labels = task.read_labels(train)
-        for note in task.label_notes(train, valid):
-            progress.say(note)
-        runtime = choose_runtime(config.device, config.precision, config.threads, run.processes)
-        parent = read_backbone(config.from_run) if config.from_run else None
-        preset = config.preset_for(runtime.device.type)
-        tokenizer = parent.tokenizer if parent else _cold_tokenizer(config, preset, train, run)
-        splits = [for_tokenizer(data, tokenizer, config.pieces) for data in (train, valid)]
-        targets = [task.targets(data, labels) for data in splits]
-        start = Start(
-            _architecture(config, preset, run, tokenizer, parent),
-            parent.weights if parent else None,
-            config.frozen,
-        )
-        model, transfer = build_model(task, start, labels, config, config.seed)
-        _say_data(splits, task.describe_data(targets[0], labels))
-        if transfer:
-            progress.say(f"{start.arm}: {transfer}")
-        examples = [
-            _examples(data, target, tokenizer, start.model, config)
-            for data, target in zip(splits, targets, strict=True)
-        ]
-        if not run.data_file.exists():  # written last: everything before it is complete
-            facts = {"task": task.name, **labels, "arm": start.arm}
-            is_pair = train.seconds is not None
-            write_config(run, "finetune", config, start.model, **facts, pairs=is_pair)
-            tokenizer.save(run.path)
-            write_json(run.data_file, _facts(config, texts.files, splits[0], parent))
-            say_if_not_exportable(run, model)
-        rate = config.learning_rate or finetuning_rate(start.model, start.arm)
-        learn, validate = examples
-        seed, pad = config.seed, tokenizer.pad
-        decay = config.layer_decay or finetuning_layer_decay(start.arm)
-        fit = Fit(learn, validate, labels, config, rate, decay, seed, pad, runtime, start.arm)
-        trainer = build_trainer(task, model, fit, run, config)
+        trainer, fit = _prepare(config, task, run)
         fix_steps(trainer, config, clock, trainer.settings.steps)
-        _announce(run, config, fit, trainer.settings.steps, start.model.max_length)
-        state = trainer.train(fit.title)
-        epoch = fit.epoch_of(state.best_step)
-        size = num_parameters(model)
-        finish_together(run, lambda: _finish(config, task, run, state, epoch, size))
+        announce(
+            run,
+            config,
+            learning_rate=fit.learning_rate,
+            batch_size=config.batch_size,
+            steps=trainer.settings.steps,
+            max_length=_recorded_model(run).max_length,
+        )
+        trainer.train(fit.title)
+        finish_together(run, lambda: _finish(config, task, run, trainer, fit))
         return _result(run, task)
 
 
-def _announce(
-    run: RunFolder, config: FinetuneConfig, fit: Fit, steps: int, max_length: int
-) -> None:
-    """Say and record the settings in force."""
-    announce(
-        run,
-        config,
-        learning_rate=fit.learning_rate,
-        batch_size=config.batch_size,
-        steps=steps,
-        max_length=max_length,
+def _prepare(config: FinetuneConfig, task: FinetuningTask, run: RunFolder) -> tuple[Trainer, Fit]:
+    """Read texts and backbone, write what the run records of them, and build the trainer."""
+    texts = _subset(read_training_texts(config), config)
+    labels = task.read_labels(texts.train)
+    for note in task.label_notes(texts.train, texts.valid):
+        progress.say(note)
+    runtime = choose_runtime(config.device, config.precision, config.threads, run.processes)
+    parent = read_backbone(config.from_run) if config.from_run else None
+    preset = config.preset_for(runtime.device.type)
+    tokenizer = parent.tokenizer if parent else _cold_tokenizer(config, preset, texts.train, run)
+    train, valid = (for_tokenizer(t, tokenizer, config.pieces) for t in (texts.train, texts.valid))
+    targets = [task.targets(split, labels) for split in (train, valid)]
+    architecture = _architecture(config, preset, run, tokenizer, parent)
+    start = Start(architecture, parent.weights if parent else None, config.frozen)
+    model, transfer = build_model(task, start, labels, config, config.seed)
+    _say_data(train, valid, task.describe_data(targets[0], labels))
+    if transfer:
+        progress.say(f"{start.arm}: {transfer}")
+    learn, validate = (
+        _examples(split, target, tokenizer, architecture, config)
+        for split, target in zip((train, valid), targets, strict=True)
     )
+    if not run.data_file.exists():  # written last: everything before it is complete
+        facts = {"task": task.name, **labels, "arm": start.arm, "pairs": train.seconds is not None}
+        write_config(run, "finetune", config, architecture, **facts)
+        tokenizer.save(run.path)
+        write_json(run.data_file, _facts(config, texts.files, train, parent))
+        say_if_not_exportable(run, model)
+    rate = config.learning_rate or finetuning_rate(architecture, start.arm)
+    decay = config.layer_decay or finetuning_layer_decay(start.arm)
+    seed, pad = config.seed, tokenizer.pad
+    fit = Fit(learn, validate, labels, config, rate, decay, seed, pad, runtime, start.arm)
+    return build_trainer(task, model, fit, run, config), fit
 
 
-def _subset(texts: TrainingTexts, config: FinetuneConfig) -> tuple[LabelledTexts, LabelledTexts]:
+def _subset(texts: TrainingTexts, config: FinetuneConfig) -> TrainingTexts:
     """Return as many texts as `--labels` asks for: those that a comparison takes with this seed."""
     if config.labels is None:
-        return texts.train, texts.valid
+        return texts
     classes = sorted(set(texts.train.labels))
     pool = LabelPool(len(texts.train), None if config.valid else len(texts.valid))
     num_train, num_valid = pool.divide(min(config.labels, len(pool)))
@@ -141,7 +131,7 @@ def _subset(texts: TrainingTexts, config: FinetuneConfig) -> tuple[LabelledTexts
     train = train.subset(_rows(train, classes, config.seed)[:num_train])
     if num_valid is not None:
         valid = valid.subset(_rows(valid, classes, HALVING_SEED)[:num_valid])
-    return train, valid
+    return replace(texts, train=train, valid=valid)
 
 
 def _rows(data: LabelledTexts, classes: list[str], seed: int) -> list[int]:
@@ -191,12 +181,10 @@ def _architecture(
     return apply_overrides(parent.model, config)
 
 
-def _say_data(splits: list[LabelledTexts], described: str) -> None:
-    noun = "texts" if splits[0].seconds is None else "pairs"
+def _say_data(train: LabelledTexts, valid: LabelledTexts, described: str) -> None:
+    noun = "texts" if train.seconds is None else "pairs"
     details = f" ({described})" if described else ""
-    progress.say(
-        f"{len(splits[0]):,} {noun} to train on{details}, {len(splits[1]):,} to validate with"
-    )
+    progress.say(f"{len(train):,} {noun} to train on{details}, {len(valid):,} to validate with")
 
 
 def _examples(
@@ -223,29 +211,29 @@ def _facts(
 
 
 def _finish(
-    config: FinetuneConfig,
-    task: FinetuningTask,
-    run: RunFolder,
-    state: State,
-    epoch: int,
-    parameters: int,
+    config: FinetuneConfig, task: FinetuningTask, run: RunFolder, trainer: Trainer, fit: Fit
 ) -> None:
     """Write the model card and the scores, which mark the run as finished."""
-    valid = state.best_scores()
-    arm = run.config()["arm"]
+    state = trainer.state
+    valid = {**state.best_scores(), "epoch": fit.epoch_of(state.best_step)}
+    arm, parameters = run.config()["arm"], num_parameters(trainer.model)
     classes = run.config().get("classes", [])
     on_classes = f" on {len(classes)} classes: {', '.join(classes)}" if classes else ""
-    kind = model_from_json(run.config()["model"]).mark(task.description)
+    kind = _recorded_model(run).mark(task.description)
     card = model_card(
         run.path.name,
         task.hub_name,
         f"{kind[0].upper()}{kind[1:]} ({arm} start) trained with warmstart{on_classes}.",
         {"parameters": parameters, "start": arm, "from": config.from_run or "scratch"},
-        {**valid, "epoch": epoch},
+        valid,
         [task.usage(run.path)],
     )
     write_whole(run.path / "README.md", card.encode())
-    run.finish({"valid": {**valid, "epoch": epoch}, "elapsed_s": state.elapsed_s})
+    run.finish({"valid": valid, "elapsed_s": state.elapsed_s})
+
+
+def _recorded_model(run: RunFolder) -> ModelConfig:
+    return model_from_json(run.config()["model"])
 
 
 def _result(run: RunFolder, task: FinetuningTask) -> FinetuneResult:

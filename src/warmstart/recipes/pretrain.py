@@ -56,7 +56,6 @@ from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.pace import Clock
 from warmstart.training.prefetch import prefetched
 from warmstart.training.schedules import warmup_cosine
-from warmstart.training.state import State
 from warmstart.training.trainer import LoopSettings, Trainer
 
 SAMPLE_MB = 20  # text that a tokenizer is trained on, at most: more hardly changes its pieces
@@ -98,8 +97,8 @@ def pretrain(config: PretrainConfig) -> PretrainResult:
             steps=trainer.settings.steps,
             max_length=architecture.max_length,
         )
-        state = trainer.train("pretraining")
-        finish_together(run, lambda: _finish(config, task, run, model, state, training))
+        trainer.train("pretraining")
+        finish_together(run, lambda: _finish(config, task, run, trainer, training))
         return _result(run, task)
 
 
@@ -256,12 +255,12 @@ def _finish(
     config: PretrainConfig,
     task: PretrainingTask,
     run: RunFolder,
-    model: nn.Module,
-    state: State,
+    trainer: Trainer,
     training: Pretraining,
 ) -> None:
     """Write the model card and the scores, which mark the run as finished."""
-    architecture: ModelConfig = model.config  # type: ignore[assignment]
+    state = trainer.state
+    architecture: ModelConfig = trainer.model.config  # type: ignore[assignment]
     valid = state.best_scores()
     tokens = training.tokens_in(state.step * config.rows_per_step(architecture.max_length))
     choices = {k: v for k, v in architecture.to_json().items() if not isinstance(v, bool)}
@@ -271,7 +270,7 @@ def _finish(
         run.path.name,
         task.hub_name,
         f"{kind[0].upper()}{kind[1:]}, pretrained with warmstart.",
-        {"parameters": num_parameters(model), "tokens seen": tokens, **choices},
+        {"parameters": num_parameters(trainer.model), "tokens seen": tokens, **choices},
         valid,
         [f"{start} -o classifier"],
     )

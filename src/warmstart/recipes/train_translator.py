@@ -68,13 +68,7 @@ def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
         train, valid = read_training_pairs(config)
         runtime = choose_runtime(config.device, config.precision, config.threads, run.processes)
         parent = _parent(config.from_run) if config.from_run else None
-        if run.data_file.exists():
-            check_unchanged(run.read_json(run.data_file))
-            architecture = resumed_model(run)
-            tokenizers = load_tokenizer_pair(run.path)
-        else:
-            tokenizers = choose_tokenizers(config, train, parent)
-            architecture = _architecture(config, tokenizers, parent)
+        tokenizers, architecture = _tokenizers_and_architecture(config, train, parent, run)
         encoded = [encode_pairs(p, tokenizers, architecture.max_length) for p in (train, valid)]
         seed_weights(config.seed, "translator")
         model = Translator(architecture)
@@ -119,6 +113,17 @@ def _parent(path: str) -> SavedRun:
         )
     parent.refuse_if_ablated("start a translator")
     return parent
+
+
+def _tokenizers_and_architecture(
+    config: TrainTranslatorConfig, train: Pairs, parent: SavedRun | None, run: RunFolder
+) -> tuple[TokenizerPair, ModelConfig]:
+    """Return both as chosen now, or as recorded before a resume."""
+    if run.data_file.exists():
+        check_unchanged(run.read_json(run.data_file))
+        return load_tokenizer_pair(run.path), resumed_model(run)
+    tokenizers = choose_tokenizers(config, train, parent)
+    return tokenizers, _architecture(config, tokenizers, parent)
 
 
 def _architecture(

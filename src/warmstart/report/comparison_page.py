@@ -39,14 +39,7 @@ def comparison_sections(
     attention: AttentionExample | None = None,
 ) -> list[Section]:
     """Return every section of the report, the verdict first, without the explanations."""
-    values = {
-        "comparison": comparison,
-        "summary": summary,
-        "labels": comparison.subsets[-1],
-        "warm": comparison.arm_names("warm"),
-        "colours": arm_colours(comparison.arms),
-        "splits": () if comparison.num_folds else comparison.splits,
-    }
+    values = _values(comparison, summary)
 
     def section(title: str, template: str, **drawn: object) -> Section:
         body = render(f"comparison/{template}.html", {**values, **drawn})
@@ -78,6 +71,18 @@ def comparison_sections(
         section("Shared texts", "shared"),
         section("Settings", "settings"),
     ]
+
+
+def _values(comparison: Comparison, summary: Summary) -> dict[str, object]:
+    """Return what every template of the report may refer to."""
+    return {
+        "comparison": comparison,
+        "summary": summary,
+        "labels": comparison.subsets[-1],
+        "warm": comparison.arm_names("warm"),
+        "colours": arm_colours(comparison.arms),
+        "splits": () if comparison.num_folds else comparison.splits,
+    }
 
 
 def reading_section(comparison: Comparison) -> Section:

@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 import numpy as np
@@ -12,8 +11,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from warmstart.batching.batch import ALL_ROWS, Batch, LabelledBatch
-from warmstart.batching.padding import LabelledStream, pad_texts
+from warmstart.batching.batch import LabelledBatch
+from warmstart.batching.padding import pad_texts
 from warmstart.data.labelled import LabelledTexts
 from warmstart.data.validation_split import describe_labels
 from warmstart.errors import WarmstartError
@@ -21,7 +20,6 @@ from warmstart.evaluation.calibration import at_temperature, calibration, fit_te
 from warmstart.evaluation.intervals import accuracy_interval
 from warmstart.evaluation.metrics import accuracy, class_scores, macro_f1
 from warmstart.inference.text_predictor import TextBatches, text_outputs
-from warmstart.inference.vectors import text_vectors
 from warmstart.model.backbone import Layout
 from warmstart.model.models import Classifier
 from warmstart.results.comparison import Epoch
@@ -29,6 +27,7 @@ from warmstart.results.predictions import Prediction
 from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.finetuning import FinetuningTask, Fit, Labels
+from warmstart.tasks.frozen import FrozenStream, FrozenTexts, VectorBatch, label_vectors
 from warmstart.tasks.labelled import Examples
 from warmstart.tasks.task import Training
 from warmstart.tasks.workload import EOS, Workload, WorkloadShape
@@ -36,14 +35,6 @@ from warmstart.training.state import Evaluation, State
 from warmstart.training.step import Objective
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class VectorBatch(Batch):
-    """Texts that a frozen backbone has already read; `ids` are their row numbers."""
-
-    vectors: Tensor  # (B, D)
-    targets: Tensor  # (B,)
 
 
 class ClassifyObjective:
@@ -60,7 +51,7 @@ class ClassifyObjective:
     def __call__(self, model: Classifier, batch: LabelledBatch | VectorBatch) -> dict[str, Tensor]:
         """Return the summed loss."""
         if isinstance(batch, VectorBatch):
-            logits = _label_vectors(model, batch.vectors)
+            logits = label_vectors(model, batch.vectors)
         else:
             logits = model(batch.ids, Layout(is_token=batch.is_token, segments=batch.segments))
         weights = self.weights.to(logits.dtype)
@@ -248,56 +239,6 @@ class ClassifyTask(FinetuningTask):
             return self.validate(model, valid.outputs(), fit)
 
         return Training(self.objective(fit), FrozenStream(fit.stream(), train), evaluate)
-
-
-@dataclass
-class FrozenTexts:
-    """Texts as a frozen backbone reads them: once, and without dropout."""
-
-    model: Classifier
-    texts: Examples
-    fit: Fit
-
-    @cached_property
-    def vectors(self) -> Tensor:
-        """Return one vector for every text: (texts, D)."""
-        vectors = text_vectors(
-            self.model.backbone,
-            self.texts.ids,
-            self.model.head.pooling,
-            self.fit.tuning.micro_tokens,
-            self.fit.pad,
-            self.fit.runtime,
-            starts=self.texts.starts,
-        )
-        return vectors.to(self.fit.runtime.device)
-
-    @torch.no_grad()
-    def outputs(self) -> Floats:
-        """Return the probability of every class for every text: (texts, C)."""
-        return _label_vectors(self.model, self.vectors).double().softmax(-1).cpu().numpy()
-
-
-@dataclass
-class FrozenStream:
-    """The batches of a stream of texts, as vectors."""
-
-    stream: LabelledStream
-    texts: FrozenTexts
-
-    def group(self, step: int, share: slice = ALL_ROWS) -> list[VectorBatch]:
-        """Return the batches of one optimizer step."""
-        return [self._batch(rows) for rows in self.stream.rows(step, share)]
-
-    def _batch(self, rows: list[int]) -> VectorBatch:
-        classes = torch.tensor([self.stream.targets[row] for row in rows])
-        return VectorBatch(torch.tensor(rows), self.texts.vectors[rows], classes)
-
-
-def _label_vectors(model: Classifier, vectors: Tensor) -> Tensor:
-    """Return logits (B, C) of texts whose vectors are known."""
-    with torch.autocast(vectors.device.type, enabled=False):
-        return model.head.output(model.head.dropout(vectors))
 
 
 def epochs_of(state: State, fit: Fit) -> tuple[Epoch, ...]:
