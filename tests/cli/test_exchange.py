@@ -144,3 +144,26 @@ def test_what_cannot_be_exported_is_said_before_the_training(
         assert reason in said
     assert run("export mean -o hf").code == 2
     succeed("export last -o hf")
+
+
+@pytest.mark.parametrize(
+    ("options", "problems"),
+    [
+        (
+            "--arms warm,cold,tfidf",
+            {"warm, cold": "GPT-2: pooling=mean (last fits)", "tf-idf": "it is no Transformer"},
+        ),
+        ("--arms warm,tfidf --save none", {}),
+        ("--arms warm,cold --pooling last", {}),
+    ],
+)
+def test_a_comparison_says_before_it_trains_which_models_cannot_be_exported(
+    runs: dict[str, Path], world: World, here: Path, options: str, problems: dict[str, str]
+) -> None:
+    files = f"--train {world.train} --valid {world.valid}"
+    fast = f"--epochs 1 --seeds 0 --trials 1 {MACHINE}"
+    said = succeed(f"compare --from {runs['gpt2']} {files} {fast} {options} -o out").err
+    before = said[: said.index("comparing: ")]
+    assert said.count("cannot be exported") == len(problems)
+    for names, problem in problems.items():
+        assert f"{names} cannot be exported to Hugging Face later: {problem}" in before

@@ -1,7 +1,7 @@
 """The arms of a comparison: each turns labelled texts, settings and a seed into trained models."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar, cast
 
@@ -165,6 +165,12 @@ class TransformerArm:
             pretrain_tokens=tokens,
             cold=self.cold,
         )
+
+    def untrained(self) -> SavedRun:
+        """Return its model as a run that is about to be trained; its weights are the source's."""
+        settings = {"pooling": self.tuning.pooling}
+        config = {"classes": list(self.classes), "settings": settings}
+        return replace(self.source.reshaped(self.model), task=ClassifyTask.name, config=config)
 
     def settings(self, trials: int) -> list[float]:
         """Return learning rates around the default."""

@@ -18,7 +18,9 @@ from warmstart.experiments.plan import ExperimentPlan, plan_experiment
 from warmstart.experiments.subsets import subset_sizes
 from warmstart.experiments.verdicts import summarise
 from warmstart.files import write_json, write_whole
+from warmstart.interop.hf_writer import export_problem
 from warmstart.jsonfiles import typed
+from warmstart.recipes.export_model import say_not_exportable
 from warmstart.recipes.finetune import read_backbone
 from warmstart.report.comparison_figures import draw_differences, draw_epochs, draw_labels
 from warmstart.report.comparison_page import comparison_sections, write_comparison_page
@@ -84,6 +86,8 @@ def compare(config: CompareConfig) -> CompareResult:
         if not run.data_file.exists():
             write_config(run, "compare", config, plan.sources[0].model)
             write_json(run.data_file, {"files": file_facts(_files(plan))})
+            if config.save != "none":
+                _say_what_is_not_exportable(plan)
         config, plan = _within_minutes(config, plan, run, clock)
         subsets = subset_sizes(config, plan.texts.pool, len(plan.texts.classes))
         trained = train_cells(config, run, plan, subsets)
@@ -105,6 +109,19 @@ def compare(config: CompareConfig) -> CompareResult:
             _write_cards(run)
             _write(result)
         return result
+
+
+def _say_what_is_not_exportable(plan: ExperimentPlan) -> None:
+    """Say before the training which arms' models could not be exported after it."""
+    arms: dict[str, list[str]] = {}  # by what prevents it
+    for planned in plan.arms:
+        problem: str | None = "it is no Transformer"
+        if isinstance(planned.arm, TransformerArm):
+            problem = export_problem(planned.arm.untrained())
+        if problem:
+            arms.setdefault(problem, []).append(planned.arm.name)
+    for problem, names in arms.items():
+        say_not_exportable(", ".join(names), problem)
 
 
 def _within_minutes(

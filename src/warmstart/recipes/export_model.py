@@ -47,4 +47,9 @@ def say_if_not_exportable(run: RunFolder, model: nn.Module) -> None:
     """Say before the training what would prevent an export after it."""
     problem = export_problem(before_training(run, model))
     if problem:
-        progress.say(f"{run.path} cannot be exported to Hugging Face later: {problem}")
+        say_not_exportable(str(run.path), problem)
+
+
+def say_not_exportable(name: str, problem: str) -> None:
+    """Say that something cannot be exported once it is trained, and why."""
+    progress.say(f"{name} cannot be exported to Hugging Face later: {problem}")
