@@ -116,7 +116,7 @@ def test_refusals(runs: dict[str, Path], base: Path, tmp_path: Path) -> None:
     assert "is a run of warmstart already" in run("import {run} -o {out}", **places).said
     assert "exists already" in run("export {run} -o {run}", **places).said
     assert "positions=sinusoidal (learned fits)" in run("export {base} -o {out}", **places).said
-    assert "--to" in run("export {run} --to onnx -o {out}", **places).said
+    assert "--to" in run("export {run} --to tflite -o {out}", **places).said
     assert not (tmp_path / "x").exists()
 
 

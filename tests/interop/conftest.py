@@ -1,3 +1,5 @@
+from random_runs import tokenizer
+
 from saving import saved
 
-__all__ = ["saved"]
+__all__ = ["saved", "tokenizer"]

@@ -2,63 +2,24 @@
 
 import json
 import os
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
-from torch import nn
+from random_runs import ENCODER, build, classifier_facts, make_run, shape
 
 from warmstart.errors import WarmstartError
-from warmstart.files import write_json
 from warmstart.interop import hf_check, hf_writer
-from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
+from warmstart.model.models import LanguageModel, Translator
 from warmstart.recipes.export_model import export_model
 from warmstart.recipes.import_model import import_model
-from warmstart.runs.folder import FORMAT
 from warmstart.runs.saved import read_run
-from warmstart.settings.architecture import PRESETS
 from warmstart.settings.exchanging import ExportConfig, ImportConfig
 from warmstart.settings.model import ModelConfig
-from warmstart.tokenization.loading import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
-SMALL: dict[str, Any] = {"width": 16, "depth": 2, "heads": 2, "ffn_width": 24, "max_length": 48}
-TEXTS = ["the book is good and the story is long", "été 漢字 🎉", "bad"] * 20
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return train_tokenizer(TEXTS, "bpe", 290)
-
-
-def make_run(path: Path, model: nn.Module, kind: str, tokenizer: Tokenizer, **more: Any) -> str:
-    """Write a run with random weights, biases too."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.2)
-    path.mkdir()
-    config = {
-        "command": "pretrain",
-        "settings": {},
-        "format": FORMAT,
-        "task": kind,
-        "model": model.config.to_json(),
-    }
-    write_json(path / "config.json", {**config, **more})  # type: ignore[arg-type]
-    write_json(path / "scores.json", {"valid": {"accuracy": 0.5}, "ledger": []})
-    save_file(model.state_dict(), path / "model.safetensors")
-    tokenizer.save(path)
-    return str(path)
-
-
-def shape(preset: str, tokenizer: Tokenizer, **words: Any) -> ModelConfig:
-    return replace(PRESETS[preset], **{**SMALL, "vocab_size": tokenizer.vocab_size, **words})
-
-
-ENCODER: dict[str, Any] = {"attention": "bidirectional"}
 FITTING: list[tuple[str, str, dict[str, Any], str]] = [
     ("tiny", "causal", {}, "GPT2LMHeadModel"),
     ("tiny", "causal", {"biases": True, "output_bias": False}, "GPT2LMHeadModel"),
@@ -86,14 +47,6 @@ FITTING: list[tuple[str, str, dict[str, Any], str]] = [
 ]
 
 
-def build(model: ModelConfig, kind: str, pooling: Any) -> nn.Module:
-    if kind == "classify":
-        return Classifier(model, 3, pooling)
-    if kind == "backbone":
-        return BackboneOnly(model)
-    return LanguageModel(model, has_next_sentence=model.segments > 1)
-
-
 @pytest.mark.parametrize(("preset", "kind", "words", "architecture"), FITTING)
 def test_a_run_that_fits(
     tmp_path: Path,
@@ -105,8 +58,7 @@ def test_a_run_that_fits(
 ) -> None:
     pytest.importorskip("transformers")
     pooling = "mean" if words == ENCODER else "cls" if preset == "bert-base" else "last"
-    settings = {"pooling": pooling, "truncate": "head", "micro_tokens": 512}
-    more = {"settings": settings, "classes": ["a", "b", "c"]} if kind == "classify" else {}
+    more = classifier_facts(pooling) if kind == "classify" else {}
     model = build(shape(preset, tokenizer, **words), kind, pooling)
     run = make_run(tmp_path / "run", model, kind, tokenizer, **more)
     assert hf_writer.export_problem(read_run(run)) is None
@@ -155,7 +107,7 @@ def test_a_run_that_does_not_fit(
     reason: str,
 ) -> None:
     name, _, pooling = kind.partition(" ")
-    more = {"settings": {"pooling": pooling}, "classes": ["a", "b", "c"]} if pooling else {}
+    more = classifier_facts(pooling) if pooling else {}
     model = build(shape(preset, tokenizer, **words), name, pooling)
     run = make_run(tmp_path / "run", model, name, tokenizer, **more)
     with pytest.raises(WarmstartError, match=reason) as refused:
@@ -269,10 +221,9 @@ def test_no_setting_is_forgotten() -> None:
 
 
 def test_the_config_names_the_labels(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    settings = {"pooling": "cls", "truncate": "head", "micro_tokens": 512}
     model = build(shape("bert-base", tokenizer), "classify", "cls")
     classes = ["négatif", "positif", "mixte"]
-    more = {"settings": settings, "classes": classes}
+    more = classifier_facts("cls", classes)
     run = make_run(tmp_path / "run", model, "classify", tokenizer, **more)
     export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
     config = json.loads((tmp_path / "hf" / "config.json").read_text())

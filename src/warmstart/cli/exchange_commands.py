@@ -18,19 +18,17 @@ def import_model(config: ImportConfig) -> None:
 
 
 def export_model(config: ExportConfig) -> None:
-    """Write a run as a Hugging Face folder and check that its outputs agree."""
+    """Write a run for another library and check that its outputs agree."""
     from warmstart.recipes.export_model import export_model as run
 
     result = run(config)
-    say(f"{result.architecture}, {result.parameters:,} parameters")
-    if check := result.check:
-        say(
-            f"checked with transformers {check.version} on {check.num_texts} texts: same tokens, "
-            f"outputs differ by {check.difference:.1e} at most"
-        )
+    say(f"{result.architecture}, {result.num_parameters:,} parameters")
+    if result.check:
+        say(f"checked with {result.check.summary}")
     else:
         say("not checked: transformers is not installed; pip install transformers")
-    say_next(result.folder, f"import {quoted(result.folder)} -o runs/again")
+    again = f"import {quoted(result.folder)} -o runs/again" if config.to == "hf" else None
+    say_next(result.folder, again)
 
 
 COMMANDS = (

@@ -3,31 +3,17 @@
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from warmstart.errors import WarmstartError
-from warmstart.interop.hf_tokenizer_writer import PROBES
+from warmstart.interop.export_format import PROBES, OutputCheck, probe_rows, require_same_tokens
 from warmstart.jsonfiles import read_object
 from warmstart.model.backbone import Layout
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel
 from warmstart.runs.saved import SavedRun
-from warmstart.tasks.registry import task_of
-
-LARGEST_DIFFERENCE = 1e-4
-
-
-@dataclass(frozen=True)
-class OutputCheck:
-    """How the outputs of a folder compare with ours."""
-
-    version: str  # of transformers
-    num_texts: int
-    difference: float  # the largest, of any output
 
 
 def check_folder(source: SavedRun, model: nn.Module, folder: Path) -> OutputCheck | None:
@@ -56,25 +42,23 @@ def check_folder(source: SavedRun, model: nn.Module, folder: Path) -> OutputChec
             differences = differences[is_token]  # (tokens, D or V)
         largest.append(differences.max())
     difference = float(torch.stack(largest).max())  # NaN if any output has one
-    return OutputCheck(transformers.__version__, len(PROBES), difference)
+    return OutputCheck(
+        library="transformers",
+        version=transformers.__version__,
+        num_texts=len(PROBES),
+        difference=difference,
+    )
 
 
 def _encode_probes(source: SavedRun, tokenizer: Any) -> tuple[Tensor, Tensor]:
     """Encode the probes with the exported tokenizer, which must agree with ours."""
-    ours, longest = source.tokenizer, source.model.max_length
-    end = [ours.eos] if task_of(source).ends_texts else []
+    longest = source.model.max_length
     batch = tokenizer(
         list(PROBES), truncation=True, max_length=longest, padding=True, return_tensors="pt"
     )
     ids, is_token = batch["input_ids"], batch["attention_mask"].bool()
-    for row, probe in enumerate(PROBES):
-        theirs = ids[row][is_token[row]].tolist()
-        wanted = [ours.bos, *ours.encode([probe])[0][: longest - 1 - len(end)], *end]
-        if theirs != wanted:
-            raise WarmstartError(
-                f"the exported tokenizer encodes {probe[:40]!r} as {theirs[:8]}…, "
-                f"ours as {wanted[:8]}…"
-            )
+    theirs = [row[mask].tolist() for row, mask in zip(ids, is_token, strict=True)]
+    require_same_tokens(theirs, probe_rows(source))
     return ids, is_token
 
 

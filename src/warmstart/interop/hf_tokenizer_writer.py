@@ -5,30 +5,23 @@ The post-processor adds the special tokens that our models expect around a text.
 
 import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import tokenizers
 from tokenizers import processors
 
 from warmstart.errors import WarmstartError
+from warmstart.files import write_json, write_whole
+from warmstart.interop.export_format import PROBES
 from warmstart.interop.sentencepiece_json import to_json
 from warmstart.runs.saved import SavedRun
 from warmstart.tasks.registry import task_of
 from warmstart.tokenization.backends import JsonTokenizer
+from warmstart.tokenization.specials import FILE_NAME
 from warmstart.tokenization.tokenizer import Tokenizer
 
 PAD = "<pad>"
-PROBES = (
-    "Hello, world! 3.14 isn't 1,000,000.",
-    "L'été, à Noël, le cœur naïf des garçons — « déjà » ?",
-    "  two  spaces,\ttabs and\nnew lines  ",
-    "Straße, ÆØÅ, İstanbul, ﬁne ligatures, e\u0301 and é, Ⅷ ½ ①",
-    "漢字とかな、中文字符。한국어 문장",
-    "Привет, мир! Ελληνικά עברית العربية हिन्दी ไทย",
-    "👩‍👩‍👧‍👦 🎉 🇫🇷 zero\u200bwidth \u00a0 no\u00adbreak",
-    "",
-    "x" * 40,
-)
 
 
 @dataclass(frozen=True)
@@ -41,6 +34,12 @@ class HfTokenizer:
     bos: int
     eos: int
     pad: int
+
+    def write(self, folder: Path) -> None:
+        """Write the files."""
+        write_whole(folder / "tokenizer.json", self.content)
+        write_json(folder / "tokenizer_config.json", self.settings)
+        write_json(folder / FILE_NAME, self.names)
 
     def with_pad(self, index: int) -> "HfTokenizer":
         """Return the same with a separate padding token, which must get this id."""
@@ -55,9 +54,11 @@ class HfTokenizer:
         return replace(self, content=content, settings=settings, names=names, pad=index)
 
 
-def convert_tokenizer(source: SavedRun, has_segments: bool) -> HfTokenizer:
-    """Return a run's tokenizer as the files that transformers reads."""
-    tokenizer = source.tokenizer
+def convert_tokenizer(
+    source: SavedRun, has_segments: bool, tokenizer: Tokenizer | None = None
+) -> HfTokenizer:
+    """Return a run's tokenizer, that of its input by default, as the files of transformers."""
+    tokenizer = tokenizer or source.tokenizer
     library = tokenizers.Tokenizer.from_buffer(_to_json(tokenizer))
     library.no_truncation()
     library.no_padding()

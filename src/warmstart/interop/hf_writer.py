@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,8 +11,10 @@ from torch import Tensor, nn
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.interop.bert import BERT
+from warmstart.interop.export_format import Exported, ExportRequest
 from warmstart.interop.gpt2 import GPT2
 from warmstart.interop.hf_card import exported_card
+from warmstart.interop.hf_check import check_folder
 from warmstart.interop.hf_config import HfConfig
 from warmstart.interop.hf_family import ExportRules, Family, HfHead
 from warmstart.interop.hf_tensors import HfTensors, to_theirs
@@ -22,7 +23,6 @@ from warmstart.interop.llama import EUROBERT, LLAMA
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.model import ModelConfig, ablation_warning
 from warmstart.tasks.registry import task_of
-from warmstart.tokenization.specials import FILE_NAME
 
 # Settings that do not change the outputs of a backbone, or only together with another setting.
 NEUTRAL = {"dropout", "inner_dropout", "rope_base", "decoder_depth", "target_vocab_size", "shared"}
@@ -80,9 +80,10 @@ class _Model:
         return replace(self, shape=shape, weights={**self.weights, "backbone.embed.weight": rows})
 
 
-def write_folder(source: SavedRun, model: nn.Module, folder: Path, title: str) -> tuple[str, int]:
-    """Write config, weights, tokenizer and card; return the architecture and its parameters."""
-    converted = _convert(source, model)
+def write_hf(request: ExportRequest) -> Exported:
+    """Write config, weights, tokenizer and card of a run, and check them."""
+    source, folder = request.source, request.folder
+    converted = _convert(source, request.model)
     family = converted.family
     tokenizer = convert_tokenizer(source, has_segments=family is BERT)
     is_last = converted.head == "sequence" and family.pooling == "last"
@@ -91,15 +92,14 @@ def write_folder(source: SavedRun, model: nn.Module, folder: Path, title: str) -
         tokenizer = tokenizer.with_pad(converted.shape.vocab_size)
         converted = converted.with_token()
     tensors = converted.tensors()
-    num_parameters = sum(tensor.numel() for tensor in tensors.values())
+    size = sum(tensor.numel() for tensor in tensors.values())
     write_json(folder / "config.json", _config(converted, source, tokenizer))
     write_whole(folder / "model.safetensors", save(tensors, {"format": "pt"}))
-    write_whole(folder / "tokenizer.json", tokenizer.content)
-    write_json(folder / "tokenizer_config.json", tokenizer.settings)
-    write_json(folder / FILE_NAME, tokenizer.names)
-    card = exported_card(source, converted.architecture, title, num_parameters)
+    tokenizer.write(folder)
+    card = exported_card(source, converted.architecture, request.title, size)
     write_whole(folder / "README.md", card.encode())
-    return converted.architecture, num_parameters
+    check = check_folder(source, request.model, folder)
+    return Exported(architecture=converted.architecture, num_parameters=size, check=check)
 
 
 def export_problem(run: SavedRun) -> str | None:

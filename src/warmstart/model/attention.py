@@ -85,20 +85,26 @@ class CrossAttention(_Attention):
 
     def forward(self, x: Tensor, source: Tensor, context: AttentionContext) -> Tensor:
         """Attend from x (N, T, D) to the source (B, S, D); N / B neighbouring rows share a row."""
-        k, v = self._keys_values(source, context.cache)  # (B, H, S, K)
-        B, N = len(k), len(x)
+        k, v = self._cached_keys_values(source, context.cache)  # (B, H, S, K)
+        B, N = k.shape[0], x.shape[0]
         # No query sees another one, so all rows of a source can be queries of a single row.
         q = self.query(x).view(B, N // B * x.shape[1], self.heads, -1).transpose(1, 2)
         return self.output(self._mix(q, k, v, context).view(x.shape))
 
-    def _keys_values(self, source: Tensor, cache: KeyValueCache | None) -> tuple[Tensor, Tensor]:
-        """Return keys and values of the source, with a cache computed at the first step only."""
-        if cache is not None and self.layer in cache.source:
-            return cache.source[self.layer]
+    def keys_values(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values (B, H, S, K) of the source."""
         keys, values = _split_heads(self.project(source), 2, self.heads)
-        if cache is not None:
-            cache.source[self.layer] = keys, values
         return keys, values
+
+    def _cached_keys_values(
+        self, source: Tensor, cache: KeyValueCache | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return keys and values of the source, with a cache computed at the first step only."""
+        if cache is None:
+            return self.keys_values(source)
+        if self.layer not in cache.source:
+            cache.source[self.layer] = self.keys_values(source)
+        return cache.source[self.layer]
 
 
 def _split_heads(projected: Tensor, num: int, heads: int) -> tuple[Tensor, ...]:

@@ -1,4 +1,4 @@
-"""Export a model: a run folder -> a Hugging Face folder."""
+"""Export a model: a run folder -> a folder for another library."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,41 +6,44 @@ from pathlib import Path
 from torch import nn
 
 from warmstart import progress
-from warmstart.errors import WarmstartError
 from warmstart.files import new_folder
-from warmstart.interop.hf_check import LARGEST_DIFFERENCE, OutputCheck, check_folder
-from warmstart.interop.hf_writer import export_problem, write_folder
+from warmstart.interop.export_format import Exported, ExportFormat, ExportRequest
+from warmstart.interop.hf_writer import export_problem, write_hf
+from warmstart.interop.onnx_writer import write_onnx
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import before_training, read_run
-from warmstart.settings.exchanging import ExportConfig
+from warmstart.settings.exchanging import ExportConfig, ExportTarget
 from warmstart.tasks.registry import task_of
 
+FORMATS: dict[ExportTarget, ExportFormat] = {"hf": write_hf, "onnx": write_onnx}
 
-@dataclass(frozen=True)
-class ExportResult:
+
+@dataclass(frozen=True, kw_only=True)
+class ExportResult(Exported):
     """The folder that was written, and how its outputs compare with ours."""
 
     folder: Path
-    architecture: str
-    parameters: int
-    check: OutputCheck | None  # None: transformers is not installed
 
 
 def export_model(config: ExportConfig) -> ExportResult:
-    """Write a run as a folder that transformers loads, and check that its outputs are ours."""
+    """Write a run for another library, and check that its outputs there are ours."""
     out = Path(config.out)
     with new_folder(out) as temporary:
         source = read_run(config.run)
         source.refuse_if_ablated("be exported")
         model = task_of(source).load_model(source).eval()
-        architecture, parameters = write_folder(source, model, temporary, out.name)
-        check = check_folder(source, model, temporary)
-        if check and not check.difference <= LARGEST_DIFFERENCE:
-            raise WarmstartError(
-                f"{out} was not written: its outputs in transformers differ from ours by "
-                f"{check.difference:.1e}, more than {LARGEST_DIFFERENCE:.0e}"
+        exported = FORMATS[config.to](
+            ExportRequest(
+                source=source,
+                model=model,
+                folder=temporary,
+                title=out.name,
+                precision=config.precision,
             )
-    return ExportResult(out, architecture, parameters, check)
+        )
+        if exported.check:
+            exported.check.require(out)
+    return ExportResult(folder=out, **vars(exported))
 
 
 def say_if_not_exportable(run: RunFolder, model: nn.Module) -> None:

@@ -2,7 +2,11 @@
 
 from typing import Literal
 
+from warmstart.errors import WarmstartError
 from warmstart.settings.base import Settings, argument, option
+
+ExportTarget = Literal["hf", "onnx"]
+ExportPrecision = Literal["fp32", "int8"]
 
 
 class ImportConfig(Settings):
@@ -13,8 +17,16 @@ class ImportConfig(Settings):
 
 
 class ExportConfig(Settings):
-    """A run folder in, Hugging Face folder out."""
+    """A run folder in, a folder for another library out."""
 
     run: str = argument("run folder")
-    to: Literal["hf"] = option("hf: a folder that transformers loads", "hf")
+    to: ExportTarget = option("hf: for transformers; onnx: for onnxruntime", "hf")
+    precision: ExportPrecision = option("of the weights: fp32, or int8 for a smaller file", "fp32")
     out: str = option("folder to write", short="-o", recorded=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.to == "hf" and self.precision != "fp32":
+            raise WarmstartError(
+                f"--precision {self.precision} needs --to onnx; --to hf writes fp32"
+            )

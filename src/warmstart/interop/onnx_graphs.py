@@ -1,0 +1,253 @@
+"""Our models as graphs for ONNX: tensors in, tensors out, under the names that its users expect.
+
+A graph calls the blocks of the model itself. What a graph needs to be explicit, it makes explicit:
+masks, positions, and keys and values of earlier steps, which come in and go out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from warmstart.errors import WarmstartError
+from warmstart.model.attention import AttentionContext, CrossAttention
+from warmstart.model.backbone import Layout, Stack
+from warmstart.model.cache import KeyValueCache
+from warmstart.model.heads import pool
+from warmstart.model.masks import padding_mask
+from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
+from warmstart.model.positions import rope_cos_sin
+from warmstart.settings.model import ModelConfig
+
+TextReader = BackboneOnly | Classifier | LanguageModel
+Axes = dict[int, str]  # the axes of a tensor whose size is free, and their names
+TEXT: Axes = {0: "batch", 1: "tokens"}
+SOURCE: Axes = {0: "batch", 1: "source"}
+CACHE_AXES: dict[str, Axes] = {  # of keys and values (B, H, P, K)
+    "past": {0: "batch", 2: "past"},
+    "source": {0: "batch", 2: "source"},
+}
+SIZES = {"batch": 2, "tokens": 5, "source": 4, "past": 3, "all_tokens": 8}  # to record with
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What becomes one ONNX file: a module, its inputs by parameter, its outputs."""
+
+    file: str
+    module: nn.Module
+    inputs: dict[str, Axes]
+    outputs: list[str]
+    caches: dict[str, list[str]] = field(default_factory=dict)  # names of their tensors
+
+
+def graphs_of(model: nn.Module) -> list[Graph]:
+    """Return the graphs of a model; refuse a kind of model that has none."""
+    if isinstance(model, Translator):
+        return _translator_graphs(model)
+    if isinstance(model, LanguageModel) and model.config.is_causal:
+        return [_causal_graph(model)]
+    if isinstance(model, TextReader):
+        return [_text_graph(model)]
+    raise WarmstartError(f"no ONNX graph is defined for a {type(model).__name__}")
+
+
+def _text_graph(model: TextReader) -> Graph:
+    inputs = {"input_ids": TEXT, "attention_mask": TEXT}
+    if model.config.segments > 1:
+        inputs["token_type_ids"] = TEXT
+    outputs = [] if isinstance(model, BackboneOnly) else ["logits"]
+    if not isinstance(model, Classifier):
+        outputs += ["last_hidden_state", "sentence_embedding"]
+    return Graph("model.onnx", TextGraph(model), inputs, outputs)
+
+
+def _causal_graph(model: LanguageModel) -> Graph:
+    inputs = {"input_ids": TEXT, "attention_mask": {0: "batch", 1: "all_tokens"}}
+    outputs = ["logits", *_cache_names("present", model.config.depth)]
+    caches = {"past": _cache_names("past_key_values", model.config.depth)}
+    return Graph("model.onnx", CausalGraph(model), inputs, outputs, caches)
+
+
+def _translator_graphs(model: Translator) -> list[Graph]:
+    depth = model.config.decoder_depth
+    encoder = Graph(
+        "encoder_model.onnx",
+        EncoderGraph(model),
+        {"input_ids": SOURCE, "attention_mask": SOURCE},
+        ["last_hidden_state", *_cache_names("present", depth, "encoder.")],
+    )
+    decoder = Graph(
+        "decoder_model.onnx",
+        DecoderGraph(model),
+        {"input_ids": TEXT, "encoder_attention_mask": SOURCE},
+        ["logits", *_cache_names("present", depth, "decoder.")],
+        {
+            "source": _cache_names("past_key_values", depth, "encoder."),
+            "past": _cache_names("past_key_values", depth, "decoder."),
+        },
+    )
+    return [encoder, decoder]
+
+
+def _cache_names(prefix: str, depth: int, part: str = "") -> list[str]:
+    """Return the names of the keys and values of every layer."""
+    sides = ("key", "value")
+    return [f"{prefix}.{layer}.{part}{side}" for layer in range(depth) for side in sides]
+
+
+class ConcatenatedCache(KeyValueCache):
+    """Keys and values as whole tensors: those of the past, with new positions behind them."""
+
+    def __init__(self, past: Sequence[Tensor], source: Sequence[Tensor] = ()) -> None:
+        super().__init__(len(past) // 2)
+        self.past, self.present = past, list[Tensor]()
+        self.source = dict(enumerate(zip(source[::2], source[1::2], strict=True)))
+
+    def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Append new positions (B, H, T, K) of a layer and return all of its keys and values."""
+        keys = torch.cat([self.past[2 * layer], keys], 2)
+        values = torch.cat([self.past[2 * layer + 1], values], 2)
+        self.present += [keys, values]
+        return keys, values
+
+
+class _StackGraph(nn.Module):
+    """What all graphs share: a stack that is told its masks and positions."""
+
+    cos_sin: Tensor
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        if config.position_encoding == "rope":  # looked up, so that no graph computes an angle
+            positions = torch.arange(config.max_length)[None]
+            table = rope_cos_sin(positions, config.width // config.heads, config.rope_base)
+            self.register_buffer("cos_sin", table[:, 0, 0], persistent=False)  # (2, T, K / 2)
+
+    def enter(
+        self, stack: Stack, tokens: Tensor, layout: Layout, mask: Tensor
+    ) -> tuple[Tensor, AttentionContext]:
+        """Return what enters the blocks, from the embeddings of tokens (B, T, D)."""
+        x, context = stack.prepare(tokens, layout, None, None)
+        if context.cos_sin is not None:
+            cos_sin = self.cos_sin[:, layout.positions][:, :, None]  # (2, B, 1, T, K / 2)
+            context = replace(context, cos_sin=cos_sin)
+        return x, replace(context, mask=mask, is_causal=False)
+
+
+class TextGraph(_StackGraph):
+    """A model that reads whole texts."""
+
+    def __init__(self, model: TextReader) -> None:
+        super().__init__(model.config)
+        self.model = model
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """Return logits (B, C) of a classifier, else what a model knows of each token."""
+        backbone, is_token = self.model.backbone, attention_mask.bool()
+        T = input_ids.shape[1]
+        positions = torch.arange(T).expand_as(input_ids)
+        is_causal = backbone.config.is_causal
+        mask = _mask_of_new(attention_mask, T) if is_causal else padding_mask(is_token)
+        layout = Layout(positions=positions, segments=token_type_ids)
+        x, context = self.enter(backbone, backbone.embed(input_ids), layout, mask)
+        for block in backbone.blocks:
+            x = block(x, context)
+        return self._outputs(backbone.normalize(x), is_token)
+
+    def _outputs(self, hidden: Tensor, is_token: Tensor) -> tuple[Tensor, ...]:
+        model = self.model
+        if isinstance(model, Classifier):
+            text = pool(model.backbone, hidden, is_token, model.head.pooling)
+            return (model.head.output(text),)
+        vectors = (hidden, pool(model.backbone, hidden, is_token, "mean"))
+        if isinstance(model, LanguageModel):
+            return (model.head(hidden, model.backbone.embed.weight), *vectors)
+        return vectors
+
+
+class CausalGraph(_StackGraph):
+    """A causal language model with its key/value cache; texts may be padded at the left."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        super().__init__(model.config)
+        self.model = model
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, past: list[Tensor]
+    ) -> tuple[Tensor, ...]:
+        """Return logits (B, T, V), and keys and values of all positions so far."""
+        backbone, T = self.model.backbone, input_ids.shape[1]
+        positions = (attention_mask.cumsum(1) - 1).clamp(min=0)[:, -T:]  # (B, T)
+        mask = _mask_of_new(attention_mask, T)
+        layout = Layout(positions=positions)
+        x, context = self.enter(backbone, backbone.embed(input_ids), layout, mask)
+        cache = ConcatenatedCache(past)
+        context = replace(context, cache=cache)
+        for block in backbone.blocks:
+            x = block(x, context)
+        logits = self.model.head(backbone.normalize(x), backbone.embed.weight)
+        return logits, *cache.present
+
+
+class EncoderGraph(_StackGraph):
+    """The encoder of a translator, with the keys and values that its decoder attends to."""
+
+    def __init__(self, model: Translator) -> None:
+        super().__init__(model.encoder.config)
+        self.model = model
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, ...]:
+        """Return hidden vectors (B, S, D), and keys and values of each decoder block."""
+        encoder = self.model.encoder
+        positions = torch.arange(input_ids.shape[1]).expand_as(input_ids)
+        mask = padding_mask(attention_mask.bool())
+        layout = Layout(positions=positions)
+        x, context = self.enter(encoder, encoder.embed(input_ids), layout, mask)
+        for block in encoder.blocks:
+            x = block(x, context)
+        hidden = encoder.normalize(x)
+        of_source = list[Tensor]()
+        for module in self.model.decoder.modules():
+            if isinstance(module, CrossAttention):
+                of_source += module.keys_values(hidden)
+        return hidden, *of_source
+
+
+class DecoderGraph(_StackGraph):
+    """The decoder of a translator with its key/value cache."""
+
+    def __init__(self, model: Translator) -> None:
+        super().__init__(model.decoder.config)
+        self.model = model
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        encoder_attention_mask: Tensor,
+        source: list[Tensor],
+        past: list[Tensor],
+    ) -> tuple[Tensor, ...]:
+        """Return logits (B, T, V), and keys and values of all target positions so far."""
+        decoder, (B, T), P = self.model.decoder, input_ids.shape, past[0].shape[2]
+        positions = torch.arange(P, P + T).expand(B, T)
+        mask = _mask_of_new(torch.ones(B, P + T, dtype=torch.long), T)
+        tokens = F.embedding(input_ids, self.model.embedding)  # (B, T, D)
+        x, context = self.enter(decoder, tokens, Layout(positions=positions), mask)
+        cache = ConcatenatedCache(past, source)
+        context = replace(context, cache=cache)
+        to_source = AttentionContext(padding_mask(encoder_attention_mask.bool()), cache=cache)
+        for block in decoder.blocks:
+            x = block(x, context, x, to_source)  # the cache holds the source, not this x
+        return self.model.head(decoder.normalize(x), self.model.embedding), *cache.present
+
+
+def _mask_of_new(attention_mask: Tensor, num_new: int) -> Tensor:
+    """Return the mask (B, 1, T, S) of the last positions; padding sees itself, not nothing."""
+    keys = torch.arange(attention_mask.shape[1])  # (S,)
+    queries = keys[-num_new:, None]  # (T, 1)
+    return (keys <= queries) & padding_mask(attention_mask.bool()) | (keys == queries)

@@ -1,0 +1,128 @@
+"""Write a run as ONNX files with its tokenizer, and check them with onnxruntime."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from warmstart.files import write_json, write_whole
+from warmstart.interop.export_format import Exported, ExportRequest, import_library
+from warmstart.interop.hf_card import exported_card
+from warmstart.interop.hf_tokenizer_writer import convert_tokenizer
+from warmstart.interop.onnx_check import check_graphs
+from warmstart.interop.onnx_graphs import CACHE_AXES, SIZES, Axes, Graph, graphs_of
+from warmstart.runs.saved import SavedRun
+from warmstart.settings.model import ModelConfig
+from warmstart.tasks.task import num_parameters
+from warmstart.tokenization.pair import TARGET_FOLDER
+
+OPSET = 18  # of ONNX; runtimes from 2023 on read it
+
+
+def write_onnx(request: ExportRequest) -> Exported:
+    """Write one file for each graph of a model; int8 quantises the weights of its products."""
+    for library in ("onnx", "onnxscript", "onnxruntime"):
+        import_library(library, "onnx")
+    source, model, folder = request.source, request.model, request.folder
+    graphs = graphs_of(model)
+    for graph in graphs:
+        _record(graph, folder / graph.file, source.model)
+        if request.precision == "int8":
+            _quantize(folder / graph.file)
+    write_json(folder / "config.json", _config(source))
+    convert_tokenizer(source, source.model.segments > 1).write(folder)
+    if not source.tokenizers.is_joint:
+        target = folder / TARGET_FOLDER
+        target.mkdir()
+        convert_tokenizer(source, False, source.tokenizers.target).write(target)
+    check = check_graphs(request, graphs)
+    name, size = type(model).__name__, num_parameters(model)
+    write_whole(folder / "README.md", exported_card(source, name, request.title, size).encode())
+    return Exported(architecture=name, num_parameters=size, check=check)
+
+
+def _record(graph: Graph, file: Path, config: ModelConfig) -> None:
+    """Export a graph with its example inputs; the axes that have names stay free."""
+    inputs, shapes, names = dict[str, Any](), dict[str, Any](), list[str]()
+    for name, axes in graph.inputs.items():
+        inputs[name], shapes[name] = _example(axes), axes
+        names.append(name)
+    for name, caches in graph.caches.items():
+        axes = CACHE_AXES[name]
+        inputs[name] = [_example_cache(axes, config) for _ in caches]
+        shapes[name] = [axes] * len(caches)
+        names += caches
+    with _quiet():
+        program = torch.onnx.export(
+            graph.module.eval(),
+            kwargs=inputs,
+            input_names=names,
+            output_names=graph.outputs,
+            dynamic_shapes=shapes,
+            dynamo=True,
+            verbose=False,
+            opset_version=OPSET,
+        )
+    assert program is not None
+    exported = program.model_proto
+    for node in exported.graph.node:  # where our source lies on this machine
+        node.ClearField("metadata_props")
+    write_whole(file, exported.SerializeToString())
+
+
+def _example(axes: Axes) -> Tensor:
+    return torch.ones([SIZES[axis] for axis in axes.values()], dtype=torch.long)
+
+
+def _example_cache(axes: Axes, config: ModelConfig) -> Tensor:
+    return torch.zeros(
+        SIZES[axes[0]], config.heads, SIZES[axes[2]], config.width // config.heads
+    )  # (B, H, P, K)
+
+
+def _quantize(file: Path) -> None:
+    """Replace the weights of matrix products and embeddings by integers of 8 bits."""
+    quantization = import_library("onnxruntime.quantization", "onnx")
+    with _quiet():
+        # Seven bits of range: eight overflow the products of processors without VNNI.
+        quantization.quantize_dynamic(file, file, per_channel=True, reduce_range=True)
+
+
+def _config(source: SavedRun) -> dict[str, Any]:
+    """Return what a program needs besides the graphs, under the names of transformers."""
+    target, model = source.tokenizers.target, source.model
+    config: dict[str, Any] = {
+        "model_type": "warmstart",
+        "task": source.task,
+        "max_length": model.max_length,
+        "pad_token_id": source.tokenizer.pad,
+        "bos_token_id": target.bos,
+        "eos_token_id": target.eos,
+        "num_hidden_layers": model.decoder_depth or model.depth,
+        "num_attention_heads": model.heads,
+        "hidden_size": model.width,
+    }
+    if "classes" in source.config:
+        config["id2label"] = dict(enumerate(map(str, source.config["classes"])))
+    else:
+        num_ids = model.target_vocab_size or model.vocab_size
+        config["suppress_tokens"] = target.suppressed_ids(num_ids)
+    return config
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep notes of the libraries, which a user cannot act on, off the terminal."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)

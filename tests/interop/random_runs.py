@@ -1,0 +1,68 @@
+"""Run folders with random weights of every kind, small enough to export in a test."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from warmstart.files import write_json
+from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
+from warmstart.runs.folder import FORMAT
+from warmstart.settings.architecture import PRESETS
+from warmstart.settings.model import ModelConfig
+from warmstart.tokenization.loading import train_tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer
+
+SMALL: dict[str, Any] = {"width": 16, "depth": 2, "heads": 2, "ffn_width": 24, "max_length": 48}
+TEXTS = ["the book is good and the story is long", "été 漢字 🎉", "bad"] * 20
+ENCODER: dict[str, Any] = {"attention": "bidirectional"}
+CLASSES = ["a", "b", "c"]
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer(TEXTS, "bpe", 290)
+
+
+def shape(preset: str, tokenizer: Tokenizer, **changes: Any) -> ModelConfig:
+    return replace(PRESETS[preset], **{**SMALL, "vocab_size": tokenizer.vocab_size, **changes})
+
+
+def build(model: ModelConfig, kind: str, pooling: Any) -> nn.Module:
+    if kind == "classify":
+        return Classifier(model, len(CLASSES), pooling)
+    if kind == "backbone":
+        return BackboneOnly(model)
+    if kind == "translate":
+        return Translator(model)
+    return LanguageModel(model, has_next_sentence=model.segments > 1)
+
+
+def make_run(path: Path, model: nn.Module, kind: str, tokenizer: Tokenizer, **more: Any) -> str:
+    """Write a run with random weights, biases too."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.2)
+    path.mkdir()
+    config = {
+        "command": "pretrain",
+        "settings": {},
+        "format": FORMAT,
+        "task": kind,
+        "model": model.config.to_json(),
+    }
+    write_json(path / "config.json", {**config, **more})  # type: ignore[arg-type]
+    write_json(path / "scores.json", {"valid": {"accuracy": 0.5}, "ledger": []})
+    save_file(model.state_dict(), path / "model.safetensors")
+    tokenizer.save(path)
+    return str(path)
+
+
+def classifier_facts(pooling: str, classes: list[str] | None = None) -> dict[str, Any]:
+    """Return what the config.json of a classifier holds besides."""
+    settings = {"pooling": pooling, "truncate": "head", "micro_tokens": 512}
+    return {"settings": settings, "classes": classes or CLASSES}
