@@ -23,7 +23,7 @@ COMPARE = (
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tell that every step takes a second."""
 
-    def measure(trainer: Trainer, seconds: float) -> Pace:
+    def measure(trainer: Trainer, seconds: float, steps: int | None) -> Pace:
         return Pace(step_s=1.0)
 
     monkeypatch.setattr("warmstart.experiments.budget.measure", measure)

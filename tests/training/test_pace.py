@@ -50,12 +50,31 @@ def test_validations_and_checkpoints_take_time() -> None:
     assert saving == pytest.approx(10 * 0.1 + 3 * 3 * 0.1)  # 10 times the best, 3 checkpoints
 
 
-def test_a_budget_that_is_already_spent_is_refused_with_one_that_is_enough(build: Build) -> None:
+def test_a_budget_that_is_already_spent_is_refused_with_one_that_is_enough(
+    build_lm: Build,
+) -> None:
     clock = Clock(0.5)
     late = replace(clock, started=clock.started - 120)
     with pytest.raises(WarmstartError, match=r"--minutes 0\.5 is too short: .* --minutes 2\.\d$"):
-        fitting_steps(build(None), late)
+        fitting_steps(build_lm(None), late)
 
 
-def test_the_estimate_names_the_steps(build: Build) -> None:
-    assert estimate(build(None), 8).startswith("8 steps take about ")
+def test_the_estimate_names_the_steps(build_lm: Build) -> None:
+    assert estimate(build_lm(None), 8).startswith("8 steps take about ")
+
+
+@pytest.mark.parametrize(("steps", "most"), [(8, 4), (100, 13), (10**6, 200)])
+def test_only_a_share_of_a_training_is_rehearsed(build_lm: Build, steps: int, most: int) -> None:
+    taken = list[int]()
+    trainer = build_lm(None)
+    take = trainer.stream.group
+
+    class Counted:
+        def group(self, step: int, *share: slice) -> object:
+            taken.append(step)
+            return take(step, *share)
+
+    trainer.stream = Counted()
+    estimate(trainer, steps)
+    assert len(taken) <= most
+    assert taken == list(range(len(taken)))

@@ -1,11 +1,14 @@
 """The `warmstart` program: parse, run one command, turn errors into one line and an exit code."""
 
+import functools
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from typer.main import get_command
 
 from warmstart.cli import (
     exchange_commands,
@@ -70,6 +73,12 @@ def common(version: Annotated[bool, VERSION] = False) -> None:
     """Small Transformers, pretrained on your own text."""
 
 
+@functools.cache
+def program() -> Callable[[], object]:
+    """Return the program with all its commands; building their options takes a while."""
+    return get_command(app)
+
+
 def main() -> None:
     """Run the command line."""
     # Set before torch is loaded. Waiting threads that spin for long make a step fifty times slower
@@ -84,7 +93,7 @@ def main() -> None:
             discard_output()
         display = TerminalDisplay(console) if console.is_terminal else LineDisplay(console)
         with shown_by(display) if is_lead else silenced():
-            app()
+            program()()
     except ReportedError as error:
         sys.exit(error.exit_code)
     except StoppedError as stop:

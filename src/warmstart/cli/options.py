@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -96,9 +97,11 @@ def _common_parameters(entry: Command) -> list[inspect.Parameter]:
 
 def _print_full_help(context: typer.Context, is_wanted: bool) -> None:
     if is_wanted:
-        for parameter in context.command.params:
+        command = copy(context.command)
+        command.params = [copy(parameter) for parameter in command.params]
+        for parameter in command.params:
             parameter.hidden = False  # type: ignore[attr-defined]
-        typer.echo(context.get_help())
+        typer.echo(command.get_help(context))
         raise typer.Exit
 
 

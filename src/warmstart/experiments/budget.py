@@ -202,7 +202,8 @@ def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds:
             scoring_s=text_s * num_test,
             is_random=False,
         )
-    pace = measure(arm.trainer(ClassifyTask(), sample, seed, value), seconds)
+    trainer = arm.trainer(ClassifyTask(), sample, seed, value)
+    pace = measure(trainer, seconds, None if config.minutes else trainer.settings.steps)
     text_s = pace.validation_s / num_sampled
     measured = ArmPace(step_s=pace.step_s, scoring_s=text_s * num_test)
     if arm.kind == "frozen":  # it reads every text once, before the first epoch

@@ -113,13 +113,14 @@ def compare(config: CompareConfig) -> CompareResult:
 
 def _say_what_is_not_exportable(plan: ExperimentPlan) -> None:
     """Say before the training which arms' models could not be exported after it."""
+    problems: dict[Path | None, str | None] = {None: "it is no Transformer"}  # by run
     arms: dict[str, list[str]] = {}  # by what prevents it
-    for planned in plan.arms:
-        problem: str | None = "it is no Transformer"
-        if isinstance(planned.arm, TransformerArm):
-            problem = export_problem(planned.arm.untrained())
-        if problem:
-            arms.setdefault(problem, []).append(planned.arm.name)
+    for arm in (planned.arm for planned in plan.arms):
+        source = arm.source.path if isinstance(arm, TransformerArm) else None
+        if isinstance(arm, TransformerArm) and source not in problems:
+            problems[source] = export_problem(arm.untrained())
+        if problem := problems[source]:
+            arms.setdefault(problem, []).append(arm.name)
     for problem, names in arms.items():
         say_not_exportable(", ".join(names), problem)
 

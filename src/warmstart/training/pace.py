@@ -21,6 +21,7 @@ from warmstart.training.trainer import LoopSettings, Trainer
 TIMED_SHARE = 0.03  # of a budget, to time steps in
 TIMED_S = 1.0  # without a budget
 MIN_TIMED, MAX_TIMED = 3, 200  # bursts, steps
+TIMED_STEPS = 0.1  # of a training whose length is known: no more of it is rehearsed
 BURST_S, MAX_BURST = 0.25, 16  # steps between two looks at the clock
 LONG_S = 60.0  # a training that takes longer is told with its validations
 CHECKPOINT_WEIGHTS = 3  # size of a checkpoint in weights: AdamW keeps two numbers for each
@@ -69,9 +70,9 @@ def num_validations(steps: int, settings: LoopSettings) -> int:
     return -(-steps // settings.eval_every)
 
 
-def measure(trainer: Trainer, seconds: float) -> Pace:
+def measure(trainer: Trainer, seconds: float, steps: int | None = None) -> Pace:
     """Time steps for about so long, a validation, and the saving of the weights."""
-    step_s = time_steps(trainer, seconds)
+    step_s = time_steps(trainer, seconds, steps)
     validation_s = _time_validation(trainer)
     weights_s = 0.0
     if trainer.destination:
@@ -81,21 +82,23 @@ def measure(trainer: Trainer, seconds: float) -> Pace:
     return Pace(step_s, validation_s, weights_s)
 
 
-def time_steps(trainer: Trainer, seconds: float) -> float:
+def time_steps(trainer: Trainer, seconds: float, steps: int | None = None) -> float:
     """Return the median time of a step; the first one, which may compile, does not count.
 
-    A GPU is waited for only after each burst of steps, as in training. All processes take the
-    bursts that the lead process chooses.
+    If the training has so many `steps`, only a share of them is rehearsed: a short training is
+    over sooner than it is measured. A GPU is waited for only after each burst of steps, as in
+    training. All processes take the bursts that the lead process chooses.
     """
+    most = MAX_TIMED if steps is None else min(MAX_TIMED, int(TIMED_STEPS * steps))
     _rehearse(trainer, range(1))
     began, step, burst = time.monotonic(), 1, 1
     times: list[float] = []
     while burst := trainer.runtime.processes.from_lead(burst):
-        steps = range(step, step + burst)
-        times.append(_seconds_of(partial(_rehearse, trainer, steps)) / burst)
+        timed = range(step, step + burst)
+        times.append(_seconds_of(partial(_rehearse, trainer, timed)) / burst)
         step += burst
-        has_time = step < MAX_TIMED and time.monotonic() - began < seconds
-        next_burst = min(MAX_BURST, max(1, int(BURST_S / times[-1])))
+        has_time = step < most and time.monotonic() - began < seconds
+        next_burst = max(1, min(MAX_BURST, int(BURST_S / times[-1]), most - step))
         burst = next_burst if has_time or len(times) < MIN_TIMED else 0
     for optimizer in trainer.optimizers.values():
         optimizer.state.clear()
@@ -145,7 +148,7 @@ def fitting_steps(trainer: Trainer, clock: Clock) -> int:
 
 def estimate(trainer: Trainer, steps: int) -> str:
     """Say how long a training of so many steps takes; validations are timed if it is long."""
-    pace = Pace(trainer.runtime.processes.from_lead(time_steps(trainer, TIMED_S)))
+    pace = Pace(trainer.runtime.processes.from_lead(time_steps(trainer, TIMED_S, steps)))
     validations = "without its validations"
     if steps * pace.step_s > LONG_S:
         pace = replace(pace, validation_s=_time_validation(trainer))
