@@ -1,6 +1,8 @@
-"""The version of the package, without importing anything heavy."""
+"""The version of the package and of its code, without importing anything heavy."""
 
+import hashlib
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 
 def package_version() -> str:
@@ -9,3 +11,11 @@ def package_version() -> str:
         return version("warmstart")
     except PackageNotFoundError:
         return "source"
+
+
+def code_digest() -> bytes:
+    """Return a checksum of this package's code and of the version of torch."""
+    digest = hashlib.sha256(version("torch").encode())
+    for file in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.digest()

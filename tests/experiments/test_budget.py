@@ -8,7 +8,6 @@ import pytest
 from product import MACHINE, World, read, run, succeed
 from warmstart.experiments.budget import ArmPace, largest_within
 from warmstart.experiments.plan import plan_experiment
-from warmstart.recipes.finetune import read_backbone
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.training.pace import Pace
 from warmstart.training.trainer import Trainer
@@ -56,7 +55,7 @@ def test_trials_then_seeds_then_epochs_then_subsets(
     config = CompareConfig.from_values(
         {**files, "from": [str(base)], "out": "unused", "labels": ["all", "16"], "epochs": 8}
     )
-    plan = plan_experiment(config, [read_backbone(str(base))])
+    plan = plan_experiment(config)
     paces = [ArmPace(step_s=1.0)] * 3 + [ArmPace()]
     taken = largest_within(seconds, config, plan, paces)
     kept = (taken.trials, len(taken.seeds), taken.most_epochs, len(taken.labels))
@@ -89,7 +88,7 @@ def test_folds_multiply_the_time_and_cost_seeds_first(
             "folds": 3,
         }
     )
-    plan = plan_experiment(config, [read_backbone(str(base))])
+    plan = plan_experiment(config)
     paces = [ArmPace(step_s=1.0)] * 3 + [ArmPace()]
     taken = largest_within(seconds, config, plan, paces)
     assert (taken.trials, len(taken.seeds), taken.most_epochs) == (trials, seeds, epochs)

@@ -15,7 +15,6 @@ from warmstart.data.overlap import find_matches
 from warmstart.experiments.final_model import train_final_model
 from warmstart.experiments.plan import plan_experiment
 from warmstart.files import write_json
-from warmstart.recipes.finetune import read_backbone
 from warmstart.results.comparison import TunedArm
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.finetuning import CompareConfig
@@ -84,7 +83,7 @@ def test_no_arm_is_trained_or_chosen_on_texts_of_the_fold_that_it_is_tested_on(
     config = CompareConfig.from_values(
         {"from": [str(base)], "train": ["all.tsv"], "folds": 3, "out": "out"}
     )
-    for planned in plan_experiment(config, [read_backbone(str(base))]).arms:
+    for planned in plan_experiment(config).arms:
         tested = list[str]()
         for part in planned.parts:
             assert part.test is not None
@@ -133,13 +132,14 @@ def test_any_arm_can_be_the_one_to_keep(arm: str, world: World, base: Path, here
     config = CompareConfig.from_values(
         {"from": [str(base)], "train": [str(world.train)], "folds": 3, "out": "out", "epochs": 1}
     )
-    plan = plan_experiment(config, [read_backbone(str(base))])
+    plan = plan_experiment(config)
     tuned = [
         TunedArm(arm=arm, labels=32, trials=(), fold=fold, values=(value,), settings=())
         for fold, value in enumerate((0.1, 0.01, 0.01), 1)
     ]
     run_folder = RunFolder(here)
     write_json(run_folder.data_file, {"files": []})
+    write_json(run_folder.config_file, {})
     train_final_model(config, run_folder, plan, tuned)
     cell = read(here / "cells/all-folds-0.json")["cell"]
     setting = "C 0.01" if arm == "tf-idf" else "learning rate 0.01"

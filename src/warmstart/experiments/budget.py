@@ -5,7 +5,9 @@ It is decided before the first cell, so that no cell depends on the clock.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+
+import torch
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
@@ -14,6 +16,7 @@ from warmstart.experiments.plan import ExperimentPlan
 from warmstart.experiments.subsets import nested_rows, subset_sizes
 from warmstart.formats import counted, duration
 from warmstart.runs.facts import Limit
+from warmstart.runtime import num_cores
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.tasks.classify import ClassifyTask
 from warmstart.training.defaults import (
@@ -84,6 +87,42 @@ def limit_to_minutes(config: CompareConfig, plan: ExperimentPlan, clock: Clock) 
         most_epochs=taken.most_epochs,
         labels=taken.labels,
     )
+
+
+def num_at_once(config: CompareConfig) -> int:
+    """Return how many cells this machine trains at a time."""
+    if config.processes is None:
+        return 1
+    if config.processes != "auto":
+        return int(config.processes)
+    num_gpus = torch.cuda.device_count() if config.device != "cpu" else 0
+    return num_gpus or num_cores()
+
+
+def with_threads(config: CompareConfig) -> CompareConfig:
+    """Return the settings with the threads of each cell, where several share the cores."""
+    if config.threads or (num_at_once(config) == 1 and not config.ray):
+        return config
+    threads = 1 if config.ray else max(1, num_cores() // num_at_once(config))
+    return replace(config, threads=threads)
+
+
+def limited(
+    config: CompareConfig, plan: ExperimentPlan, limit: Limit
+) -> tuple[CompareConfig, ExperimentPlan]:
+    """Return what is trained of a comparison: all that was asked for, or what fits."""
+    taken = replace(config, **asdict(limit))
+    if taken == config:
+        return config, plan
+    note = describe_limit(config, taken)
+    progress.say(note)
+    arms = [
+        replace(planned, arm=replace(planned.arm, tuning=taken))
+        if isinstance(planned.arm, TransformerArm)
+        else planned
+        for planned in plan.arms
+    ]
+    return taken, replace(plan, arms=arms, notes=[*plan.notes, note])
 
 
 def largest_within(
@@ -160,9 +199,10 @@ def _total_s(config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPac
     subsets = _subsets(config.labels, config, plan)
     pool = plan.texts.pool
     sizes = [pool.divide(labels)[0] for labels in subsets]
-    return sum(
+    one_by_one_s = sum(
         pace.cells_s(size, config, size == pool.num_train) for pace in paces for size in sizes
     )
+    return one_by_one_s / num_at_once(config)
 
 
 def _measure_arms(plan: ExperimentPlan, config: CompareConfig, seconds: float) -> list[ArmPace]:

@@ -1,4 +1,4 @@
-"""Train the cells of a comparison; finished ones are saved, and read back after an interruption.
+"""The cells of a comparison: each is trained once, saved, and read back.
 
 Each arm is tuned at each subset with a seed that is not reported, so that the reported cells are
 independent. A cell depends only on its own arm, subset and seed, and on that tuning. In a
@@ -13,11 +13,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from warmstart import progress
-from warmstart.errors import StoppedError, WarmstartError
+from warmstart.errors import WarmstartError
 from warmstart.experiments.arms import ExperimentArm, Splits
 from warmstart.experiments.contrast import attention_arms
-from warmstart.experiments.cross_validation import cells_by_key, join_folds
 from warmstart.experiments.kept_models import ModelKeeper
 from warmstart.experiments.plan import ExperimentPlan
 from warmstart.experiments.selection import CellOutputs, FittedCell, fit_cell, tune
@@ -29,23 +27,9 @@ from warmstart.results.attention import map_from_json, map_to_json
 from warmstart.results.comparison import Cell, TunedArm
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.finetuning import CompareConfig
-from warmstart.training.interrupt import listening
 
 TUNING_SEED = -1  # never reported: --seeds are not negative
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class TrainedCells:
-    """Everything that a comparison trained."""
-
-    fitted: list[FittedCell]
-    tuned: list[TunedArm]
-
-    def tuned_at(self, arm: str) -> list[TunedArm]:
-        """Return the tunings of an arm with the most labels, one for each fold."""
-        most = max(tuned.labels for tuned in self.tuned)
-        return [tuned for tuned in self.tuned if (tuned.arm, tuned.labels) == (arm, most)]
 
 
 @dataclass(frozen=True)
@@ -73,34 +57,45 @@ class CellGroup:
         """Tell whether what the models say is kept for a blend."""
         return "blend" in self.config.arms
 
-    def tune(self) -> TunedArm:
-        """Try the settings, or read what was tried."""
-        tuned = _saved(
-            Path(f"{self.stem}-tuning.json"),
-            lambda: tune(self.arm, self._subset(TUNING_SEED), self.config, TUNING_SEED),
-            asdict,
-            self._read_tuned,
-        )
-        return replace(tuned, fold=self.fold)
+    def file(self, seed: int | None) -> Path:
+        """Return the file of a cell; without a seed, that of the tuning."""
+        return Path(f"{self.stem}-{'tuning' if seed is None else seed}.json")
 
-    def fit(self, tuned: TunedArm, seed: int) -> FittedCell:
-        """Train one cell, or read it."""
-        fitted = _saved(
-            Path(f"{self.stem}-{seed}.json"),
-            lambda: self._train(tuned, seed),
-            _fitted_to_json,
-            self._read_fitted,
-        )
-        if self.keeper:
-            self.keeper.note(fitted.cell)
-        return replace(fitted, model=None)
+    def train(self, seed: int | None) -> None:
+        """Train a cell; without a seed, tune the arm, which comes first."""
+        if seed is None:
+            tuned = tune(self.arm, self._subset(TUNING_SEED), self.config, TUNING_SEED)
+            write_json(self.file(None), asdict(tuned))
+        else:
+            self.fit(self.tuned(), seed)
 
-    def _train(self, tuned: TunedArm, seed: int) -> FittedCell:
-        """Train one cell; its model is saved before the cell, which marks the end."""
+    def fit(self, tuned: TunedArm, seed: int) -> None:
+        """Train a cell as tuned; its model is saved before its file, which marks the end."""
         fitted = fit_cell(self.arm, self._subset(seed), tuned.values, seed, self.config)
-        if self.keeper:
-            self.keeper.keep(fitted, self._rows(seed))
-        return fitted if self.is_blended else replace(fitted, outputs=None)
+        content = _fitted_to_json(fitted if self.is_blended else replace(fitted, outputs=None))
+        if not self.keeper:
+            write_json(self.file(seed), content)
+            return
+        with self.keeper.run.alone():  # other processes keep models, too
+            finished = [other for other in self.config.seeds if self.file(other).exists()]
+            rivals = [self.cell(other).cell for other in finished]
+            self.keeper.keep(fitted, self._rows(seed), rivals)
+            write_json(self.file(seed), content)
+
+    def tuned(self) -> TunedArm:
+        """Read what was tried and chosen."""
+        return replace(_read(self.file(None), self._read_tuned), fold=self.fold)
+
+    def cell(self, seed: int) -> FittedCell:
+        """Read a finished cell."""
+        return _read(self.file(seed), self._read_fitted)
+
+    def missing(self, seeds: Sequence[int | None]) -> list[int | None]:
+        """Return which of the tuning (None) and the cells are not finished; refuse damaged ones."""
+        for seed in seeds:
+            if self.file(seed).exists():
+                self.tuned() if seed is None else self.cell(seed)
+        return [seed for seed in seeds if not self.file(seed).exists()]
 
     def _read_tuned(self, content: dict[str, Any]) -> TunedArm:
         tuned = typed(TunedArm, content, "tuning")
@@ -150,48 +145,7 @@ class CellGroup:
         )
 
 
-def train_cells(
-    config: CompareConfig, run: RunFolder, plan: ExperimentPlan, subsets: Sequence[int]
-) -> TrainedCells:
-    """Tune every arm at every subset and train every cell, except those that are finished."""
-    trained = TrainedCells([], [])
-    num_tried = config.trials if config.trials > 1 else 0
-    num_groups = len(plan.arms) * len(subsets) * (config.folds or 1)
-    total = num_groups * (num_tried + len(config.seeds))
-    with listening() as interrupt, progress.bar("comparing", total, "model") as bar:
-        try:
-            for group in _groups(config, run, plan, subsets):
-                tuned = group.tune()
-                trained.tuned.append(tuned)
-                interrupt.obey()
-                bar.advance(num_tried, f"{group.title}, tuned")
-                for seed in config.seeds:
-                    trained.fitted.append(group.fit(tuned, seed))
-                    interrupt.obey()
-                    bar.advance(1, f"{group.title}, seed {seed}")
-        except StoppedError as stop:
-            message = f"stopped; finished cells are in {run.path}: continue with --resume"
-            raise StoppedError(message, stop.signal_number) from None
-    fitted = [*trained.fitted, *_blend(trained.fitted, plan)]
-    folds = plan.texts.folds
-    return replace(trained, fitted=join_folds(fitted, folds) if folds else fitted)
-
-
-def _blend(fitted: Sequence[FittedCell], plan: ExperimentPlan) -> Iterator[FittedCell]:
-    """Yield the cells of every blend."""
-    cells = cells_by_key(fitted)
-    parts = {planned.arm.name: planned.parts for planned in plan.arms}
-    for blend in plan.blends:
-        for (arm, labels, seed), of_folds in cells.items():
-            if arm != blend.first:
-                continue
-            _, num_selecting = plan.texts.pool.divide(labels)
-            others = cells[blend.second, labels, seed]
-            for first, second, part in zip(of_folds, others, parts[arm], strict=True):
-                yield blend.fit(first, second, replace(part, num_selecting=num_selecting))
-
-
-def _groups(
+def cell_groups(
     config: CompareConfig, run: RunFolder, plan: ExperimentPlan, subsets: Sequence[int]
 ) -> Iterator[CellGroup]:
     """Yield every arm at every subset in every fold."""
@@ -217,17 +171,7 @@ def _groups(
                 )
 
 
-def _saved(
-    file: Path,
-    make: Callable[[], T],
-    to_json: Callable[[T], dict[str, Any]],
-    from_json: Callable[[dict[str, Any]], T],
-) -> T:
-    """Return what a file holds, or make it and write the file."""
-    if not file.exists():
-        made = make()
-        write_json(file, to_json(made))
-        return made
+def _read(file: Path, from_json: Callable[[dict[str, Any]], T]) -> T:
     try:
         return from_json(read_object(file))
     except (WarmstartError, ValueError, LookupError, TypeError, AttributeError) as problem:

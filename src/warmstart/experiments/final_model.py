@@ -35,5 +35,7 @@ def train_final_model(
         keeper=ModelKeeper(config, run, plan, labels),
         fold=None,
     )
-    ((value, _),) = Counter(fold.values[0] for fold in tuned).most_common(1)
-    group.fit(replace(tuned[0], labels=labels, values=(value, value)), config.seeds[0])
+    seed = config.seeds[0]
+    if group.missing([seed]):
+        ((value, _),) = Counter(fold.values[0] for fold in tuned).most_common(1)
+        group.fit(replace(tuned[0], labels=labels, values=(value, value)), seed)

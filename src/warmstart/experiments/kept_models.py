@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +28,18 @@ class ModelKeeper:
     run: RunFolder  # of the comparison
     plan: ExperimentPlan
     most_labels: int  # the best model of an arm has all of these
-    best: dict[str, float] = field(default_factory=dict)  # validation score of each arm so far
 
-    def keep(self, fitted: FittedCell, rows: Sequence[int]) -> None:
-        """Save a model that was trained on these rows, if it is asked for."""
-        is_best = self._is_best(fitted.cell)
+    def keep(self, fitted: FittedCell, rows: Sequence[int], rivals: Sequence[Cell]) -> None:
+        """Save a model that was trained on these rows, if it is asked for.
+
+        Rivals are the finished cells of the same arm and subset. Of equal ones the first seed is
+        best, so that the order in which cells finish changes nothing.
+        """
+        is_best = fitted.cell.labels == self.most_labels and all(
+            self._preference(fitted.cell) > self._preference(rival) for rival in rivals
+        )
         if self.config.save == "all" or (self.config.save == "best" and is_best):
             self._write(fitted, rows)
-
-    def note(self, cell: Cell) -> None:
-        """Remember a finished cell: only a better model replaces the one that is kept."""
-        if self._is_best(cell):
-            self.best[cell.arm] = self._scores(cell)[self.config.select]
 
     def path(self, cell: Cell) -> Path:
         """Return the folder of a model."""
@@ -47,9 +47,8 @@ class ModelKeeper:
         is_single = self.config.save == "best"
         return self.run.models / (name if is_single else f"{name}-{cell.labels}-{cell.seed}")
 
-    def _is_best(self, cell: Cell) -> bool:
-        score = self._scores(cell)[self.config.select]
-        return cell.labels == self.most_labels and score > self.best.get(cell.arm, -1.0)
+    def _preference(self, cell: Cell) -> tuple[float, int]:
+        return self._scores(cell)[self.config.select], -self.config.seeds.index(cell.seed)
 
     def _scores(self, cell: Cell) -> dict[str, float]:
         truth = self.plan.texts.class_numbers(self.plan.texts.data["validation"])

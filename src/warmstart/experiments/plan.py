@@ -25,6 +25,7 @@ from warmstart.tasks.labelled import (
     for_tokenizer,
     readable_rows,
 )
+from warmstart.tasks.registry import read_backbone
 
 SHOWN_TOKENS = (8, 48)  # length of a text whose attention is easy to read
 MAX_SHOWN_TOKENS = 128  # a figure of the attention on a longer text is unreadable
@@ -62,8 +63,9 @@ class ExperimentPlan:
         return max(planned.num_truncated for planned in self.arms)
 
 
-def plan_experiment(config: CompareConfig, sources: Sequence[SavedRun]) -> ExperimentPlan:
-    """Read the labelled files, and return the arms with the texts as each reads them."""
+def plan_experiment(config: CompareConfig) -> ExperimentPlan:
+    """Read runs and labelled files, and return the arms with the texts as each reads them."""
+    sources = [read_backbone(path) for path in config.from_runs]
     return plan_arms(config, read_texts(config), sources)
 
 

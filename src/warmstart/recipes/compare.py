@@ -1,6 +1,6 @@
 """Compare arms with and without pretraining on labelled texts, and report what it gained."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,18 +10,18 @@ from warmstart import progress
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.overlap import NamedTexts, describe_shared, find_matches
 from warmstart.experiments.arms import TransformerArm
-from warmstart.experiments.budget import describe_limit, limit_to_minutes
-from warmstart.experiments.cells import TrainedCells, train_cells
+from warmstart.experiments.budget import limit_to_minutes, limited, with_threads
 from warmstart.experiments.contrast import attention_example, contrast
 from warmstart.experiments.final_model import train_final_model
+from warmstart.experiments.grid import TrainedCells, train_cells
 from warmstart.experiments.plan import ExperimentPlan, plan_experiment
 from warmstart.experiments.subsets import subset_sizes
 from warmstart.experiments.verdicts import summarise
+from warmstart.experiments.worker_pools import open_workers
 from warmstart.files import write_json, write_whole
 from warmstart.interop.hf_writer import export_problem
 from warmstart.jsonfiles import typed
 from warmstart.recipes.export_model import say_not_exportable
-from warmstart.recipes.finetune import read_backbone
 from warmstart.report.comparison_figures import draw_differences, draw_epochs, draw_labels
 from warmstart.report.comparison_page import comparison_sections, write_comparison_page
 from warmstart.report.html import soft
@@ -31,7 +31,7 @@ from warmstart.report.notebook import Shown
 from warmstart.results.comparison import Arm, AttentionExample, Comparison, Contrast, Split
 from warmstart.results.data import SharedTexts
 from warmstart.results.summary import Summary
-from warmstart.runs.facts import ConfigFile
+from warmstart.runs.facts import ConfigFile, Limit
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, write_config
 from warmstart.settings.finetuning import CompareConfig
@@ -75,22 +75,23 @@ class CompareResult(Shown):
 
 def compare(config: CompareConfig) -> CompareResult:
     """Compare warm, frozen and cold starts and TF-IDF on labelled texts."""
-    clock = Clock(config.minutes)
+    clock, config = Clock(config.minutes), with_threads(config)
     with open_run("compare", config, config.out, config.resume) as run:
         is_finished = (run.path / "results.json").exists()
         if is_finished:
             progress.say(f"{run.path} is already finished; nothing to do")
         if run.data_file.exists():
             check_unchanged(run.read_json(run.data_file))
-        plan = plan_experiment(config, [read_backbone(path) for path in config.from_runs])
+        plan = plan_experiment(config)
         if not run.data_file.exists():
             write_config(run, "compare", config, plan.sources[0].model)
             write_json(run.data_file, {"files": file_facts(_files(plan))})
             if config.save != "none":
                 _say_what_is_not_exportable(plan)
-        config, plan = _within_minutes(config, plan, run, clock)
-        subsets = subset_sizes(config, plan.texts.pool, len(plan.texts.classes))
-        trained = train_cells(config, run, plan, subsets)
+        with open_workers(config) as workers:
+            config, plan = limited(config, plan, _limit(config, plan, run, clock))
+            subsets = subset_sizes(config, plan.texts.pool, len(plan.texts.classes))
+            trained = train_cells(config, run, plan, subsets, workers)
         comparison = _comparison(config, plan, subsets, trained)
         summary = summarise(comparison)
         maps = {c.cell.arm: c.attention for c in trained.fitted if c.attention is not None}
@@ -125,26 +126,13 @@ def _say_what_is_not_exportable(plan: ExperimentPlan) -> None:
         say_not_exportable(", ".join(names), problem)
 
 
-def _within_minutes(
-    config: CompareConfig, plan: ExperimentPlan, run: RunFolder, clock: Clock
-) -> tuple[CompareConfig, ExperimentPlan]:
-    """Return what fits into the minutes: decided once, then as recorded."""
+def _limit(config: CompareConfig, plan: ExperimentPlan, run: RunFolder, clock: Clock) -> Limit:
+    """Return how much is trained: decided once, then as recorded."""
     limit = typed(ConfigFile, run.config(), run.config_file).within_minutes
     if limit is None:
         limit = limit_to_minutes(config, plan, clock)
         update_config(run, within_minutes=asdict(limit))
-    taken = replace(config, **asdict(limit))
-    if taken == config:
-        return config, plan
-    note = describe_limit(config, taken)
-    progress.say(note)
-    arms = [
-        replace(planned, arm=replace(planned.arm, tuning=taken))
-        if isinstance(planned.arm, TransformerArm)
-        else planned
-        for planned in plan.arms
-    ]
-    return taken, replace(plan, arms=arms, notes=[*plan.notes, note])
+    return limit
 
 
 def _files(plan: ExperimentPlan) -> dict[Path, int]:

@@ -26,7 +26,7 @@ from warmstart.runs.lifecycle import (
     write_config,
 )
 from warmstart.runs.lineage import lineage_of
-from warmstart.runs.saved import SavedRun, read_run, resumed_model
+from warmstart.runs.saved import SavedRun, resumed_model
 from warmstart.runtime import choose_runtime
 from warmstart.settings.architecture import apply_overrides
 from warmstart.settings.finetuning import FinetuneConfig
@@ -41,7 +41,7 @@ from warmstart.tasks.labelled import (
     read_training_texts,
     readable_rows,
 )
-from warmstart.tasks.registry import finetuning_task, task_of
+from warmstart.tasks.registry import finetuning_task, read_backbone
 from warmstart.tasks.task import num_parameters
 from warmstart.textfiles import file_facts
 from warmstart.tokenization.loading import load_tokenizer, train_tokenizer
@@ -136,17 +136,6 @@ def _subset(texts: TrainingTexts, config: FinetuneConfig) -> TrainingTexts:
 
 def _rows(data: LabelledTexts, classes: list[str], seed: int) -> list[int]:
     return nested_rows([classes.index(label) for label in data.labels], seed)
-
-
-def read_backbone(path: str) -> SavedRun:
-    """Read a run whose backbone a fine-tuned model can start from."""
-    run = read_run(path)
-    task = task_of(run)
-    if not task.has_backbone:
-        raise WarmstartError(
-            f"--from {path} is {task.description}; start from a pretrained or a fine-tuned run"
-        )
-    return run
 
 
 def _cold_tokenizer(

@@ -79,20 +79,20 @@ class RunFolder:
 
     def finish(self, scores: dict[str, Any]) -> None:
         """Write the run's own scores; earlier test evaluations stay in the ledger."""
-        with self._alone():
+        with self.alone():
             write_json(self.scores_file, {**scores, "ledger": self._scores().get("ledger", [])})
 
     def add_scores(self, entry: dict[str, Any]) -> None:
         """Enter a test evaluation in the ledger."""
-        with self._alone():
+        with self.alone():
             self.scores()  # refused if it has another form
             scores = self._scores()
             scores.setdefault("ledger", []).append(entry)
             write_json(self.scores_file, scores)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Hold the lock under which scores.json is read and rewritten."""
+    def alone(self) -> Iterator[None]:
+        """Hold the lock under which scores and kept models are compared and replaced."""
         with self.config_file.open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

@@ -50,7 +50,7 @@ def _launch(num: int, command: str, settings: TrainingRun) -> None:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import elastic_launch
 
-    with tempfile.TemporaryDirectory(prefix="warmstart-launch-") as folder, _signals_restored():
+    with tempfile.TemporaryDirectory(prefix="warmstart-launch-") as folder, signals_restored():
         job = Path(folder) / "job.json"
         write_json(job, {"command": command, "settings": settings.recorded()})
         words = ["-m", "warmstart", command, "--config", str(job), "-o", settings.out]
@@ -91,8 +91,8 @@ def _launch_config(num: int, folder: Path) -> "LaunchConfig":
 
 
 @contextmanager
-def _signals_restored() -> Iterator[None]:
-    """Undo what the launcher does to signals."""
+def signals_restored() -> Iterator[None]:
+    """Undo what a launcher or a library does to signals."""
     if current_thread() is not main_thread():
         yield
         return

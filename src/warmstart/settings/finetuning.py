@@ -11,6 +11,7 @@ from warmstart.settings.shared import (
     Machine,
     ModelTokenizer,
     Pooling,
+    SeveralProcesses,
     TrainingRun,
     Truncate,
 )
@@ -75,7 +76,7 @@ class FinetuneConfig(
     labels: int | None = option("labelled texts to use; default: all", None, least=2)
 
 
-class CompareConfig(LabelledFiles, Tuning, Destination, Machine):
+class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesses):
     """Pretrained runs and labelled texts in, verdict out."""
 
     from_runs: tuple[str, ...] = option("pretrained run; repeat for several", key="from")
@@ -108,6 +109,28 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine):
         None,
         above=0,
         panel="Training",
+    )
+    processes: str | None = advanced(
+        "models trained at a time: a number, or auto: one per GPU or core",
+        None,
+        metavar="N",
+        recorded=False,
+        panel="Machine",
+    )
+    ray: str | None = advanced(
+        "train the models on this Ray cluster; auto: the one found, or here",
+        None,
+        metavar="ADDRESS",
+        recorded=False,
+        excludes=("processes", "minutes"),
+        panel="Machine",
+    )
+    ray_gpus: float | None = advanced(
+        "GPUs of each model under --ray, e.g. 0.5; default: 1 if there are any",
+        None,
+        least=0,
+        recorded=False,
+        panel="Machine",
     )
     max_length: int | None = option("longest text in tokens", None, least=3, panel="Training")
     save: Literal["best", "all", "none"] = option("models to keep: the best of each arm", "best")

@@ -149,8 +149,8 @@ class Machine(Settings, panel="Machine"):
     seed: int = option("determines every random choice", 0, least=0)
 
 
-class TrainingRun(Destination, Checkpoints, Machine, panel="Machine"):
-    """Where a run is trained and how it is saved."""
+class SeveralProcesses(Settings, panel="Machine"):
+    """How many processes share the work on this machine."""
 
     processes: str | None = advanced(
         "processes to start here: a number, or auto: one per GPU",
@@ -171,3 +171,7 @@ class TrainingRun(Destination, Checkpoints, Machine, panel="Machine"):
 
 def _is_auto_or_positive(value: str) -> bool:
     return value == "auto" or (value.isdecimal() and value.isascii() and int(value) > 0)
+
+
+class TrainingRun(Destination, Checkpoints, Machine, SeveralProcesses, panel="Machine"):
+    """Where a run is trained and how it is saved."""

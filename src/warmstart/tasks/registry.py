@@ -3,7 +3,7 @@
 from typing import TypeVar
 
 from warmstart.errors import WarmstartError
-from warmstart.runs.saved import SavedRun
+from warmstart.runs.saved import SavedRun, read_run
 from warmstart.settings.base import suggestion
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.backbone import BackboneTask
@@ -81,3 +81,14 @@ def _choose(kind: type[AnyTask], name: str, flag: str) -> AnyTask:
     if name not in known:
         raise WarmstartError(f"{flag} {name!r} is unknown{suggestion(name, known)}")
     return known[name]
+
+
+def read_backbone(path: str) -> SavedRun:
+    """Read a run whose backbone a fine-tuned model can start from."""
+    run = read_run(path)
+    task = task_of(run)
+    if not task.has_backbone:
+        raise WarmstartError(
+            f"--from {path} is {task.description}; start from a pretrained or a fine-tuned run"
+        )
+    return run

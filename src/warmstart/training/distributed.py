@@ -8,7 +8,6 @@ its rows again in smaller parts after memory ran out.
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from warmstart.processes import Processes
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 from warmstart.training.state import Evaluation
+from warmstart.version import code_digest
 
 BUCKET = 1 << 24  # gradients sent together: fewer wait longer, more need memory
 
@@ -84,15 +84,7 @@ def start_together(model: nn.Module, run: RunFolder, step: int) -> None:
     processes = run.processes
     if processes.count == 1:
         return
-    processes.check_same("code", _code_digest())
+    processes.check_same("code", code_digest())
     processes.check_same("data", hashlib.sha256(run.data_file.read_bytes()).digest())
     processes.check_same("checkpoints", step.to_bytes(7, "little"))
     processes.copy_from_lead(iter(model.state_dict().values()))
-
-
-def _code_digest() -> bytes:
-    """Return a checksum of this package's code and of the version of torch."""
-    digest = hashlib.sha256(torch.__version__.encode())
-    for file in sorted(Path(__file__).parents[1].rglob("*.py")):
-        digest.update(file.read_bytes())
-    return digest.digest()

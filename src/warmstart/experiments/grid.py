@@ -1,0 +1,120 @@
+"""Train every cell of a comparison: first what is missing, wherever it runs; then read them all."""
+
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, replace
+
+from warmstart import progress
+from warmstart.errors import StoppedError, WarmstartError
+from warmstart.experiments.cells import CellGroup, cell_groups
+from warmstart.experiments.cross_validation import cells_by_key, join_folds
+from warmstart.experiments.plan import ExperimentPlan
+from warmstart.experiments.selection import FittedCell
+from warmstart.experiments.worker_pools import Workers
+from warmstart.experiments.workers import Outcome
+from warmstart.results.comparison import TunedArm
+from warmstart.runs.folder import RunFolder
+from warmstart.settings.finetuning import CompareConfig
+from warmstart.training.interrupt import Interrupt, listening
+
+Job = tuple[CellGroup, int | None]  # a seed; None: the tuning
+MOST_LOSSES = 3  # of the worker of one job, while no other job finishes
+POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class TrainedCells:
+    """Everything that a comparison trained."""
+
+    fitted: list[FittedCell]
+    tuned: list[TunedArm]
+
+    def tuned_at(self, arm: str) -> list[TunedArm]:
+        """Return the tunings of an arm with the most labels, one for each fold."""
+        most = max(tuned.labels for tuned in self.tuned)
+        return [tuned for tuned in self.tuned if (tuned.arm, tuned.labels) == (arm, most)]
+
+
+def train_cells(
+    config: CompareConfig,
+    run: RunFolder,
+    plan: ExperimentPlan,
+    subsets: Sequence[int],
+    workers: Workers,
+) -> TrainedCells:
+    """Tune every arm at every subset and train every cell, except those that are finished."""
+    groups = list(cell_groups(config, run, plan, subsets))
+    num_tried = config.trials if config.trials > 1 else 0
+    total = len(groups) * (num_tried + len(config.seeds))
+    with listening() as interrupt, progress.bar("comparing", total, "model") as bar:
+        try:
+            for group, seed in _finished_jobs(groups, config.seeds, workers, interrupt):
+                if seed is None:
+                    bar.advance(num_tried, f"{group.title}, tuned")
+                else:
+                    bar.advance(1, f"{group.title}, seed {seed}")
+        except StoppedError as stop:
+            message = f"stopped; finished cells are in {run.path}: continue with --resume"
+            raise StoppedError(message, stop.signal_number) from None
+    tuned = [group.tuned() for group in groups]
+    fitted = [group.cell(seed) for group in groups for seed in config.seeds]
+    fitted += _blend(fitted, plan)
+    folds = plan.texts.folds
+    return TrainedCells(join_folds(fitted, folds) if folds else fitted, tuned)
+
+
+def _finished_jobs(
+    groups: Sequence[CellGroup], seeds: Sequence[int], workers: Workers, interrupt: Interrupt
+) -> Iterator[Job]:
+    """Yield every job once it is finished; the cells of a group wait for its tuning."""
+    missing = {group.stem: group.missing([None, *seeds]) for group in groups}
+    yield from ((g, seed) for g in groups for seed in (None, *seeds) if seed not in missing[g.stem])
+    ready: deque[Job] = deque((g, seed) for g in groups for seed in _ready(missing[g.stem]))
+    pending: dict[Future[Outcome], Job] = {}
+    losses: Counter[object] = Counter()
+    while ready or pending:
+        while ready and len(pending) < workers.most_jobs:
+            job = ready.popleft()
+            pending[workers.submit(*job)] = job
+        interrupt.obey()
+        for future in wait(pending, POLL_S, FIRST_COMPLETED).done:
+            group, seed = pending.pop(future)
+            if isinstance(future.exception(), workers.losses):
+                losses[group.stem, seed] += 1
+                _check_losses(losses[group.stem, seed], group, future.exception())
+                ready.appendleft((group, seed))
+                continue
+            future.result().report()
+            losses.clear()
+            if seed is None:
+                cells = [cell for cell in missing[group.stem] if cell is not None]
+                ready.extendleft((group, cell) for cell in reversed(cells))
+            yield group, seed
+
+
+def _ready(missing: Sequence[int | None]) -> Sequence[int | None]:
+    """Return which jobs of a group can start: where its tuning is missing, only this."""
+    return [None] if None in missing else missing
+
+
+def _check_losses(num: int, group: CellGroup, fault: BaseException | None) -> None:
+    if num == MOST_LOSSES:
+        raise WarmstartError(
+            f"{group.title}: its process was lost {num} times in a row ({type(fault).__name__}), "
+            "perhaps for lack of memory: take fewer --processes or --threads, then --resume"
+        )
+
+
+def _blend(fitted: Sequence[FittedCell], plan: ExperimentPlan) -> Iterator[FittedCell]:
+    """Yield the cells of every blend."""
+    cells = cells_by_key(fitted)
+    parts = {planned.arm.name: planned.parts for planned in plan.arms}
+    for blend in plan.blends:
+        for (arm, labels, seed), of_folds in cells.items():
+            if arm != blend.first:
+                continue
+            _, num_selecting = plan.texts.pool.divide(labels)
+            others = cells[blend.second, labels, seed]
+            for first, second, part in zip(of_folds, others, parts[arm], strict=True):
+                yield blend.fit(first, second, replace(part, num_selecting=num_selecting))

@@ -1,0 +1,66 @@
+"""Cells trained in several processes, and processes that are lost."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from comparing import COMMAND, await_cell, start, without_times
+from product import World, succeed
+
+
+@pytest.fixture(scope="module")
+def places(world: World, base: Path) -> dict[str, str]:
+    return {name: str(path) for name, path in {**vars(world), "base": base}.items()}
+
+
+@pytest.fixture(scope="module")
+def expected(
+    places: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Any, dict[str, str]]:
+    out = tmp_path_factory.mktemp("alone") / "out"
+    succeed(COMMAND, **places, out=out)
+    return without_times(out)
+
+
+def _workers(process: int) -> list[int]:
+    """Return the processes that a comparison started to train cells."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_text() for pid in children}
+    return [pid for pid, command in commands.items() if "spawn_main" in command]
+
+
+def test_the_report_does_not_depend_on_processes_or_on_their_loss(
+    places: dict[str, str], expected: object, tmp_path: Path
+) -> None:
+    process = start(f"{COMMAND} --processes 2", **places, out=tmp_path / "out")
+    await_cell(process, tmp_path / "out")
+    os.kill(_workers(process.pid)[0], signal.SIGKILL)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert without_times(tmp_path / "out") == expected
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_comparison_leaves_no_process_and_resumes(
+    number: signal.Signals, places: dict[str, str], expected: object, tmp_path: Path
+) -> None:
+    process = start(f"{COMMAND} --processes 2", **places, out=tmp_path / "out")
+    await_cell(process, tmp_path / "out")
+    workers = _workers(process.pid)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    if number != signal.SIGKILL:
+        assert process.returncode == 128 + number, errors
+        assert errors.splitlines()[-1].startswith("warmstart: stopped; finished cells are in")
+        assert "Traceback" not in errors
+    until = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert workers
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    succeed(f"{COMMAND} --resume", **places, out=tmp_path / "out")
+    assert without_times(tmp_path / "out") == expected
