@@ -1,12 +1,13 @@
 """What every export format has in common: what it is given, and what it answers."""
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from warmstart.errors import WarmstartError
 from warmstart.runs.saved import SavedRun
@@ -26,6 +27,7 @@ PROBES = (
     "x" * 40,
 )
 LARGEST_DIFFERENCE = 1e-4  # of any output, in full precision
+LARGEST_INT8 = 0.2  # of what int8 changes, relative to the spread of the outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +82,31 @@ class Exported:
 
 
 ExportFormat = Callable[[ExportRequest], Exported]
+
+
+def compare_outputs(
+    request: ExportRequest, library: ModuleType, pairs: Iterable[tuple[Tensor, Tensor]]
+) -> OutputCheck:
+    """Compare the outputs of a library with ours."""
+    is_int8 = request.precision == "int8"
+    difference = _relative_difference if is_int8 else _largest_difference
+    differences = torch.stack([difference(theirs, ours) for theirs, ours in pairs])
+    return OutputCheck(
+        library=library.__name__,
+        version=library.__version__,
+        num_texts=len(PROBES),
+        difference=float(differences.max()),  # NaN if any output has one
+        limit=LARGEST_INT8 if is_int8 else LARGEST_DIFFERENCE,
+    )
+
+
+def _largest_difference(theirs: Tensor, ours: Tensor) -> Tensor:
+    return (theirs - ours).abs().max()
+
+
+def _relative_difference(theirs: Tensor, ours: Tensor) -> Tensor:
+    """Return the length of the difference, in lengths of our outputs around their mean."""
+    return (theirs - ours).norm() / (ours - ours.mean()).norm()
 
 
 def probe_rows(source: SavedRun) -> list[list[int]]:

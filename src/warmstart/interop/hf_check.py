@@ -3,25 +3,32 @@
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from warmstart.interop.export_format import PROBES, OutputCheck, probe_rows, require_same_tokens
+from warmstart.interop.export_format import (
+    PROBES,
+    ExportRequest,
+    OutputCheck,
+    compare_outputs,
+    probe_rows,
+    require_same_tokens,
+)
 from warmstart.jsonfiles import read_object
 from warmstart.model.backbone import Layout
-from warmstart.model.models import BackboneOnly, Classifier, LanguageModel
+from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
 from warmstart.runs.saved import SavedRun
 
 
-def check_folder(source: SavedRun, model: nn.Module, folder: Path) -> OutputCheck | None:
+def check_folder(request: ExportRequest) -> OutputCheck | None:
     """Compare tokens and outputs on a padded batch; None if transformers is not installed."""
     if importlib.util.find_spec("transformers") is None:
         return None
     import transformers
 
+    source, model, folder = request.source, request.model, request.folder
     config = read_object(folder / "config.json")
     with _quiet(transformers):
         theirs: Any = getattr(transformers, config["architectures"][0]).from_pretrained(folder)
@@ -32,21 +39,16 @@ def check_folder(source: SavedRun, model: nn.Module, folder: Path) -> OutputChec
     if source.model.segments > 1:  # any segments will do, if they differ
         segments = (torch.arange(ids.shape[1]) % 4 > 1).long().expand_as(ids)
         inputs["token_type_ids"] = segments
+    if isinstance(model, Translator):
+        inputs["decoder_input_ids"] = ids  # any target will do
     with torch.inference_mode():
         their_outputs = theirs.eval().float()(**inputs)
         our_outputs = _outputs(model, ids, Layout(is_token=is_token, segments=segments))
-    largest = []
-    for name, output in our_outputs.items():
-        differences = (their_outputs[name] - output).abs()
-        if output.dim() == 3:
-            differences = differences[is_token]  # (tokens, D or V)
-        largest.append(differences.max())
-    difference = float(torch.stack(largest).max())  # NaN if any output has one
-    return OutputCheck(
-        library="transformers",
-        version=transformers.__version__,
-        num_texts=len(PROBES),
-        difference=difference,
+    pairs = [(their_outputs[name], output) for name, output in our_outputs.items()]
+    return compare_outputs(
+        request,
+        transformers,
+        [(a[is_token], b[is_token]) if b.dim() == 3 else (a, b) for a, b in pairs],
     )
 
 
@@ -64,6 +66,8 @@ def _encode_probes(source: SavedRun, tokenizer: Any) -> tuple[Tensor, Tensor]:
 
 def _outputs(model: nn.Module, ids: Tensor, layout: Layout) -> dict[str, Tensor]:
     """Return our outputs under the names that transformers gives them."""
+    if isinstance(model, Translator):
+        return {"logits": model(ids, layout.is_token, ids)}
     assert isinstance(model, BackboneOnly | Classifier | LanguageModel)
     ids = ids.clamp(max=model.config.vocab_size - 1)  # padding may have an id of its own
     hidden = model.backbone(ids, layout)

@@ -13,7 +13,7 @@ from warmstart.interop.hf_tensors import HfTensors, TensorMatch
 from warmstart.settings.model import Activation, ModelConfig
 from warmstart.settings.shared import Pooling
 
-HfHead = Literal["none", "language", "sequence", "pairs"]  # pairs: next-sentence prediction
+HfHead = Literal["none", "language", "sequence", "pairs", "translation"]  # pairs: next sentence
 
 ACTIVATIONS: dict[str, Activation] = {
     "gelu": "gelu",
@@ -73,6 +73,8 @@ class Family:
     read_shape: Callable[[HfConfig, HfTensors, HfHead], ModelConfig]
     zero_biases: Callable[[HfConfig], str] = lambda config: ""
     """Return the pattern of those of our tensors that the family does not have: they are zero."""
+    restore: Callable[[dict[str, Tensor]], None] = lambda weights: None
+    """Undo what `adapt` of the export rules does to weights under our names, where it must be."""
     export: ExportRules | None = None
 
     @property
@@ -84,12 +86,19 @@ class Family:
             "language": self.language_class,
             "sequence": classifier,
             "pairs": classifier,
+            "translation": "ForSeq2SeqLM",
         }
 
-    def matches(self, depth: int, head: HfHead) -> Iterator[TensorMatch]:
+    def head_for(self, hub_class: str | None) -> HfHead | None:
+        """Return the head of models whose class ends like this; None: the family has none."""
+        heads = [head for head, name in self.hub_classes.items() if name == hub_class]
+        return next((head for head in heads if head in self.heads.values()), None)
+
+    def matches(self, shape: ModelConfig, head: HfHead) -> Iterator[TensorMatch]:
         """Match our tensors with theirs; some of them may be missing on both sides."""
         for ours, theirs in {**self.layers, **self.head_layers.get(head, {})}.items():
             endings = [""] if ours.endswith((".weight", ".bias")) else [".weight", ".bias"]
+            depth = shape.decoder_depth if ours.startswith("decoder.") else shape.depth
             for index in map(str, range(depth if "#" in ours else 1)):
                 names = theirs.replace("#", index).split()
                 is_transposed = bool(re.fullmatch(self.transposed, names[0]))

@@ -16,7 +16,8 @@ from warmstart.interop.hf_folder import HfFolder
 from warmstart.interop.hf_tensors import HfTensors, to_ours
 from warmstart.interop.hf_tokenizer_reader import read_tokenizer
 from warmstart.interop.llama import EUROBERT, LLAMA
-from warmstart.model.models import BackboneOnly, Classifier, LanguageModel
+from warmstart.interop.marian import MARIAN, PEGASUS
+from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
 from warmstart.runs.checkpoint import check_finite
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Pooling
@@ -24,7 +25,7 @@ from warmstart.tasks.registry import task_for_class
 from warmstart.tasks.task import Task
 from warmstart.tokenization.tokenizer import Tokenizer
 
-FAMILIES = (BERT, ROBERTA, GPT2, LLAMA, EUROBERT)
+FAMILIES = (BERT, ROBERTA, GPT2, LLAMA, EUROBERT, MARIAN, PEGASUS)
 NEXT_SENTENCE = ("IsNext", "NotNext")  # in the order of BERT's two outputs
 
 
@@ -68,13 +69,16 @@ def read_folder(path: Path) -> ImportedModel:
     with torch.device("meta"):  # shapes without memory
         if classes:
             model: nn.Module = Classifier(shape, len(classes), family.pooling)
+        elif head == "translation":
+            model = Translator(shape)
         elif head == "none":
             model = BackboneOnly(shape)
         else:
             model = LanguageModel(shape, shape.pooler and "cls.seq_relationship.weight" in tensors)
     shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
-    matches = family.matches(shape.depth, head)
+    matches = family.matches(shape, head)
     weights = to_ours(tensors, matches, shapes, family.zero_biases(config))
+    family.restore(weights)
     check_finite(weights, path)
     if head == "language":
         _drop_copies(tensors, family, weights, shape.tied)

@@ -20,8 +20,10 @@ from warmstart.interop.hf_family import ExportRules, Family, HfHead
 from warmstart.interop.hf_tensors import HfTensors, to_theirs
 from warmstart.interop.hf_tokenizer_writer import HfTokenizer, convert_tokenizer
 from warmstart.interop.llama import EUROBERT, LLAMA
+from warmstart.interop.marian import MARIAN, PEGASUS
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.model import ModelConfig, ablation_warning
+from warmstart.settings.translating import Search
 from warmstart.tasks.registry import task_of
 
 # Settings that do not change the outputs of a backbone, or only together with another setting.
@@ -45,6 +47,11 @@ class _Model:
             return "BertForPreTraining"
         return next(name for name, head in self.family.heads.items() if head == self.head)
 
+    @property
+    def generates(self) -> bool:
+        is_causal = self.head == "language" and self.family.language_class == "ForCausalLM"
+        return is_causal or self.head == "translation"
+
     def config(self) -> dict[str, Any]:
         """Return config.json without what depends on the tokenizer or the classes."""
         sizes = {key: getattr(self.shape, name) for name, key in self.family.sizes.items()}
@@ -64,7 +71,7 @@ class _Model:
             replace(match, theirs=tuple(f"{prefix}{name}" for name in match.theirs))
             if match.ours.startswith("backbone.")
             else match
-            for match in self.family.matches(self.shape.depth, self.head)
+            for match in self.family.matches(self.shape, self.head)
         ]
         tensors = to_theirs(self.weights, matches)
         if self.head == "language" and not self.shape.tied and self.family.output_biases:
@@ -95,10 +102,12 @@ def write_hf(request: ExportRequest) -> Exported:
     size = sum(tensor.numel() for tensor in tensors.values())
     write_json(folder / "config.json", _config(converted, source, tokenizer))
     write_whole(folder / "model.safetensors", save(tensors, {"format": "pt"}))
+    if converted.generates:
+        write_json(folder / "generation_config.json", _generation_config(source, tokenizer))
     tokenizer.write(folder)
     card = exported_card(source, converted.architecture, request.title, size)
     write_whole(folder / "README.md", card.encode())
-    check = check_folder(source, request.model, folder)
+    check = check_folder(request)
     return Exported(architecture=converted.architecture, num_parameters=size, check=check)
 
 
@@ -145,9 +154,8 @@ def _fit(source: SavedRun, own: dict[str, Tensor]) -> _Model | list[list[str]]:
     """Return the model in the first family that can represent it, or what does not fit in each."""
     refusals: list[list[str]] = []
     task = task_of(source)
-    for family in (BERT, GPT2, LLAMA, EUROBERT):
-        classes = family.hub_classes.items()
-        head = next((head for head, name in classes if name == task.hub_class), None)
+    for family in (BERT, GPT2, LLAMA, EUROBERT, PEGASUS, MARIAN):
+        head = family.head_for(task.hub_class)
         if head is None or family.export is None:
             continue
         shape = family.export.widen(source.model)
@@ -205,9 +213,25 @@ def _config(model: _Model, source: SavedRun, tokenizer: HfTokenizer) -> dict[str
         "eos_token_id": tokenizer.eos,
         "pad_token_id": tokenizer.pad,
     }
+    if model.head == "translation":
+        config["decoder_start_token_id"] = tokenizer.bos
     if model.head == "sequence":
         classes = list(map(str, source.config["classes"]))
         config["id2label"] = {str(index): name for index, name in enumerate(classes)}
         config["label2id"] = {name: index for index, name in enumerate(classes)}
         config["problem_type"] = "single_label_classification"
+    return config
+
+
+def _generation_config(source: SavedRun, tokenizer: HfTokenizer) -> dict[str, Any]:
+    """Return how text is generated: from the same start, without special tokens."""
+    config: dict[str, Any] = {
+        "bos_token_id": tokenizer.bos,
+        "eos_token_id": tokenizer.eos,
+        "pad_token_id": tokenizer.pad,
+        "max_length": source.model.max_length,
+        "suppress_tokens": source.tokenizer.suppressed_ids(source.model.vocab_size),
+    }
+    if source.model.decoder_depth:
+        config |= {"decoder_start_token_id": tokenizer.bos, "num_beams": Search.beam}
     return config

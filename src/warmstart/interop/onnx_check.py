@@ -13,10 +13,10 @@ from torch import Tensor
 
 from warmstart.batching.padding import padded
 from warmstart.interop.export_format import (
-    LARGEST_DIFFERENCE,
     PROBES,
     ExportRequest,
     OutputCheck,
+    compare_outputs,
     import_library,
     probe_rows,
     require_same_tokens,
@@ -26,7 +26,6 @@ from warmstart.model.backbone import Layout
 from warmstart.model.heads import pool
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
 
-LARGEST_INT8 = 0.2  # of what int8 changes, relative to the outputs
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -60,19 +59,8 @@ def check_graphs(request: ExportRequest, graphs: Sequence[Graph]) -> OutputCheck
     library.enable_truncation(source.model.max_length)
     require_same_tokens([found.ids for found in library.encode_batch(list(PROBES))], rows)
     sessions = [OnnxSession(folder / graph.file) for graph in graphs]
-    is_int8 = request.precision == "int8"
     with torch.inference_mode():
-        pairs = list(_outputs(request, sessions, rows))
-    difference = max(
-        _relative(theirs, ours) if is_int8 else _largest(theirs, ours) for theirs, ours in pairs
-    )
-    return OutputCheck(
-        library="onnxruntime",
-        version=runtime.__version__,
-        num_texts=len(PROBES),
-        difference=difference,
-        limit=LARGEST_INT8 if is_int8 else LARGEST_DIFFERENCE,
-    )
+        return compare_outputs(request, runtime, _outputs(request, sessions, rows))
 
 
 def _outputs(
@@ -161,12 +149,3 @@ def as_past(outputs: Arrays) -> Arrays:
     """Return the keys and values among outputs, under the names of the next step's inputs."""
     name = "present."
     return {n.replace(name, "past_key_values."): a for n, a in outputs.items() if name in n}
-
-
-def _largest(theirs: Tensor, ours: Tensor) -> float:
-    return float((theirs - ours).abs().max())
-
-
-def _relative(theirs: Tensor, ours: Tensor) -> float:
-    """Return the length of the difference, in lengths of our outputs around their mean."""
-    return float((theirs - ours).norm() / (ours - ours.mean()).norm())

@@ -7,6 +7,7 @@ from torch import nn
 
 from warmstart import progress
 from warmstart.files import new_folder
+from warmstart.interop.ctranslate2_writer import write_ctranslate2
 from warmstart.interop.export_format import Exported, ExportFormat, ExportRequest
 from warmstart.interop.hf_writer import export_problem, write_hf
 from warmstart.interop.onnx_writer import write_onnx
@@ -15,7 +16,11 @@ from warmstart.runs.saved import before_training, read_run
 from warmstart.settings.exchanging import ExportConfig, ExportTarget
 from warmstart.tasks.registry import task_of
 
-FORMATS: dict[ExportTarget, ExportFormat] = {"hf": write_hf, "onnx": write_onnx}
+FORMATS: dict[ExportTarget, ExportFormat] = {
+    "hf": write_hf,
+    "onnx": write_onnx,
+    "ctranslate2": write_ctranslate2,
+}
 
 
 @dataclass(frozen=True, kw_only=True)

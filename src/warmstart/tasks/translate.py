@@ -184,6 +184,7 @@ class TranslateTask(Task):
     description = "a translator"
     command = "train-translator"
     hub_name = "translation"
+    hub_class = "ForSeq2SeqLM"
     has_backbone = False
     workload = TranslateWorkload()
     test_options = ("test", "source", "target", "against")

@@ -1,0 +1,151 @@
+"""Marian and Pegasus: encoder-decoders with sinusoidal positions, post-norm and pre-norm.
+
+Both put the sines of a position before its cosines, where the 2017 paper and our models interleave
+them. The order of the columns of a hidden vector means nothing else, so all are reordered together.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from warmstart.interop.hf_config import HfConfig
+from warmstart.interop.hf_family import (
+    ACTIVATIONS,
+    HF_ACTIVATIONS,
+    ExportRules,
+    Family,
+    HfHead,
+    build_shape,
+    drop_zero_bias,
+    read_dropout,
+)
+from warmstart.settings.model import ModelConfig, NormPosition
+
+SIZES = {
+    "vocab_size": "vocab_size",
+    "width": "d_model",
+    "depth": "encoder_layers",
+    "decoder_depth": "decoder_layers",
+    "heads": "encoder_attention_heads",
+    "ffn_width": "encoder_ffn_dim",
+    "max_length": "max_position_embeddings",
+}
+NORM_EPS = 1e-5  # of both; their config.json has no key for it
+
+
+def _attention(ours: str, theirs: str) -> dict[str, str]:
+    attention = f"{theirs}.self_attn"
+    return {
+        f"{ours}.attend.project": f"{attention}.q_proj {attention}.k_proj {attention}.v_proj",
+        f"{ours}.attend.output": f"{attention}.out_proj",
+        f"{ours}.norm_attend": f"{theirs}.self_attn_layer_norm",
+        f"{ours}.ffn.inner": f"{theirs}.fc1",
+        f"{ours}.ffn.outer": f"{theirs}.fc2",
+        f"{ours}.norm_ffn": f"{theirs}.final_layer_norm",
+    }
+
+
+_CROSS = "model.decoder.layers.#.encoder_attn"
+LAYERS = {
+    "encoder.embed": "model.shared",
+    **_attention("encoder.blocks.#", "model.encoder.layers.#"),
+    **_attention("decoder.blocks.#", "model.decoder.layers.#"),
+    "decoder.blocks.#.cross.query": f"{_CROSS}.q_proj",
+    "decoder.blocks.#.cross.project": f"{_CROSS}.k_proj {_CROSS}.v_proj",
+    "decoder.blocks.#.cross.output": f"{_CROSS}.out_proj",
+    "decoder.blocks.#.norm_cross": "model.decoder.layers.#.encoder_attn_layer_norm",
+    "encoder.norm_final": "model.encoder.layer_norm",
+    "decoder.norm_final": "model.decoder.layer_norm",
+}
+
+
+def _read_shape(config: HfConfig, norm_position: NormPosition) -> ModelConfig:
+    for name in ("ffn_dim", "attention_heads"):
+        size = config.size(f"encoder_{name}")
+        config.require(f"decoder_{name}", [size], f"is not the encoder's; {size} is supported")
+    if not config.flag("scale_embedding", False):
+        config.refuse("scale_embedding", "is not supported; scaled embeddings are")
+    shared = "is not supported; one embedding for source, target and output is"
+    config.require("tie_word_embeddings", [True], shared)
+    config.require("share_encoder_decoder_embeddings", [True], shared)
+    if config.token("bos_token_id") != config.token("decoder_start_token_id"):
+        config.refuse("bos_token_id", "must begin both source and target, as it does in our models")
+    return build_shape(
+        config,
+        SIZES,
+        attention="bidirectional",
+        norm_position=norm_position,
+        activation=config.choose("activation_function", "gelu", ACTIVATIONS),
+        tied=True,
+        output_bias=False,
+        norm_eps=NORM_EPS,
+        **read_dropout(config, "dropout", "attention_dropout", 0.1),
+    )
+
+
+def _write_config(model: ModelConfig) -> dict[str, Any]:
+    inner = model.dropout if model.inner_dropout else 0.0
+    return {
+        "decoder_attention_heads": model.heads,
+        "decoder_ffn_dim": model.ffn_width,
+        "activation_function": HF_ACTIVATIONS.get(model.activation, "gelu"),
+        "dropout": model.dropout,
+        "attention_dropout": inner,
+        "activation_dropout": inner,
+        "scale_embedding": True,
+        "is_encoder_decoder": True,
+        "forced_eos_token_id": None,
+    }
+
+
+def _sines_first(weights: dict[str, Tensor], head: HfHead) -> str | None:
+    """Put the even columns of hidden vectors, the sines of positions, before the odd ones."""
+    if "decoder.embed.weight" in weights:
+        return "shared=False (shared=True fits)"
+    _reorder(weights, _order(weights))
+    return drop_zero_bias(weights, head)
+
+
+def _interleaved(weights: dict[str, Tensor]) -> None:
+    """Put the columns of hidden vectors back where our models have them."""
+    _reorder(weights, _order(weights).argsort())
+
+
+def _order(weights: dict[str, Tensor]) -> Tensor:
+    width = weights["encoder.embed.weight"].shape[1]
+    return torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
+
+
+def _reorder(weights: dict[str, Tensor], order: Tensor) -> None:
+    for name, tensor in weights.items():
+        layer = name.split(".")[-2]
+        if layer in ("output", "outer") or layer.startswith("norm_"):
+            weights[name] = tensor[order]  # writes hidden vectors
+        elif tensor.dim() == 2:
+            weights[name] = tensor[:, order]  # reads them
+
+
+def _family(name: str, model_type: str, architecture: str, norm_position: NormPosition) -> Family:
+    return Family(
+        name=name,
+        model_types=(model_type,),
+        prefix="",
+        heads={architecture: "translation"},
+        sizes=SIZES,
+        layers=LAYERS,
+        head_layers={},
+        buffers=r"final_logits_bias|model\.(en|de)coder\.embed_positions\.weight",
+        read_shape=lambda config, tensors, head: _read_shape(config, norm_position),
+        export=ExportRules(
+            write_config=_write_config,
+            widen=lambda model: replace(model, biases=True, output_bias=False),
+            adapt=_sines_first,
+        ),
+        restore=_interleaved,
+    )
+
+
+MARIAN = _family("Marian", "marian", "MarianMTModel", "post")
+PEGASUS = _family("Pegasus", "pegasus", "PegasusForConditionalGeneration", "pre")
