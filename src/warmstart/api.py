@@ -24,9 +24,13 @@ from warmstart.recipes import generate as _generate
 from warmstart.recipes import import_model as _import_model
 from warmstart.recipes import look_ablations as _look_ablations
 from warmstart.recipes import look_attention as _look_attention
+from warmstart.recipes import look_beam as _look_beam
 from warmstart.recipes import look_complexity as _look_complexity
 from warmstart.recipes import look_mask as _look_mask
+from warmstart.recipes import look_neurons as _look_neurons
 from warmstart.recipes import look_positions as _look_positions
+from warmstart.recipes import look_training as _look_training
+from warmstart.recipes import look_transfer as _look_transfer
 from warmstart.recipes import params as _params
 from warmstart.recipes import plan as _plan
 from warmstart.recipes import predict as _predict
@@ -92,9 +96,13 @@ generate = _verb(using.GenerateConfig, _generate.generate)
 import_model = _verb(exchanging.ImportConfig, _import_model.import_model)
 look_ablations = _verb(looking.LookAblationsConfig, _look_ablations.look_ablations)
 look_attention = _verb(looking.LookAttentionConfig, _look_attention.look_attention)
+look_beam = _verb(looking.LookBeamConfig, _look_beam.look_beam)
 look_complexity = _verb(looking.LookComplexityConfig, _look_complexity.look_complexity)
 look_mask = _verb(looking.LookMaskConfig, _look_mask.look_mask)
+look_neurons = _verb(looking.LookNeuronsConfig, _look_neurons.look_neurons)
 look_positions = _verb(looking.LookPositionsConfig, _look_positions.look_positions)
+look_training = _verb(looking.LookTrainingConfig, _look_training.look_training)
+look_transfer = _verb(looking.LookTransferConfig, _look_transfer.look_transfer)
 make_samples = _verb(starting.SamplesConfig, _samples.make_samples)
 make_tokenizer = _verb(starting.TokenizerConfig, _tokenizer.make_tokenizer)
 plan = _verb(looking.PlanConfig, _plan.plan)

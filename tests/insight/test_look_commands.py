@@ -140,13 +140,13 @@ def test_positions_refuse(world: World, base: Path, warm: Path, tmp_path: Path) 
 
 
 def test_complexity_as_table_figure_and_json(tmp_path: Path) -> None:
-    command = "look complexity --lengths 16,32 --width 8 --seconds 0.3 --threads 1"
+    command = "look complexity --lengths 16,32 --widths 8 --seconds 0.3 --threads 1"
     ran = succeed(f"{command} -o {{out}}", out=tmp_path / "g.html")
     assert "convolution" in ran.out
     assert "Where they cross" in (tmp_path / "g.html").read_text(encoding="utf-8")
     found = json.loads(succeed(f"{command} --json --recurrence lstm").out)
     assert [layer["name"] for layer in found["layers"]][2] == "LSTM"
-    assert found["layers"][0]["points"][0]["length"] == 16
+    assert found["layers"][0]["points"][0]["size"] == 16
     assert "--lengths 16: give two lengths or more" in run("look complexity --lengths 16").said
 
 

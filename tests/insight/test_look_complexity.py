@@ -12,11 +12,17 @@ from warmstart.insight.layer_types import (
     LayerSettings,
     PlainAttention,
     Recurrence,
+    Sweep,
 )
 from warmstart.model.attention import MultiHeadAttention
 from warmstart.report.growth_figure import draw_growth, growth_rows, growth_sections
-from warmstart.results.growth import Growth, LayerCost, crossings_of, exponent_of, spread_of
+from warmstart.results.growth import Axis, Growth, LayerCost, crossings_of, exponent_of, spread_of
 from warmstart.runtime import Runtime
+
+
+def _sweep(*lengths: int, width: int = 8) -> Sweep:
+    return Sweep("length", lengths, 32, LayerSettings(width, 3, "gru"))
+
 
 LENGTHS = (64, 128, 256, 512, 1024)
 
@@ -31,7 +37,7 @@ def test_the_exponent_is_of_the_long_end() -> None:
 def _growth(name: str, formula: str, power: int, cost: Any, spread: float = 1.2) -> Growth:
     points = tuple(
         LayerCost(
-            length=n,
+            size=n,
             time_s=cost(n),
             fastest_s=cost(n) / 1.1,
             slowest_s=spread * cost(n) / 1.1,
@@ -40,7 +46,7 @@ def _growth(name: str, formula: str, power: int, cost: Any, spread: float = 1.2)
         )
         for n in LENGTHS
     )
-    found = exponent_of([(p.length, p.time_s) for p in points])
+    found = exponent_of([(p.size, p.time_s) for p in points])
     return Growth(
         name=name,
         formula=formula,
@@ -112,7 +118,7 @@ def test_plain_attention_equals_the_models() -> None:
 
 def test_every_layer_is_measured(cpu: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warmstart.insight.layer_growth.MAX_ROUNDS", 3)
-    grown, crossings = measure_growth((16, 32, 64), LayerSettings(8, 3, "gru"), 30.0, cpu)
+    grown, crossings = measure_growth(_sweep(16, 32, 64), 30.0, cpu)
     assert [growth.name for growth in grown] == [
         "self-attention",
         "fused attention",
@@ -120,16 +126,44 @@ def test_every_layer_is_measured(cpu: Runtime, monkeypatch: pytest.MonkeyPatch) 
         "convolution",
     ]
     for growth in grown:
-        assert [point.length for point in growth.points] == [16, 32, 64]
+        assert [point.size for point in growth.points] == [16, 32, 64]
         for point in growth.points:
             assert 0 < point.fastest_s <= point.time_s <= point.slowest_s
         assert growth.time_exponent is not None
         assert math.isfinite(growth.time_exponent)
     assert len(crossings) == 4
     assert len(growth_rows(grown)) == 4
-    assert draw_growth(grown, "toy").axes
-    titles = [section.title for section in growth_sections(grown, crossings, "toy", ["a note"])]
+    assert draw_growth(grown, "length", "toy").axes
+    titles = [
+        section.title for section in growth_sections(grown, "length", crossings, "toy", ["a note"])
+    ]
     assert titles == ["Growth with length", "Where they cross", "Times in milliseconds"]
+
+
+@pytest.mark.parametrize(
+    ("axis", "sizes"),
+    [("width", (64, 128, 256)), ("kernel", (1, 3, 9))],
+)
+def test_width_and_kernel_vary(
+    axis: Axis,
+    sizes: tuple[int, ...],
+    cpu: Runtime,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("warmstart.insight.layer_growth.MAX_ROUNDS", 3)
+    sweep = Sweep(axis, sizes, 16, LayerSettings(8, 3, "gru"))
+    grown, crossings = measure_growth(sweep, 30.0, cpu)
+    assert not crossings
+    assert all([point.size for point in growth.points] == list(sizes) for growth in grown)
+    operations = {growth.name: [p.operations for p in growth.points] for growth in grown}
+    assert operations["convolution"] == [16 * d * d * k for d, k in _shapes(axis, sizes)]
+    assert (operations["GRU"][-1] > operations["GRU"][0]) == (axis == "width")
+    sections = growth_sections(grown, axis, crossings, "toy", [])
+    assert sections[0].title == f"Growth with {axis}"
+
+
+def _shapes(axis: Axis, sizes: tuple[int, ...]) -> list[tuple[int, int]]:
+    return [(size, 3) if axis == "width" else (8, size) for size in sizes]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +180,7 @@ def test_a_busy_machine_is_said_to_be(spread: float, load: float, signs: list[st
 
 def test_the_figure_explains_its_lines() -> None:
     growths = [_growth(name, "nd²", 1, lambda n: 1e-3 * n) for name in "abcd"]
-    (legend,) = draw_growth(growths, "toy").legends
+    (legend,) = draw_growth(growths, "length", "toy").legends
     labels = [text.get_text() for text in legend.get_texts()]
     assert labels == ["measured", "from the fastest to the slowest round", "slope in theory"]
 
@@ -158,21 +192,21 @@ def test_memory_is_counted_in_the_precision_that_is_timed(
     half = Runtime(cpu.device, torch.bfloat16)
     kept = []
     for runtime in (cpu, half):
-        grown, _ = measure_growth((512,), LayerSettings(16, 3, "gru"), 30.0, runtime)
+        grown, _ = measure_growth(_sweep(512, width=16), 30.0, runtime)
         kept.append([growth.points[0].memory_bytes for growth in grown])
     assert all(low < full for full, low in zip(*kept, strict=True))
 
 
 def test_no_time_leaves_long_lengths_out(cpu: Runtime) -> None:
-    grown, _ = measure_growth((16, 100_000), LayerSettings(8, 3, "gru"), 0.05, cpu)
-    assert all(point.length == 16 for growth in grown for point in growth.points)
+    grown, _ = measure_growth(_sweep(16, 100_000), 0.05, cpu)
+    assert all(point.size == 16 for growth in grown for point in growth.points)
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_growth_on_cuda() -> None:
     runtime = Runtime(torch.device("cuda"))
-    grown, _ = measure_growth((1024, 2048, 4096), LayerSettings(64, 3, "gru"), 10.0, runtime)
+    grown, _ = measure_growth(_sweep(1024, 2048, 4096, width=64), 10.0, runtime)
     memory = {growth.name: growth.memory_exponent or 0 for growth in grown}
     assert memory["self-attention"] > 1.6
     assert memory["fused attention"] < 1.3

@@ -257,7 +257,7 @@ def test_still_pages_ask_for_nothing(
     succeed("look mask lab --text 'a b' --text c -o {out}", out=tmp_path / "mask.html")
     succeed("look positions lab -o {out}", out=tmp_path / "positions.html")
     succeed(
-        "look complexity --lengths 8,16 --width 4 --seconds 0.2 -o {out}",
+        "look complexity --lengths 8,16 --widths 4 --seconds 0.2 -o {out}",
         out=tmp_path / "growth.html",
     )
     command = (

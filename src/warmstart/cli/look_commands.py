@@ -171,6 +171,17 @@ def attention(config: looking.LookAttentionConfig) -> None:
     say_next(_written(config.out), f"look positions {quoted(config.run)} -o positions.html")
 
 
+def beam(config: looking.LookBeamConfig) -> None:
+    """Show a beam search step by step, with the paths that were dropped."""
+    from warmstart.recipes.look_beam import look_beam
+    from warmstart.report.beam_figure import ending_rows
+
+    result = look_beam(config)
+    print_table(("translation", "score"), ending_rows(result.tree))
+    say(result.tree.sentence)
+    say_next(_written(config.out), None)
+
+
 def mask(config: looking.LookMaskConfig) -> None:
     """Show the attention masks of a batch: causal, padding, document and cross."""
     from warmstart.recipes.look_mask import look_mask
@@ -179,6 +190,39 @@ def mask(config: looking.LookMaskConfig) -> None:
     for sentence in result.sentences:
         say(sentence)
     say_next(_written(config.out), f"look positions {quoted(config.model)} -o positions.html")
+
+
+def neurons(config: looking.LookNeuronsConfig) -> None:
+    """Show the query-key products of one head, neuron by neuron."""
+    from warmstart.recipes.look_neurons import look_neurons
+    from warmstart.report.neurons_figure import HEADERS, neuron_rows
+
+    head = look_neurons(config).head
+    print_table(HEADERS, neuron_rows(head))
+    say(head.sentence)
+    say_next(_written(config.out), None)
+
+
+def training(config: looking.LookTrainingConfig) -> None:
+    """Show what a language model predicts before, during and after its training."""
+    from warmstart.recipes.look_training import look_training
+    from warmstart.report.moments_figure import moment_rows
+
+    moments = look_training(config).moments
+    print_table(("moment", "words"), moment_rows(moments))
+    say(moments.sentence)
+    say_next(_written(config.out), None)
+
+
+def transfer(config: looking.LookTransferConfig) -> None:
+    """Show what replacing the head keeps, throws away and adds, with shapes and counts."""
+    from warmstart.recipes.look_transfer import look_transfer
+    from warmstart.report.transfer_figure import HEADERS, transfer_rows
+
+    swap = look_transfer(config).swap
+    print_table((HEADERS[0], "formula", *HEADERS[2:]), transfer_rows(swap))
+    say(swap.sentence)
+    say_next(_written(config.out), None)
 
 
 def positions(config: looking.LookPositionsConfig) -> None:
@@ -201,16 +245,17 @@ def positions(config: looking.LookPositionsConfig) -> None:
 
 
 def complexity(config: looking.LookComplexityConfig, as_json: bool) -> None:
-    """Measure how the cost of self-attention, recurrence and convolution grows with length."""
+    """Measure how the cost of self-attention, recurrence and convolution grows."""
     from warmstart.recipes.look_complexity import look_complexity
-    from warmstart.report.growth_figure import HEADERS, growth_rows
+    from warmstart.report.growth_figure import growth_headers, growth_rows
 
     result = look_complexity(config)
     if as_json:
         print_json({**asdict(result), "out": result.out and str(result.out)})
         return
-    title = f"one layer of width {result.width} on {result.device}"
-    print_table((HEADERS[0], "cost", *HEADERS[2:]), growth_rows(result.layers), title)
+    fixed = f"{result.length:,} tokens" if result.axis != "length" else f"width {result.width}"
+    headers, title = growth_headers(result.axis), f"one layer, {fixed}, on {result.device}"
+    print_table((headers[0], "cost", *headers[2:]), growth_rows(result.layers), title)
     for crossing in result.crossings:
         say(crossing.sentence)
     say(f"slowest round of a pass: {result.spread:.2f} times the fastest, in the median")
@@ -246,8 +291,12 @@ COMMANDS = (
     Command(
         "look attention", attention, 'runs/warm --text "Un livre merveilleux." -o attention.html'
     ),
+    Command("look beam", beam, 'runs/en-fr --source "A fine book." --beam 3 -o beam.html'),
     Command("look mask", mask, 'lab --text "un livre" --text "un très bon livre" -o mask.png'),
+    Command("look neurons", neurons, 'runs/base --text "A fine book." -o neurons.png'),
+    Command("look training", training, 'runs/base --text "A fine [MASK]." -o training.png'),
+    Command("look transfer", transfer, "lab --labels 2 --frozen -o transfer.png"),
     Command("look positions", positions, "runs/base --test novels.txt -o positions.html"),
     Command("look ablations", ablations, "--parts mask --steps 60 -o ablations.html"),
-    Command("look complexity", complexity, "--lengths 256,1024,4096 --width 64 -o growth.png"),
+    Command("look complexity", complexity, "--lengths 256,1024,4096 --widths 64 -o growth.png"),
 )

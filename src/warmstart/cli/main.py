@@ -43,7 +43,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 look = typer.Typer(
-    help="Show attention, masks, positions, growth with length, and what each part is for.",
+    help="Show attention, masks, positions, searches, trainings, and what each part is for.",
     no_args_is_help=True,
 )
 for group, commands in GROUPS.items():

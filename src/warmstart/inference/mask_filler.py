@@ -42,6 +42,10 @@ class MaskFiller(TransformerModel):
             filled[rows[index]] = _filled(parts[rows[index]], words)
         return filled
 
+    def probable_words(self, text: str, top_k: int = 5) -> tuple[ProbableWord, ...]:
+        """Return the most probable words for the first mask of a text."""
+        return self.fill_mask([text], top_k)[0].masks[0]
+
     def _encode_masked(self, parts: list[str], number: int) -> list[int]:
         """Return the ids of one text; refuse a text without a mask, or one that loses it."""
         spellings, beginning = mask_spellings(self.tokenizer), "".join(parts)[:40]
@@ -76,7 +80,7 @@ class MaskFiller(TransformerModel):
             probabilities = self._probabilities(texts, rows)  # (M, V), all masks in order
             best = probabilities.topk(min(top_k, probabilities.shape[1]))
             words = iter(
-                tuple(map(self._word, ids, shares))
+                tuple(map(self.probable_word, ids, shares))
                 for ids, shares in zip(best.indices.tolist(), best.values.tolist(), strict=True)
             )
             for row in rows:
@@ -96,10 +100,6 @@ class MaskFiller(TransformerModel):
         suppressed = [*self.tokenizer.suppressed_ids(logits.shape[1]), self.tokenizer.eos]
         columns = torch.tensor(suppressed, device=logits.device)
         return logits.softmax(-1).index_fill(1, columns, 0.0).cpu()
-
-    def _word(self, index: int, probability: float) -> ProbableWord:
-        piece = self.tokenizer.labels([index])[0]
-        return ProbableWord(piece.replace("▁", " ").strip() or piece, probability)
 
 
 def _filled(parts: list[str], words: list[tuple[ProbableWord, ...]]) -> FilledText:

@@ -13,7 +13,7 @@ from warmstart.errors import WarmstartError
 from warmstart.inference.text_model import TransformerModel
 from warmstart.model.cache import KeyValueCache
 from warmstart.model.models import LanguageModel
-from warmstart.results.predictions import GeneratedPiece
+from warmstart.results.predictions import GeneratedPiece, ProbableWord
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
 from warmstart.tokenization.backends import HALF
@@ -60,6 +60,15 @@ class TextGenerator(TransformerModel):
             shown = text if is_whole else shown
         rest = self.tokenizer.decode(ids)[len(shown) :]
         yield GeneratedPiece(rest, "length" if len(ids) == most else "stop")
+
+    @torch.inference_mode()
+    def probable_words(self, text: str, top_k: int = 5) -> tuple[ProbableWord, ...]:
+        """Return the most probable tokens after a text."""
+        step = cached_step(cast(LanguageModel, self.model), self.runtime)
+        log_probs = step(torch.tensor([self._prefix(text)]), torch.zeros(1, dtype=torch.long))[0]
+        suppressed = torch.tensor(list(self.tokenizer.suppressed_ids(self.config.vocab_size)))
+        best = log_probs.exp().index_fill(0, suppressed, 0.0).topk(min(top_k, len(log_probs)))
+        return tuple(map(self.probable_word, best.indices.tolist(), best.values.tolist()))
 
     def _prefix(self, prompt: str) -> list[int]:
         """Return the ids of a prompt; refuse one that leaves no room."""

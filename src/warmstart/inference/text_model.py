@@ -16,7 +16,7 @@ from warmstart.inference.attention_maps import text_attention
 from warmstart.inference.vectors import backbone_of, text_vectors, token_vectors
 from warmstart.model.backbone import Backbone
 from warmstart.results.attention import AttentionMap
-from warmstart.results.predictions import FilledText, GeneratedPiece
+from warmstart.results.predictions import FilledText, GeneratedPiece, ProbableWord
 from warmstart.runtime import Runtime
 from warmstart.settings.base import check_choice
 from warmstart.settings.model import ModelConfig
@@ -103,6 +103,10 @@ class TextModel:
     ) -> list[FilledText]:
         """Refuse: a masked language model restores masked words."""
         self._refuse("fill masks", "a masked language model", "pretrain")
+
+    def probable_words(self, text: str, top_k: int = 5) -> tuple[ProbableWord, ...]:
+        """Refuse: a language model knows which words are probable."""
+        self._refuse("predict words", "a language model", "pretrain")
 
     def _refuse(self, purpose: str, needed: str, command: str) -> NoReturn:
         raise WarmstartError(
@@ -235,12 +239,21 @@ class TransformerModel(TextModel):
             raise WarmstartError(f"--target needs a translator; {self.name} is {self.description}")
         segments = None
         if text2 is None:
-            room = self.config.max_length - 1 - self.ends_texts
-            ids = [self.tokenizer.bos, *self.cut(text, room, self.tokenizer)]
-            ids += [self.tokenizer.eos] * self.ends_texts
+            ids = self.ids_of(text)
         else:
             ids, segments = self._pair(text, text2)
         return {"self": text_attention(self.backbone, self.tokenizer, ids, segments)}
+
+    def ids_of(self, text: str) -> list[int]:
+        """Return the ids of one text as the model reads it; one that is too long is cut."""
+        room = self.config.max_length - 1 - self.ends_texts
+        ids = [self.tokenizer.bos, *self.cut(text, room, self.tokenizer)]
+        return ids + [self.tokenizer.eos] * self.ends_texts
+
+    def probable_word(self, index: int, probability: float) -> ProbableWord:
+        """Return one entry of the vocabulary as a word, with its probability."""
+        piece = self.tokenizer.labels([index])[0]
+        return ProbableWord(piece.replace("▁", " ").strip() or piece, probability)
 
     def cut(self, text: str, room: int, tokenizer: Tokenizer) -> list[int]:
         """Return the ids of a text; one that is too long is cut, with a message."""

@@ -1,4 +1,4 @@
-"""Measure time and memory of single layers against length: forward and backward pass of one row."""
+"""Measure time and memory of single layers: forward and backward pass of one row."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from warmstart import progress
 from warmstart.formats import counted
-from warmstart.insight.layer_types import LayerSettings, LayerType, layer_types
+from warmstart.insight.layer_types import LayerType, Sweep, layer_types
 from warmstart.results.growth import (
+    Axis,
     Crossing,
     Growth,
     LayerCost,
@@ -24,6 +25,7 @@ from warmstart.runtime import Runtime, free_memory
 # Long and wide enough that the work takes longer than starting it.
 LENGTHS = {"cpu": tuple(2**n for n in range(7, 14)), "cuda": tuple(2**n for n in range(10, 19))}
 WIDTHS = {"cpu": 64, "cuda": 512}
+FIXED_LENGTHS = {"cpu": 512, "cuda": 4096}  # while width or kernel varies
 MIN_ROUNDS, MAX_ROUNDS = 3, 25
 SHORTEST_S = 0.02  # a shorter pass is repeated until its time is reliable
 ARRAYS = 6  # of n × n numbers, alive at once in plain attention and its backward pass
@@ -31,16 +33,17 @@ BUSY_LOAD = 0.5  # for each core, from which a machine counts as busy
 BUSY_SPREAD = 1.5  # between the slowest and the fastest round, median over all passes
 MEMORY_SHARE = 0.5  # of the free memory, for one measurement
 TIMING = (
-    "Time: forward and backward pass of one row, in rounds over all layers and lengths; the median"
+    "Time: forward and backward pass of one row, in rounds over all layers and sizes; the median"
     " of the faster half of the rounds."
 )
 
 
 @dataclass
 class TimedLayer:
-    """One layer at one length, and its times so far."""
+    """One layer at one size, and its times so far."""
 
     layer_type: LayerType
+    size: int  # of what varies
     layer: nn.Module
     x: Tensor  # (1, n, D)
     memory_bytes: int
@@ -49,47 +52,56 @@ class TimedLayer:
 
 
 def measure_growth(
-    lengths: Sequence[int], settings: LayerSettings, seconds: float, runtime: Runtime
+    sweep: Sweep, seconds: float, runtime: Runtime
 ) -> tuple[list[Growth], list[Crossing]]:
-    """Measure every layer at every length, within about `seconds`."""
-    types, lengths = layer_types(settings), sorted(set(lengths))
+    """Measure every layer at every size, within about `seconds`; only lengths have crossings."""
+    kinds = {size: layer_types(sweep.at(size)[1]) for size in sweep.sizes}
+    names = [kind.name for kind in kinds[sweep.sizes[0]]]
     layers: list[TimedLayer] = []
-    budget_s = seconds / len(types) / (1 + MIN_ROUNDS)  # for one pass of a layer at each length
-    with progress.bar("first passes", len(types) * len(lengths), "layer") as bar:
-        for layer_type in types:
-            for layer in _first_passes(layer_type, lengths, settings.width, budget_s, runtime):
+    budget_s = seconds / len(names) / (1 + MIN_ROUNDS)  # for one pass of a layer at each size
+    with progress.bar("first passes", len(names) * len(kinds), "layer") as bar:
+        for number, name in enumerate(names):
+            types = [kinds[size][number] for size in sweep.sizes]
+            for layer in _first_passes(types, sweep, budget_s, runtime):
                 layers.append(layer)
-                bar.advance(1, f"{layer_type.name}, length {layer.x.shape[1]:,}")
+                bar.advance(1, f"{name}, {sweep.axis} {layer.size:,}")
     _time_rounds(layers, time.monotonic() + seconds - sum(x.first_s for x in layers), runtime)
-    growths = [_growth(kind, [x for x in layers if x.layer_type is kind]) for kind in types]
-    return growths, crossings_of(growths, settings.width, settings.kernel)
+    growths = [
+        _growth(kind, sweep.axis, [x for x in layers if x.layer_type.name == kind.name])
+        for kind in kinds[sweep.sizes[0]]
+    ]
+    if sweep.axis != "length":
+        return growths, []
+    return growths, crossings_of(growths, sweep.settings.width, sweep.settings.kernel)
 
 
 def _first_passes(
-    layer_type: LayerType, lengths: Sequence[int], width: int, budget_s: float, runtime: Runtime
+    types: Sequence[LayerType], sweep: Sweep, budget_s: float, runtime: Runtime
 ) -> Iterator[TimedLayer]:
-    """Run a layer once at each length that memory and time allow."""
-    torch.manual_seed(0)
-    layer = layer_type.build().to(runtime.device)
+    """Run a layer, built for each size, once at each size that memory and time allow."""
     last_s = spent_s = 0.0
-    for index, length in enumerate(lengths):
-        growth = (length / lengths[index - 1]) ** layer_type.power if index else 1.0
+    for index, (layer_type, size) in enumerate(zip(types, sweep.sizes, strict=True)):
+        length, settings = sweep.at(size)
+        ratio = size / sweep.sizes[index - 1] if index else 1.0
+        growth = ratio ** layer_type.powers[sweep.axis]
         free, reason = free_memory(runtime.device), ""
         if free and ARRAYS * 4 * layer_type.numbers_per_pair * length**2 > MEMORY_SHARE * free:
             reason = "which needs more memory"
         elif spent_s + growth * last_s > budget_s:
             reason = "for which there is no time: give more --seconds"
         if reason:
-            progress.say(f"{layer_type.name}: stopped before length {length:,}, {reason}")
+            progress.say(f"{layer_type.name}: stopped before {sweep.axis} {size:,}, {reason}")
             return
-        x = torch.randn(1, length, width, device=runtime.device)
+        torch.manual_seed(0)
+        layer = layer_type.build().to(runtime.device)
+        x = torch.randn(1, length, settings.width, device=runtime.device)
         if index == 0:
             _time_pass(layer, x, runtime)  # the first pass includes setting up
         with runtime.precision():
             memory = _peak_bytes(layer, x) if x.is_cuda else saved_bytes(layer, x)
         last_s = _time_pass(layer, x, runtime, shortest=0.0)
         spent_s += last_s
-        yield TimedLayer(layer_type, layer, x, memory, last_s)
+        yield TimedLayer(layer_type, size, layer, x, memory, last_s)
 
 
 def _time_rounds(layers: Sequence[TimedLayer], ends: float, runtime: Runtime) -> None:
@@ -105,26 +117,26 @@ def _time_rounds(layers: Sequence[TimedLayer], ends: float, runtime: Runtime) ->
                 return
 
 
-def _growth(layer_type: LayerType, layers: Sequence[TimedLayer]) -> Growth:
+def _growth(layer_type: LayerType, axis: Axis, layers: Sequence[TimedLayer]) -> Growth:
     points = tuple(
         LayerCost(
-            length=layer.x.shape[1],
+            size=layer.size,
             # Other work on the machine can only add time, so the slower half is left out.
             time_s=median(sorted(layer.times)[: -(-len(layer.times) // 2)]),
             fastest_s=min(layer.times),
             slowest_s=max(layer.times),
             memory_bytes=layer.memory_bytes,
-            operations=layer_type.operations(layer.x.shape[1]),
+            operations=layer.layer_type.operations(layer.x.shape[1]),
         )
         for layer in layers
     )
     return Growth(
         name=layer_type.name,
         formula=layer_type.formula,
-        power=layer_type.power,
+        power=layer_type.powers[axis],
         points=points,
-        time_exponent=exponent_of([(p.length, p.time_s) for p in points]),
-        memory_exponent=exponent_of([(p.length, p.memory_bytes) for p in points]),
+        time_exponent=exponent_of([(p.size, p.time_s) for p in points]),
+        memory_exponent=exponent_of([(p.size, p.memory_bytes) for p in points]),
     )
 
 

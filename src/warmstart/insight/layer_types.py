@@ -1,11 +1,12 @@
 """The layers that `look complexity` compares: attention, recurrence and convolution."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
 from warmstart.model.attention import MultiHeadAttention, attention_weights
+from warmstart.results.growth import Axis
 
 HEAD_WIDTH = 64  # of attention, if it divides the layer's width
 
@@ -59,12 +60,30 @@ class LayerSettings:
 
 
 @dataclass(frozen=True)
+class Sweep:
+    """What varies from measurement to measurement, and what stays."""
+
+    axis: Axis
+    sizes: tuple[int, ...]  # rising
+    length: int  # in tokens, where it stays
+    settings: LayerSettings
+
+    def at(self, size: int) -> tuple[int, LayerSettings]:
+        """Return length and settings of one measurement."""
+        if self.axis == "length":
+            return size, self.settings
+        if self.axis == "width":
+            return self.length, replace(self.settings, width=size)
+        return self.length, replace(self.settings, kernel=size)
+
+
+@dataclass(frozen=True)
 class LayerType:
     """One kind of layer, and its cost in theory."""
 
     name: str
     formula: str  # multiply-adds that grow with length, as the 2017 paper writes them
-    power: int  # of the length in the formula
+    powers: dict[Axis, int]  # of each quantity in the formula
     build: Callable[[], nn.Module]
     operations: Callable[[int], int]  # multiply-adds of a forward pass, by length
     numbers_per_pair: int = 0  # stored for every pair of positions
@@ -82,11 +101,22 @@ def layer_types(settings: LayerSettings) -> list[LayerType]:
     def fused() -> nn.Module:
         return MultiHeadAttention(d, heads, 0.0, True)
 
+    def plain() -> nn.Module:
+        return PlainAttention(d, heads)
+
+    def recurrence(n: int) -> int:
+        return 2 * gates * n * d * d
+
+    def convolution(n: int) -> int:
+        return k * n * d * d
+
     return [
-        LayerType("self-attention", "n²d", 2, lambda: PlainAttention(d, heads), attention, heads),
-        LayerType("fused attention", "n²d", 2, fused, attention),
-        LayerType(
-            cell.upper(), "nd²", 1, lambda: Recurrence(d, cell), lambda n: 2 * gates * n * d * d
-        ),
-        LayerType("convolution", "knd²", 1, lambda: Convolution(d, k), lambda n: k * n * d * d),
+        LayerType("self-attention", "n²d", _powers(2, 1, 0), plain, attention, heads),
+        LayerType("fused attention", "n²d", _powers(2, 1, 0), fused, attention),
+        LayerType(cell.upper(), "nd²", _powers(1, 2, 0), lambda: Recurrence(d, cell), recurrence),
+        LayerType("convolution", "knd²", _powers(1, 2, 1), lambda: Convolution(d, k), convolution),
     ]
+
+
+def _powers(length: int, width: int, kernel: int) -> dict[Axis, int]:
+    return {"length": length, "width": width, "kernel": kernel}

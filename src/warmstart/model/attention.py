@@ -64,12 +64,17 @@ class MultiHeadAttention(_Attention):
     def forward(self, x: Tensor, context: AttentionContext | None = None) -> Tensor:
         """Attend within x (B, T, D)."""
         context = context or AttentionContext()
-        q, k, v = _split_heads(self.project(x), 3, self.heads)  # each (B, H, T, K)
-        if context.cos_sin is not None:
-            q, k = apply_rope(q, context.cos_sin), apply_rope(k, context.cos_sin)
+        q, k, v = self.queries_keys_values(x, context)
         if context.cache is not None:
             k, v = context.cache.append(self.layer, k, v)  # (B, H, S, K)
         return self.output(self._mix(q, k, v, context))
+
+    def queries_keys_values(self, x: Tensor, context: AttentionContext) -> tuple[Tensor, ...]:
+        """Return Q, K and V of every head, rotated by their positions: each (B, H, T, K)."""
+        q, k, v = _split_heads(self.project(x), 3, self.heads)
+        if context.cos_sin is not None:
+            q, k = apply_rope(q, context.cos_sin), apply_rope(k, context.cos_sin)
+        return q, k, v
 
 
 class CrossAttention(_Attention):

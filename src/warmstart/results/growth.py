@@ -1,4 +1,4 @@
-"""How the cost of a layer grows with length: measured points, fitted exponents, crossing points."""
+"""How the cost of a layer grows with length, width or kernel: points, exponents, crossings."""
 
 import math
 from collections.abc import Sequence
@@ -7,16 +7,18 @@ from typing import Literal
 
 import numpy as np
 
-LONG_END = 4  # exponents are fitted on lengths down to the longest divided by this
+LARGE_END = 4  # exponents are fitted on sizes down to the largest divided by this
+Axis = Literal["length", "width", "kernel"]
+LETTERS: dict[Axis, str] = {"length": "n", "width": "d", "kernel": "k"}
 Evidence = Literal["measured", "extrapolated", "slower throughout", "never"]
 STEEPER = 0.1  # difference of exponents from which extrapolated curves are said to meet
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerCost:
-    """One layer at one length."""
+    """One layer at one size."""
 
-    length: int
+    size: int  # of what varies: length, width or kernel
     time_s: float  # forward and backward, median of the faster half of the rounds
     fastest_s: float  # round
     slowest_s: float
@@ -26,13 +28,13 @@ class LayerCost:
 
 @dataclass(frozen=True, kw_only=True)
 class Growth:
-    """How the cost of one layer grows with length."""
+    """How the cost of one layer grows."""
 
     name: str
     formula: str
-    power: int  # of the length in the formula
+    power: int  # of what varies, in the formula
     points: tuple[LayerCost, ...]
-    time_exponent: float | None  # fitted on the longest lengths; None with a single length
+    time_exponent: float | None  # fitted on the largest sizes; None with a single size
     memory_exponent: float | None
 
 
@@ -64,15 +66,15 @@ def spread_of(layers: Sequence[Growth]) -> float:
 
 
 def exponent_of(points: Sequence[tuple[int, float]]) -> float | None:
-    """Fit cost = c · lengthᵖ to the longest lengths and return p."""
+    """Fit cost = c · sizeᵖ to the largest sizes and return p."""
     power_law = _fit(points)
     return None if power_law is None else power_law[0]
 
 
 def _fit(points: Sequence[tuple[int, float]]) -> tuple[float, float] | None:
-    """Return the exponent and the logarithm of the factor, fitted to the longest lengths."""
-    longest = max((length for length, _ in points), default=0)
-    used = [(n, cost) for n, cost in points if n * LONG_END >= longest and cost > 0]
+    """Return the exponent and the logarithm of the factor, fitted to the largest sizes."""
+    largest = max((size for size, _ in points), default=0)
+    used = [(n, cost) for n, cost in points if n * LARGE_END >= largest and cost > 0]
     if len(used) < 2:
         return None
     power, factor = np.polyfit(np.log([n for n, _ in used]), np.log([c for _, c in used]), 1)
@@ -88,8 +90,8 @@ def crossings_of(layers: Sequence[Growth], width: int, kernel: int) -> list[Cros
 
 
 def _crossing(first: Growth, second: Growth, theory: float) -> Crossing:
-    a = {p.length: p.time_s for p in first.points}
-    b = {p.length: p.time_s for p in second.points}
+    a = {p.size: p.time_s for p in first.points}
+    b = {p.size: p.time_s for p in second.points}
     lengths = sorted(set(a) & set(b))
     gaps = [math.log(a[n] / b[n]) for n in lengths]  # above 0: the first is slower
     is_slower = [gap > 0 for gap in gaps]

@@ -87,6 +87,15 @@ class LookAttentionConfig(FigureFile, SplitTexts, Machine):
     )
 
 
+class LookBeamConfig(FigureFile, SplitTexts, Machine):
+    """A translator and a sentence in, every step of the search out."""
+
+    run: str = argument("run folder of a translator")
+    source: str = option("sentence to translate", metavar="TEXT")
+    beam: int = option("hypotheses kept at each step", 3, least=1, most=12)
+    length_penalty: float = option("0: none; more: longer translations", 1.0, least=0, most=10)
+
+
 class LookMaskConfig(FigureFile, SplitTexts):
     """Texts in, their attention masks out."""
 
@@ -95,6 +104,34 @@ class LookMaskConfig(FigureFile, SplitTexts):
     source: tuple[str, ...] = option("sentence to translate; repeat for more", (), metavar="TEXT")
     target: tuple[str, ...] = option("translation of each --source, in order", (), metavar="TEXT")
     packed: bool = option("texts are documents of one row, as in pretraining", False)
+
+
+class LookNeuronsConfig(FigureFile, SplitTexts, Machine):
+    """A run and a text in, the query-key products of one head out."""
+
+    run: str = argument("run folder")
+    text: str = option("text to read", metavar="TEXT")
+    layer: int = option("layer, from 1", 1, least=1)
+    head: int = option("head of that layer, from 1", 1, least=1)
+    query: int | None = option(
+        "position of the token that asks, from 1; default: the last", None, least=1
+    )
+
+
+class LookTrainingConfig(FigureFile, SplitTexts, Machine):
+    """A language model and a text in; its predictions before, during and after training out."""
+
+    run: str = argument("run folder of a language model")
+    text: str = option("text with [MASK], or for a causal model its beginning", metavar="TEXT")
+    top_k: int = option("words at each moment", 5, least=1, most=20)
+
+
+class LookTransferConfig(FigureFile):
+    """A pretrained model in; what becomes of its parts in a classifier out."""
+
+    model: str = argument("preset or run folder")
+    labels: int = option("classes of the classifier", 2, least=2)
+    frozen: bool = option("train only the new head", False)
 
 
 class LookPositionsConfig(FigureFile, Documents, TextColumn, Machine):
@@ -129,7 +166,7 @@ class LookAblationsConfig(FigureFile, Machine, panel="Training"):
 
 
 class LookComplexityConfig(Machine, panel="Model"):
-    """Nothing in, measured growth with length out."""
+    """Nothing in, measured growth with length, width or kernel out."""
 
     out: str | None = option(
         "file to write: .html, .png or .svg",
@@ -141,14 +178,27 @@ class LookComplexityConfig(Machine, panel="Model"):
     lengths: tuple[int, ...] = option(
         "in tokens; default: 128 to 8192, on CUDA 1024 to 262144", (), comma_separated=True, least=2
     )
-    width: int | None = option("width of every layer; default: 64, on CUDA 512", None, least=2)
-    kernel: int = option("positions a convolution sees", 3, least=1)
+    widths: tuple[int, ...] = option(
+        "of every layer; several: they vary, not lengths; default: 64, on CUDA 512",
+        (),
+        comma_separated=True,
+        least=2,
+    )
+    kernels: tuple[int, ...] = option(
+        "positions a convolution sees; several: they vary", (3,), comma_separated=True, least=1
+    )
     recurrence: Literal["gru", "lstm"] = option("recurrent layer", "gru")
     seconds: float = option("time to measure, approximately", 50.0, above=0, panel="Machine")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.lengths and len(set(self.lengths)) < 2:
+        sizes = {"--lengths": self.lengths, "--widths": self.widths, "--kernels": self.kernels}
+        several = [flag for flag, values in sizes.items() if len(set(values)) > 1]
+        if len(several) > 1:
+            raise WarmstartError(f"{' and '.join(several)} have several values: vary one at a time")
+        if self.lengths and not several:
             raise WarmstartError(f"--lengths {self.lengths[0]}: give two lengths or more")
+        if not self.kernels:
+            raise WarmstartError("--kernels is empty: give one or more")
         if self.out is not None:
             FigureFile(out=self.out)  # the same checks

@@ -1,0 +1,60 @@
+"""A beam search that is watched: the same search, and a tree that fits together."""
+
+import math
+
+import pytest
+import torch
+from looking import TEXT, make_run, make_tokenizer
+
+from warmstart.decoding.beam import Beam
+from warmstart.inference.text_translator import TextTranslator
+from warmstart.insight.beam_tree import watch_beam
+from warmstart.report.beam_figure import beam_sections, draw_beam
+from warmstart.results.beam_tree import BeamTree
+from warmstart.runtime import Runtime
+from warmstart.tasks.registry import task_of
+
+
+@pytest.fixture(scope="module")
+def model() -> TextTranslator:
+    _, run = make_run("translate", make_tokenizer())
+    return task_of(run).open(run, Runtime(torch.device("cpu")))  # type: ignore[return-value]
+
+
+@pytest.fixture(params=[1, 2, 4])
+def tree(request: pytest.FixtureRequest, model: TextTranslator) -> BeamTree:
+    return watch_beam(model, TEXT, Beam(width=request.param, num_best=min(2, request.param)))
+
+
+def test_watching_changes_nothing(tree: BeamTree, model: TextTranslator) -> None:
+    (best,) = model.translate([TEXT], beam=tree.width, n_best=min(2, tree.width))
+    assert [ending.text for ending in tree.endings] == [translation.text for translation in best]
+    scores = [translation.score for translation in best]
+    assert [ending.score for ending in tree.endings] == pytest.approx(scores)
+
+
+def test_steps_fit_together(tree: BeamTree) -> None:
+    kept = {()}
+    for step in tree.steps:
+        assert {candidate.path[:-1] for candidate in step} <= kept
+        totals = [candidate.log_prob for candidate in step]
+        assert totals == sorted(totals, reverse=True)
+        assert len(step) <= 2 * tree.width
+        kept = {candidate.path for candidate in step if candidate.fate == "kept"}
+        assert len(kept) <= tree.width
+
+
+def test_the_best_way_is_in_the_tree(tree: BeamTree) -> None:
+    best = tree.endings[0].path
+    for number, step in enumerate(tree.steps[: len(best)], 1):
+        (candidate,) = [c for c in step if tree.is_best(c)]
+        assert candidate.path == best[:number]
+        assert candidate.fate == "kept"
+    assert all(math.isfinite(ending.log_prob) for ending in tree.endings)
+
+
+def test_the_figure_has_every_candidate(tree: BeamTree) -> None:
+    drawn = [text.get_text() for axes in draw_beam(tree).axes for text in axes.texts]
+    assert sum(text.endswith("%") for text in drawn) >= sum(map(len, tree.steps))
+    titles = [section.title for section in beam_sections(tree)]
+    assert titles == ["The search", "What ended", "Step by step"]

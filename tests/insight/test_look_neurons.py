@@ -1,0 +1,62 @@
+"""Query-key products: their sums through softmax are the model's own attention weights."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from looking import TEXT, make_run, make_tokenizer
+
+from warmstart.errors import WarmstartError
+from warmstart.inference.text_model import TransformerModel
+from warmstart.insight.head_products import head_products
+from warmstart.report.neurons_figure import draw_neurons, neuron_rows
+from warmstart.runtime import Runtime
+from warmstart.settings.looking import LookNeuronsConfig
+from warmstart.tasks.registry import task_of
+
+
+def load(kind: str, **words: Any) -> TransformerModel:
+    _, run = make_run(kind, make_tokenizer(), **words)
+    return task_of(run).open(run, Runtime(torch.device("cpu")))  # type: ignore[return-value]
+
+
+def settings(**given: Any) -> LookNeuronsConfig:
+    return LookNeuronsConfig(run="run", text=TEXT, out="a.png", **given)
+
+
+@pytest.mark.parametrize("words", [{}, {"positions": "rope"}, {"ablated": "scale"}])
+@pytest.mark.parametrize("kind", ["causal", "masked"])
+def test_products_make_the_weights(kind: str, words: dict[str, Any]) -> None:
+    model = load(kind, **words)
+    attention = model.attention(TEXT)["self"]
+    for query in (1, 4, len(attention.keys)):
+        head = head_products(model, settings(layer=2, head=2, query=query), TEXT)
+        visible = head.weights > 0
+        assert visible.sum() == (query if kind == "causal" else len(attention.keys))
+        exponentials = np.exp(head.scores[visible])
+        np.testing.assert_allclose(
+            head.weights[visible], exponentials / exponentials.sum(), rtol=1e-4
+        )
+        np.testing.assert_allclose(head.weights, attention.weights[1, 1, query - 1], atol=1e-6)
+
+
+def test_the_last_token_asks_unless_another_is_named() -> None:
+    model = load("causal")
+    head = head_products(model, settings(), TEXT)
+    assert head.query == len(head.tokens) == len(neuron_rows(head))
+    assert len(draw_neurons(head).axes) >= 5
+    assert "attends most to" in head.sentence
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"layer": 3}, "--layer 3 is too large: there are 2"),
+        ({"head": 9}, "--head 9"),
+        ({"query": 99}, "--query 99"),
+    ],
+)
+def test_what_is_not_there_is_refused(given: dict[str, int], fault: str) -> None:
+    with pytest.raises(WarmstartError, match=fault):
+        head_products(load("causal"), settings(**given), TEXT)
