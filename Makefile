@@ -19,8 +19,9 @@ demo: setup
 	rm -rf demo
 	$(BIN)/warmstart demo -o demo
 
+# Threads that wait must sleep: the processes of the tests share the cores.
 test: setup
-	$(BIN)/python -m pytest -n auto
+	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n auto --dist worksteal
 
 # Runs every command of the labs; takes minutes.
 test-docs: setup

@@ -11,8 +11,25 @@ import torch
 from hypothesis import settings
 from torch import nn
 
+from http_server import server
+from product import base, here, masked, warm, world
+from saving import saved
+from toy_pairs import beginner, toy, translator
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
+
+__all__ = [  # fixtures, here so that each is made once for all tests of a process
+    "base",
+    "beginner",
+    "here",
+    "masked",
+    "saved",
+    "server",
+    "toy",
+    "translator",
+    "warm",
+    "world",
+]
 
 torch.set_num_threads(1)
 settings.register_profile("steady", deadline=None)  # the first example pays for warming up

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 import warmstart
-from product import ENVIRONMENT, World, base, here, read, succeed, warm, weights_of, world
-
-__all__ = ["base", "here", "warm", "world"]  # fixtures
+from product import ENVIRONMENT, World, read, succeed, weights_of
 
 TINY = {
     "objective": "causal",

@@ -59,10 +59,9 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
         f"{part}.{side}" for part in ("train", "valid", "test") for side in ("digits", "words")
     ]
     paths = [folder / name for name in names]
-    if not folder.exists():  # another test module may have asked for it before
-        folder.mkdir()
-        for seed, num in enumerate((400, 30, 40)):
-            _write(paths[2 * seed], paths[2 * seed + 1], num, seed)
+    folder.mkdir()
+    for seed, num in enumerate((400, 30, 40)):
+        _write(paths[2 * seed], paths[2 * seed + 1], num, seed)
     return Toy(*paths)
 
 
@@ -80,6 +79,5 @@ def beginner(toy: Toy) -> Path:
 
 def _trained(toy: Toy, name: str, options: str) -> Path:
     run = toy.source.parent / name
-    if not run.exists():
-        succeed(f"train-translator {FILES} -o {run} {options}", **vars(toy))
+    succeed(f"train-translator {FILES} -o {run} {options}", **vars(toy))
     return run

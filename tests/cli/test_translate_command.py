@@ -7,13 +7,10 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-import toy_pairs
 import warmstart
 from product import MACHINE, World, read, run, spawn, succeed
 from toy_pairs import Toy
 from warmstart.recipes import translate as module
-
-toy, translator, beginner = toy_pairs.toy, toy_pairs.translator, toy_pairs.beginner
 
 TEST = "--source {test_source} --target {test_target}"
 

@@ -175,7 +175,7 @@ def test_a_folder_is_not_evaluated(kind: str, here: Path, request: pytest.Fixtur
 def test_the_ledger_says_which_weights_were_scored(world: World, base: Path, here: Path) -> None:
     shutil.copytree(base, here / "run")
     for weights in ("run", "run/checkpoints/step-6"):
-        succeed(f"evaluate {weights} --test {world.texts}")
+        succeed(f"evaluate {weights} --test {world.test} {MACHINE}")
     ledger = read(here / "run/scores.json")["ledger"]
     assert [entry["checkpoint"] for entry in ledger[-2:]] == ["best", "checkpoints/step-6"]
 

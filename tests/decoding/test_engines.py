@@ -59,15 +59,33 @@ def _random(shape: ModelConfig) -> Translator:
     return model.eval()
 
 
-@pytest.fixture(params=["tied", "untied", "separate", "unbiased"])
+VARIANTS: dict[str, dict[str, Any]] = {
+    "tied": {"tied": True},
+    "untied": {"tied": False},
+    "separate": {"tied": True, "shared": False, "target_vocab_size": 29},
+    "unbiased": {"tied": False, "biases": False, "activation": "swiglu"},
+}
+
+
+@pytest.fixture(params=VARIANTS)
 def model(request: pytest.FixtureRequest, some_shape: ModelConfig) -> Translator:
-    words: dict[str, dict[str, Any]] = {
-        "tied": {"tied": True},
-        "untied": {"tied": False},
-        "separate": {"tied": True, "shared": False, "target_vocab_size": 29},
-        "unbiased": {"tied": False, "biases": False, "activation": "swiglu"},
-    }
-    return _random(replace(some_shape, decoder_depth=2, **words[request.param]))
+    return _random(replace(some_shape, decoder_depth=2, **VARIANTS[request.param]))
+
+
+@pytest.fixture(
+    params=[
+        ("tied", "sinusoidal", "post", "layer"),
+        ("untied", "learned", "pre", "rms"),
+        ("separate", "rope", "post", "rms"),
+        ("unbiased", "rope", "pre", "layer"),
+    ],
+    ids="-".join,
+)
+def varied(request: pytest.FixtureRequest) -> Translator:
+    """Return models in which every setting has each of its values."""
+    variant, positions, norm_position, norm = request.param
+    choices = {"positions": positions, "norm_position": norm_position, "norm": norm}
+    return _random(replace(SHAPE, **choices, **VARIANTS[variant]))
 
 
 def _lists(source: Tensor, is_token: Tensor) -> list[list[int]]:
@@ -103,13 +121,13 @@ def test_a_single_short_source_has_a_path_of_its_own(model: Translator) -> None:
 @pytest.mark.parametrize("width", [1, 2, 3])
 @torch.inference_mode()
 def test_rows_continue_other_rows_and_sources_leave(
-    monkeypatch: pytest.MonkeyPatch, model: Translator, width: int, engine_type: EngineType
+    monkeypatch: pytest.MonkeyPatch, varied: Translator, width: int, engine_type: EngineType
 ) -> None:
     monkeypatch.setattr(caches, "STATIC_CAPACITY", 4)
     draw = torch.Generator().manual_seed(width)
     sources = torch.randint(3, 23, (5, 6), generator=draw)
     is_token = torch.arange(6) < torch.tensor([[3], [6], [4], [2], [5]])
-    engines = plain_engine(model, CPU), engine_type(model, CPU)
+    engines = plain_engine(varied, CPU), engine_type(varied, CPU)
     steps = [engine.begin(engine.encode(_lists(sources, is_token)), width) for engine in engines]
     num, parents = len(sources), torch.arange(len(sources) * width)
     for length in range(1, 20):
@@ -156,18 +174,18 @@ def test_a_device_without_the_kernels_is_not_packed() -> None:
 
 
 @pytest.mark.parametrize("runtime", [CPU, HALF], ids=["fp32", "bf16"])
-def test_an_engine_leaves_the_model_as_it_was(model: Translator, runtime: Runtime) -> None:
+def test_an_engine_leaves_the_model_as_it_was(varied: Translator, runtime: Runtime) -> None:
     texts = SOURCE, IS_TOKEN, TARGET
-    before, names = deepcopy(model.state_dict()), [name for name, _ in model.named_modules()]
-    output = model(*texts).detach()
-    engine = fast_engine(model, runtime)
+    before, names = deepcopy(varied.state_dict()), [name for name, _ in varied.named_modules()]
+    output = varied(*texts).detach()
+    engine = fast_engine(varied, runtime)
     assert not any(isinstance(m, torch.nn.Linear) for m in engine.encoder.modules())
     _log_probs(engine, *texts)
-    assert [name for name, _ in model.named_modules()] == names
-    assert_close(model.state_dict(), before, rtol=0, atol=0)
-    assert torch.equal(model(*texts), output)
-    model(*texts).logsumexp(-1).sum().backward()
-    assert all(p.requires_grad and p.grad is not None for p in model.parameters())
+    assert [name for name, _ in varied.named_modules()] == names
+    assert_close(varied.state_dict(), before, rtol=0, atol=0)
+    assert torch.equal(varied(*texts), output)
+    varied(*texts).logsumexp(-1).sum().backward()
+    assert all(p.requires_grad and p.grad is not None for p in varied.parameters())
 
 
 class UncheckedConfig(ModelConfig):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, f1_score
 
 from warmstart.evaluation.metrics import accuracy, class_scores, language_scores, macro_f1
 
@@ -27,6 +27,13 @@ def test_scores_agree_with_their_confusion_matrix(rows: list[tuple[int, int]]) -
         assert row.precision == pytest.approx(hits / given_ if given_ else 0)
         assert row.recall == pytest.approx(hits / row.support if row.support else 0)
     json.dumps(asdict(scores), allow_nan=False)
+
+
+@given(answers)
+def test_macro_f1_is_that_of_scikit_learn(rows: list[tuple[int, int]]) -> None:
+    truth, predicted = zip(*rows, strict=True)
+    theirs = f1_score(truth, predicted, average="macro", zero_division=0.0)
+    assert macro_f1(truth, predicted) == pytest.approx(theirs)
 
 
 def test_macro_f1_leaves_out_classes_nobody_mentions() -> None:

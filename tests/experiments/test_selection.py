@@ -118,7 +118,7 @@ def test_equal_accuracies_are_told_apart_by_the_loss() -> None:
 def test_a_score_does_not_profit_from_the_number_of_looks() -> None:
     rng = np.random.default_rng(0)
     fitted = {True: [], False: []}
-    for _ in range(60):
+    for _ in range(30):
         guesses = [answers(rng.random(len(CLASSES)) < 0.5) for _ in range(24)]
         for has_test, scores in fitted.items():
             given = splits(has_test)

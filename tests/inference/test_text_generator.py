@@ -6,11 +6,8 @@ from pathlib import Path
 import pytest
 
 import warmstart
-from product import base, world
 from warmstart.decoding.sample import Sampling
 from warmstart.inference.text_generator import TextGenerator
-
-__all__ = ["base", "world"]  # fixtures
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 import warmstart
-from product import World, base, here, run, succeed, warm, world
-
-__all__ = ["base", "here", "warm", "world"]  # fixtures
+from product import World, run, succeed
 
 SVG, PNG = b"<?xml", b"\x89PNG"
 TEXT = "A fine book."

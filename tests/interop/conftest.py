@@ -1,6 +1,3 @@
 from random_runs import tokenizer
 
-from saving import saved
-from toy_pairs import toy, translator
-
-__all__ = ["saved", "tokenizer", "toy", "translator"]
+__all__ = ["tokenizer"]

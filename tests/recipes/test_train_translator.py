@@ -8,14 +8,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-import toy_pairs
 from product import MACHINE, Ran, read, run, stop_at, succeed, weights_of
 from toy_pairs import FILES, SHAPE, SHORT, Toy, in_words
 from warmstart.loading import load
 from warmstart.recipes import train_translator as module
 from warmstart.runs.checkpoint import read_weights
-
-toy, translator, beginner = toy_pairs.toy, toy_pairs.translator, toy_pairs.beginner
 
 TRAIN = f"train-translator {FILES} -o run"
 MASKED = (

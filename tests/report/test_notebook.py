@@ -9,12 +9,10 @@ import pytest
 from rich.console import Console
 
 import warmstart
-from product import World, here, world
+from product import World
 from warmstart import display, progress
 from warmstart.report.notebook import Shown, show_file
 from warmstart.report.outcomes import EvaluationResult, FinetuneResult, PretrainResult
-
-__all__ = ["here", "world"]  # fixtures
 
 VERBS: dict[str, Callable[[], Any]] = {
     "total": lambda: warmstart.count_parameters(model="tiny", head="classifier", frozen=True),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from product import QUICK, World, base, succeed, world
+from product import QUICK, World, succeed
 from warmstart.report.attention_page import AttentionPage, write_attention_page
 from warmstart.results.attention import AttentionMap, Part, Tokens
 
@@ -17,7 +17,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.xdist_group("browser"),
 ]
-__all__ = ["base", "world"]  # fixtures
 
 Shown = Callable[[Path], "Visit"]
 

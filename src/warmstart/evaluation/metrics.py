@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import confusion_matrix, f1_score, precision_recall_fscore_support
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 Classes = Sequence[int] | NDArray[np.int64]  # the class index of each text
 
@@ -51,7 +51,13 @@ def accuracy(truth: Classes, predicted: Classes) -> float:
 def macro_f1(truth: Classes, predicted: Classes) -> float:
     """Return the mean F1 of the classes that occur in the truth or in the predictions."""
     check_lengths(truth, predicted)
-    return float(f1_score(truth, predicted, average="macro", zero_division=0.0))
+    true, guessed = np.asarray(truth), np.asarray(predicted)
+    num = int(max(true.max(), guessed.max())) + 1
+    hits = np.bincount(true[true == guessed], minlength=num)
+    mentions = np.bincount(true, minlength=num) + np.bincount(guessed, minlength=num)
+    occurs = mentions > 0
+    # As scikit-learn's f1_score, which takes milliseconds: every validation asks for it.
+    return float((2 * hits[occurs] / mentions[occurs]).mean())
 
 
 def class_scores(truth: Classes, predicted: Classes, class_names: Sequence[str]) -> ClassScores:
