@@ -83,9 +83,9 @@ def race_writers(num_trials: int, seed: int, folder: Path) -> int:
 def writers(folder: Path) -> list[FolderJob]:
     """Return the commands that write one folder, and a run that competes with them."""
     texts = [str(folder / "samples" / "unlabelled.txt")]
-    run, exported = folder / "learned", folder / "exported"
+    run, exported = folder / "exportable", folder / "exported"
     short = {**SMALL, **MACHINE, "files": texts, "steps": 6}
-    pretrain(PretrainConfig.from_values({**short, "positions": "learned", "out": str(run)}))
+    pretrain(PretrainConfig.from_values({**short, "preset": "mini", "out": str(run)}))
     export_model(ExportConfig(run=str(run), out=str(exported)))
     return [
         FolderJob("tokenizer", {"files": texts, "vocab_size": 1000}),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from product import World, read, succeed
+from product import World, read, run, succeed
 
 FILES = "config.json model.safetensors tokenizer.json data.json metrics.jsonl scores.json README.md"
 
@@ -96,3 +96,19 @@ def test_nothing_in_a_run_needs_the_run_it_came_from(world: World, base: Path, h
     assert found["seen_in_training"] == 0
     against = succeed(f"data {world.texts} --against run --json").json["against"]
     assert against[0]["rows"] > 180
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "words"),
+    [("task", None, "has no 'task'"), ("in_force", 3, "in_force=3 must be an object")],
+)
+def test_a_damaged_configuration_is_refused_when_resuming(
+    entry: str, value: object, words: str, base: Path, tmp_path: Path
+) -> None:
+    damaged = tmp_path / "run"
+    shutil.copytree(base, damaged)
+    config = read(damaged / "config.json") | {entry: value}
+    (damaged / "config.json").write_text(json.dumps(config))
+    ran = run(f"pretrain --config {damaged}/config.json -o {damaged} --resume")
+    assert ran.code == 2
+    assert words in ran.said

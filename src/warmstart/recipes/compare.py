@@ -65,7 +65,7 @@ class CompareResult(Shown):
     def models(self) -> dict[str, Path]:
         """Return the run folder of the model that is kept of each arm; of several, the last."""
         folders = sorted(path for path in RunFolder(self.folder).models.glob("*/config.json"))
-        return {RunFolder(file.parent).config()["arm"]: file.parent for file in folders}
+        return {RunFolder(file.parent).entry("arm"): file.parent for file in folders}
 
     @property
     def advised(self) -> Arm:

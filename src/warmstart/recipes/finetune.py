@@ -205,7 +205,7 @@ def _finish(
     """Write the model card and the scores, which mark the run as finished."""
     state = trainer.state
     valid = {**state.best_scores(), "epoch": fit.epoch_of(state.best_step)}
-    arm, parameters = run.config()["arm"], num_parameters(trainer.model)
+    arm, parameters = run.entry("arm"), num_parameters(trainer.model)
     classes = run.config().get("classes", [])
     on_classes = f" on {len(classes)} classes: {', '.join(classes)}" if classes else ""
     kind = _recorded_model(run).mark(task.description)

@@ -285,7 +285,7 @@ def _finish(
 
 
 def _finished_result(run: RunFolder) -> PretrainResult:
-    return _result(run, pretraining_task(run.config()["task"]))
+    return _result(run, pretraining_task(run.entry("task")))
 
 
 def _result(run: RunFolder, task: PretrainingTask) -> PretrainResult:

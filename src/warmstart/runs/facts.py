@@ -1,12 +1,13 @@
 """The JSON files of a run as dataclasses: what is read from each has its type."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from warmstart.data.fingerprints import PackedFingerprints
 from warmstart.errors import WarmstartError
+from warmstart.settings.in_force import Choice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +18,8 @@ class ConfigFile:
     settings: dict[str, Any]
     model: dict[str, Any]
     task: str | None = None  # None: the results of a comparison
+    arm: str | None = None  # of a classifier
+    in_force: dict[str, Choice] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
     pairs: bool | None = None  # whether its texts have a second text; None: not known
     lengths: tuple["Length", ...] = ()  # every number of steps it had, the first one first

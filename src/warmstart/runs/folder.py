@@ -69,6 +69,13 @@ class RunFolder:
             )
         return config
 
+    def entry(self, key: str) -> Any:
+        """Return an entry of the configuration that must be there."""
+        config = self.config()
+        if config.get(key) is None:
+            raise WarmstartError(f"{self.config_file} has no '{key}'")
+        return config[key]
+
     def scores(self) -> ScoresFile:
         """Return the scores of the run; those of an unfinished one are empty."""
         return typed(ScoresFile, self._scores(), self.scores_file)

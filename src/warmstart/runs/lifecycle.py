@@ -122,7 +122,8 @@ def recorded_value(run: RunFolder, key: str) -> Any:
     """Return the value of a setting that was in force when a run was started; None: a new run."""
     if not run.config_file.exists():
         return None
-    return run.config().get("in_force", {}).get(key, {}).get("value")
+    choice = run.config().get("in_force", {}).get(key)
+    return choice["value"] if choice else None
 
 
 def check_unchanged(facts: dict[str, Any]) -> None:
