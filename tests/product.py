@@ -12,7 +12,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,22 +104,6 @@ def spawn(command: str, stdin: bytes = b"", **places: object) -> Ran:
         check=False,
     )
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-def stop_when(is_ready: Callable[[], bool], command: str, **places: object) -> Ran:
-    """Start a command, send it SIGTERM once it is ready, and return how it ended."""
-    process = subprocess.Popen(
-        arguments_of(command, **places),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=ENVIRONMENT,
-    )
-    until = time.monotonic() + 60
-    while process.poll() is None and not is_ready() and time.monotonic() < until:
-        time.sleep(0.01)
-    process.terminate()
-    out, err = process.communicate(timeout=60)
-    return Ran(process.returncode, out.decode(), err.decode())
 
 
 @contextlib.contextmanager

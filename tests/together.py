@@ -1,11 +1,9 @@
 """Processes that work together: on a toy model of each kind of training, or on a command.
 
-They are forked from a process that has imported everything. Knows nothing about what any test looks
-for.
+Knows nothing about what any test looks for.
 """
 
 import json
-import multiprocessing
 import os
 import signal
 import socket
@@ -20,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
-import torch._dynamo  # optimizers import it, which takes seconds
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from forked import CONTEXT, importable
 from product import Ran, before_step, run
 from warmstart.batching.masking import Corruption, MaskedStream
 from warmstart.batching.packing import PackedStream, RunningText
@@ -34,7 +31,6 @@ from warmstart.batching.pair_batches import EncodedPairs, PairStream, TokenLists
 from warmstart.errors import WarmstartError
 from warmstart.model.models import Classifier, LanguageModel, Translator
 from warmstart.processes import joined, launched_rank, num_launched
-from warmstart.recipes import finetune, pretrain, train_translator
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
@@ -48,9 +44,6 @@ from warmstart.training.state import Evaluation
 from warmstart.training.step import Objective, Stream
 from warmstart.training.trainer import LoopSettings, Trainer
 
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload([__name__])
-RECIPES = (finetune, pretrain, train_translator)  # imported once, not in every process
 SHAPE = ModelConfig(
     vocab_size=23, width=16, depth=2, heads=2, ffn_width=24, max_length=32, dropout=0.0
 )
@@ -200,8 +193,7 @@ def run_at(
         )
         for rank in range(count)
     ]
-    with pytest.MonkeyPatch.context() as patched:  # for the process that the others fork from
-        patched.setenv("PYTHONPATH", str(Path(__file__).parent), os.pathsep)
+    with importable():
         for process in processes:
             process.start()
     for process in processes:

@@ -1,10 +1,11 @@
 """Commands in a process of their own: exit codes, streams, and stopping."""
 
+import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
+from forked import Forked, fork, stop_when
 from product import (
     ENVIRONMENT,
     MACHINE,
@@ -16,7 +17,6 @@ from product import (
     read,
     run,
     spawn,
-    stop_when,
     succeed,
     weights_of,
 )
@@ -25,15 +25,14 @@ LONG = f"{SHAPE} --batch-tokens 64 --steps 200 --save-every 20 --dropout 0.1 {MA
 
 
 def test_a_mistake_is_one_line_on_standard_error(here: Path) -> None:
-    ran = spawn(f"pretrain gone.txt -o out {TINY}")
+    ran = fork(f"pretrain gone.txt -o out {TINY}")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "warmstart: gone.txt: no such file or folder\n"
     assert list(here.iterdir()) == []
 
 
-def test_an_argument_that_is_no_text_is_one_line(world: World, here: Path) -> None:
-    succeed(f"pretrain {world.texts} -o run {TINY}")
-    command = [sys.executable, "-m", "warmstart", "generate", "run", "--prompt", b"bad \xff"]
+def test_an_argument_that_is_no_text_is_one_line(base: Path) -> None:
+    command = [sys.executable, "-m", "warmstart", "generate", base, "--prompt", b"bad \xff"]
     ran = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
     assert ran.returncode == 2
     assert ran.stderr == "warmstart: --prompt 'bad \\udcff' is not valid UTF-8 text\n"
@@ -105,7 +104,7 @@ def test_a_fine_tuning_killed_and_resumed_equals_one_that_was_not(
 def test_a_comparison_killed_and_resumed_equals_one_that_was_not(
     world: World, base: Path, here: Path
 ) -> None:
-    options = f"--epochs 10 --batch-size 4 --seeds 0 --trials 2 {MACHINE}"
+    options = f"--epochs 4 --batch-size 8 --seeds 0 --trials 2 --arms warm,cold,tfidf {MACHINE}"
     files = f"--train {world.train} --valid {world.valid} --test {world.test}"
     command = f"compare --from {base} {files} {options} -o"
     cells = here / "cut" / "cells"
@@ -130,19 +129,14 @@ def untimed(value: object) -> object:
 
 def test_two_processes_do_not_write_one_run(world: World, here: Path) -> None:
     command = f"pretrain {world.texts} -o run {LONG}".replace("--steps 200", "--steps 100000")
-    process = subprocess.Popen(
-        arguments_of(command), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT
-    )
+    other = Forked(command)
     try:
-        until = time.monotonic() + 60
-        while not (here / "run/checkpoints/step-20").exists() and time.monotonic() < until:
-            time.sleep(0.01)
+        other.wait_until((here / "run/checkpoints/step-20").exists)
         ran = run(f"{command} --resume")
         assert ran.code == 2
         assert "in use" in ran.said
     finally:
-        process.kill()
-        process.wait()
+        assert other.end(signal.SIGKILL).code == -signal.SIGKILL
 
 
 def test_a_folder_of_something_else_is_left_alone(world: World, base: Path, here: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 import sacrebleu
 
 import warmstart
-from product import MACHINE, World, read, run, spawn, succeed
+from forked import fork
+from product import MACHINE, World, read, run, succeed
 from toy_pairs import Toy
 from warmstart.recipes import translate as module
 
@@ -134,7 +135,7 @@ def test_a_checkpoint_translates_too(translator: Path) -> None:
 
 
 def test_it_runs_as_a_process_of_its_own(translator: Path) -> None:
-    ran = spawn(f"translate {translator} {MACHINE}", b"1 2\n\n3\n")
+    ran = fork(f"translate {translator} {MACHINE}", b"1 2\n\n3\n")
     assert ran.code == 0
     assert len(ran.out.splitlines()) == 3
     assert ran.err == ""

@@ -5,12 +5,10 @@ from pathlib import Path
 import pytest
 
 import warmstart
-from product import MACHINE, SHAPE, World, base, masked, run, succeed, warm, world
+from product import MACHINE, SHAPE, World, run, succeed
 from warmstart.report.transfer_figure import draw_transfer
 from warmstart.results.moments import spaced
 from warmstart.settings.architecture import PRESETS
-
-__all__ = ["base", "masked", "warm", "world"]  # fixtures
 
 
 @pytest.fixture(scope="module")
