@@ -18,7 +18,7 @@ from warmstart.tasks.labelled import Examples
 CLASSES = [0, 1] * 10
 BLEND = Blend("blend", "warm", "tf-idf")
 COMMAND = (
-    f"compare --from {{base}} --train {{train}} --valid {{valid}} --seeds 0,1 --trials 2 "
+    f"compare --from {{base}} --train {{train}} --valid {{valid}} --seeds 0,1 --trials 1 "
     f"--epochs 2 {MACHINE} -o out"
 )
 
