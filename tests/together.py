@@ -29,6 +29,7 @@ from warmstart.batching.packing import PackedStream, RunningText
 from warmstart.batching.padding import LabelledStream
 from warmstart.batching.pair_batches import EncodedPairs, PairStream, TokenLists
 from warmstart.errors import WarmstartError
+from warmstart.model.backbone import recompute_activations
 from warmstart.model.models import Classifier, LanguageModel, Translator
 from warmstart.processes import joined, launched_rank, num_launched
 from warmstart.runs.folder import RunFolder
@@ -38,11 +39,12 @@ from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.classify import ClassifyObjective
 from warmstart.tasks.masked import MaskedObjective
 from warmstart.tasks.translate import TranslateObjective
+from warmstart.training.loop_settings import LoopSettings
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.schedules import warmup_cosine
 from warmstart.training.state import Evaluation
 from warmstart.training.step import Objective, Stream
-from warmstart.training.trainer import LoopSettings, Trainer
+from warmstart.training.trainer import Trainer
 
 SHAPE = ModelConfig(
     vocab_size=23, width=16, depth=2, heads=2, ffn_width=24, max_length=32, dropout=0.0
@@ -51,6 +53,7 @@ LOOP = LoopSettings(
     steps=20, clip=1.0, seed=0, eval_every=7, log_every=1, save_every=6, save_s=1e9, keep=9
 )
 Parts = tuple[nn.Module, Objective, Stream]
+Build = Callable[[str, Runtime, RunFolder | None], Trainer]
 
 
 def _numbers() -> np.random.Generator:
@@ -113,14 +116,25 @@ def build_trainer(task: str, runtime: Runtime, run: RunFolder | None, **loop: An
     return Trainer(model, objective, stream, optimizers, schedule, evaluate, settings, runtime, run)
 
 
+def build_sharded(task: str, runtime: Runtime, run: RunFolder | None) -> Trainer:
+    """Return such a trainer that keeps a share of everything, and recomputes activations."""
+    trainer = build_trainer(task, runtime, run)
+    recompute_activations(trainer.model)
+    trainer.restore()
+    trainer.shard()
+    return trainer
+
+
 def gradients_of(trainer: Trainer, step: int) -> dict[str, Tensor]:
     """Return the gradients of a step: a step of plain gradient descent subtracts them."""
-    before = {name: tensor.clone() for name, tensor in trainer.model.named_parameters()}
-    descent = torch.optim.SGD(trainer.model.parameters(), lr=1.0)
+    trained = trainer.sharded.model if trainer.sharded else trainer.model
+    gather = trainer.sharded.gather if trainer.sharded else Tensor.clone
+    before = {name: gather(p.detach()).clone() for name, p in trained.named_parameters()}
+    descent = torch.optim.SGD(trained.parameters(), lr=1.0)
     descent.param_groups[0] |= {"peak": 1.0, "start_step": 0}
     trainer.optimizers, trainer.settings = {"sgd": descent}, replace(trainer.settings, clip=1e9)
     trainer.take_step(step, 1.0)
-    return {name: before[name] - p.detach() for name, p in trainer.model.named_parameters()}
+    return {name: before[name] - gather(p.detach()) for name, p in trained.named_parameters()}
 
 
 @contextmanager
@@ -129,26 +143,26 @@ def _runtime() -> Iterator[Runtime]:
         yield Runtime(torch.device("cpu"), processes=processes)
 
 
-def take_gradients(task: str, folder: Path, step: int) -> None:
+def take_gradients(task: str, folder: Path, step: int, build: Build = build_trainer) -> None:
     """Write the gradients that a process has after a step."""
     with _runtime() as runtime:
-        tensors = gradients_of(build_trainer(task, runtime, None), step)
+        tensors = gradients_of(build(task, runtime, None), step)
     save_file(tensors, folder / f"{launched_rank()}.safetensors")
 
 
-def train(task: str, folder: Path) -> None:
+def train(task: str, folder: Path, build: Build = build_trainer) -> None:
     """Train in `folder`/run from its last checkpoint; write the weights a process ends with."""
     with _runtime() as runtime:
-        trainer = build_trainer(task, runtime, RunFolder(folder / "run", runtime.processes))
+        trainer = build(task, runtime, RunFolder(folder / "run", runtime.processes))
         trainer.train("training")
     save_file(trainer.model.state_dict(), folder / f"{launched_rank()}.safetensors")
 
 
-def lose_one(task: str, folder: Path, at: int) -> None:
+def lose_one(task: str, folder: Path, at: int, build: Build = build_trainer) -> None:
     """Train, with a last process that dies in the middle."""
     is_last = launched_rank() == num_launched() - 1
     with before_step(at, lambda: os._exit(9) if is_last else None):
-        train(task, folder)
+        train(task, folder, build)
 
 
 def check_same_as_rank() -> None:

@@ -118,9 +118,24 @@ def _connected(function: Callable[..., T], *arguments: Any) -> T:
     try:
         return function(*arguments)
     except RuntimeError as fault:
-        raise LostProcessError(
-            "another process of this training has ended or cannot be reached any more"
-        ) from fault
+        raise _lost() from fault
+
+
+@contextmanager
+def connected() -> Iterator[None]:
+    """Recognise an error of the connection that a library raises in the middle of other work."""
+    try:
+        yield
+    except RuntimeError as fault:
+        if not isinstance(fault, dist.DistError) and "gloo" not in str(fault):
+            raise
+        raise _lost() from fault
+
+
+def _lost() -> LostProcessError:
+    return LostProcessError(
+        "another process of this training has ended or cannot be reached any more"
+    )
 
 
 def num_launched() -> int:

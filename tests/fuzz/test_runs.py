@@ -18,7 +18,13 @@ from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.model.models import LanguageModel
 from warmstart.results.metrics import read_metrics
-from warmstart.runs.checkpoint import load_checkpoint, load_latest, read_weights, save_checkpoint
+from warmstart.runs.checkpoint import (
+    load_checkpoint,
+    load_latest,
+    optimizer_tensors,
+    read_weights,
+    save_checkpoint,
+)
 from warmstart.runs.folder import FORMAT, RunFolder
 from warmstart.runs.lifecycle import check_unchanged
 from warmstart.runs.saved import read_run
@@ -46,7 +52,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     model(torch.tensor([[1, 2, 3]])).sum().backward()
     optimizers = build_optimizers(model, OptimizerSettings("adamw", 1e-2, 0.1))
     optimizers["adamw"].step()
-    save_checkpoint(folder, 3, model, optimizers, STATE, 2)
+    save_checkpoint(folder, 3, model, optimizer_tensors(optimizers), STATE, 2)
     tokenizer.save(folder.path)
     write_whole(folder.weights_file, (folder.checkpoints / "step-3/model.safetensors").read_bytes())
     parts = {

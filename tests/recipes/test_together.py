@@ -32,6 +32,11 @@ TRANSLATE = (
     f"--batch-tokens 512 --steps 4 --eval-every 2 {MACHINE} -o {{out}}"
 )
 COMMANDS = {"pretrain": PRETRAIN, "finetune": FINETUNE, "train-translator": TRANSLATE}
+SHARDED = {
+    "sharded pretrain": f"{PRETRAIN} --objective masked --shard",
+    "sharded finetune": f"{FINETUNE} --shard --checkpoint-activations",
+    "sharded train-translator": f"{TRANSLATE} --optimizer adamw --average 2 --shard",
+}
 
 
 def _losses(run: RunFolder) -> list[float]:
@@ -52,13 +57,13 @@ def places(world: World, tmp_path: Path) -> dict[str, str]:
     return {"texts": str(tmp_path / "texts.txt"), "train": train, "valid": valid}
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [*COMMANDS, *SHARDED])
 def test_two_processes_write_the_run_of_one(
     name: str, places: dict[str, str], tmp_path: Path
 ) -> None:
     alone, together = RunFolder(tmp_path / "alone"), RunFolder(tmp_path / "together")
-    succeed(COMMANDS[name], **places, out=alone.path)
-    command = COMMANDS[name]
+    command = (COMMANDS | SHARDED)[name]
+    succeed(command, **places, out=alone.path)
     codes = run_together(2, run_command, command, tmp_path, **places, out=str(together.path))
     lead, follower = read_ran(tmp_path, 2)
     assert codes == [0, 0], lead.err
@@ -104,6 +109,25 @@ def test_a_restart_continues_from_the_last_checkpoint(
             assert "step 2 is safe" in read_ran(tmp_path, 1)[0].said
     assert "continuing from step 2 of 6" in read_ran(tmp_path, 1)[0].err
     assert _losses(together) == pytest.approx(_losses(alone), rel=1e-4)
+
+
+def test_a_sharded_run_needs_an_optimizer_that_shares_its_state(
+    places: dict[str, str], tmp_path: Path
+) -> None:
+    command = f"{PRETRAIN} --optimizer muon --shard"
+    out = str(tmp_path / "run")
+    assert run_together(2, run_command, command, tmp_path, **places, out=out) == [2, 2]
+    said = [ran.said for ran in read_ran(tmp_path, 2)]  # one of them speaks for both
+    assert sum("--shard needs --optimizer adamw" in line for line in said) == 1
+
+
+@pytest.mark.parametrize("flag", ["--shard", "--checkpoint-activations"])
+def test_what_compilation_cannot_be_combined_with(
+    flag: str, places: dict[str, str], tmp_path: Path
+) -> None:
+    ran = run(f"{PRETRAIN} --compile {flag}", **places, out=tmp_path / "run")
+    assert ran.code == 2
+    assert f"--compile does not work with {flag}" in ran.said
 
 
 def test_an_error_is_one_sentence(places: dict[str, str], tmp_path: Path) -> None:

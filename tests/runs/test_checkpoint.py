@@ -48,7 +48,9 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 def _save(run: RunFolder, step: int, trained: Trained, keep: int = 9) -> Path:
-    return save_checkpoint(run, step, *trained, {**STATE, "step": step}, keep)
+    model, optimizers = trained
+    tensors = optimizer_tensors(optimizers)
+    return save_checkpoint(run, step, model, tensors, {**STATE, "step": step}, keep)
 
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])

@@ -20,11 +20,12 @@ from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.classify import ClassifyObjective
+from warmstart.training.loop_settings import LoopSettings
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.schedules import warmup_cosine
 from warmstart.training.state import Evaluation
 from warmstart.training.step import Stream
-from warmstart.training.trainer import LoopSettings, Trainer
+from warmstart.training.trainer import Trainer
 
 LOOP = LoopSettings(
     steps=8, clip=1.0, seed=0, eval_every=3, log_every=1, save_every=2, save_s=1e9, keep=2

@@ -9,8 +9,9 @@ import torch
 
 from warmstart.errors import WarmstartError
 from warmstart.runs.folder import RunFolder
+from warmstart.training.loop_settings import LoopSettings
 from warmstart.training.pace import Clock, Pace, estimate, fitting_steps, measure
-from warmstart.training.trainer import LoopSettings, Trainer
+from warmstart.training.trainer import Trainer
 
 Build = Callable[[RunFolder | None], Trainer]
 

@@ -3,9 +3,11 @@
 import math
 import os
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from warmstart.errors import WarmstartError
 from warmstart.model.attention import AttentionContext
@@ -54,6 +56,7 @@ class Stack(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         options = block_options(config)
         self.blocks = nn.ModuleList(block_type(options, layer) for layer in range(config.depth))
+        self.is_recomputed = False  # blocks are computed again in the backward pass
         if config.norm_position == "pre":
             self.norm_final = build_norm(config.norm_kind, width, config.biases, config.norm_eps)
 
@@ -78,6 +81,12 @@ class Stack(nn.Module):
         is_scaled = self.config.ablated != "scale"
         context = AttentionContext(mask, is_causal, cos_sin, cache, is_scaled, attention_weights)
         return self._add_positions(tokens, positions, layout.segments), context
+
+    def run_block(self, block: nn.Module, *inputs: Any) -> Tensor:
+        """Apply a block; its activations are kept for the backward pass, or recomputed in it."""
+        if self.is_recomputed and torch.is_grad_enabled():
+            return checkpoint(block, *inputs, use_reentrant=False)
+        return block(*inputs)
 
     def normalize(self, x: Tensor) -> Tensor:
         """Apply the final norm, which follows pre-norm blocks only."""
@@ -143,13 +152,20 @@ class Backbone(Stack):
         """
         x, context = self.prepare(self.embed(ids), layout or Layout(), cache, attention_weights)
         for block in self.blocks:
-            x = block(x, context)
+            x = self.run_block(block, x, context)
         return self.normalize(x)
 
     def pool_first(self, hidden: Tensor) -> Tensor:
         """Return the first position's vector (B, D), through the pooler where there is one."""
         first = hidden[:, 0]
         return torch.tanh(self.pooler(first)) if self.config.pooler else first
+
+
+def recompute_activations(model: nn.Module) -> None:
+    """Keep only what enters each block; the backward pass computes the rest again."""
+    for module in model.modules():
+        if isinstance(module, Stack):
+            module.is_recomputed = True
 
 
 def check_memory(config: ModelConfig) -> None:

@@ -54,5 +54,5 @@ class Decoder(Stack):
             encoder_output.mask, cache=cache, attention_weights=cross_attention_weights
         )
         for block in self.blocks:
-            x = block(x, context, encoder_output.hidden, source_context)
+            x = self.run_block(block, x, context, encoder_output.hidden, source_context)
         return self.normalize(x)

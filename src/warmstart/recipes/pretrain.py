@@ -52,11 +52,12 @@ from warmstart.training.defaults import (
     seed_weights,
 )
 from warmstart.training.length import fix_steps, refuse_changed_length
+from warmstart.training.loop_settings import LoopSettings
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.pace import Clock
 from warmstart.training.prefetch import prefetched
 from warmstart.training.schedules import warmup_cosine
-from warmstart.training.trainer import LoopSettings, Trainer
+from warmstart.training.trainer import Trainer
 
 SAMPLE_MB = 20  # text that a tokenizer is trained on, at most: more hardly changes its pieces
 

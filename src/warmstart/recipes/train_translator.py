@@ -45,12 +45,13 @@ from warmstart.tokenization.pair import TokenizerPair, load_tokenizer_pair
 from warmstart.training.averaging import averaged, keep_snapshot, list_snapshots
 from warmstart.training.defaults import seed_weights, translation_rate
 from warmstart.training.length import fix_steps, refuse_changed_length
+from warmstart.training.loop_settings import LoopSettings
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.pace import Clock
 from warmstart.training.prefetch import prefetched
 from warmstart.training.schedules import warmup_cosine, warmup_inverse_sqrt
 from warmstart.training.state import Evaluation, State
-from warmstart.training.trainer import LoopSettings, Trainer
+from warmstart.training.trainer import Trainer
 
 EPOCHS = 30
 

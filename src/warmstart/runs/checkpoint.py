@@ -47,7 +47,7 @@ def save_checkpoint(
     run: RunFolder,
     step: int,
     model: nn.Module,
-    optimizers: Mapping[str, Optimizer],
+    optimizer: Mapping[str, Tensor],
     state: Mapping[str, Any],
     keep: int,
 ) -> Path:
@@ -56,7 +56,7 @@ def save_checkpoint(
     if path.exists():  # damaged: the run resumed before it
         _remove(path)
     with whole_folder(path) as folder:
-        parts = (model.state_dict(), optimizer_tensors(optimizers))
+        parts = (model.state_dict(), optimizer)
         paths = [folder / name for name in TENSORS]
         with ThreadPoolExecutor(len(paths)) as pool:  # one is checked while another is written
             sums = dict(zip(TENSORS, pool.map(_write_tensors, paths, parts), strict=True))

@@ -175,3 +175,20 @@ def _is_auto_or_positive(value: str) -> bool:
 
 class TrainingRun(Destination, Checkpoints, Machine, SeveralProcesses, panel="Machine"):
     """Where a run is trained and how it is saved."""
+
+    shard: bool = advanced(
+        "divide weights, gradients and optimizer state over the processes", False, fixed=False
+    )
+    checkpoint_activations: bool = advanced(
+        "compute blocks again in the backward pass: less memory, more time", False, fixed=False
+    )
+    compile: bool | None = advanced("compile steps; default: on CUDA only", None, fixed=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.shard and not self.checkpoint_activations:
+            return
+        if self.compile:
+            flag = "--shard" if self.shard else "--checkpoint-activations"
+            raise WarmstartError(f"--compile does not work with {flag}: leave one of them out")
+        object.__setattr__(self, "compile", False)

@@ -31,11 +31,12 @@ from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.labelled import Examples, for_tokenizer, read_labelled_file, rows_seen
 from warmstart.tasks.task import Task, Training
 from warmstart.training.defaults import epochs_between_validations, finetuning_epochs
+from warmstart.training.loop_settings import LoopSettings
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.schedules import warmup_linear
 from warmstart.training.state import Evaluation
 from warmstart.training.step import Objective, RecordedObjective
-from warmstart.training.trainer import LoopSettings, Trainer
+from warmstart.training.trainer import Trainer
 
 RECORDED_LENGTHS = 64  # recorded batches are padded to a multiple of this
 Labels = Mapping[str, Any]  # what config.json records of the labels: {"classes": [...]}

@@ -8,17 +8,19 @@ from warmstart import progress
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
 from warmstart.jsonfiles import typed
+from warmstart.model.backbone import recompute_activations
 from warmstart.runs.facts import ConfigFile, Length
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import prepared_gate, update_config
 from warmstart.settings.base import Settings
 from warmstart.settings.in_force import LENGTH_KEYS
+from warmstart.settings.shared import TrainingRun
 from warmstart.training.distributed import start_together
 from warmstart.training.pace import Clock, estimate, fitting_steps
 from warmstart.training.trainer import Trainer
 
 
-def fix_steps(trainer: Trainer, settings: Settings, clock: Clock, steps: int | None) -> None:
+def fix_steps(trainer: Trainer, settings: TrainingRun, clock: Clock, steps: int | None) -> None:
     """Fix the number of steps: the recorded one, `steps`, or as many as fit into the minutes.
 
     With both `steps` and minutes, the smaller number counts.
@@ -32,6 +34,10 @@ def fix_steps(trainer: Trainer, settings: Settings, clock: Clock, steps: int | N
     start_together(
         trainer.model, run, trainer.state.step
     )  # before the lead process changes the files
+    if settings.checkpoint_activations:
+        recompute_activations(trainer.model)
+    if settings.shard:
+        trainer.shard()
     if not lengths:
         lengths = (Length(from_step=0, steps=_first(trainer, clock, steps)),)
         update_config(run, lengths=list(map(asdict, lengths)))

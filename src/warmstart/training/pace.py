@@ -16,7 +16,8 @@ from warmstart.errors import WarmstartError
 from warmstart.formats import counted, duration
 from warmstart.runs.checkpoint import save_weights
 from warmstart.temporary import temporary_path
-from warmstart.training.trainer import LoopSettings, Trainer
+from warmstart.training.loop_settings import LoopSettings
+from warmstart.training.trainer import Trainer
 
 TIMED_SHARE = 0.03  # of a budget, to time steps in
 TIMED_S = 1.0  # without a budget
@@ -115,11 +116,10 @@ def _rehearse(trainer: Trainer, steps: range) -> None:
 def _time_validation(trainer: Trainer) -> float:
     if not trainer.runtime.processes.is_lead:
         return 0.0  # only the lead process validates
-    trainer.model.eval()
     with progress.silenced():
         if trainer.runtime.device.type == "cuda":
-            trainer.evaluate()  # compiles
-        return _seconds_of(trainer.evaluate)
+            trainer.validate()  # compiles
+        return _seconds_of(trainer.validate)
 
 
 def _seconds_of(work: Callable[[], object]) -> float:

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +17,10 @@ from warmstart import progress
 from warmstart.batching.batch import split
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.jsonfiles import typed
+from warmstart.processes import connected
 from warmstart.runs.checkpoint import (
     load_latest,
+    optimizer_tensors,
     restore_optimizers,
     save_checkpoint,
     save_weights,
@@ -27,10 +29,10 @@ from warmstart.runs.facts import Length
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
-from warmstart.settings.shared import Checkpoints
 from warmstart.training.distributed import shared_evaluation, sum_gradients, total_counts
 from warmstart.training.divergence import diverged
 from warmstart.training.interrupt import Interrupt, listening
+from warmstart.training.loop_settings import LoopSettings
 from warmstart.training.optimizers import set_rates
 from warmstart.training.record import Record
 from warmstart.training.schedules import Schedule, annealed
@@ -44,32 +46,8 @@ from warmstart.training.step import (
     update_weights,
 )
 
-
-@dataclass(frozen=True, kw_only=True)
-class LoopSettings:
-    """The cadence of a run."""
-
-    steps: int
-    clip: float
-    seed: int
-    eval_every: int
-    log_every: int
-    save_every: int
-    save_s: float
-    keep: int
-    keeps_last: bool = False  # the last validated weights are kept, not the best
-    patience: int | None = None  # evaluations without a better one before it stops early
-    lengths: tuple[Length, ...] = ()  # every number of steps it had; empty: `steps` alone
-
-    @classmethod
-    def of(cls, checkpoints: Checkpoints, **cadence: Any) -> Self:
-        """Return the cadence of a run that is saved as its settings say."""
-        return cls(
-            save_every=checkpoints.save_every,
-            save_s=60 * checkpoints.save_minutes,
-            keep=checkpoints.keep,
-            **cadence,
-        )
+if TYPE_CHECKING:
+    from warmstart.training.sharding import ShardedModel  # imported when needed: it takes a second
 
 
 @dataclass
@@ -89,6 +67,7 @@ class Trainer:
     state: State = field(default_factory=State)
     best_weights: dict[str, Tensor] = field(default_factory=dict)  # only without a run folder
     losses: list[Tensor] = field(default_factory=list)  # not yet in the state: read in one go
+    sharded: "ShardedModel | None" = None  # what is trained in place of the model, if it is shared
 
     def train(self, title: str) -> State:
         """Run to the last step, from the newest checkpoint if there is one."""
@@ -99,11 +78,24 @@ class Trainer:
         record = Record(self.destination, self.state.step) if self.destination else None
         with listening() as interrupt, progress.bar(title, steps, "step", self.state.step) as bar:
             try:
-                self._loop(bar, record, interrupt)
+                with connected():
+                    self._loop(bar, record, interrupt)
             finally:
                 if record:
                     record.close()
+        if self.sharded:
+            self.sharded = None
+            self.model.to(self.runtime.device)
         return self.state
+
+    def shard(self) -> None:
+        """Train shares of the model from here on, one in each process."""
+        if self.runtime.processes.count > 1:
+            from warmstart.training.sharding import ShardedModel, shard_optimizers
+
+            self.model.cpu()
+            self.sharded = ShardedModel(self.model, self.objective, self.runtime)
+            shard_optimizers(self.optimizers, self.model, self.sharded.model)
 
     def _loop(self, bar: progress.Bar, record: Record | None, interrupt: Interrupt) -> None:
         began, saved, before = time.monotonic(), time.monotonic(), self.state.elapsed_s
@@ -165,10 +157,11 @@ class Trainer:
 
     def take_step(self, step: int, rate: float) -> tuple[Tensor, Tensor]:
         """Take the step of this number at a share of the peak rate; return loss and norm."""
-        self.model.train()
+        trained = (self.sharded or self.model).train()
         set_rates(self.optimizers, step, rate)
         loss = self._add_gradients(step)
-        return loss, update_weights(self.model, self.optimizers, self.settings.clip)
+        norm = update_weights(trained, self.optimizers, self.settings.clip)
+        return loss, self.sharded.gather(norm) if self.sharded else norm
 
     def _add_gradients(self, step: int) -> Tensor:
         """Compute the gradients of a step, in smaller parts once memory has run out."""
@@ -180,13 +173,19 @@ class Trainer:
         def compute(num_parts: int) -> Tensor:
             self.runtime.seed(seed)
             group = [part for batch in batches for part in split(batch, num_parts)]
+            if self.sharded:
+                spare = (group or self.stream.group(step, slice(1)))[0]
+                return self.sharded.add_gradients(group, counts, spare)
             if self.recorded:
                 return self.recorded.add_gradients(group, counts)
             return add_gradients(self.model, self.objective, group, self.runtime, counts)
 
-        most_rows = max((len(batch.ids) for batch in batches), default=1)
-        loss, self.state.num_parts = in_parts(compute, self.state.num_parts, most_rows)
-        sum_gradients(self.model, processes)
+        if self.sharded:  # all processes go through the same parts, so none may take smaller ones
+            loss = compute(self.state.num_parts)
+        else:
+            most_rows = max((len(batch.ids) for batch in batches), default=1)
+            loss, self.state.num_parts = in_parts(compute, self.state.num_parts, most_rows)
+            sum_gradients(self.model, processes)
         processes.add_up(loss)
         return loss
 
@@ -207,7 +206,12 @@ class Trainer:
     def _check_finite_weights(self, loss: Tensor) -> None:
         """Refuse to validate or save weights that are not finite; a finite loss can hide them."""
         self._check_finite(loss)
-        if not all(tensor.isfinite().all() for tensor in self.model.state_dict().values()):
+        if self.sharded:
+            self.sharded.gather_into(self.model)
+        is_finite = all(tensor.isfinite().all() for tensor in self.model.state_dict().values())
+        if self.sharded:
+            is_finite = self.runtime.processes.from_lead(is_finite)
+        if not is_finite:
             raise diverged("the weights became infinite or NaN", self.state.step, self.run)
 
     def _figures(self, loss: Tensor, norm: Tensor) -> dict[str, float]:
@@ -221,8 +225,7 @@ class Trainer:
 
     def _evaluate(self) -> Evaluation:
         self._settle_losses()
-        self.model.eval()
-        evaluation = shared_evaluation(self.evaluate, self.runtime.processes)
+        evaluation = shared_evaluation(self.validate, self.runtime.processes)
         if not all(map(math.isfinite, (evaluation.score, *evaluation.figures.values()))):
             raise diverged("a validation score became infinite or NaN", self.state.step, self.run)
         state = self.state
@@ -247,6 +250,16 @@ class Trainer:
                 self.best_weights = {name: tensor.clone() for name, tensor in weights.items()}
         return evaluation
 
+    def validate(self) -> Evaluation:
+        """Validate in this process alone, with whole weights on its device."""
+        self.model.eval()
+        if not self.sharded:
+            return self.evaluate()
+        self.model.to(self.runtime.device)
+        evaluation = self.evaluate()
+        self.model.cpu()
+        return evaluation
+
     def _settle_losses(self) -> None:
         if self.losses:
             self.state.loss_sum += float(torch.stack(self.losses).double().sum())
@@ -255,11 +268,12 @@ class Trainer:
 
     def _save(self) -> None:
         self._settle_losses()
+        optimizer = optimizer_tensors(self.optimizers)
+        if self.sharded:
+            optimizer = self.sharded.gather_all(optimizer)
         if self.destination:
             state, keep = asdict(self.state), self.settings.keep
-            save_checkpoint(
-                self.destination, self.state.step, self.model, self.optimizers, state, keep
-            )
+            save_checkpoint(self.destination, self.state.step, self.model, optimizer, state, keep)
 
     def restore(self) -> None:
         """Go to the newest checkpoint of the run, if there is one."""
