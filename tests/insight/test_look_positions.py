@@ -1,6 +1,6 @@
 """Positions: likeness against distance, and perplexity by position past the trained length."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -16,12 +16,20 @@ from warmstart.insight.position_perplexity import (
     perplexity_by_position,
 )
 from warmstart.insight.position_vectors import view_positions
+from warmstart.interop.ctranslate2_spec import refuse_unknown
 from warmstart.model.attention import apply_rope
 from warmstart.model.backbone import Backbone
 from warmstart.model.models import LanguageModel
 from warmstart.model.positions import frequencies, rope_cos_sin
 from warmstart.report.positions_figure import draw_positions, position_sections
 from warmstart.runtime import Runtime
+from warmstart.settings.model import ModelConfig
+
+
+class UncheckedConfig(ModelConfig):
+    """A config that accepts any value, as one with a new kind of positions would."""
+
+    def __post_init__(self) -> None: ...
 
 
 def test_sinusoids_depend_on_distance_alone() -> None:
@@ -31,6 +39,14 @@ def test_sinusoids_depend_on_distance_alone() -> None:
     for found in (view.similarity.mean, view.similarity.low, view.similarity.high):
         np.testing.assert_allclose(found, expected, atol=1e-12)
     assert view.vectors.shape == (64, SHAPE.width)
+
+
+def test_an_unknown_encoding_is_refused() -> None:
+    shape = UncheckedConfig(**asdict(SHAPE) | {"positions": "alibi"})
+    with pytest.raises(WarmstartError, match="no picture of alibi positions"):
+        view_positions(shape, None, "toy", 12)
+    with pytest.raises(WarmstartError, match="does not implement positions=alibi"):
+        refuse_unknown(shape)
 
 
 def test_rotary_scores_are_those_of_the_model() -> None:

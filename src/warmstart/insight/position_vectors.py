@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from warmstart.errors import WarmstartError
 from warmstart.model.backbone import Backbone
 from warmstart.model.positions import frequencies, sinusoids
 from warmstart.results.position_view import PositionSimilarity, PositionView
@@ -37,6 +38,8 @@ def view_positions(
         return _view_rotary(shape, name, length)
     if shape.positions == "sinusoidal":
         vectors, note = sinusoids(length, shape.width, CPU).numpy(), SINUSOIDAL_NOTE
+    elif shape.positions != "learned":
+        raise WarmstartError(f"{name}: there is no picture of {shape.positions} positions")
     elif backbone is None:
         size = (min(length, shape.max_length), shape.width)
         random = torch.randn(size, generator=torch.Generator().manual_seed(0))

@@ -20,12 +20,14 @@ ACTIVATIONS: dict[Activation, str] = {
     "gelu_tanh": "GELUTanh",
     "swiglu": "SWISH",
 }
+POSITIONS = ("sinusoidal", "learned", "rope")
 
 
 def refuse_unknown(config: ModelConfig) -> None:
     """Refuse what CTranslate2 does not implement."""
     for name, is_known in (
         ("activation", config.activation in ACTIVATIONS),
+        ("positions", config.positions in POSITIONS),
         ("segments", not config.segments),
         ("transform", not config.transform),
     ):

@@ -3,6 +3,7 @@
 import tomllib
 from dataclasses import fields, replace
 from importlib.resources import files
+from typing import get_args
 
 from warmstart.settings.base import Settings, advanced, choose, option
 from warmstart.settings.model import Activation, ModelConfig, Norm, NormPosition, Positions
@@ -35,12 +36,10 @@ class ArchitectureOverrides(Settings, panel="Model"):
     max_length: int | None = option("longest text in tokens", None, least=3)
     dropout: float | None = option("share of activations dropped", None, least=0, most=0.95)
     inner_dropout: bool | None = advanced("drop attention weights and inner activations too", None)
-    positions: Positions | None = advanced("sinusoidal, learned or rope", None, metavar="NAME")
+    positions: Positions | None = advanced(", ".join(get_args(Positions)), None, metavar="NAME")
     norm: Norm | None = advanced("layer norm or RMS norm", None)
     norm_position: NormPosition | None = advanced("norm before or after each sublayer", None)
-    activation: Activation | None = advanced(
-        "relu, gelu, gelu_tanh, swiglu or relu2", None, metavar="NAME"
-    )
+    activation: Activation | None = advanced(", ".join(get_args(Activation)), None, metavar="NAME")
     tied: bool | None = advanced("share input and output embeddings", None)
     biases: bool | None = advanced("biases in linear layers and norms", None)
 
