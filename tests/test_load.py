@@ -33,6 +33,12 @@ def test_importing_the_package_is_quick() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env=ENVIRONMENT)
 
 
+def test_threads_of_a_library_do_not_spin_for_long() -> None:
+    code = "import os, warmstart; warmstart.load; assert os.environ['GOMP_SPINCOUNT'] == '2000'"
+    environment = {k: v for k, v in ENVIRONMENT.items() if k != "OMP_WAIT_POLICY"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
 def test_the_version_needs_no_torch() -> None:
     code = "import sys, warmstart; assert warmstart.__version__; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, env=ENVIRONMENT)

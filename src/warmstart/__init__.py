@@ -68,6 +68,9 @@ def __getattr__(name: str) -> Any:
 
         return package_version()
     if name in __all__:
+        from warmstart.waiting import limit_spinning
+
+        limit_spinning()
         from warmstart import api
 
         return getattr(api, name)

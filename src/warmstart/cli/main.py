@@ -23,6 +23,7 @@ from warmstart.display import LineDisplay, TerminalDisplay
 from warmstart.errors import ReportedError, StoppedError, WarmstartError
 from warmstart.formats import visible
 from warmstart.progress import shown_by, silenced
+from warmstart.waiting import limit_spinning
 
 GROUPS = {
     "Start": start_commands.COMMANDS,
@@ -81,10 +82,7 @@ def program() -> Callable[[], object]:
 
 def main() -> None:
     """Run the command line."""
-    # Set before torch is loaded. Waiting threads that spin for long make a step fifty times slower
-    # when another program needs a core; threads that never spin make decoding twice as slow.
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", "2000")
+    limit_spinning()
     console = Console(stderr=True)
     is_lead = not _is_launched() or os.environ.get("RANK") == "0"  # it speaks for all processes
     try:

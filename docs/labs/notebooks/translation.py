@@ -1,0 +1,157 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Lab 2: the Transformer for translation
+#
+# The nine questions of the [lab](../translation.md) as cells to run. The lab's page has the
+# formulas, the usual mistakes and the solutions; here you predict, run, and look.
+
+# %%
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+
+import warmstart
+
+os.chdir(tempfile.mkdtemp(prefix="lab-"))  # a new folder for everything that is written
+print(os.getcwd())
+
+# %% [markdown]
+# More steps make a better translator. With these values the notebook takes about three minutes on
+# a laptop.
+
+# %% tags=["parameters"]
+STEPS = 150
+SECONDS = 20
+LENGTHS = (256, 1024, 4096)
+
+# %%
+warmstart.make_samples(out="samples")
+
+# %%
+warmstart.train_translator(
+    source="samples/train.en",
+    target="samples/train.fr",
+    valid_source="samples/valid.en",
+    valid_target="samples/valid.fr",
+    preset="tiny",
+    steps=STEPS,
+    learning_rate=0.01,
+    out="runs/en-fr",
+    resume=True,
+)
+
+# %% [markdown]
+# ## 1. What are queries, keys and values?
+#
+# Each position asks a question (query); each position offers a label (key) and a content (value).
+# First all heads of the encoder, then one query of one head, neuron by neuron: the products in a
+# row sum to its score.
+
+# %%
+SENTENCE = "My aunt gave me this trilogy for my birthday."
+warmstart.look_attention(
+    run="runs/en-fr", source=SENTENCE, part="encoder", words=True, out="encoder.png"
+)
+
+# %%
+warmstart.look_neurons(run="runs/en-fr", text=SENTENCE, layer=1, head=1, out="neurons.png")
+
+# %% [markdown]
+# ## 2. Why is the product divided by √K?
+#
+# A score is a sum of K products. **Predict first:** if each has variance 1, what is the variance
+# of the sum? The table has K, the variance, and the mean of the largest of ten weights, without
+# and with the division.
+
+# %%
+for K in (4, 16, 64, 256):
+    torch.manual_seed(0)
+    q, k = torch.randn(2000, 1, K), torch.randn(2000, 10, K)
+    scores = (q * k).sum(-1)  # (2000, 10)
+    raw, scaled = scores.softmax(-1), (scores / K**0.5).softmax(-1)
+    largest = (weights.max(-1)[0].mean() for weights in (raw, scaled))
+    print(K, *(f"{number:.2f}" for number in (scores.var(), *largest)))
+
+# %% [markdown]
+# ## 3. Why several heads?
+#
+# One softmax gives one mean; several heads look in several places. On this page, choose a layer
+# and a head, and point at a word.
+
+# %%
+warmstart.look_attention(run="runs/en-fr", source=SENTENCE, out="heads.html")
+
+# %% [markdown]
+# ## 4. What does length cost?
+#
+# n²d for attention, nd² for recurrence, knd² for convolution. **Predict first:** which lines have
+# slope 2? Then let the width vary instead: `widths=(64, 128, 256)` in place of the lengths.
+
+# %%
+warmstart.look_complexity(lengths=LENGTHS, widths=(64,), seconds=SECONDS, out="growth.png")
+
+# %% [markdown]
+# ## 5. Encoder, decoder, cross-attention: who sees what?
+
+# %%
+warmstart.look_mask(
+    model="vaswani-base", source=["a man sleeps"], target=["ein Mann schläft"], out="masks.png"
+)
+
+# %% [markdown]
+# ## 6. How is a sentence predicted?
+#
+# The likeliest token at each step need not begin the likeliest sentence, so a beam keeps several
+# beginnings. Grey paths were dropped.
+
+# %%
+warmstart.look_beam(
+    run="runs/en-fr", source="I will say it plainly: it is a scam.", beam=3, out="beam.png"
+)
+
+# %%
+model = warmstart.load("runs/en-fr")
+for width in (1, 4):
+    ((best,),) = model.translate(["I read it in one evening."], beam=width)
+    print(f"beam {width}: {best.text} ({best.score:.3f})")
+
+# %% [markdown]
+# ## 7. Do 65 million parameters fit on my GPU?
+#
+# Weights, gradients and Adam's averages depend on the parameters; activations depend on the
+# tokens of a pass.
+
+# %%
+# !{sys.executable} -m warmstart plan vaswani-base --on rtx-4090
+
+# %% [markdown]
+# ## 8. What if it crashes in the middle?
+#
+# A short run is killed at a random moment, resumed, and compared with one that was never killed.
+
+# %%
+warmstart.verify_resume(kills=1)
+
+# %% [markdown]
+# ## 9. What is a contextual embedding?
+#
+# In the table of embeddings a word has one vector. Each block mixes in what surrounds it.
+
+# %%
+Path("sentences.txt").write_text(
+    "The story is not boring at all.\nThe plot is boring and the style is weak.\nA boring book.\n",
+    encoding="utf-8",
+)
+warmstart.embed(run="runs/en-fr", file="sentences.txt", word="boring")
