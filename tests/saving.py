@@ -86,7 +86,7 @@ def piece_model(kind: str, byte_fallback: bool, **settings: Any) -> bytes:
 
 
 def _tokenizer_files(family: str, folder: Path) -> int:
-    if family == "bert":
+    if family in ("bert", "distilbert", "electra"):
         return write_wordpieces(folder)
     if family in ("roberta", "camembert"):
         marks = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
@@ -120,9 +120,13 @@ def config_for(family: str, vocab_size: int, **changes: Any) -> Any:
     if family == "llama":
         given |= {"max_position_embeddings": 64, "pad_token_id": 0}
         return transformers.LlamaConfig(**{**given, **changes})
-    if family == "bert":
-        given |= {"max_position_embeddings": 64, "pad_token_id": 0}
-        return transformers.BertConfig(**{**given, **changes})
+    if family == "distilbert":
+        sizes = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24, "vocab_size": vocab_size}
+        return transformers.DistilBertConfig(**{**sizes, "max_position_embeddings": 64, **changes})
+    if family in ("bert", "electra"):
+        given |= {"max_position_embeddings": 64, "pad_token_id": 0, "embedding_size": 16}
+        name = {"bert": "BertConfig", "electra": "ElectraConfig"}[family]
+        return getattr(transformers, name)(**{**given, **changes})
     given |= {"max_position_embeddings": 66, "pad_token_id": 1, "type_vocab_size": 1}
     name = {"roberta": "RobertaConfig", "camembert": "CamembertConfig"}[family]
     return getattr(transformers, name)(**{**given, **changes})

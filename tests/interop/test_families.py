@@ -45,7 +45,13 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
         "causal",
         {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}},
     ),
+    ("llama", "LlamaForCausalLM", "causal", {"num_key_value_heads": 1}),
+    ("llama", "LlamaForCausalLM", "causal", {"num_attention_heads": 4, "num_key_value_heads": 2}),
     ("llama", "LlamaForSequenceClassification", "classify", {}),
+    ("distilbert", "DistilBertModel", "backbone", {}),
+    ("distilbert", "DistilBertForMaskedLM", "masked", {"sinusoidal_pos_embds": True}),
+    ("electra", "ElectraModel", "backbone", {}),
+    ("electra", "ElectraForMaskedLM", "masked", {}),
 ]
 OUTPUTS = ("last_hidden_state", "prediction_logits", "seq_relationship_logits", "logits")
 

@@ -43,7 +43,8 @@ LAYERS = {
 }
 
 
-def _read_bert_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> ModelConfig:
+def read_bert_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> ModelConfig:
+    """Return the shape of a BERT; it has a pooler if its file or its head has one."""
     config.require("position_embedding_type", ["absolute"], "is not supported; absolute is")
     config.require("is_decoder", [False], "is not supported; an encoder is")
     config.require("add_cross_attention", [False], "is not supported; an encoder alone is")
@@ -66,7 +67,7 @@ def _read_bert_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> Mode
 
 
 def _read_roberta_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> ModelConfig:
-    shape = _read_bert_shape(config, tensors, head)
+    shape = read_bert_shape(config, tensors, head)
     if head == "language" and shape.activation != "gelu":
         config.refuse("hidden_act", "differs from the gelu of its language head; both must agree")
     pad = config.token("pad_token_id")
@@ -133,7 +134,7 @@ BERT = Family(
         "pairs": r"cls\.predictions\..*",
         "sequence": r"cls\..*",
     },
-    read_shape=_read_bert_shape,
+    read_shape=read_bert_shape,
     export=ExportRules(
         write_config=_write_config,
         widen=lambda model: replace(

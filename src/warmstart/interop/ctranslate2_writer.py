@@ -11,6 +11,7 @@ from torch import Tensor
 from warmstart.errors import WarmstartError
 from warmstart.files import write_whole
 from warmstart.interop.ctranslate2_spec import causal_spec, refuse_unknown, translator_spec
+from warmstart.interop.export_card import CardUse, exported_card
 from warmstart.interop.export_format import (
     PROBES,
     Exported,
@@ -19,7 +20,6 @@ from warmstart.interop.export_format import (
     import_library,
     probe_rows,
 )
-from warmstart.interop.hf_card import exported_card
 from warmstart.interop.hf_tokenizer_writer import convert_tokenizer
 from warmstart.model.models import LanguageModel, Translator
 from warmstart.tasks.registry import task_of
@@ -28,6 +28,14 @@ from warmstart.tokenization.pair import TARGET_FOLDER
 from warmstart.tokenization.tokenizer import Tokenizer
 
 Scores = tuple[Tensor, Tensor]  # their log-probabilities of tokens, and ours
+
+_USE = """
+import ctranslate2
+from tokenizers import Tokenizer
+
+tokenizer = Tokenizer.from_file("FOLDER/tokenizer.json")
+engine = ctranslate2.{engine}("FOLDER")
+"""
 
 
 class Vocabulary:
@@ -59,6 +67,8 @@ class Vocabulary:
 
 class TranslatorFolder:
     """A translator with its vocabularies."""
+
+    engine = "Translator"
 
     def __init__(self, request: ExportRequest, model: Translator) -> None:
         self.run, self.model = request.source, model
@@ -96,6 +106,8 @@ class TranslatorFolder:
 class CausalFolder:
     """A causal language model with its vocabulary."""
 
+    engine = "Generator"
+
     def __init__(self, request: ExportRequest, model: LanguageModel) -> None:
         self.run, self.model = request.source, model
         self.vocabulary = Vocabulary(request, self.run.tokenizer)
@@ -130,7 +142,8 @@ def write_ctranslate2(request: ExportRequest) -> Exported:
         compute_type = "int8" if request.precision == "int8" else "float32"
         check = compare_outputs(request, library, [folder.scores(library, path, compute_type)])
     name, size = type(spec).__name__.removesuffix("Spec"), num_parameters(model)
-    card = exported_card(request.source, name, request.title, size)
+    use = CardUse(library="ctranslate2", code=_USE.format(engine=folder.engine))
+    card = exported_card(request, name, size, use)
     write_whole(request.folder / "README.md", card.encode())
     return Exported(architecture=name, num_parameters=size, check=check)
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from warmstart.errors import WarmstartError
 from warmstart.interop.bert import BERT, ROBERTA
+from warmstart.interop.distilbert import DISTILBERT, ELECTRA
 from warmstart.interop.gpt2 import GPT2
 from warmstart.interop.hf_config import HfConfig
 from warmstart.interop.hf_family import Family, HfHead
@@ -25,7 +26,17 @@ from warmstart.tasks.registry import task_for_class
 from warmstart.tasks.task import Task
 from warmstart.tokenization.tokenizer import Tokenizer
 
-FAMILIES = (BERT, ROBERTA, GPT2, LLAMA, EUROBERT, MARIAN, PEGASUS)
+FAMILIES = (
+    BERT,
+    ROBERTA,
+    DISTILBERT,
+    ELECTRA,
+    GPT2,
+    LLAMA,
+    EUROBERT,
+    MARIAN,
+    PEGASUS,
+)
 NEXT_SENTENCE = ("IsNext", "NotNext")  # in the order of BERT's two outputs
 
 

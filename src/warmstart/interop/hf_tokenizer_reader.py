@@ -33,6 +33,7 @@ _BERT_NORMALIZER = {  # keys of tokenizer_config.json, and of a tokenizer.json
     "strip_accents": "strip_accents",
     "tokenize_chinese_chars": "handle_chinese_chars",
 }
+_WORDPIECE = ("bert", "distilbert", "electra")  # that a vocab.txt belongs to
 _FAIRSEQ = ("camembert", "xlm-roberta")
 
 
@@ -60,7 +61,7 @@ def _read_definition(
     """Return the name of the file that was read, and what defines the tokenizer."""
     if content := folder.read_bytes("tokenizer.json"):
         return "tokenizer.json", _apply_settings(content, settings, folder.path / "tokenizer.json")
-    if model_type == "bert" and (content := folder.read_bytes("vocab.txt")):
+    if model_type in _WORDPIECE and (content := folder.read_bytes("vocab.txt")):
         return "vocab.txt", _wordpiece(_lines(content, folder, "vocab.txt"), settings)
     if model_type in ("gpt2", "roberta") and (vocab := folder.read_json("vocab.json")):
         merges = _lines(folder.read_bytes("merges.txt") or b"", folder, "merges.txt")

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.interop.bert import BERT
+from warmstart.interop.export_card import CardUse, exported_card
 from warmstart.interop.export_format import Exported, ExportRequest
 from warmstart.interop.gpt2 import GPT2
-from warmstart.interop.hf_card import exported_card
 from warmstart.interop.hf_check import check_folder
 from warmstart.interop.hf_config import HfConfig
 from warmstart.interop.hf_family import ExportRules, Family, HfHead
@@ -105,7 +105,7 @@ def write_hf(request: ExportRequest) -> Exported:
     if converted.generates:
         write_json(folder / "generation_config.json", _generation_config(source, tokenizer))
     tokenizer.write(folder)
-    card = exported_card(source, converted.architecture, request.title, size)
+    card = exported_card(request, converted.architecture, size, _card_use(source))
     write_whole(folder / "README.md", card.encode())
     check = check_folder(request)
     return Exported(architecture=converted.architecture, num_parameters=size, check=check)
@@ -235,3 +235,14 @@ def _generation_config(source: SavedRun, tokenizer: HfTokenizer) -> dict[str, An
     if source.model.decoder_depth:
         config |= {"decoder_start_token_id": tokenizer.bos, "num_beams": Search.beam}
     return config
+
+
+def _card_use(source: SavedRun) -> CardUse:
+    auto_class = f"AutoModel{(task_of(source).hub_class or '').removeprefix('Model')}"
+    code = f"""
+from transformers import AutoTokenizer, {auto_class}
+
+tokenizer = AutoTokenizer.from_pretrained("FOLDER")
+model = {auto_class}.from_pretrained("FOLDER")
+"""
+    return CardUse(library="transformers", code=code)

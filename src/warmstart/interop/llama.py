@@ -3,6 +3,7 @@
 EuroBERT is the same as an encoder.
 """
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +34,7 @@ _SELF, _MLP = "layers.#.self_attn", "layers.#.mlp"
 
 def _read_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> ModelConfig:
     width, heads = config.size("hidden_size"), config.size("num_attention_heads")
-    config.require("num_key_value_heads", [heads], f"groups keys; only {heads} is supported")
+    _ungroup_keys(config, tensors)
     config.require("head_dim", [width / heads], f"is not hidden_size / heads, {width / heads:g}")
     config.require("sliding_window", [], "is not supported; a token sees all tokens before it")
     layers = config.get("layer_types", [])
@@ -55,6 +56,20 @@ def _read_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> ModelConf
         rope_base=_read_rope_base(config),
         **read_dropout(config, "attention_dropout", "attention_dropout", 0.0),
     )
+
+
+def _ungroup_keys(config: HfConfig, tensors: HfTensors) -> None:
+    """Give every head the keys and values that it shares with the other heads of its group."""
+    heads = config.size("num_attention_heads")
+    num_groups = config.size("num_key_value_heads", heads)
+    if heads % num_groups:
+        config.refuse("num_key_value_heads", f"must divide num_attention_heads, {heads}")
+    width = config.size("hidden_size") // heads
+    for name, tensor in tensors.items() if num_groups < heads else ():
+        if re.search(r"\.self_attn\.[kv]_proj\.", name):
+            tensors.check_shape(name, (num_groups * width, *tensor.shape[1:]))
+            grouped = tensor.view(num_groups, width, *tensor.shape[1:])
+            tensors[name] = grouped.repeat_interleave(heads // num_groups, 0).flatten(0, 1)
 
 
 def _read_rope_base(config: HfConfig) -> float:

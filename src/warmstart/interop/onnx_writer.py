@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from warmstart.files import write_json, write_whole
+from warmstart.interop.export_card import CardUse, exported_card
 from warmstart.interop.export_format import Exported, ExportRequest, import_library
-from warmstart.interop.hf_card import exported_card
 from warmstart.interop.hf_tokenizer_writer import convert_tokenizer
 from warmstart.interop.onnx_check import check_graphs
 from warmstart.interop.onnx_graphs import CACHE_AXES, SIZES, Axes, Graph, graphs_of
@@ -22,6 +22,16 @@ from warmstart.tasks.task import num_parameters
 from warmstart.tokenization.pair import TARGET_FOLDER
 
 OPSET = 18  # of ONNX; runtimes from 2023 on read it
+
+_USE = """
+import onnxruntime
+from tokenizers import Tokenizer
+
+tokenizer = Tokenizer.from_file("FOLDER/tokenizer.json")
+session = onnxruntime.InferenceSession("FOLDER/{file}")
+print([given.name for given in session.get_inputs()])
+print(tokenizer.encode("A text.").ids)
+"""
 
 
 def write_onnx(request: ExportRequest) -> Exported:
@@ -42,7 +52,8 @@ def write_onnx(request: ExportRequest) -> Exported:
         convert_tokenizer(source, False, source.tokenizers.target).write(target)
     check = check_graphs(request, graphs)
     name, size = type(model).__name__, num_parameters(model)
-    write_whole(folder / "README.md", exported_card(source, name, request.title, size).encode())
+    use = CardUse(library="onnx", code=_USE.format(file=graphs[0].file))
+    write_whole(folder / "README.md", exported_card(request, name, size, use).encode())
     return Exported(architecture=name, num_parameters=size, check=check)
 
 

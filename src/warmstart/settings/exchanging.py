@@ -12,7 +12,7 @@ ExportPrecision = Literal["fp32", "int8"]
 class ImportConfig(Settings):
     """A Hugging Face folder in, run folder out."""
 
-    folder: str = argument("Hugging Face folder of a BERT, RoBERTa, GPT-2 or Llama")
+    folder: str = argument("Hugging Face folder of a BERT, RoBERTa, DistilBERT, GPT-2, Llama …")
     out: str = option("run folder to write", short="-o", recorded=False)
 
 
