@@ -77,15 +77,9 @@ def read_folder(path: Path) -> ImportedModel:
         if untied in tensors:
             tensors[usual] = tensors.pop(untied)
     classes = _read_classes(config, family, head, tensors)
+    has_next_sentence = shape.pooler and "cls.seq_relationship.weight" in tensors
     with torch.device("meta"):  # shapes without memory
-        if classes:
-            model: nn.Module = Classifier(shape, len(classes), family.pooling)
-        elif head == "translation":
-            model = Translator(shape)
-        elif head == "none":
-            model = BackboneOnly(shape)
-        else:
-            model = LanguageModel(shape, shape.pooler and "cls.seq_relationship.weight" in tensors)
+        model = _new_model(shape, head, family.pooling, len(classes), has_next_sentence)
     shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
     matches = family.matches(shape, head)
     weights = to_ours(tensors, matches, shapes, family.zero_biases(config))
@@ -106,6 +100,16 @@ def read_folder(path: Path) -> ImportedModel:
         has_pairs=head == "pairs",
         left_out=left_out,
     )
+
+
+def _new_model(
+    shape: ModelConfig, head: HfHead, pooling: Pooling, num_classes: int, has_next_sentence: bool
+) -> nn.Module:
+    if num_classes:
+        return Classifier(shape, num_classes, pooling)
+    if head == "translation":
+        return Translator(shape)
+    return BackboneOnly(shape) if head == "none" else LanguageModel(shape, has_next_sentence)
 
 
 def _drop_copies(
