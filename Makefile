@@ -47,9 +47,14 @@ bench: setup
 	$(BIN)/python benchmarks/translation.py
 	$(BIN)/python benchmarks/serving.py
 
-# 300 kills and races over every command that writes a folder; the last line counts the good ends.
+# Kills and races over every command that writes a folder, and kills of single processes of a shared
+# training and of their launcher; the last line counts the good ends.
+KILLS ?= 110
+RACES ?= 190
+RANKS ?= 100
 chaos: setup
-	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python benchmarks/chaos.py
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python benchmarks/chaos.py \
+		--kills $(KILLS) --races $(RACES) --ranks $(RANKS)
 
 # At least 100,000 made-up files against every parser, then 200,000 tampered JSON files and 20,000
 # whole commands on them; SEED=N repeats a session.

@@ -38,6 +38,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=110, help="SIGKILLs over all kinds of run")
     parser.add_argument("--races", type=int, default=190, help="kills and races of other commands")
+    parser.add_argument(
+        "--ranks", type=int, default=100, help="SIGKILLs of single processes and of their launcher"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", help="only these runs, with commas between")
     given = parser.parse_args()
@@ -47,8 +50,12 @@ def main() -> None:
             kinds = {name: kinds[name] for name in given.kinds.split(",")}
         num_good = kill_runs(kinds, given.kills, given.seed, Path(made)) if given.kills else 0
         num_good += race_writers(given.races, given.seed, Path(made)) if given.races else 0
-    print(f"{num_good}/{given.kills + given.races} identical or without loss")
-    sys.exit(num_good < given.kills + given.races)
+        if given.ranks:
+            shared = {"two processes": shared_run(Path(made))}
+            num_good += kill_runs(shared, given.ranks, given.seed, Path(made))
+    num_trials = given.kills + given.races + given.ranks
+    print(f"{num_good}/{num_trials} identical or without loss")
+    sys.exit(num_good < num_trials)
 
 
 def kill_runs(kinds: dict[str, KilledJob], num_kills: int, seed: int, folder: Path) -> int:
@@ -113,6 +120,13 @@ def kinds_of_run(folder: Path) -> dict[str, KilledJob]:
         "comparison": KilledJob("compare", {**comparison, "from": [str(base)]}),
         "translation": KilledJob("train-translator", _translation(files)),
     }
+
+
+def shared_run(folder: Path) -> KilledJob:
+    """Return a run that a launcher and two processes share."""
+    files = [str(folder / "samples" / "unlabelled.txt")]
+    pace = {"steps": 300, "eval_every": 100, "save_every": 20, "keep": 2, "processes": "2"}
+    return KilledJob("pretrain", {**SMALL, **MACHINE, **pace, "files": files, "dropout": 0.1})
 
 
 def _shape(settings: type[Settings]) -> dict[str, Any]:

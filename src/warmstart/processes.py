@@ -8,12 +8,14 @@ import functools
 import itertools
 import json
 import os
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from threading import Thread
 from typing import Any, TypeVar
 
 import torch
@@ -30,6 +32,7 @@ T = TypeVar("T")
 LONGEST_WAIT = timedelta(hours=2)  # for another process: it may be validating
 CONNECT = timedelta(seconds=60)  # to wait for the process that the others meet at
 POLL_S = 0.05
+LAUNCHER_POLL_S = 1.0
 _joins = itertools.count()  # several trainings of one process must not share keys
 
 
@@ -181,6 +184,8 @@ def joined() -> Iterator[Processes]:
         yield ALONE
         return
     processes = Processes(launched_rank(), num_launched())
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        Thread(target=_stop_without, args=(os.getppid(),), daemon=True).start()
     store = PrefixStore(f"training-{next(_joins)}", _store())
     _connected(
         functools.partial(
@@ -195,6 +200,13 @@ def joined() -> Iterator[Processes]:
     yield processes
     _connected(dist.barrier)  # the lead process may hold the store that the others still read
     dist.destroy_process_group()  # not after an error: the others may be waiting for this process
+
+
+def _stop_without(launcher: int) -> None:
+    """Ask this process to save and end once its launcher is gone: nobody else would stop it."""
+    while os.getppid() == launcher:
+        time.sleep(LAUNCHER_POLL_S)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _backend() -> str:

@@ -45,6 +45,14 @@ def test_memory_and_computing_fall_with_the_share_of_the_rows() -> None:
         assert twice.efficiency < one.efficiency
 
 
+def test_shards_of_the_state_fall_with_the_number_of_devices() -> None:
+    steps = _shared(64)
+    assert steps[0].sharded_memory == steps[0].memory
+    for one, twice in pairwise(steps[1:]):
+        assert twice.sharded_memory < one.sharded_memory
+    assert steps[-1].sharded_memory < steps[-1].memory
+
+
 def test_larger_steps_and_faster_networks_use_more_devices() -> None:
     small, large = _shared(256), _shared(256, batch_tokens=4_000_000)
     assert most_useful(small).devices < most_useful(large).devices

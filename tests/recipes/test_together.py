@@ -14,6 +14,7 @@ from torch.distributed import TCPStore
 
 from product import ENVIRONMENT, MACHINE, SHAPE, Ran, World, arguments_of, read, run, succeed
 from together import check_same_as_rank, read_ran, run_at, run_command, run_together
+from warmstart.runs.chaos import started_by
 from warmstart.runs.checkpoint import list_checkpoints
 from warmstart.runs.folder import RunFolder
 
@@ -180,11 +181,8 @@ def test_processes_are_auto_or_a_number(value: str, places: dict[str, str], tmp_
     assert f"--processes {value} is not allowed: give auto or a number" in ran.said
 
 
-@pytest.mark.slow
-def test_the_launcher_starts_them_and_passes_a_signal_on(
-    places: dict[str, str], tmp_path: Path
-) -> None:
-    out = tmp_path / "run"
+def _launch(places: dict[str, str], out: Path) -> "subprocess.Popen[str]":
+    """Start a launcher; return it once its two processes train."""
     command = f"{PRETRAIN} --steps 100000 --eval-every 100000 --processes 2 --resume"
     launcher = subprocess.Popen(
         arguments_of(command, **places, out=out),
@@ -196,6 +194,28 @@ def test_the_launcher_starts_them_and_passes_a_signal_on(
     metrics = RunFolder(out).metrics_file
     while launcher.poll() is None and not (metrics.exists() and metrics.stat().st_size):
         time.sleep(0.05)
+    return launcher
+
+
+@pytest.mark.slow
+def test_processes_save_and_end_when_their_launcher_is_killed(
+    places: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    launcher = _launch(places, out)
+    started = started_by(launcher.pid)
+    launcher.kill()
+    launcher.communicate(timeout=60)  # ends when the last of them has closed its output
+    assert len(started) == 2
+    assert len(list_checkpoints(RunFolder(out))) == 1
+
+
+@pytest.mark.slow
+def test_the_launcher_starts_them_and_passes_a_signal_on(
+    places: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    launcher = _launch(places, out)
     launcher.send_signal(signal.SIGTERM)
     printed, errors = launcher.communicate(timeout=60)
     assert launcher.returncode == 128 + signal.SIGTERM, errors

@@ -70,9 +70,9 @@ def _print_plan(planned: "JobPlan") -> None:
     rows = [(name, formula, _mib(size)) for name, formula, size in _memory_rows(planned)]
     print_table(("memory", "formula", "MiB"), rows, totals=totals)
     if planned.shared:
-        names = ("devices", "GiB of each", "MB sent by each", "ms a step", "tokens/s", "used")
+        names = ("devices", "GiB of each", "sharded", "MB sent by each", "ms a step", "tokens/s")
         shared = [_shared_row(job, step) for step in planned.shared]
-        print_table(names, shared, "steps shared by several devices")
+        print_table((*names, "used"), shared, "steps shared by several devices")
     say(
         f"{planned.parameters:,} parameters; {job.steps:,} steps of {job.step_tokens:,} tokens: "
         f"{job.steps * planned.step_flops:.3g} FLOPs in all"
@@ -85,6 +85,7 @@ def _shared_row(job: "TrainingJob", step: "SharedStep") -> tuple[str, ...]:
     return (
         f"{step.devices}",
         f"{step.memory / 2**30:.2f}",
+        f"{step.sharded_memory / 2**30:.2f}",
         f"{step.sent / 1e6:,.0f}",
         f"{1000 * step.step_s:,.1f}",
         f"{job.step_tokens / step.step_s:,.0f}",

@@ -5,7 +5,7 @@ from math import log2
 
 from warmstart.insight.devices import BANDWIDTH_SHARE, Device, step_seconds
 from warmstart.insight.saved_activations import FP32_BYTES
-from warmstart.insight.step_memory import ComputeTarget, step_memory
+from warmstart.insight.step_memory import ComputeTarget, StepMemory, step_memory
 from warmstart.insight.training_job import TrainingJob, empty_model
 from warmstart.training.distributed import BUCKET
 
@@ -17,10 +17,11 @@ LEAST_EFFICIENCY = 0.5  # below it, more than half of what was added is wasted
 
 @dataclass(frozen=True, kw_only=True)
 class SharedStep:
-    """One optimizer step, shared by several devices; each has all weights."""
+    """One optimizer step, shared by several devices; each has all weights, unless sharded."""
 
     devices: int
     memory: int  # bytes at the peak, of each device
+    sharded_memory: int  # the same with --shard and AdamW
     sent: int  # bytes that each device sends
     compute_s: float
     communication_s: float
@@ -48,10 +49,12 @@ def shared_steps(
         messages = 2 * log2(num) * (-(-num_weights // BUCKET) + SMALL_MESSAGES)
         communication_s = sent / (BANDWIDTH_SHARE * link_gb * 1e9) + messages * MESSAGE_S
         compute_s = step_seconds(share, device, target)
+        memory = step_memory(share, target, min(share.rows, share.micro_rows))
         steps.append(
             SharedStep(
                 devices=num,
-                memory=step_memory(share, target, min(share.rows, share.micro_rows)).peak,
+                memory=memory.peak,
+                sharded_memory=memory.peak if num == 1 else _sharded_peak(share, memory, num),
                 sent=sent,
                 compute_s=compute_s,
                 communication_s=communication_s,
@@ -59,6 +62,20 @@ def shared_steps(
             )
         )
     return tuple(steps)
+
+
+def _sharded_peak(job: TrainingJob, memory: StepMemory, num: int) -> int:
+    """Return the bytes of a device that has a share of the state and gathers two blocks at a time.
+
+    What is outside the blocks is gathered for the whole step; gathered weights have gradients.
+    """
+    sizes = {name: p.numel() for name, p in empty_model(job).named_parameters()}
+    in_blocks = sum(size for name, size in sizes.items() if ".blocks." in name)
+    num_blocks = job.model.depth + job.model.decoder_depth
+    gathered = sum(sizes.values()) - in_blocks + 2 * in_blocks // num_blocks
+    state = 4 * FP32_BYTES * sum(sizes.values()) // num  # weights, gradients, two moments
+    passing = memory.copies + memory.activations + max(memory.loss, memory.backward)
+    return state + 2 * FP32_BYTES * gathered + passing + memory.program
 
 
 def most_useful(steps: tuple[SharedStep, ...]) -> SharedStep:

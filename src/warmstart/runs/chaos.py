@@ -10,7 +10,7 @@ import random
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,8 +107,9 @@ def _start(job: KilledJob, sessions: Sessions, path: Path) -> Session:
 
 
 def _finish(job: KilledJob, sessions: Sessions, path: Path) -> tuple[RunFolder, float]:
-    """Run or resume a job to its end; return its folder and the seconds it took."""
+    """Run or resume a job to its end; return its folder and its seconds once work was saved."""
     session = _start(job, sessions, path)
+    await_condition(session, lambda: _has_saved_work(RunFolder(path)))
     started = time.monotonic()
     _check_exit(session, session.wait())
     return RunFolder(path), time.monotonic() - started
@@ -131,14 +132,28 @@ def _killed(
     if rng.random() < 0.5:
         await_condition(session, lambda: bool(_being_written(run)))
         time.sleep(rng.uniform(0, _WRITE_S))
-    code = session.kill()
-    if session.is_over:
+    started = started_by(session.pid)
+    victim = rng.choice([session.pid, *started])
+    code = session.kill(victim)
+    await_condition(session, lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))
+    if session.is_over and victim == session.pid:
         _check_exit(session, max(0, code))
         return None
     if run.is_finished:  # killed while exiting: nothing is left to resume
         return None
     writing = _being_written(run)
-    return f"writing {writing[0]}" if writing else "computing"
+    moment = f"writing {writing[0]}" if writing else "computing"
+    return f"{moment}, {_part(victim, session.pid, started)}" if started else moment
+
+
+def _part(victim: int, launcher: int, ranks: Sequence[int]) -> str:
+    return "the launcher" if victim == launcher else f"one of {len(ranks)} processes"
+
+
+def started_by(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    lists = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [int(child) for children in lists for child in children.split()]
 
 
 def await_condition(session: Session, condition: Callable[[], bool]) -> None:

@@ -13,6 +13,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -42,14 +43,15 @@ class Session:
         """Tell whether the job ended by itself, successfully or not."""
         return _end_mark(self.log).exists()
 
-    def kill(self) -> int:
-        """Send SIGKILL; return the exit code, 0 if the process ended before."""
-        self.send_kill()
+    def kill(self, victim: int | None = None) -> int:
+        """Send SIGKILL to the process, or to one that it started; return its exit code."""
+        self.send_kill(victim)
         return self.wait()
 
-    def send_kill(self) -> None:
+    def send_kill(self, victim: int | None = None) -> None:
         """Send SIGKILL without waiting for its effect."""
-        os.kill(self.pid, signal.SIGKILL)  # the process id is still ours until it is waited for
+        with suppress(ProcessLookupError):  # a process that it started may have ended
+            os.kill(victim or self.pid, signal.SIGKILL)  # its own id is ours until it is waited for
 
     def wait(self) -> int:
         """Return the exit code once the process has ended; negative for a signal."""
