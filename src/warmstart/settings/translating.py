@@ -82,9 +82,7 @@ class TrainTranslatorConfig(PairFiles, TranslatorArchitecture, TrainingRun, pane
     batch_tokens: int = option("source and target tokens per step, with padding", 4096, least=16)
     micro_tokens: int = option("the same per forward pass; fewer: less memory", 32_768, least=16)
     label_smoothing: float = option("share spread over the vocabulary", 0.1, least=0, most=0.9)
-    consistency: float = option(
-        "weight of equal predictions under two dropouts (R-Drop)", 0.0, least=0
-    )
+    consistency: float = option("weight of equal predictions under dropout (R-Drop)", 0.0, least=0)
     optimizer: Optimizer = option("muon: for the matrices of the blocks", "muon")
     learning_rate: float | None = option("peak; default: by optimizer and width", None, above=0)
     schedule: Literal["cosine", "inverse-sqrt"] = advanced("learning rate after warm-up", "cosine")
