@@ -33,6 +33,7 @@ LONGEST_WAIT = timedelta(hours=2)  # for another process: it may be validating
 CONNECT = timedelta(seconds=60)  # to wait for the process that the others meet at
 POLL_S = 0.05
 LAUNCHER_POLL_S = 1.0
+LAUNCHER = "WARMSTART_LAUNCHER"  # variable with the process that --processes started others from
 _joins = itertools.count()  # several trainings of one process must not share keys
 
 
@@ -185,7 +186,8 @@ def joined() -> Iterator[Processes]:
         return
     processes = Processes(launched_rank(), num_launched())
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        Thread(target=_stop_without, args=(os.getppid(),), daemon=True).start()
+        launcher = _variable(LAUNCHER, os.getppid())
+        Thread(target=_stop_without, args=(launcher,), daemon=True).start()
     store = PrefixStore(f"training-{next(_joins)}", _store())
     _connected(
         functools.partial(
@@ -232,7 +234,7 @@ def _store() -> Store:
 
 def is_first_to_report() -> bool:
     """Tell whether no other process of this launch has reported an error yet."""
-    if num_launched() == 1:
+    if num_launched() == 1 or not _store.cache_info().currsize:  # or they never met
         return True
     try:
         return _store().add("reported", 1) == 1

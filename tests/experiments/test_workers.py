@@ -10,6 +10,9 @@ import pytest
 
 from comparing import COMMAND, await_cell, start, without_times
 from product import World, succeed
+from warmstart.experiments.workers import CellOrder
+from warmstart.settings.finetuning import CompareConfig
+from warmstart.version import code_digest
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +67,20 @@ def test_a_stopped_comparison_leaves_no_process_and_resumes(
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
     succeed(f"{COMMAND} --resume", **places, out=tmp_path / "out")
     assert without_times(tmp_path / "out") == expected
+
+
+@pytest.mark.parametrize(
+    ("out", "code", "complaint"),
+    [
+        ("out", b"other", "has other code than the machine that asks: install the same"),
+        ("gone", code_digest(), "gone is not visible on"),
+    ],
+)
+def test_a_worker_refuses_what_does_not_fit(
+    out: str, code: bytes, complaint: str, tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    config = CompareConfig(from_runs=("run",), train=("texts.tsv",), out=out)
+    outcome = CellOrder(config, str(tmp_path), code, "0-cold-48", 0).run()
+    assert outcome.error is not None
+    assert complaint in outcome.error

@@ -71,7 +71,9 @@ class CellOrder:
     def _train(self) -> None:
         host = socket.gethostname()
         if _code_digest() != self.code:
-            raise WarmstartError(f"{host} has other code than this process: install the same")
+            raise WarmstartError(
+                f"{host} has other code than the machine that asks: install the same"
+            )
         if not Path(self.folder, self.config.out).is_dir():
             raise WarmstartError(
                 f"{Path(self.folder, self.config.out)} is not visible on {host}: -o and the "

@@ -125,8 +125,11 @@ def _killed(
     job: KilledJob, sessions: Sessions, run: RunFolder, rng: random.Random, took_s: float
 ) -> str | None:
     """Kill a session that has work to lose; return what it was doing, None if it ended first."""
+    before = list_checkpoints(run)
     session = _start(job, sessions, run.path)
     await_condition(session, lambda: _has_saved_work(run))
+    if "processes" in job.settings:  # they take seconds to start, in which nothing can be lost
+        await_condition(session, lambda: list_checkpoints(run) != before)
     until = time.monotonic() + rng.uniform(0, took_s)
     await_condition(session, lambda: time.monotonic() > until)
     if rng.random() < 0.5:

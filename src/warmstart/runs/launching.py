@@ -18,7 +18,7 @@ import torch
 
 from warmstart.errors import ReportedError, WarmstartError
 from warmstart.files import write_json
-from warmstart.processes import num_launched
+from warmstart.processes import LAUNCHER, num_launched
 from warmstart.settings.shared import TrainingRun
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def _launch(num: int, command: str, settings: TrainingRun) -> None:
         words = ["-m", "warmstart", command, "--config", str(job), "-o", settings.out]
         words += ["--resume"] if settings.resume else []
         words += ["--changed-data"] if settings.changed_data else []
+        os.environ[LAUNCHER] = str(os.getpid())
         try:
             elastic_launch(_launch_config(num, Path(folder)), sys.executable)(*words)
         except ChildFailedError as failure:
