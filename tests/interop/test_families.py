@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from saving import TEXTS, Saver
+from warmstart.errors import WarmstartError
 from warmstart.model.backbone import Layout
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel
 from warmstart.recipes.export_model import export_model
@@ -149,3 +150,17 @@ def test_half_precision_becomes_float32(saved: Saver, tmp_path: Path, dtype: tor
     source = read_run(tmp_path / "run")
     ids, is_token = batch(source.model.vocab_size, 0)
     assert_same(ours(tmp_path / "run", ids, is_token), theirs(folder, ids, is_token), is_token)
+
+
+def test_an_electra_discriminator_is_a_backbone(saved: Saver, tmp_path: Path) -> None:
+    folder = saved("electra", "ElectraForPreTraining")
+    result = import_model(ImportConfig(folder=str(folder), out=str(tmp_path / "run")))
+    assert result.kind == "a backbone without a head"
+    assert all(name.startswith("discriminator_predictions.") for name in result.left_out)
+
+
+def test_an_electra_with_narrow_embeddings_is_refused(saved: Saver, tmp_path: Path) -> None:
+    folder = saved("electra", "ElectraModel", embedding_size=8)
+    with pytest.raises(WarmstartError, match="embedding_size=8 is not hidden_size, 16"):
+        import_model(ImportConfig(folder=str(folder), out=str(tmp_path / "run")))
+    assert not (tmp_path / "run").exists()

@@ -215,6 +215,7 @@ CASES: list[tuple[str, Spoil, str]] = [
     ("gpt2", change_config(add_cross_attention=True), "add_cross_attention=true"),
     ("gpt2", change_config(n_inner=0), "n_inner=0"),
     ("llama", change_config(num_key_value_heads=3), "num_key_value_heads=3 must divide"),
+    ("llama", change_config(num_key_value_heads=1), "k_proj.weight has shape"),
     ("llama", change_config(head_dim=4), "head_dim=4"),
     ("llama", change_config(hidden_act="gelu"), "hidden_act='gelu'"),
     ("llama", change_config(rope_scaling={"type": "linear", "factor": 2}), "rope_scaling="),

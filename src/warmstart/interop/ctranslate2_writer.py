@@ -92,7 +92,10 @@ class TranslatorFolder:
         room = self.run.model.max_length - 2
         sources = [ids[:room] for ids in source.encode(PROBES)]
         targets = [ids[:room] for ids in target.encode(PROBES)]
-        results = library.Translator(folder, compute_type=compute_type).score_batch(
+        translator = library.Translator(
+            folder, compute_type=compute_type, intra_threads=torch.get_num_threads()
+        )
+        results = translator.score_batch(
             list(map(self.source.tokens, sources)), list(map(self.target.tokens, targets))
         )
         ours = list[Tensor]()
@@ -122,7 +125,9 @@ class CausalFolder:
     def scores(self, library: Any, folder: str, compute_type: str) -> Scores:
         """Return the log-probabilities of every token of the probes after the first."""
         rows = [row for row in probe_rows(self.run) if len(row) > 1]
-        generator = library.Generator(folder, compute_type=compute_type)
+        generator = library.Generator(
+            folder, compute_type=compute_type, intra_threads=torch.get_num_threads()
+        )
         results = generator.score_batch(list(map(self.vocabulary.tokens, rows)))
         ours = [_log_probs(self.model(torch.tensor([row[:-1]])), row[1:]) for row in rows]
         return _joined(results), torch.cat(ours)

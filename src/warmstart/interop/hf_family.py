@@ -40,6 +40,8 @@ class ExportRules:
     """Return the shape that the architecture has; the tensors this adds are zero."""
     adapt: Callable[[dict[str, Tensor], HfHead], str | None]
     """Change the weights to fit the architecture, or return what prevents that."""
+    constants: Callable[[ModelConfig], dict[str, Tensor]] = lambda model: {}
+    """Return tensors that no training changes, but that files of the family hold."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,9 +68,9 @@ def read_folder(path: Path) -> ImportedModel:
     tensors.drop(family.buffers)
     if head == "none" and any(name in tensors for name in family.language_tensors):
         head = "language"
-    depth_key = family.sizes["depth"]
-    if config.size(depth_key) > len(tensors):
-        config.refuse(depth_key, f"is more than the {len(tensors)} tensors in the folder")
+    for key in (family.sizes.get(name) for name in ("depth", "decoder_depth")):
+        if key and config.size(key) > len(tensors):
+            config.refuse(key, f"is more than the {len(tensors)} tensors in the folder")
     shape = family.read_shape(config, tensors, head)
     if not shape.tied and family.output_biases:
         untied, usual = family.output_biases

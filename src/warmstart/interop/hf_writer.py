@@ -100,8 +100,9 @@ def write_hf(request: ExportRequest) -> Exported:
         converted = converted.with_token()
     tensors = converted.tensors()
     size = sum(tensor.numel() for tensor in tensors.values())
+    constants = converted.rules.constants(converted.shape)
     write_json(folder / "config.json", _config(converted, source, tokenizer))
-    write_whole(folder / "model.safetensors", save(tensors, {"format": "pt"}))
+    write_whole(folder / "model.safetensors", save(tensors | constants, {"format": "pt"}))
     if converted.generates:
         write_json(folder / "generation_config.json", _generation_config(source, tokenizer))
     tokenizer.write(folder)

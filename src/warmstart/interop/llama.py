@@ -67,6 +67,8 @@ def _ungroup_keys(config: HfConfig, tensors: HfTensors) -> None:
     width = config.size("hidden_size") // heads
     for name, tensor in tensors.items() if num_groups < heads else ():
         if re.search(r"\.self_attn\.[kv]_proj\.", name):
+            query = re.sub("[kv]_proj", "q_proj", name)
+            tensors.check_shape(query, (heads * width, *tensor.shape[1:]))  # what it grows to
             tensors.check_shape(name, (num_groups * width, *tensor.shape[1:]))
             grouped = tensor.view(num_groups, width, *tensor.shape[1:])
             tensors[name] = grouped.repeat_interleave(heads // num_groups, 0).flatten(0, 1)

@@ -21,6 +21,7 @@ from warmstart.interop.hf_family import (
     drop_zero_bias,
     read_dropout,
 )
+from warmstart.model.positions import sinusoids
 from warmstart.settings.model import ModelConfig, NormPosition
 
 SIZES = {
@@ -108,6 +109,16 @@ def _sines_first(weights: dict[str, Tensor], head: HfHead) -> str | None:
     return drop_zero_bias(weights, head)
 
 
+def _position_tables(model: ModelConfig) -> dict[str, Tensor]:
+    """Return the sinusoids, without which transformers reports missing weights."""
+    table = sinusoids(model.max_length, model.width, torch.device("cpu")).float()
+    stacks = ("encoder", "decoder")
+    return {
+        f"model.{stack}.embed_positions.weight": torch.cat([table[:, 0::2], table[:, 1::2]], 1)
+        for stack in stacks
+    }
+
+
 def _interleaved(weights: dict[str, Tensor]) -> None:
     """Put the columns of hidden vectors back where our models have them."""
     _reorder(weights, _order(weights).argsort())
@@ -142,6 +153,7 @@ def _family(name: str, model_type: str, architecture: str, norm_position: NormPo
             write_config=_write_config,
             widen=lambda model: replace(model, biases=True, output_bias=False),
             adapt=_sines_first,
+            constants=_position_tables,
         ),
         restore=_interleaved,
     )

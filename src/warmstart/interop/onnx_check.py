@@ -36,6 +36,7 @@ class OnnxSession:
         runtime: Any = import_library("onnxruntime", "onnx")
         options = runtime.SessionOptions()
         options.log_severity_level = 3  # errors
+        options.intra_op_num_threads = torch.get_num_threads()
         self._session = runtime.InferenceSession(file, options, ["CPUExecutionProvider"])
         self.inputs = {given.name: given.shape for given in self._session.get_inputs()}
         self.outputs = [output.name for output in self._session.get_outputs()]
