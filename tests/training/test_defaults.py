@@ -1,4 +1,4 @@
-"""The defaults of fine-tuning follow the model and the number of labelled texts."""
+"""The defaults of training follow the model and the size of the data."""
 
 from dataclasses import replace
 
@@ -11,6 +11,8 @@ from warmstart.training.defaults import (
     epochs_between_validations,
     finetuning_epochs,
     finetuning_rate,
+    translation_consistency,
+    translation_epochs,
 )
 
 
@@ -40,3 +42,17 @@ def test_a_short_training_is_validated_every_epoch_and_a_long_one_not_too_often(
         for keep in ("last", "best")
     )
     assert last == best == num if num <= 20 else 6 <= last <= 10 < best <= 20
+
+
+def test_fewer_pairs_are_read_more_often() -> None:
+    epochs = [translation_epochs(pairs) for pairs in (10, 1_000, 30_000, 600_000, 10**8)]
+    assert epochs == sorted(epochs, reverse=True)
+    assert epochs[2] == 32
+    assert (epochs[0], epochs[-1]) == (200, 5)
+
+
+def test_consistency_needs_dropout_and_few_pairs() -> None:
+    model = PRESETS["translator-small"]
+    assert translation_consistency(30_000, model) == 5.0
+    assert translation_consistency(600_000, model) == 0.0
+    assert translation_consistency(30_000, replace(model, dropout=0.0)) == 0.0

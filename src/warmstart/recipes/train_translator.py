@@ -33,9 +33,9 @@ from warmstart.runs.lineage import lineage_of
 from warmstart.runs.saved import SavedRun, read_data, read_run, resumed_model
 from warmstart.runs.transfer import transfer_all
 from warmstart.runtime import Runtime, choose_runtime
-from warmstart.settings.architecture import apply_overrides, preset_named
+from warmstart.settings.architecture import apply_overrides
 from warmstart.settings.model import ModelConfig
-from warmstart.settings.translating import DEFAULT_PRESET, TrainTranslatorConfig
+from warmstart.settings.translating import TrainTranslatorConfig
 from warmstart.tasks.registry import task_of
 from warmstart.tasks.task import num_parameters
 from warmstart.tasks.translate import TranslateObjective, TranslateTask, TranslationValidation
@@ -43,7 +43,12 @@ from warmstart.tasks.translation_data import choose_tokenizers, encode_pairs, re
 from warmstart.textfiles import file_facts
 from warmstart.tokenization.pair import TokenizerPair, load_tokenizer_pair
 from warmstart.training.averaging import averaged, keep_snapshot, list_snapshots
-from warmstart.training.defaults import seed_weights, translation_rate
+from warmstart.training.defaults import (
+    seed_weights,
+    translation_consistency,
+    translation_epochs,
+    translation_rate,
+)
 from warmstart.training.length import fix_steps, refuse_changed_length
 from warmstart.training.loop_settings import LoopSettings
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
@@ -52,8 +57,6 @@ from warmstart.training.prefetch import prefetched
 from warmstart.training.schedules import warmup_cosine, warmup_inverse_sqrt
 from warmstart.training.state import Evaluation, State
 from warmstart.training.trainer import Trainer
-
-EPOCHS = 30
 
 
 def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
@@ -69,7 +72,8 @@ def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
         train, valid = read_training_pairs(config)
         runtime = choose_runtime(config.device, config.precision, config.threads, run.processes)
         parent = _parent(config.from_run) if config.from_run else None
-        tokenizers, architecture = _tokenizers_and_architecture(config, train, parent, run)
+        preset = config.preset_for(runtime.device.type)
+        tokenizers, architecture = _tokenizers_and_architecture(config, preset, train, parent, run)
         encoded = [encode_pairs(p, tokenizers, architecture.max_length) for p in (train, valid)]
         seed_weights(config.seed, "translator")
         model = Translator(architecture)
@@ -86,13 +90,15 @@ def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
         )
         stream = _stream(config, encoded[0], tokenizers)
         trainer = _trainer(config, model, stream, validation, runtime, run)
-        steps = config.steps or (config.epochs or EPOCHS) * stream.steps_per_epoch
+        epochs = config.epochs or translation_epochs(len(encoded[0]))
+        steps = config.steps or epochs * stream.steps_per_epoch
         fix_steps(trainer, config, clock, None if config.minutes else steps)
         announce(
             run,
             config,
             learning_rate=_learning_rate(config, architecture),
             batch_tokens=config.batch_tokens,
+            consistency=_consistency(config, stream, architecture),
             steps=trainer.settings.steps,
             max_length=architecture.max_length,
         )
@@ -117,21 +123,27 @@ def _parent(path: str) -> SavedRun:
 
 
 def _tokenizers_and_architecture(
-    config: TrainTranslatorConfig, train: Pairs, parent: SavedRun | None, run: RunFolder
+    config: TrainTranslatorConfig,
+    preset: ModelConfig,
+    train: Pairs,
+    parent: SavedRun | None,
+    run: RunFolder,
 ) -> tuple[TokenizerPair, ModelConfig]:
     """Return both as chosen now, or as recorded before a resume."""
     if run.data_file.exists():
         check_unchanged(run.read_json(run.data_file))
         return load_tokenizer_pair(run.path), resumed_model(run)
-    tokenizers = choose_tokenizers(config, train, parent)
-    return tokenizers, _architecture(config, tokenizers, parent)
+    tokenizers = choose_tokenizers(config, train, parent, preset.vocab_size)
+    return tokenizers, _architecture(config, preset, tokenizers, parent)
 
 
 def _architecture(
-    config: TrainTranslatorConfig, tokenizers: TokenizerPair, parent: SavedRun | None
+    config: TrainTranslatorConfig,
+    preset: ModelConfig,
+    tokenizers: TokenizerPair,
+    parent: SavedRun | None,
 ) -> ModelConfig:
     """Return the architecture asked for; weights that exist keep theirs."""
-    preset = preset_named(config.preset or DEFAULT_PRESET)
     if parent:
         refuse_overrides(config, allowed=("dropout", "max_length"))
         check_length(parent.model, config.max_length, parent.path)
@@ -186,6 +198,12 @@ def _learning_rate(config: TrainTranslatorConfig, model: ModelConfig) -> float:
     return config.learning_rate or translation_rate(model, config.optimizer)
 
 
+def _consistency(config: TrainTranslatorConfig, stream: PairStream, model: ModelConfig) -> float:
+    if config.consistency is not None:
+        return config.consistency
+    return translation_consistency(len(stream.pairs), model)
+
+
 def _stream(
     config: TrainTranslatorConfig, pairs: EncodedPairs, tokenizers: TokenizerPair
 ) -> PairStream:
@@ -214,7 +232,7 @@ def _trainer(
 
     trainer = Trainer(
         model,
-        TranslateObjective(config.label_smoothing, config.consistency),
+        TranslateObjective(config.label_smoothing, _consistency(config, stream, model.config)),
         prefetched(stream, runtime.device),
         build_optimizers(model, OptimizerSettings(config.optimizer, rate, config.weight_decay)),
         partial(schedules[config.schedule], warmup=config.warmup),

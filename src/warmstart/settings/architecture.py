@@ -19,6 +19,7 @@ def _read_presets() -> dict[str, ModelConfig]:
 
 
 PRESETS = _read_presets()
+_BACKBONES = [name for name, model in PRESETS.items() if not model.decoder_depth]
 
 
 def preset_named(name: str) -> ModelConfig:
@@ -48,7 +49,9 @@ class Architecture(ArchitectureOverrides, panel="Model"):
     """A preset and what to change in it."""
 
     preset: str | None = option(
-        f"{', '.join(PRESETS)}; default: modern-small on a GPU, mini without", None, metavar="NAME"
+        f"{', '.join(_BACKBONES)}; default: modern-small on a GPU, mini without",
+        None,
+        metavar="NAME",
     )
 
     def preset_for(self, device: str) -> ModelConfig:

@@ -3,8 +3,9 @@
 from typing import Literal
 
 from warmstart.errors import WarmstartError
-from warmstart.settings.architecture import ArchitectureOverrides
+from warmstart.settings.architecture import ArchitectureOverrides, preset_named
 from warmstart.settings.base import Settings, advanced, argument, option
+from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import (
     Machine,
     Optimizer,
@@ -14,7 +15,7 @@ from warmstart.settings.shared import (
     TrainingRun,
 )
 
-DEFAULT_PRESET = "translator-small"
+DEFAULT_PRESETS = {"cuda": "translator-medium", "cpu": "translator-small"}
 
 
 class PairFiles(TableFormat):
@@ -51,12 +52,19 @@ class TranslatorArchitecture(ArchitectureOverrides, TrainedTokenizer, panel="Mod
     """A preset with a decoder, what to change in it, and its tokenizers."""
 
     preset: str | None = option(
-        f"default: {DEFAULT_PRESET}", None, metavar="NAME", excludes=("from",)
+        "default: translator-medium, or -small without a GPU",
+        None,
+        metavar="NAME",
+        excludes=("from",),
     )
     decoder_depth: int | None = option("blocks of the decoder", None, least=1)
     shared: bool | None = advanced("source and target share one embedding", None)
     vocabulary: Literal["joint", "separate"] = option("one tokenizer or one per language", "joint")
     target_tokenizer: str | None = option("tokenizer of the target language", None)
+
+    def preset_for(self, device: str) -> ModelConfig:
+        """Return the preset named, or the default one for a kind of device."""
+        return preset_named(self.preset or DEFAULT_PRESETS[device])
 
 
 class TrainTranslatorConfig(PairFiles, TranslatorArchitecture, TrainingRun, panel="Training"):
@@ -68,7 +76,12 @@ class TrainTranslatorConfig(PairFiles, TranslatorArchitecture, TrainingRun, pane
         key="from",
         panel="Input and output",
     )
-    epochs: int | None = option("passes over the pairs; default: 30", None, least=1, fixed=False)
+    epochs: int | None = option(
+        "passes over the pairs; default: by their number",
+        None,
+        least=1,
+        fixed=False,
+    )
     steps: int | None = option(
         "steps, instead of --epochs", None, least=1, fixed=False, excludes=("epochs", "minutes")
     )
@@ -79,10 +92,14 @@ class TrainTranslatorConfig(PairFiles, TranslatorArchitecture, TrainingRun, pane
         fixed=False,
         excludes=("epochs",),
     )
-    batch_tokens: int = option("source and target tokens per step, with padding", 4096, least=16)
+    batch_tokens: int = option("source and target tokens per step, with padding", 8192, least=16)
     micro_tokens: int = option("the same per forward pass; fewer: less memory", 32_768, least=16)
     label_smoothing: float = option("share spread over the vocabulary", 0.1, least=0, most=0.9)
-    consistency: float = option("weight of equal predictions under dropout (R-Drop)", 0.0, least=0)
+    consistency: float | None = option(
+        "weight of R-Drop; default: 5, with many pairs 0",
+        None,
+        least=0,
+    )
     optimizer: Optimizer = option("muon: for the matrices of the blocks", "muon")
     learning_rate: float | None = option("peak; default: by optimizer and width", None, above=0)
     schedule: Literal["cosine", "inverse-sqrt"] = advanced("learning rate after warm-up", "cosine")

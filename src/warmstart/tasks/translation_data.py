@@ -9,9 +9,8 @@ from warmstart.errors import WarmstartError
 from warmstart.formats import counted
 from warmstart.runs.lifecycle import refuse_together
 from warmstart.runs.saved import SavedRun
-from warmstart.settings.architecture import preset_named
 from warmstart.settings.shared import TableFormat
-from warmstart.settings.translating import DEFAULT_PRESET, TrainTranslatorConfig
+from warmstart.settings.translating import TrainTranslatorConfig
 from warmstart.tokenization.loading import load_tokenizer, train_tokenizer
 from warmstart.tokenization.pair import TokenizerPair
 
@@ -38,9 +37,12 @@ def _read(tables: TableFormat, table: str | None, sides: tuple[str | None, str |
 
 
 def choose_tokenizers(
-    settings: TrainTranslatorConfig, train: Pairs, parent: SavedRun | None
+    settings: TrainTranslatorConfig, train: Pairs, parent: SavedRun | None, vocab_size: int
 ) -> TokenizerPair:
-    """Return the tokenizers: given, taken over from the parent, or trained now."""
+    """Return the tokenizers: given, taken over from the parent, or trained now.
+
+    A trained one has `vocab_size` entries unless the settings say otherwise.
+    """
     refuse_together(settings, "from", ("tokenizer",))
     if parent and parent.model.decoder_depth:
         refuse_together(settings, "from", ("target_tokenizer", "vocab_size"))
@@ -50,8 +52,7 @@ def choose_tokenizers(
         refuse_together(settings, "tokenizer", ("vocab_size",))
     if settings.shared and (settings.target_tokenizer or settings.vocabulary == "separate"):
         raise WarmstartError("--shared needs one vocabulary for both languages")
-    preset = preset_named(settings.preset or DEFAULT_PRESET)
-    size = settings.vocab_size or preset.vocab_size
+    size = settings.vocab_size or vocab_size
     source = load_tokenizer(Path(settings.tokenizer)) if settings.tokenizer else None
     if parent:
         source = parent.tokenizer

@@ -11,7 +11,8 @@ from warmstart.settings.model import ModelConfig
 MAX_EPOCHS = 40  # by default
 MAX_VALIDATED = 20  # epochs of a training
 NUM_VALIDATED = 10  # of a longer one that keeps its last epoch: it mostly validated otherwise
-SECOND_STAGE = 0.2  # share of the rate of a first one
+SECOND_STAGE = {"pre": 2 / 3, "post": 0.2}  # share of the rate of a first one
+FEW_PAIRS = 200_000
 HEAD_STEPS = 200  # in which a head that is new to a pretrained backbone learns alone
 
 
@@ -33,7 +34,7 @@ def pretraining_rate(model: ModelConfig, optimizer: str, is_second_stage: bool =
     Post-norm models diverge where pre-norm ones learn fast.
     """
     rate = 3e-3 if optimizer == "muon" else 2e-3 if model.norm_position == "pre" else 1e-3
-    return SECOND_STAGE * rate if is_second_stage else rate
+    return SECOND_STAGE[model.norm_position] * rate if is_second_stage else rate
 
 
 def finetuning_rate(model: ModelConfig, arm: str) -> float:
@@ -62,6 +63,16 @@ def epochs_between_validations(num_epochs: int, tuning: Tuning) -> int:
     is_short = num_epochs <= MAX_VALIDATED
     is_chosen = tuning.keep_epoch == "best"
     return -(-num_epochs // (MAX_VALIDATED if is_short or is_chosen else NUM_VALIDATED))
+
+
+def translation_epochs(num_pairs: int) -> int:
+    """Return the default number of epochs: 32 with 30,000 pairs, more with fewer."""
+    return round(min(200.0, max(5.0, 32 * (30_000 / num_pairs) ** 0.5)))
+
+
+def translation_consistency(num_pairs: int, model: ModelConfig) -> float:
+    """Return the default weight of consistency, which doubles the work: many pairs need none."""
+    return 5.0 if num_pairs <= FEW_PAIRS and model.dropout else 0.0
 
 
 def translation_rate(model: ModelConfig, optimizer: str) -> float:
