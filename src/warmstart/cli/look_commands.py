@@ -297,7 +297,7 @@ COMMANDS = (
     Command("look neurons", neurons, 'runs/base --text "A fine book." -o neurons.png'),
     Command("look training", training, 'runs/base --text "A fine [MASK]." -o training.png'),
     Command("look transfer", transfer, "lab --labels 2 --frozen -o transfer.png"),
-    Command("look positions", positions, "runs/base --test novels.txt -o positions.html"),
+    Command("look positions", positions, "runs/causal --test novels.txt -o positions.html"),
     Command("look ablations", ablations, "--parts mask --steps 60 -o ablations.html"),
     Command("look complexity", complexity, "--lengths 256,1024,4096 --widths 64 -o growth.png"),
 )

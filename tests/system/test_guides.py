@@ -1,0 +1,49 @@
+"""Every command of the guides, run in order on tiny settings in a folder that has their files."""
+
+import contextlib
+import re
+from pathlib import Path
+
+import pytest
+from furniture import ROOT, Furniture, make_furniture, tiny
+from test_documents import lines
+
+from product import run
+
+pytestmark = pytest.mark.docs
+# Commands that need what a test has not: other machines, the network, real corpora, minutes.
+ELSEWHERE = re.compile(
+    r"warmstart (serve|demo|verify-resume|--help)|HOST|--ray|--processes|path/to|"
+    r"--to (onnx|ctranslate2)|runs/minilm|more\.xlsx|job\.toml|--preset vaswani-base"
+)
+PAGES = (
+    *("docs/data", "docs/durability", "docs/embeddings", "docs/exchange", "docs/look"),
+    *("docs/model", "docs/samples", "docs/training", "docs/translation"),
+)
+
+
+@pytest.fixture(scope="module")
+def furniture(tmp_path_factory: pytest.TempPathFactory) -> Furniture:
+    return make_furniture(tmp_path_factory.mktemp("furniture"))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_runs(page: str, furniture: Furniture, tmp_path: Path) -> None:
+    furniture.put(tmp_path)
+    if page == "docs/translation":  # its tables are pairs
+        for part in ("train", "valid", "test"):
+            sides = [
+                (tmp_path / f"{part}.{side}").read_text().splitlines() for side in ("en", "de")
+            ]
+            (tmp_path / f"{part}.tsv").write_text(
+                "".join(f"{en}\t{de}\n" for en, de in zip(*sides, strict=True))
+            )
+    shown = [line for line in lines(ROOT / f"{page}.md") if line.startswith("warmstart ")]
+    failed = []
+    with contextlib.chdir(tmp_path):
+        for command in shown:
+            if not ELSEWHERE.search(command):
+                furniture.ready(tiny(command), tmp_path)
+                ran = run(tiny(command).replace("{", "{{").replace("}", "}}"))
+                failed += [f"{command}\n  {ran.said}"] if ran.code else []
+    assert not failed, "\n".join(failed)
