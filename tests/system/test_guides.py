@@ -11,13 +11,23 @@ from test_documents import lines
 from product import run
 
 pytestmark = pytest.mark.docs
-# Commands that need what a test has not: other machines, the network, real corpora, minutes.
+# Commands that need what a test has not: other machines, the network, real shapes, minutes.
 ELSEWHERE = re.compile(
     r"warmstart (serve|demo|verify-resume|--help)|HOST|--ray|--processes|path/to|"
-    r"--to (onnx|ctranslate2)|runs/minilm|more\.xlsx|job\.toml|--preset vaswani-base"
+    r"--to (onnx|ctranslate2)|export runs/base|runs/minilm|"
+    r"more\.xlsx|job\.toml|--preset vaswani-base"
 )
 PAGES = (
-    *("docs/data", "docs/durability", "docs/embeddings", "docs/exchange", "docs/look"),
+    *(
+        "README",
+        "docs/comparison",
+        "docs/plan",
+        "docs/data",
+        "docs/durability",
+        "docs/embeddings",
+        "docs/exchange",
+        "docs/look",
+    ),
     *("docs/model", "docs/samples", "docs/training", "docs/translation"),
 )
 
