@@ -122,7 +122,7 @@ def test_a_second_stage_keeps_tokenizer_and_shape_and_says_what_it_loaded(
         read(folder / "config.json")["in_force"]["learning_rate"]["value"]
         for folder in (base, here / "run")
     )
-    assert second < first / 2  # lest it undo what the first one learned
+    assert second < first  # lest it undo what the first one learned
 
 
 def test_a_second_stage_remembers_what_the_first_one_saw(

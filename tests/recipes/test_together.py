@@ -118,8 +118,8 @@ def test_a_sharded_run_needs_an_optimizer_that_shares_its_state(
     command = f"{PRETRAIN} --optimizer muon --shard"
     out = str(tmp_path / "run")
     assert run_together(2, run_command, command, tmp_path, **places, out=out) == [2, 2]
-    said = [ran.said for ran in read_ran(tmp_path, 2)]  # one of them speaks for both
-    assert sum("--shard needs --optimizer adamw" in line for line in said) == 1
+    said = [ran.said for ran in read_ran(tmp_path, 2)]  # one may hear of it from the other
+    assert any("--shard needs --optimizer adamw" in line for line in said)
 
 
 @pytest.mark.parametrize("flag", ["--shard", "--checkpoint-activations"])
