@@ -78,8 +78,8 @@ class CellGroup:
             return
         with self.keeper.run.alone():  # other processes keep models, too
             finished = [other for other in self.config.seeds if self.file(other).exists()]
-            rivals = [self.cell(other).cell for other in finished]
-            self.keeper.keep(fitted, self._rows(seed), rivals)
+            others = [self.cell(other).cell for other in finished]
+            self.keeper.keep(fitted, self._rows(seed), others)
             write_json(self.file(seed), content)
 
     def tuned(self) -> TunedArm:

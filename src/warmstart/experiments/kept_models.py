@@ -29,14 +29,14 @@ class ModelKeeper:
     plan: ExperimentPlan
     most_labels: int  # the best model of an arm has all of these
 
-    def keep(self, fitted: FittedCell, rows: Sequence[int], rivals: Sequence[Cell]) -> None:
+    def keep(self, fitted: FittedCell, rows: Sequence[int], others: Sequence[Cell]) -> None:
         """Save a model that was trained on these rows, if it is asked for.
 
-        Rivals are the finished cells of the same arm and subset. Of equal ones the first seed is
-        best, so that the order in which cells finish changes nothing.
+        The others are the finished cells of the same arm and subset. Of equal ones the first seed
+        is best, so that the order in which cells finish changes nothing.
         """
         is_best = fitted.cell.labels == self.most_labels and all(
-            self._preference(fitted.cell) > self._preference(rival) for rival in rivals
+            self._preference(fitted.cell) > self._preference(other) for other in others
         )
         if self.config.save == "all" or (self.config.save == "best" and is_best):
             self._write(fitted, rows)

@@ -71,7 +71,7 @@ class TrainTranslatorConfig(PairFiles, TranslatorArchitecture, TrainingRun, pane
     """Sentence pairs in, translator out."""
 
     from_run: str | None = option(
-        "translator to go on from, or masked run that becomes the encoder",
+        "translator to continue, or masked run that becomes the encoder",
         None,
         key="from",
         panel="Input and output",
