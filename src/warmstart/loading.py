@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from warmstart.errors import WarmstartError
-from warmstart.inference.text_model import TextModel, TransformerModel
+from warmstart.inference.text_model import TextModel
+from warmstart.inference.transformer_model import TransformerModel
 from warmstart.runs.saved import SavedRun, read_run
 from warmstart.runtime import choose_runtime
 from warmstart.settings.shared import Device, Machine, Precision

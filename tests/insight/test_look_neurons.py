@@ -8,7 +8,7 @@ import torch
 from looking import TEXT, make_run, make_tokenizer
 
 from warmstart.errors import WarmstartError
-from warmstart.inference.text_model import TransformerModel
+from warmstart.inference.transformer_model import TransformerModel
 from warmstart.insight.head_products import head_products
 from warmstart.report.neurons_figure import draw_neurons, neuron_rows
 from warmstart.runtime import Runtime

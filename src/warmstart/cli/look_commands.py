@@ -1,158 +1,10 @@
-"""The commands that look inside a model or a job: call the recipe, print the result."""
+"""The commands that look inside a model: call the recipe, print the result."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
 
 from warmstart.cli.options import Command
 from warmstart.cli.printing import print_json, print_table, quoted, say, say_next
 from warmstart.settings import looking
-
-if TYPE_CHECKING:
-    from warmstart.insight.devices import Device
-    from warmstart.insight.job_plan import JobPlan
-    from warmstart.insight.several_devices import SharedStep
-    from warmstart.insight.training_job import TrainingJob
-
-
-def params(config: looking.ParamsConfig, as_json: bool) -> None:
-    """Count the parameters of every layer, with formulas."""
-    from warmstart.recipes.params import HEADERS, count_parameters
-
-    count = count_parameters(config)
-    if as_json:
-        print_json(asdict(count))
-        return
-    print_table(HEADERS, count.rows(), totals=count.totals())
-    say(count.legend)
-    if count.paper:
-        say(f"{count.total:,} parameters: {count.paper}")
-
-
-def plan(config: looking.PlanConfig, as_json: bool) -> None:
-    """Estimate FLOPs, memory and time of a job, and whether it fits."""
-    from warmstart.recipes import plan as recipe
-
-    if config.on == "list":
-        _print_devices(recipe.devices(), as_json)
-        return
-    planned = recipe.plan(config)
-    if as_json:
-        print_json(_plan_json(planned))
-    else:
-        _print_plan(planned)
-
-
-def _print_devices(devices: "dict[str, Device]", as_json: bool) -> None:
-    if as_json:
-        print_json({name: asdict(device) for name, device in devices.items()})
-        return
-    rows = []
-    for name, device in devices.items():
-        numbers = (device.memory_gib, device.fp32_tflops, device.bf16_tflops, device.bandwidth_gb)
-        cells = ("–" if number is None else f"{number:g}" for number in numbers)
-        rows.append((name, device.title, *cells))
-    headers = ("--on", "device", "memory, GiB", "fp32", "bf16", "GB/s")
-    print_table(headers, rows, "dense TFLOP/s and bandwidth, by data sheet")
-
-
-def _print_plan(planned: "JobPlan") -> None:
-    from warmstart.insight.flops import legend
-    from warmstart.insight.job_plan import sentences
-
-    job = planned.job
-    headers = ("part", "formula", "forward", "forward + backward")
-    rows = [(p.name, p.formula, *_per_token(job, p.forward, p.both)) for p in planned.work]
-    forward, both = sum(p.forward for p in planned.work), sum(p.both for p in planned.work)
-    totals = [("total", "", *_per_token(job, forward, both))]
-    print_table(headers, rows, "FLOPs per token", totals)
-    say(legend(job))
-    totals = [(f"peak, at {planned.memory.moment}", "", _mib(planned.memory.peak))]
-    rows = [(name, formula, _mib(size)) for name, formula, size in _memory_rows(planned)]
-    print_table(("memory", "formula", "MiB"), rows, totals=totals)
-    if planned.shared:
-        names = ("devices", "GiB of each", "sharded", "MB sent by each", "ms a step", "tokens/s")
-        shared = [_shared_row(job, step) for step in planned.shared]
-        print_table((*names, "used"), shared, "steps shared by several devices")
-    say(
-        f"{planned.parameters:,} parameters; {job.steps:,} steps of {job.step_tokens:,} tokens: "
-        f"{job.steps * planned.step_flops:.3g} FLOPs in all"
-    )
-    for line in sentences(planned):
-        say(line)
-
-
-def _shared_row(job: "TrainingJob", step: "SharedStep") -> tuple[str, ...]:
-    return (
-        f"{step.devices}",
-        f"{step.memory / 2**30:.2f}",
-        f"{step.sharded_memory / 2**30:.2f}",
-        f"{step.sent / 1e6:,.0f}",
-        f"{1000 * step.step_s:,.1f}",
-        f"{job.step_tokens / step.step_s:,.0f}",
-        f"{step.efficiency:.0%}",
-    )
-
-
-def _memory_rows(planned: "JobPlan") -> list[tuple[str, str, int]]:
-    """Return name, formula and bytes of each part of the memory."""
-    memory, half = planned.memory, planned.machine.target.is_bf16
-    optimizer = "8P" if planned.job.optimizer == "adamw" else "8P, 4 for each of Muon's matrices"
-    rows = [
-        ("weights", "4P", memory.weights),
-        ("gradients", "4P", memory.gradients),
-        (f"optimizer ({planned.job.optimizer})", optimizer, memory.optimizer),
-        ("weights in bf16", "2 for each in a block's matrices", memory.copies),
-        ("activations", "saved for the backward pass", memory.activations),
-        ("head and loss", "chunks of logits, their gradients", memory.loss),
-        ("program", "libraries, scattered heap", memory.program),
-    ]
-    return [row for row in rows if row[2] and (half or row[0] != "weights in bf16")]
-
-
-def _per_token(job: "TrainingJob", *row_flops: float) -> list[str]:
-    return [f"{flops / job.row_tokens / 1e6:,.3f}M" for flops in row_flops]
-
-
-def _mib(size: int) -> str:
-    return f"{size / 2**20:,.0f}"
-
-
-def _plan_json(planned: "JobPlan") -> dict[str, Any]:
-    from warmstart.insight.job_plan import sentences
-
-    job = planned.job
-    return {
-        "model": planned.name,
-        "parameters": planned.parameters,
-        "job": job.to_json(),
-        "flops": {
-            "per_token": {
-                part.name: {
-                    "formula": part.formula,
-                    "forward": part.forward / job.row_tokens,
-                    "forward_backward": part.both / job.row_tokens,
-                }
-                for part in planned.work
-            },
-            "per_token_in_all": planned.token_flops,
-            "optimizer_per_step": planned.optimizer_flops,
-            "per_step": planned.step_flops,
-            "in_all": job.steps * planned.step_flops,
-        },
-        "memory": {**asdict(planned.memory), "room": planned.machine.memory},
-        "shared": [{**asdict(step), "step_s": step.step_s} for step in planned.shared],
-        "where": planned.machine.title,
-        "precision": "bf16" if planned.machine.target.is_bf16 else "fp32",
-        "fits": planned.fits,
-        "largest_micro_tokens": planned.largest_micro_tokens,
-        "time": {
-            "step_s": planned.step_s,
-            "total_s": planned.total_s,
-            "tokens_per_s": job.step_tokens / planned.step_s if planned.step_s else None,
-            "measured": asdict(planned.measured) if planned.measured else None,
-        },
-        "sentences": sentences(planned),
-    }
 
 
 def attention(config: looking.LookAttentionConfig) -> None:
@@ -287,8 +139,6 @@ def _written(out: str) -> str:
 
 
 COMMANDS = (
-    Command("params", params, "lab --head classifier --labels 2 --frozen"),
-    Command("plan", plan, "vaswani-base --on rtx-4090"),
     Command(
         "look attention", attention, 'runs/warm --text "Un livre merveilleux." -o attention.html'
     ),

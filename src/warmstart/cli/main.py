@@ -13,6 +13,7 @@ from typer.main import get_command
 from warmstart.cli import (
     exchange_commands,
     look_commands,
+    plan_commands,
     start_commands,
     train_commands,
     use_commands,
@@ -29,7 +30,7 @@ GROUPS = {
     "Start": start_commands.COMMANDS,
     "Train": train_commands.COMMANDS,
     "Use": use_commands.COMMANDS,
-    "Look inside": look_commands.COMMANDS,
+    "Look inside": (*plan_commands.COMMANDS, *look_commands.COMMANDS),
     "Exchange": exchange_commands.COMMANDS,
 }
 

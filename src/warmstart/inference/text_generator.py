@@ -10,7 +10,7 @@ from torch import Tensor
 from warmstart import progress
 from warmstart.decoding.sample import Sampling, SpecialIds, Step, sampled, to_log_probs
 from warmstart.errors import WarmstartError
-from warmstart.inference.text_model import TransformerModel
+from warmstart.inference.transformer_model import TransformerModel
 from warmstart.model.cache import KeyValueCache
 from warmstart.model.models import LanguageModel
 from warmstart.results.predictions import GeneratedPiece, ProbableWord

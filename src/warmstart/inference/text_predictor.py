@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from warmstart.batching.batch import move
 from warmstart.batching.encode import EncodedTexts
 from warmstart.batching.padding import budgeted, pad_texts
-from warmstart.inference.text_model import TransformerModel
+from warmstart.inference.transformer_model import TransformerModel
 from warmstart.inference.vectors import forward_tokens
 from warmstart.model.backbone import Layout
 from warmstart.runtime import Runtime

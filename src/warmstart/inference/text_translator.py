@@ -9,7 +9,7 @@ from warmstart.decoding.beam import Beam
 from warmstart.decoding.engines import fast_engine
 from warmstart.errors import WarmstartError
 from warmstart.inference.attention_maps import pair_attention
-from warmstart.inference.text_model import TransformerModel
+from warmstart.inference.transformer_model import TransformerModel
 from warmstart.inference.translator import BeamTranslator, Translation, TranslationSearch
 from warmstart.model.models import Translator
 from warmstart.results.attention import AttentionMap

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from warmstart.errors import WarmstartError
-from warmstart.inference.text_model import TransformerModel
+from warmstart.inference.transformer_model import TransformerModel
 from warmstart.model.attention import AttentionContext, MultiHeadAttention, attention_weights
 from warmstart.model.backbone import Backbone
 from warmstart.results.attention import readable

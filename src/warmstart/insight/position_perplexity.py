@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from warmstart import progress
 from warmstart.data.corpus import Passage, read_passages
 from warmstart.errors import WarmstartError
-from warmstart.inference.text_model import TransformerModel
+from warmstart.inference.transformer_model import TransformerModel
 from warmstart.model.models import LanguageModel
 from warmstart.model.positions import sinusoids
 from warmstart.results.position_view import PerplexityByPosition

@@ -13,7 +13,7 @@ from warmstart import progress
 from warmstart.batching.encode import truncate
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
-from warmstart.inference.text_model import TransformerModel
+from warmstart.inference.transformer_model import TransformerModel
 from warmstart.inference.vectors import token_vectors
 from warmstart.results.word_similarity import WordSimilarity
 from warmstart.settings.shared import Truncate

@@ -15,7 +15,7 @@ from warmstart.data.corpus import read_texts
 from warmstart.data.vector_files import TextVectors, check_name, writing
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
-from warmstart.inference.text_model import TransformerModel
+from warmstart.inference.transformer_model import TransformerModel
 from warmstart.insight.word_context import compare_word
 from warmstart.loading import load_transformer
 from warmstart.report.notebook import Shown

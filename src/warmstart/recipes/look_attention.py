@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
-from warmstart.inference.text_model import TransformerModel
+from warmstart.inference.transformer_model import TransformerModel
 from warmstart.loading import load_transformer
 from warmstart.report.attention_figure import draw_head, draw_heads
 from warmstart.report.attention_page import AttentionPage, write_attention_page

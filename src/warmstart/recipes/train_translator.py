@@ -1,7 +1,6 @@
 """Sentence pairs -> translator."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from warmstart import progress
 from warmstart.batching.pair_batches import EncodedPairs, PairStream
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.pairs import Pairs
-from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.model.models import Translator
 from warmstart.recipes.export_model import say_if_not_exportable
@@ -21,25 +19,24 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.launching import is_launched
 from warmstart.runs.lifecycle import (
     announce,
-    check_length,
     check_unchanged,
     finish_together,
     open_shared_run,
-    refuse_overrides,
-    refuse_together,
     write_config,
 )
 from warmstart.runs.lineage import lineage_of
-from warmstart.runs.saved import SavedRun, read_data, read_run, resumed_model
-from warmstart.runs.transfer import transfer_all
+from warmstart.runs.saved import SavedRun, read_data, resumed_model
 from warmstart.runtime import Runtime, choose_runtime
-from warmstart.settings.architecture import apply_overrides
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.translating import TrainTranslatorConfig
-from warmstart.tasks.registry import task_of
 from warmstart.tasks.task import num_parameters
 from warmstart.tasks.translate import TranslateObjective, TranslateTask, TranslationValidation
 from warmstart.tasks.translation_data import choose_tokenizers, encode_pairs, read_training_pairs
+from warmstart.tasks.translation_start import (
+    read_translator_parent,
+    translator_architecture,
+    warm_start_translator,
+)
 from warmstart.textfiles import file_facts
 from warmstart.tokenization.pair import TokenizerPair, load_tokenizer_pair
 from warmstart.training.averaging import averaged, keep_snapshot, list_snapshots
@@ -71,14 +68,14 @@ def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
             return _result(run)
         train, valid = read_training_pairs(config)
         runtime = choose_runtime(config.device, config.precision, config.threads, run.processes)
-        parent = _parent(config.from_run) if config.from_run else None
+        parent = read_translator_parent(config.from_run) if config.from_run else None
         preset = config.preset_for(runtime.device.type)
         tokenizers, architecture = _tokenizers_and_architecture(config, preset, train, parent, run)
         encoded = [encode_pairs(p, tokenizers, architecture.max_length) for p in (train, valid)]
         seed_weights(config.seed, "translator")
         model = Translator(architecture)
         if parent:
-            _warm_start(model, parent)
+            warm_start_translator(model, parent)
         if not run.data_file.exists():  # written last: everything before it is complete
             write_config(run, "train-translator", config, architecture, task=TranslateTask.name)
             tokenizers.save(run.path)
@@ -108,20 +105,6 @@ def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
         return _result(run)
 
 
-def _parent(path: str) -> SavedRun:
-    """Read the run to start from: a translator, or a backbone that becomes the encoder."""
-    parent = read_run(path)
-    task = task_of(parent)
-    is_backbone = task.is_pretraining and parent.model.attention == "bidirectional"
-    if not is_backbone and not parent.model.decoder_depth:
-        raise WarmstartError(
-            f"--from {path} is {task.description}; a translator starts from another one, or from a "
-            "bidirectional backbone, which `warmstart pretrain --objective masked` trains"
-        )
-    parent.refuse_if_ablated("start a translator")
-    return parent
-
-
 def _tokenizers_and_architecture(
     config: TrainTranslatorConfig,
     preset: ModelConfig,
@@ -134,52 +117,7 @@ def _tokenizers_and_architecture(
         check_unchanged(run.read_json(run.data_file))
         return load_tokenizer_pair(run.path), resumed_model(run)
     tokenizers = choose_tokenizers(config, train, parent, preset.vocab_size)
-    return tokenizers, _architecture(config, preset, tokenizers, parent)
-
-
-def _architecture(
-    config: TrainTranslatorConfig,
-    preset: ModelConfig,
-    tokenizers: TokenizerPair,
-    parent: SavedRun | None,
-) -> ModelConfig:
-    """Return the architecture asked for; weights that exist keep theirs."""
-    if parent:
-        refuse_overrides(config, allowed=("dropout", "max_length"))
-        check_length(parent.model, config.max_length, parent.path)
-        if parent.model.decoder_depth:
-            refuse_together(config, "from", ("decoder_depth", "shared"))
-            return apply_overrides(parent.model, config)
-        encoder = replace(parent.model, attention="bidirectional", pooler=False)
-    else:
-        encoder = replace(preset, attention="bidirectional")
-    preset_depth = 0 if parent else preset.decoder_depth
-    target_size = 0 if tokenizers.is_joint else tokenizers.target.vocab_size
-    return replace(
-        apply_overrides(encoder, config),
-        vocab_size=parent.model.vocab_size if parent else tokenizers.source.vocab_size,
-        decoder_depth=config.decoder_depth or preset_depth or encoder.depth,
-        target_vocab_size=target_size,
-        shared=tokenizers.is_joint if config.shared is None else config.shared,
-    )
-
-
-def _warm_start(model: Translator, parent: SavedRun) -> None:
-    if parent.model.decoder_depth:
-        progress.say(f"from {parent.path}: {transfer_all(parent.weights, model)}")
-        return
-    weights = {
-        name.replace("backbone.", "encoder.", 1): tensor
-        for name, tensor in parent.weights.items()
-        if name.startswith("backbone.") and ".pooler." not in name
-    }
-    transfer = transfer_all(weights, model)
-    missing = [name for name in transfer.new if name.startswith("encoder.")]
-    if missing:
-        raise WarmstartError(f"{parent.path}: its weights lack {', '.join(missing[:3])}")
-    progress.say(
-        f"encoder from {parent.path}: {len(transfer.loaded)} tensors loaded, the rest is new"
-    )
+    return tokenizers, translator_architecture(config, preset, tokenizers, parent)
 
 
 def _facts(train: Pairs, valid: Pairs, parent: SavedRun | None) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from warmstart.batching.padding import LabelledStream
 from warmstart.data.labelled import LabelledTexts
 from warmstart.data.overlap import Matches, count_seen
 from warmstart.errors import WarmstartError
-from warmstart.inference.text_model import OVERFLOW
 from warmstart.inference.text_predictor import TextBatches, TextPredictor
+from warmstart.inference.transformer_model import OVERFLOW
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun
 from warmstart.runs.transfer import Transfer, transfer_backbone

@@ -10,7 +10,8 @@ from torch import nn
 
 from warmstart.data.prepare import PreparedText
 from warmstart.errors import WarmstartError
-from warmstart.inference.text_model import TextModel, TransformerModel
+from warmstart.inference.text_model import TextModel
+from warmstart.inference.transformer_model import TransformerModel
 from warmstart.model.models import LanguageModel
 from warmstart.runs.saved import SavedRun
 from warmstart.runs.transfer import transfer_all
