@@ -49,6 +49,11 @@ class Processes:
         return self.rank == 0
 
     @property
+    def is_shared(self) -> bool:
+        """Tell whether there are others to exchange anything with."""
+        return self.count > 1
+
+    @property
     def share(self) -> slice:
         """Return which rows of a step this process computes."""
         return slice(self.rank, None, self.count)
@@ -60,12 +65,12 @@ class Processes:
 
     def add_up(self, tensor: Tensor) -> None:
         """Replace a tensor by its sum over all processes."""
-        if self.count > 1:
+        if self.is_shared:
             _connected(dist.all_reduce, tensor)
 
     def largest(self, *numbers: int) -> list[int]:
         """Return the largest value that any process has for each number."""
-        if self.count == 1:
+        if not self.is_shared:
             return list(numbers)
         tensor = torch.tensor(numbers)
         _connected(dist.all_reduce, tensor, dist.ReduceOp.MAX)
@@ -73,7 +78,7 @@ class Processes:
 
     def from_lead(self, value: T) -> T:
         """Return the JSON value that the lead process has."""
-        if self.count == 1:
+        if not self.is_shared:
             return value
         content = torch.tensor(list(to_json(value).encode() if self.is_lead else b""))
         content = content.to(torch.uint8)
@@ -87,12 +92,12 @@ class Processes:
 
     def copy_from_lead(self, tensors: Iterator[Tensor]) -> None:
         """Replace tensors by those of the lead process."""
-        for tensor in tensors if self.count > 1 else ():
+        for tensor in tensors if self.is_shared else ():
             _connected(dist.broadcast, tensor, 0)
 
     def check_same(self, what: str, digest: bytes) -> None:
         """Refuse to continue unless every process has the same content."""
-        if self.count == 1:
+        if not self.is_shared:
             return
         own = torch.tensor([int.from_bytes(digest[:7], "little")])
         of_all = [torch.zeros_like(own) for _ in range(self.count)]
@@ -106,7 +111,7 @@ class Processes:
 
     def gate(self, name: str) -> None:
         """Let every process pass once the lead process has come here, however long that takes."""
-        if self.count == 1:
+        if not self.is_shared:
             return
         if self.is_lead:
             _connected(_store().set, name, "open")

@@ -59,7 +59,7 @@ def choose_runtime(
         raise WarmstartError("--device cuda: this machine has no CUDA device; use auto or cpu")
     wants_cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
     chosen = torch.device("cuda" if wants_cuda else "cpu")
-    if wants_cuda and processes.count > 1:
+    if wants_cuda and processes.is_shared:
         chosen = torch.device("cuda", local_rank() % torch.cuda.device_count())
         torch.cuda.set_device(chosen)
     torch.set_num_threads(threads or max(1, num_cores() // num_local()))

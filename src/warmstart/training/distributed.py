@@ -26,7 +26,7 @@ def total_counts(
     counts: Mapping[str, float], runtime: Runtime
 ) -> Mapping[str, float] | dict[str, Tensor]:
     """Return the targets that all processes counted in a step; a GPU is not waited for."""
-    if runtime.processes.count == 1:
+    if not runtime.processes.is_shared:
         return counts
     total = torch.tensor(list(counts.values()), dtype=torch.float64).to(runtime.device)
     runtime.processes.add_up(total)
@@ -36,7 +36,7 @@ def total_counts(
 @torch.no_grad()
 def sum_gradients(model: nn.Module, processes: Processes) -> None:
     """Replace every gradient by its sum over all processes."""
-    if processes.count == 1:
+    if not processes.is_shared:
         return
     for parameters in _buckets(model):
         has_gradient = [p.grad is not None for p in parameters]
@@ -66,7 +66,7 @@ def _buckets(model: nn.Module) -> Iterator[list[nn.Parameter]]:
 
 def shared_evaluation(evaluate: Callable[[], Evaluation], processes: Processes) -> Evaluation:
     """Validate in the lead process; the others learn everything but the weights."""
-    if processes.count == 1:
+    if not processes.is_shared:
         return evaluate()
     own = evaluate() if processes.is_lead else Evaluation(0.0, {}, "")
     facts: dict[str, Any] = {
@@ -82,7 +82,7 @@ def shared_evaluation(evaluate: Callable[[], Evaluation], processes: Processes) 
 def start_together(model: nn.Module, run: RunFolder, step: int) -> None:
     """Check that every process has the same code, data and step; give all the same weights."""
     processes = run.processes
-    if processes.count == 1:
+    if not processes.is_shared:
         return
     processes.check_same("code", code_digest())
     processes.check_same("data", hashlib.sha256(run.data_file.read_bytes()).digest())

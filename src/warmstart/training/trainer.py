@@ -90,7 +90,7 @@ class Trainer:
 
     def shard(self) -> None:
         """Train shares of the model from here on, one in each process."""
-        if self.runtime.processes.count > 1:
+        if self.runtime.processes.is_shared:
             from warmstart.training.sharding import ShardedModel, shard_optimizers
 
             self.model.cpu()
