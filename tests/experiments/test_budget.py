@@ -63,6 +63,27 @@ def test_trials_then_seeds_then_epochs_then_subsets(
     assert "16" in taken.labels
 
 
+@pytest.mark.parametrize(
+    ("num_gpus", "seconds", "trials"), [(1, 768, 3), (1, 767, 2), (0, 768 + 700, 3), (0, 1467, 2)]
+)
+def test_a_baseline_beside_a_gpu_takes_no_time_of_its_own(
+    num_gpus: int,
+    seconds: float,
+    trials: int,
+    world: World,
+    base: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = {name: str(getattr(world, name)) for name in ("train", "valid", "test")}
+    config = CompareConfig.from_values({**files, "from": [str(base)], "out": "unused", "epochs": 1})
+    plan = plan_experiment(config)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: num_gpus)
+    num_texts = sum(len(split) for split in plan.texts.data.values())
+    paces = [ArmPace(step_s=256 / 24), ArmPace(step_s=256 / 24), ArmPace(step_s=256 / 24)]
+    paces.append(ArmPace(counting_s=700 / num_texts))
+    assert largest_within(seconds, config, plan, paces).trials == trials
+
+
 # 72 texts in 3 folds: 38 train in each, in 3 steps; 3 arms, 8 epochs, 3 trials and 5 seeds.
 @pytest.mark.parametrize(
     ("seconds", "trials", "seeds", "epochs"),

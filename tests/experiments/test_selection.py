@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -40,6 +41,7 @@ class ToyArm:
 
     outputs: dict[float, list[np.ndarray]]
     name: str = "toy"
+    uses_device: ClassVar[bool] = False
 
     def describe(self) -> Arm:
         return Arm(name=self.name, kind="warm")

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from comparing import COMMAND, await_cell, start, without_times
 from product import World, succeed
+from warmstart.experiments.worker_pools import BesideTheDevice
 from warmstart.experiments.workers import CellOrder
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.version import code_digest
@@ -84,3 +86,16 @@ def test_a_worker_refuses_what_does_not_fit(
     outcome = CellOrder(config, str(tmp_path), code, "0-cold-48", 0).run()
     assert outcome.error is not None
     assert complaint in outcome.error
+
+
+def test_the_report_does_not_depend_on_a_baseline_fitted_beside_the_device(
+    places: dict[str, str],
+    expected: object,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "warmstart.recipes.compare.open_workers", lambda config: closing(BesideTheDevice(config))
+    )
+    succeed(COMMAND, **places, out=tmp_path / "out")
+    assert without_times(tmp_path / "out") == expected

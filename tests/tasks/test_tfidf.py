@@ -16,7 +16,7 @@ from warmstart.runs.saved import read_run
 from warmstart.settings.finetuning import Balance
 from warmstart.settings.shared import Machine
 from warmstart.settings.using import EvaluateConfig
-from warmstart.tasks.tfidf import Baseline, BaselineTexts, save_baseline, settings
+from warmstart.tasks.tfidf import Baseline, BaselineTexts, CountedTexts, save_baseline, settings
 
 GOOD = ["un livre magnifique", "magnifique et tendre", "une lecture tendre", "beau, magnifique"]
 BAD = ["un livre ennuyeux", "ennuyeux et long", "une lecture trop longue", "long, ennuyeux"]
@@ -27,7 +27,7 @@ def fit_baseline(
     texts: list[str], classes: list[int], c: float, balance: Balance = "none"
 ) -> Baseline:
     """Fit one baseline."""
-    return BaselineTexts(texts, classes, balance).fit(c)[0]
+    return BaselineTexts(texts, classes, balance, CountedTexts()).fit(c)[0]
 
 
 def test_it_learns_what_words_tell() -> None:
@@ -128,7 +128,7 @@ def test_nothing_in_it_is_random() -> None:
 
 
 def test_values_fitted_together_equal_values_fitted_alone() -> None:
-    texts = BaselineTexts(TEXTS, CLASSES, "none")
+    texts = BaselineTexts(TEXTS, CLASSES, "none", CountedTexts())
     for c in settings(3):
         alone = _weights(fit_baseline(TEXTS, CLASSES, c))
         assert np.array_equal(alone, _weights(texts.fit(c)[0]))
@@ -141,7 +141,7 @@ def test_the_order_of_the_texts_does_not_matter() -> None:
 
 
 def test_texts_read_before_are_predicted_the_same() -> None:
-    texts = BaselineTexts(TEXTS, CLASSES, "none")
+    texts = BaselineTexts(TEXTS, CLASSES, "none", CountedTexts())
     baseline, unseen = texts.fit(10.0)[0], ["vraiment magnifique", "vraiment ennuyeux"]
     for _ in range(2):
         outputs = baseline.column_probabilities(texts.columns_of(unseen), 2)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +112,10 @@ class ExperimentArm(Protocol):
     def name(self) -> str:
         """Return the name in tables."""
 
+    @property
+    def uses_device(self) -> bool:
+        """Tell whether it computes on the device, rather than on a core of the CPU."""
+
     def describe(self) -> Arm:
         """Return what the report says of the arm."""
 
@@ -148,6 +152,7 @@ class TransformerArm:
     tuning: Tuning
     runtime: Runtime
     cold: str | None = None  # name of the cold arm with the same architecture and tokenizer
+    uses_device: ClassVar[bool] = True
 
     def describe(self) -> Arm:
         is_cold = self.kind == "cold"

@@ -14,6 +14,7 @@ from warmstart.errors import WarmstartError
 from warmstart.experiments.arms import ExperimentArm, Splits, TransformerArm
 from warmstart.experiments.plan import ExperimentPlan
 from warmstart.experiments.subsets import nested_rows, subset_sizes
+from warmstart.experiments.tfidf_arm import TfidfArm
 from warmstart.formats import counted, duration
 from warmstart.runs.facts import Limit
 from warmstart.runtime import num_cores
@@ -40,6 +41,7 @@ class ArmPace:
 
     step_s: float = 0.0
     validation_s: float = 0.0  # of one validation
+    counting_s: float = 0.0  # to count the n-grams of a text, once for all cells
     text_s: float = 0.0  # to read a training text before the first epoch
     reading_s: float = 0.0  # to read the validation texts before the first epoch
     scoring_s: float = 0.0  # to label the test texts at the end
@@ -95,8 +97,17 @@ def num_at_once(config: CompareConfig) -> int:
         return 1
     if config.processes != "auto":
         return int(config.processes)
-    num_gpus = torch.cuda.device_count() if config.device != "cpu" else 0
-    return num_gpus or num_cores()
+    return _num_gpus(config) or num_cores()
+
+
+def is_beside(config: CompareConfig) -> bool:
+    """Tell whether the baseline is fitted in a process beside the one that uses the GPU."""
+    is_alone = num_at_once(config) == 1 and not config.ray
+    return is_alone and "tfidf" in config.arms and _num_gpus(config) > 0
+
+
+def _num_gpus(config: CompareConfig) -> int:
+    return torch.cuda.device_count() if config.device != "cpu" else 0
 
 
 def with_threads(config: CompareConfig) -> CompareConfig:
@@ -199,10 +210,22 @@ def _total_s(config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPac
     subsets = _subsets(config.labels, config, plan)
     pool = plan.texts.pool
     sizes = [pool.divide(labels)[0] for labels in subsets]
-    one_by_one_s = sum(
-        pace.cells_s(size, config, size == pool.num_train) for pace in paces for size in sizes
+    all_texts, held_out = plan.texts.data, plan.texts.held_out
+    num_counted = min(
+        sum(map(len, all_texts.values())),
+        (len(config.seeds) + 1) * sizes[-1] + sum(len(all_texts[name]) for name in held_out),
     )
-    return one_by_one_s / num_at_once(config)
+    device_s = other_s = counting_s = 0.0
+    for planned, pace in zip(plan.arms, paces, strict=True):
+        cells_s = sum(pace.cells_s(size, config, size == pool.num_train) for size in sizes)
+        counting_s += num_counted * pace.counting_s
+        if planned.arm.uses_device:
+            device_s += cells_s
+        else:
+            other_s += cells_s
+    if is_beside(config):
+        return max(device_s, counting_s + other_s)
+    return counting_s + (device_s + other_s) / num_at_once(config)  # each process counts
 
 
 def _measure_arms(plan: ExperimentPlan, config: CompareConfig, seconds: float) -> list[ArmPace]:
@@ -234,14 +257,18 @@ def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds:
     num_sampled = min(SAMPLE_VALID, num_valid)
     valid = splits.valid.subset([i * num_valid // num_sampled for i in range(num_sampled)])
     sample = Splits(splits.train.subset(rows), valid, None)
-    if not isinstance(arm, TransformerArm):
-        text_s = sum(model.elapsed_s for model in arm.fit(sample, [value], seed)) / len(rows)
+    if isinstance(arm, TfidfArm):
+        (model,) = arm.fit(sample, [value], seed)
+        counting_s = arm.counted.counting_s(sample.train.texts)
+        text_s = (model.elapsed_s - counting_s) / len(rows)
         return ArmPace(
+            counting_s=counting_s / len(rows),
             text_s=text_s,
             reading_s=text_s * num_valid,
             scoring_s=text_s * num_test,
             is_random=False,
         )
+    assert isinstance(arm, TransformerArm)
     trainer = arm.trainer(ClassifyTask(), sample, seed, value)
     pace = measure(trainer, seconds, None if config.minutes else trainer.settings.steps)
     text_s = pace.validation_s / num_sampled

@@ -74,9 +74,12 @@ def _finished_jobs(
     pending: dict[Future[Outcome], Job] = {}
     losses: Counter[object] = Counter()
     while ready or pending:
-        while ready and len(pending) < workers.most_jobs:
+        for _ in range(len(ready)):
             job = ready.popleft()
-            pending[workers.submit(*job)] = job
+            if workers.has_room(job[0], [group for group, _ in pending.values()]):
+                pending[workers.submit(*job)] = job
+            else:
+                ready.append(job)  # all that stay are moved, so that their order stays, too
         interrupt.obey()
         for future in wait(pending, POLL_S, FIRST_COMPLETED).done:
             group, seed = pending.pop(future)

@@ -2,6 +2,7 @@
 
 import os
 import socket
+from collections.abc import Sequence
 from concurrent.futures import Future
 from types import ModuleType
 from typing import Any
@@ -20,8 +21,6 @@ RETRIES = 10  # of a task whose worker or machine is lost
 class RayTasks:
     """Trains cells wherever a cluster has room for them."""
 
-    most_jobs = 100_000  # the cluster queues them
-
     def __init__(self, config: CompareConfig) -> None:
         self.config, self._ray = config, _import_ray()
         self._is_guest = self._ray.is_initialized()  # of a cluster that the caller has joined
@@ -39,6 +38,9 @@ class RayTasks:
             num_cpus=resources["CPU"], num_gpus=resources["GPU"], max_retries=RETRIES
         )
         self._running: list[Any] = []
+
+    def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
+        return True  # the cluster queues them
 
     def submit(self, group: CellGroup, seed: int | None) -> "Future[Outcome]":
         order = CellOrder.of(self.config, group, seed)

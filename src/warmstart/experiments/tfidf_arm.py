@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import ClassVar
 
 from warmstart.experiments.arms import ArmSplit, Floats, Saving, Splits, TrainedModel
 from warmstart.results.comparison import Arm
@@ -17,6 +18,8 @@ class TfidfArm:
     name: str
     num_classes: int
     balance: Balance
+    counted: tfidf.CountedTexts = field(default_factory=tfidf.CountedTexts)
+    uses_device: ClassVar[bool] = False
     latest: dict[tuple[tuple[str, int], ...], tfidf.BaselineTexts] = field(default_factory=dict)
 
     def describe(self) -> Arm:
@@ -45,7 +48,9 @@ class TfidfArm:
         key = tuple(sorted(zip(train.texts, train.classes, strict=True)))
         if key not in self.latest:
             self.latest.clear()
-            self.latest[key] = tfidf.BaselineTexts(train.texts, train.classes, self.balance)
+            self.latest[key] = tfidf.BaselineTexts(
+                train.texts, train.classes, self.balance, self.counted
+            )
         return self.latest[key]
 
     def _predict(

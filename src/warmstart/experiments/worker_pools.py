@@ -3,7 +3,7 @@
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from multiprocessing.connection import Connection
@@ -13,7 +13,7 @@ from typing import Protocol
 
 import torch
 
-from warmstart.experiments.budget import num_at_once
+from warmstart.experiments.budget import is_beside, num_at_once
 from warmstart.experiments.cells import CellGroup
 from warmstart.experiments.ray_tasks import RayTasks
 from warmstart.experiments.workers import CellOrder, Outcome
@@ -25,7 +25,9 @@ def open_workers(config: CompareConfig) -> AbstractContextManager["Workers"]:
     if config.ray is not None:
         return closing(RayTasks(config))
     if num_at_once(config) > 1:
-        return closing(LocalProcesses(config))
+        return closing(LocalProcesses(config, num_at_once(config)))
+    if is_beside(config):
+        return closing(BesideTheDevice(config))
     return nullcontext(ThisProcess())
 
 
@@ -33,12 +35,11 @@ class Workers(Protocol):
     """Something that trains cells."""
 
     @property
-    def most_jobs(self) -> int:
-        """Return how many jobs to submit at a time."""
-
-    @property
     def losses(self) -> tuple[type[Exception], ...]:
         """Return the errors which mean that a worker was lost, not that its job is at fault."""
+
+    def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
+        """Tell whether to submit a job of a group, given the groups of jobs not yet reported."""
 
     def submit(self, group: CellGroup, seed: int | None) -> "Future[Outcome]":
         """Train a cell, or tune an arm."""
@@ -47,8 +48,10 @@ class Workers(Protocol):
 class ThisProcess:
     """Trains one cell after the other."""
 
-    most_jobs = 1
     losses: tuple[type[Exception], ...] = ()
+
+    def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
+        return not pending
 
     def submit(self, group: CellGroup, seed: int | None) -> "Future[Outcome]":
         group.train(seed)
@@ -62,12 +65,15 @@ class LocalProcesses:
 
     losses = (BrokenExecutor,)
 
-    def __init__(self, config: CompareConfig) -> None:
-        self.config, self.most_jobs = config, num_at_once(config)
+    def __init__(self, config: CompareConfig, num: int, takes_gpus: bool = True) -> None:
+        self.config, self._num, self._takes_gpus = config, num, takes_gpus
         self._context = multiprocessing.get_context("spawn")
         # Nobody writes to it: a worker ends when this end is closed, also by a kill.
         self._life, self._watched = self._context.Pipe(duplex=False)
         self._pool = self._started()
+
+    def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
+        return len(pending) < self._num
 
     def submit(self, group: CellGroup, seed: int | None) -> "Future[Outcome]":
         order = CellOrder.of(self.config, group, seed)
@@ -86,16 +92,36 @@ class LocalProcesses:
         self._life.close()
 
     def _started(self) -> ProcessPoolExecutor:
-        number = self._context.Value("i", 0)
-        return ProcessPoolExecutor(
-            self.most_jobs, self._context, _prepare_process, (self._life, number)
-        )
+        number = self._context.Value("i", 0) if self._takes_gpus else None
+        return ProcessPoolExecutor(self._num, self._context, _prepare_process, (self._life, number))
 
 
-def _prepare_process(life: Connection, number: "Synchronized[int]") -> None:
-    """Take the next GPU, if there are any, and end when the first process does."""
+class BesideTheDevice:
+    """Trains on the device in this process, and what needs no device in a process beside it."""
+
+    def __init__(self, config: CompareConfig) -> None:
+        self._here, self._beside = ThisProcess(), LocalProcesses(config, 1, takes_gpus=False)
+        self.losses = self._beside.losses
+
+    def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
+        """Take one job for the device at a time; the others wait in a queue of their process."""
+        if not group.arm.uses_device:
+            return True
+        return self._here.has_room(group, [g for g in pending if g.arm.uses_device])
+
+    def submit(self, group: CellGroup, seed: int | None) -> "Future[Outcome]":
+        workers = self._here if group.arm.uses_device else self._beside
+        return workers.submit(group, seed)
+
+    def close(self) -> None:
+        """End the process."""
+        self._beside.close()
+
+
+def _prepare_process(life: Connection, number: "Synchronized[int] | None") -> None:
+    """Take the GPU with the next number, if any is to be taken; end when the first process does."""
     Thread(target=_end_with, args=(life,), daemon=True).start()
-    if torch.cuda.is_available():
+    if number is not None and torch.cuda.is_available():
         with number.get_lock():
             torch.cuda.set_device(number.value % torch.cuda.device_count())
             number.value += 1

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.feature_extraction.text import TfidfVectorizer
+from scipy.sparse import hstack
+from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion
 from torch import nn
@@ -32,9 +33,11 @@ from warmstart.settings.finetuning import Balance
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.labelled import read_labelled_file, readable_rows, rows_seen
+from warmstart.tasks.ngrams import NGRAMS, NgramCounter
 from warmstart.tasks.task import Task
 
-WORD = r"\w+"  # words of one letter too
+Names = Mapping[str, Sequence[str]]  # the n-grams of each kind, in the order of their columns
+
 MAX_ITERATIONS = 1000
 STRENGTHS = (10.0, 1.0, 100.0, 3.0, 30.0, 0.3, 300.0, 0.1, 1000.0)  # of C, tried in this order
 CLASSIFY = ClassifyTask()
@@ -105,9 +108,7 @@ def read_baseline(run: SavedRun) -> Baseline:
 
 
 def _rebuilt(names: FeaturesFile, arrays: dict[str, Any]) -> Baseline:
-    features = _new_features(1, asdict(names))
-    for kind, vectorizer in features.transformer_list:
-        vectorizer.idf_ = arrays[f"{kind}.idf"]
+    features = _new_features(asdict(names), {kind: arrays[f"{kind}.idf"] for kind in NGRAMS})
     model = LogisticRegression()
     model.coef_, model.intercept_ = arrays["coef"], arrays["intercept"]
     model.classes_ = arrays["classes"]
@@ -125,6 +126,25 @@ def settings(trials: int) -> list[float]:
     return list(STRENGTHS[:trials])
 
 
+class CountedTexts:
+    """Texts whose n-grams are counted once, however many baselines are fitted on them."""
+
+    def __init__(self) -> None:
+        self.counters = {kind: NgramCounter(kind) for kind in NGRAMS}
+
+    def names(self, texts: Sequence[str]) -> Names:
+        """Return the n-grams of texts; those of a single text only if there are no others."""
+        for least in (2, 1):
+            names = {k: counter.found_in(texts, least) for k, counter in self.counters.items()}
+            if all(names.values()):
+                return names
+        raise WarmstartError(f"none of the {len(texts)} training texts holds a word")
+
+    def counting_s(self, texts: Sequence[str]) -> float:
+        """Return how long it takes to count texts, or took when they were counted."""
+        return sum(counter.counting_s(texts) for counter in self.counters.values())
+
+
 class BaselineTexts:
     """Labelled texts that are read once, whatever is then fitted on them.
 
@@ -132,14 +152,24 @@ class BaselineTexts:
     for each value of C. Texts to predict are read once, too.
     """
 
-    def __init__(self, texts: Sequence[str], classes: Sequence[int], balance: Balance) -> None:
-        started = time.monotonic()
+    def __init__(
+        self, texts: Sequence[str], classes: Sequence[int], balance: Balance, counted: CountedTexts
+    ) -> None:
         rows = sorted(zip(texts, classes, strict=True))
-        self._classes, self._balance = [number for _, number in rows], balance
-        self.features, self._columns = _fit_features([text for text, _ in rows])
-        self._read_s = time.monotonic() - started
-        self._fitted: dict[float, tuple[Baseline, float]] = {}
+        self._texts, self._classes = [text for text, _ in rows], [number for _, number in rows]
+        self._balance, self._counted = balance, counted
+        counting_s, started = counted.counting_s(self._texts), time.monotonic()
+        self._names = counted.names(self._texts)
+        counts = self._counts(self._texts)
+        self._weighting = {
+            kind: TfidfTransformer(sublinear_tf=True).fit(counts[kind]) for kind in NGRAMS
+        }
+        self._columns = self._weighted(counts)
+        idf = {kind: weighting.idf_ for kind, weighting in self._weighting.items()}
+        self.features = _new_features(self._names, idf)
+        self._read_s = counting_s + time.monotonic() - started
         self._predicted: dict[tuple[str, ...], Any] = {}
+        self._fitted: dict[float, tuple[Baseline, float]] = {}
 
     def fit(self, c: float) -> tuple[Baseline, float]:
         """Return the baseline of a value of C, and the seconds that it takes to train."""
@@ -151,44 +181,28 @@ class BaselineTexts:
         return self._fitted[c]
 
     def columns_of(self, texts: Sequence[str]) -> Any:
-        """Return the features of texts to predict."""
+        """Return the features of texts to predict, as `features` would after counting again."""
         key = tuple(texts)
         if key not in self._predicted:
-            self._predicted[key] = self.features.transform(texts)
+            self._predicted[key] = self._weighted(self._counts(texts))
         return self._predicted[key]
 
+    def _counts(self, texts: Sequence[str]) -> dict[str, Any]:
+        counters = self._counted.counters
+        return {kind: counters[kind].columns(texts, self._names[kind]) for kind in NGRAMS}
 
-def _fit_features(texts: Sequence[str]) -> tuple[FeatureUnion, Any]:
-    """Learn the features; those found in one text only are left out unless there are no others."""
-    for rarest in (2, 1):
-        union = _new_features(rarest)
-        try:
-            return union, union.fit_transform(texts)
-        except ValueError:  # what scikit-learn says of an empty vocabulary
-            continue
-    raise WarmstartError(f"none of the {len(texts)} training texts holds a word")
+    def _weighted(self, counts: Mapping[str, Any]) -> Any:
+        return hstack([self._weighting[kind].transform(counts[kind]) for kind in NGRAMS], "csr")
 
 
-def _new_features(
-    rarest: int, vocabularies: Mapping[str, Sequence[str]] | None = None
-) -> FeatureUnion:
-    """Return features found in at least `rarest` texts, or those of known vocabularies."""
-    options = {
-        "words": {"token_pattern": WORD, "ngram_range": (1, 2)},
-        "characters": {"analyzer": "char_wb", "ngram_range": (2, 5)},
-    }
+def _new_features(names: Names, idf: Mapping[str, Any]) -> FeatureUnion:
+    """Return features that are known by their n-grams and inverse document frequencies."""
     vectorizers = [
-        (
-            kind,
-            TfidfVectorizer(
-                **chosen,
-                sublinear_tf=True,
-                min_df=rarest,
-                vocabulary=vocabularies and vocabularies[kind],
-            ),
-        )
-        for kind, chosen in options.items()
+        (kind, TfidfVectorizer(**options, sublinear_tf=True, vocabulary=names[kind]))
+        for kind, options in NGRAMS.items()
     ]
+    for kind, vectorizer in vectorizers:
+        vectorizer.idf_ = idf[kind]
     return FeatureUnion(vectorizers)
 
 

@@ -1,0 +1,45 @@
+"""The cells of the baseline share what they count, and nothing else."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from warmstart.experiments.arms import ArmSplit, Splits
+from warmstart.experiments.selection import fit_cell, tune
+from warmstart.experiments.tfidf_arm import TfidfArm
+from warmstart.settings.finetuning import CompareConfig
+from warmstart.tasks.labelled import Examples
+
+CONFIG = CompareConfig(from_runs=("run",), train=("t",), valid="v", out="o", trials=3)
+WORDS = [f"{stem}{end}" for stem in ("ab", "cd", "ef", "gh") for end in ("", "a", "bc", "!")]
+
+
+@pytest.fixture
+def texts() -> ArmSplit:
+    random = np.random.default_rng(0)
+    classes = random.integers(2, size=90).tolist()
+    written = [" ".join(random.choice(WORDS[4 * c : 4 * c + 12], 6)) for c in classes]
+    return ArmSplit(written, Examples([()] * 90, classes))
+
+
+@pytest.mark.parametrize("has_test", [True, False])
+def test_a_cell_is_the_same_whatever_was_counted_before(has_test: bool, texts: ArmSplit) -> None:
+    shared = TfidfArm("tf-idf", 2, "none")
+    for fold in range(3):  # the texts that one fold trains on, another one tests
+        rows = np.roll(np.arange(90), 30 * fold).tolist()
+        test = texts.subset(rows[60:]) if has_test else None
+        splits = Splits(texts.subset(rows[:40]), texts.subset(rows[40:60]), test)
+        for num in (40, 12):
+            subset = replace(splits, train=splits.train.subset(range(num)))
+            alone = TfidfArm("tf-idf", 2, "none")
+            tuned = tune(shared, subset, CONFIG, 0)
+            assert tuned == tune(alone, subset, CONFIG, 0)
+            found, expected = (
+                fit_cell(arm, subset, tuned.values, 0, CONFIG) for arm in (shared, alone)
+            )
+            assert found.cell.predictions == expected.cell.predictions
+            assert found.outputs is not None  # what a blend is made of
+            assert expected.outputs is not None
+            assert np.array_equal(found.outputs.validation, expected.outputs.validation)
+            assert np.array_equal(found.outputs.test, expected.outputs.test)
