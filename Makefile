@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 
 unexport PYTHONDONTWRITEBYTECODE  # every process of a test would compile the package again
 
-.PHONY: setup demo test test-docs check site format bench chaos fuzz clean
+.PHONY: setup demo test test-docs check site format build bump release-check bench chaos fuzz clean
 
 setup: $(READY)
 
@@ -41,6 +41,20 @@ site: setup
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# The archive of the sources, and the wheel, which is then used in an environment of its own.
+build: setup
+	rm -rf build/lib dist
+	$(BIN)/python -m build --outdir dist
+	PYTHON=$(PYTHON) .ci/wheel
+
+# What RELEASING.md asks for: make bump VERSION=0.2.0, commit, make release-check.
+bump:
+	$(PYTHON) .ci/release.py bump $(VERSION)
+
+release-check:
+	$(PYTHON) .ci/release.py check
+	$(MAKE) check test test-docs build
 
 bench: setup
 	$(BIN)/python benchmarks/pretraining.py

@@ -23,6 +23,7 @@ AT_THE_ROOT = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
+    "RELEASING.md": "releasing.md",
 }
 
 
