@@ -18,6 +18,7 @@ from warmstart.decoding.engines import plain_engine, recorded_engine, translate_
 from warmstart.decoding.sample import SpecialIds
 from warmstart.model.models import LanguageModel, Translator
 from warmstart.runtime import Runtime
+from warmstart.samples.sample_files import SampleSizes, write_samples
 from warmstart.settings.architecture import PRESETS
 from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.translate import TranslateObjective
@@ -116,3 +117,30 @@ def test_a_resumed_run_sees_the_same_data_and_loss(
         for run in ("whole", "parts")
     ]
     assert losses[0] == pytest.approx(losses[1], rel=tolerance)
+
+
+def test_a_comparison_of_compiled_models_scores_like_one_by_one(tmp_path: Path) -> None:
+    files = write_samples(
+        tmp_path / "samples", sizes=SampleSizes(unlabelled=400, train=64, test=64)
+    )
+    common = {"device": "cuda", "precision": "fp32"}
+    base = str(tmp_path / "base")
+    warmstart.pretrain(files=(str(files.unlabelled),), preset="mini", steps=50, out=base, **common)
+    curves = []
+    for compile in (True, False):
+        compared = warmstart.compare(
+            from_runs=(base,),
+            train=(str(files.train),),
+            test=str(files.test),
+            labels=("64",),
+            arms=("warm", "frozen"),
+            seeds=(0,),
+            trials=1,
+            epochs=3,
+            compile=compile,
+            out=str(tmp_path / f"compiled-{compile}"),
+            **common,
+        )
+        cells = compared.comparison.cells
+        curves.append([epoch.valid_loss for cell in cells for epoch in cell.epochs])
+    assert curves[0] == pytest.approx(curves[1], rel=0.02)

@@ -15,6 +15,7 @@ from warmstart.seeds import derive_seed
 from warmstart.settings.architecture import PRESETS
 from warmstart.settings.shared import Pooling
 from warmstart.tasks.classify import ClassifyObjective
+from warmstart.training.defaults import compile_blocks
 from warmstart.training.step import RecordedObjective, add_gradients
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -93,3 +94,26 @@ def test_garbage_that_holds_a_recording_does_not_break_the_next_one() -> None:
     finally:
         gc.set_threshold(*before)
     assert gc.isenabled()
+
+
+def test_blocks_are_compiled_once_for_all_models_and_shapes() -> None:
+    graphs = []
+
+    def compile_nothing(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    objective, stream = ClassifyObjective(torch.ones(3, device=DEVICE)), _stream(1000)
+    for _ in range(2):
+        plain, compiled = (_classifier("mean", 0.0) for _ in range(2))
+        compile_blocks(compiled.backbone, compile_nothing)
+        assert plain.state_dict().keys() == compiled.state_dict().keys()
+        for step in range(4):
+            losses = [
+                add_gradients(model, objective, stream.group(step), RUNTIME)
+                for model in (plain, compiled)
+            ]
+            assert_close(*losses)
+            for own, other in zip(plain.parameters(), compiled.parameters(), strict=True):
+                assert_close(own.grad, other.grad)
+    assert len(graphs) == 1

@@ -6,6 +6,7 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -28,7 +29,11 @@ from warmstart.settings.model import ModelConfig
 from warmstart.tasks.classify import ClassifyTask, epochs_of
 from warmstart.tasks.finetuning import Fit, Start, build_model, build_trainer
 from warmstart.tasks.labelled import Examples
-from warmstart.training.defaults import finetuning_layer_decay, finetuning_rate
+from warmstart.training.defaults import (
+    compile_blocks,
+    finetuning_layer_decay,
+    finetuning_rate,
+)
 from warmstart.training.state import Evaluation, State
 from warmstart.training.trainer import Trainer
 
@@ -153,6 +158,7 @@ class TransformerArm:
     runtime: Runtime
     cold: str | None = None  # name of the cold arm with the same architecture and tokenizer
     uses_device: ClassVar[bool] = True
+    is_compiled: bool = False  # enough models are trained to repay it
 
     def describe(self) -> Arm:
         is_cold = self.kind == "cold"
@@ -235,6 +241,8 @@ class TransformerArm:
         weights = None if self.kind == "cold" else self.source.weights
         start = Start(self.model, weights, is_frozen=self.kind == "frozen")
         model, _ = build_model(task, start, fit.labels, self.tuning, seed)
+        if self.is_compiled:
+            compile_blocks(cast(Classifier, model).backbone)
         return build_trainer(task, model, fit)
 
     def _predict(self, model: Classifier, split: ArmSplit) -> Floats:
@@ -253,7 +261,8 @@ class TransformerArm:
         ids, segments = text.ids[0], None
         if text.starts is not None:
             segments = [int(position >= text.starts[0]) for position in range(len(ids))]
-        return text_attention(model.backbone, self.source.tokenizer, ids, segments)
+        with torch.compiler.set_stance("force_eager"):  # attention is recorded only here
+            return text_attention(model.backbone, self.source.tokenizer, ids, segments)
 
 
 def train_stably(train: Callable[[float], T], rate: float, name: str) -> tuple[T, float]:

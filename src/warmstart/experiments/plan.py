@@ -27,6 +27,7 @@ from warmstart.tasks.labelled import (
 )
 from warmstart.tasks.registry import read_backbone
 
+COMPILED_MODELS = 12  # of an arm, from which on compiling them saves time
 SHOWN_TOKENS = (8, 48)  # length of a text whose attention is easy to read
 MAX_SHOWN_TOKENS = 128  # a figure of the attention on a longer text is unreadable
 
@@ -117,6 +118,7 @@ def _transformer_arms(
 ) -> list[PlannedArm]:
     """Return the Transformer arms, grouped by kind."""
     runtime = choose_runtime(config.device, config.precision, config.threads)
+    is_compiled = runtime.device.type == "cuda" and repays_compiling(config)
     cold_names, planned = _cold_names(config, sources, notes), set[str]()
     kinds: tuple[ArmKind, ...] = ("warm", "frozen", "cold")
     arms: dict[ArmKind, list[PlannedArm]] = {kind: [] for kind in kinds if kind in config.arms}
@@ -135,11 +137,18 @@ def _transformer_arms(
             name = cold if kind == "cold" else f"{kind}{ending}"
             counterpart = None if kind == "cold" else cold
             arm = TransformerArm(
-                name, kind, source, model, texts.classes, config, runtime, counterpart
+                name, kind, source, model, texts.classes, config, runtime, counterpart, is_compiled
             )
             arms[kind].append(PlannedArm(arm, parts, scored.num_truncated, row))
         planned.add(cold)
     return [arm for kind in arms for arm in arms[kind]]
+
+
+def repays_compiling(config: CompareConfig) -> bool:
+    """Tell whether one arm trains enough models; each of them repays about two seconds."""
+    per_group = len(config.seeds) + (config.trials if config.trials > 1 else 0)
+    num_models = len(config.labels) * (config.folds or 1) * per_group
+    return num_models >= COMPILED_MODELS if config.compile is None else config.compile
 
 
 def _architecture(config: CompareConfig, source: SavedRun) -> ModelConfig:

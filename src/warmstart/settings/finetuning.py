@@ -43,7 +43,9 @@ class Tuning(Settings, panel="Training"):
     select: Literal["accuracy", "f1"] = option("metric that selects", "accuracy")
     keep_epoch: Literal["last", "best"] = option("epoch whose weights are kept", "last")
     compile: bool | None = advanced(
-        "replay recorded steps; default: on CUDA only", None, fixed=False
+        "replay recorded steps, compile what many models share; default: on CUDA",
+        None,
+        fixed=False,
     )
     classifier_dropout: float = advanced("before the classification head", 0.1, least=0, most=0.95)
 

@@ -1,8 +1,12 @@
 """Default learning rates, seeded weights, compilation."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import nn
 
+from warmstart.model.backbone import Stack
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
 from warmstart.settings.finetuning import Tuning
@@ -13,6 +17,7 @@ MAX_VALIDATED = 20  # epochs of a training
 NUM_VALIDATED = 10  # of a longer one that keeps its last epoch: it mostly validated otherwise
 SECOND_STAGE = {"pre": 2 / 3, "post": 0.2}  # share of the rate of a first one
 FEW_PAIRS = 200_000
+Backend = Callable[..., Callable[..., Any]]  # compiles a graph
 HEAD_STEPS = 200  # in which a head that is new to a pretrained backbone learns alone
 
 
@@ -26,6 +31,12 @@ def compile_backbone(backbone: nn.Module, wanted: bool | None, runtime: Runtime)
     if wanted if wanted is not None else runtime.device.type == "cuda":
         backbone.compile(dynamic=False)
         torch.backends.cuda.enable_cudnn_sdp(True)  # one shape repays its planning
+
+
+def compile_blocks(stack: Stack, backend: str | Backend = "inductor") -> None:
+    """Compile the blocks in place, once for all of them, for all shapes and for later models."""
+    for block in stack.blocks:
+        block.compile(dynamic=True, backend=backend)
 
 
 def pretraining_rate(model: ModelConfig, optimizer: str, is_second_stage: bool = False) -> float:

@@ -157,7 +157,9 @@ class Trainer:
 
     def take_step(self, step: int, rate: float) -> tuple[Tensor, Tensor]:
         """Take the step of this number at a share of the peak rate; return loss and norm."""
-        trained = (self.sharded or self.model).train()
+        trained = self.sharded or self.model
+        if not trained.training:
+            trained.train()  # goes through all modules
         set_rates(self.optimizers, step, rate)
         loss = self._add_gradients(step)
         norm = update_weights(trained, self.optimizers, self.settings.clip)
