@@ -135,7 +135,7 @@ JOBS = {
     "samples": ("samples -o out", "warmstart.recipes.samples.write_samples"),
     "import": ("import {folder} -o out", "warmstart.recipes.import_model.read_folder"),
     "export": ("export {base} -o out", "warmstart.recipes.export_model.read_run"),
-    "preparation": (f"pretrain {{texts}} -o out {TINY}", "warmstart.data.prepare.encode_source"),
+    "preparation": (f"pretrain {{texts}} -o out {TINY}", "warmstart.data.shards.encode"),
     "predict": ("predict {warm} {texts} -o out", "warmstart.recipes.predict.load_on"),
     "data": ("data {texts}", "warmstart.recipes.data.report_file"),
 }

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from warmstart.data import shingles
 from warmstart.data.fingerprints import (
-    Fingerprints,
     FingerprintWriter,
     PackedFingerprints,
     fingerprint,
     fingerprints_of,
+    join_fingerprints,
     normalise,
 )
 from warmstart.data.overlap import find_matches
@@ -76,7 +76,7 @@ def test_sets_behave_like_sets(added: list[str], asked: list[str]) -> None:
 
 @given(few_texts, few_texts)
 def test_a_union_is_the_set_of_all_texts(first: list[str], second: list[str]) -> None:
-    union = Fingerprints.union([fingerprints_of(first), fingerprints_of(second)])
+    union = join_fingerprints([fingerprints_of(first), fingerprints_of(second)])
     assert union.to_json() == fingerprints_of(first + second).to_json()
 
 

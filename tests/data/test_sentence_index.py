@@ -9,6 +9,7 @@ import pytest
 from warmstart.data.corpus import source_of
 from warmstart.data.prepare import prepare, read_prepared, write_tokens
 from warmstart.data.sentences import SentenceFinder
+from warmstart.data.shards import ShardWriter
 from warmstart.data.token_file import SentenceFile, TokenFile
 from warmstart.tokenization.loading import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
@@ -75,7 +76,7 @@ def test_parts_around_held_out_text_share_a_document(tokenizer: Tokenizer, tmp_p
     both = "\n".join(lines) + "\n\n" + "\n".join(lines[::-1]) + "\n"
     (tmp_path / "two.txt").write_text(both)
     source = source_of([str(tmp_path / "two.txt")], "blank")
-    facts = prepare(source, None, tokenizer, tmp_path / "cache", has_index=True)
+    facts = prepare(source, None, ShardWriter(tokenizer, has_index=True), tmp_path / "cache")
     data = read_prepared(tmp_path / "cache", facts, has_index=True)
     assert data.train_index is not None
     assert data.valid_index is not None

@@ -1,12 +1,16 @@
 """--resume and --config: going on with a run, and repeating one."""
 
 import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from product import MACHINE, QUICK, SHAPE, TINY, World, read, run, stop_at, succeed, weights_of
+from warmstart.data import shards
+from warmstart.data.shards import Shard, ShardWriter
 from warmstart.settings.architecture import PRESETS
 from warmstart.temporary import temporary_path
 
@@ -37,6 +41,30 @@ def test_an_unfinished_run_goes_on_and_says_from_where(
     ran = succeed(f"{command} --resume")
     assert f"continuing from step {step} of 6" in ran.err
     assert weights_of(here / "run") == weights_of(base)
+
+
+def test_a_preparation_continues_after_the_last_finished_shard(
+    world: World, base: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "SHARD_CHARS", 2_000)
+    write, written = ShardWriter.write, list[str]()
+
+    def recorded(writer: ShardWriter, shard: Shard, *given: Any) -> None:
+        if len(written) == 2 and not (here / "run" / "stopped").exists():
+            (here / "run" / "stopped").touch()
+            signal.raise_signal(signal.SIGTERM)
+        write(writer, shard, *given)
+        written.append(writer.name_of(shard))
+
+    monkeypatch.setattr(ShardWriter, "write", recorded)
+    ran = run(f"pretrain {world.texts} -o run {TINY}")
+    assert ran.code == 128 + signal.SIGTERM
+    assert ran.said.startswith("warmstart: stopped; continue with: warmstart pretrain --config")
+    succeed(f"pretrain {world.texts} -o run {TINY} --resume")
+    assert len(written) == len(set(written)) > 4
+    assert read(here / "run/data.json") == read(base / "data.json")
+    assert weights_of(here / "run") == weights_of(base)
+    assert not (here / "run/shards").exists()
 
 
 def test_a_finished_run_says_so(world: World, base: Path) -> None:

@@ -29,12 +29,19 @@ def made_ahead(
     items: Iterable[T], make: Callable[[T], R], num_ahead: int = 2
 ) -> Iterator[tuple[T, R]]:
     """Yield every item with what is made of it, in order; the next ones are made meanwhile."""
-    waiting: deque[tuple[T, Future[R]]] = deque()
     with ThreadPoolExecutor(1) as pool:
-        for item in items:
-            waiting.append((item, pool.submit(make, item)))
-            if len(waiting) > num_ahead:
-                first, made = waiting.popleft()
-                yield first, made.result()
-        for last, made in waiting:
-            yield last, made.result()
+        yield from submitted_ahead(items, lambda item: pool.submit(make, item), num_ahead)
+
+
+def submitted_ahead(
+    items: Iterable[T], submit: Callable[[T], "Future[R]"], num_ahead: int
+) -> Iterator[tuple[T, R]]:
+    """Yield every item with its result, in order; so many more are submitted meanwhile."""
+    waiting: deque[tuple[T, Future[R]]] = deque()
+    for item in items:
+        waiting.append((item, submit(item)))
+        if len(waiting) > num_ahead:
+            first, made = waiting.popleft()
+            yield first, made.result()
+    for last, made in waiting:
+        yield last, made.result()

@@ -26,6 +26,15 @@ class Passage:
     rows: tuple[str, ...]  # its paragraphs in order, none empty
     continues: bool  # its document began in an earlier passage
 
+    @property
+    def num_chars(self) -> int:
+        return sum(map(len, self.rows))
+
+    @property
+    def num_bytes(self) -> int:
+        """Return its size including line ends."""
+        return sum(len(row.encode()) + 1 for row in self.rows)
+
 
 @dataclass
 class RowCounts:

@@ -1,16 +1,15 @@
 """Encode passages of text, chunk by chunk, and find where their sentences start."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from pathlib import Path
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart import progress
 from warmstart.data.chunks import chunked, made_ahead
-from warmstart.data.corpus import Passage, RowCounts, TextSource
+from warmstart.data.corpus import Passage
 from warmstart.data.sentences import SentenceFinder
 from warmstart.tokenization.tokenizer import Tokenizer
 
@@ -29,27 +28,25 @@ class EncodedPassage:
     starts: Ints  # where its sentences start; empty without a sentence finder
 
 
-def encode_source(
-    source: TextSource,
+def encode(
+    passages: Iterable[Passage],
     tokenizer: Tokenizer,
     finder: SentenceFinder | None,
-    counts: dict[Path, RowCounts],
+    document: int = 0,
+    advance: Callable[[int], None] = lambda _: None,
 ) -> Iterator[tuple[Passage, EncodedPassage]]:
-    """Yield every passage with its tokens, and enter the rows of each file in `counts`."""
-    document = 0
-    with progress.bar("tokenizing", source.num_bytes, "B") as bar:
-        chunks = chunked(source.passages(counts), CHUNK_CHARS, _num_chars)
-        # The library encodes on all cores, and Python reads the next chunk meanwhile.
-        for chunk, encoded in made_ahead(chunks, lambda c: encode_passages(c, tokenizer, finder)):
-            sizes = [sum(len(row.encode()) + 1 for row in passage.rows) for passage in chunk]
-            for passage, size, ids, starts in zip(chunk, sizes, *encoded, strict=True):
-                document += not passage.continues
-                yield passage, EncodedPassage(ids, document, size, starts)
-            bar.advance(sum(sizes))
+    """Yield every passage with its tokens; so many documents have begun before.
 
-
-def _num_chars(passage: Passage) -> int:
-    return sum(map(len, passage.rows))
+    `advance` is told the bytes of text that are done.
+    """
+    chunks = chunked(passages, CHUNK_CHARS, attrgetter("num_chars"))
+    # The library encodes on all cores, and Python reads the next chunk meanwhile.
+    for chunk, encoded in made_ahead(chunks, lambda c: encode_passages(c, tokenizer, finder)):
+        sizes = [passage.num_bytes for passage in chunk]
+        for passage, size, ids, starts in zip(chunk, sizes, *encoded, strict=True):
+            document += not passage.continues
+            yield passage, EncodedPassage(ids, document, size, starts)
+        advance(sum(sizes))
 
 
 def encode_passages(

@@ -19,6 +19,7 @@ import numpy as np
 from warmstart.data.shingles import CODE_BITS, Codes, Shingles, ShingleSampler, join_shingles
 from warmstart.errors import WarmstartError
 
+CAPACITY = 1 << 24  # texts; of more than that, every second one is kept, and so on
 _CODE_BYTES = CODE_BITS // 8
 _TAG = re.compile(r"</?[a-z][^<>]{0,200}>", re.IGNORECASE)
 _SPACES_AND_MARKS = r"\s!-/:-@\[-`{-~\x7f-\xbf\u2000-\u206f\u3000-\u303f،؛؟۔।॥։"
@@ -97,12 +98,40 @@ class Fingerprints:
         )
         return asdict(packed)
 
-    @classmethod
-    def union(cls, sets: Sequence["Fingerprints"]) -> "Fingerprints":
-        """Return the fingerprints of the texts of several sets."""
-        texts = np.unique(np.concatenate([fingerprints.known for fingerprints in sets]))
-        shingles = join_shingles([fingerprints.shingles for fingerprints in sets])
-        return cls(texts, np.empty(0, np.uint64), shingles)
+
+def join_fingerprints(sets: Iterable[Fingerprints]) -> Fingerprints:
+    """Return the fingerprints of the texts of several sets, of which one is read at a time."""
+    texts = TextSample()
+    shingles = Shingles(np.empty(0, np.uint64), np.empty(0, np.int64))
+    for fingerprints in sets:
+        texts.add(fingerprints.known)
+        shingles = join_shingles([shingles, fingerprints.shingles])
+    return Fingerprints(texts.codes(), np.empty(0, np.uint64), shingles)
+
+
+class TextSample:
+    """The codes of any number of texts: all of them, or half or a quarter of those there are."""
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._capacity, self._halvings = capacity, 0
+        self._parts: list[Codes] = []
+
+    def add(self, codes: Codes) -> None:
+        """Add the codes of more texts."""
+        self._parts.append(self._thinned(codes))
+        if sum(map(len, self._parts)) > 2 * self._capacity:
+            self._parts = [self.codes()]
+
+    def codes(self) -> Codes:
+        """Return the codes that are kept, sorted and each once."""
+        codes = np.unique(np.concatenate(self._parts))
+        while len(codes) > self._capacity:
+            self._halvings += 1
+            codes = self._thinned(codes)
+        return codes
+
+    def _thinned(self, codes: Codes) -> Codes:
+        return codes[codes >> np.uint64(CODE_BITS - self._halvings) == 0]
 
 
 class FingerprintWriter:

@@ -1,15 +1,17 @@
 """Turn text files into token files for training and validation."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from warmstart import progress
 from warmstart.data.corpus import RowCounts, TextSource
-from warmstart.data.encoding import encode_source
-from warmstart.data.fingerprints import FingerprintWriter, code_of, normalise
+from warmstart.data.encoding import encode
+from warmstart.data.fingerprints import code_of
 from warmstart.data.sentences import SentenceFinder
+from warmstart.data.shard_workers import write_shards
+from warmstart.data.shards import TRAIN, VALID, ShardWriter, join_shards
 from warmstart.data.shingles import CODE_BITS
 from warmstart.data.token_file import DocumentWriter, SentenceFile, TokenFile
 from warmstart.errors import WarmstartError
@@ -17,7 +19,6 @@ from warmstart.files import whole_folder
 from warmstart.temporary import remove
 from warmstart.textfiles import file_facts
 from warmstart.tokenization.loading import train_tokenizer
-from warmstart.tokenization.pieces import join_pieces
 from warmstart.tokenization.tokenizer import Tokenizer
 
 MIN_SAMPLED = 50  # no text is more than one part in so many of a sample
@@ -60,32 +61,38 @@ class PreparedText:
 def prepare(
     source: TextSource,
     valid: TextSource | None,
-    tokenizer: Tokenizer,
+    writer: ShardWriter,
     folder: Path,
-    has_index: bool = False,
+    num_processes: int = 1,
 ) -> dict[str, Any]:
     """Write train and validation tokens to `folder`, whole or not at all; return the facts.
 
-    With `has_index`, an index of the sentences is written too, for next-sentence pairs.
+    Finished shards stay in a folder beside it, for a preparation that is interrupted.
     """
-    finder = SentenceFinder(tokenizer) if has_index else None
+    has_index = writer.has_index
     for share in (0.0,) if valid else HELD_OUT:
         remove(folder)
+        writer, counts = replace(writer, held_out=share), dict[Path, RowCounts]()
+        shards = write_shards(source, writer, folder.with_name("shards"), num_processes, counts)
         with whole_folder(folder) as temporary:
-            facts = _write_split(source, tokenizer, temporary, share, finder)
+            fingerprints = join_shards(shards, temporary).to_json()
+            facts = _facts(counts, TokenFile(temporary / TRAIN))
+            facts |= {"held_out": share, "fingerprints": fingerprints}
             if valid:
-                facts["valid"] = write_tokens(valid, tokenizer, temporary / "valid.bin", finder)
+                facts["valid"] = write_tokens(
+                    valid, writer.tokenizer, temporary / VALID, writer.finder
+                )
             if has_index and share <= HELD_OUT[0]:
-                _check_pairs(temporary / "train.bin", source)
+                _check_pairs(temporary / TRAIN, source)
             if has_index and valid:
-                _check_pairs(temporary / "valid.bin", valid)
+                _check_pairs(temporary / VALID, valid)
         if _is_enough(folder, has_index):
             break
     else:
         raise WarmstartError(
             f"{source.files[0]}: too little text to hold some out for validation; give --valid"
         )
-    if TokenFile(folder / "train.bin").num_tokens < 2:
+    if TokenFile(folder / TRAIN).num_tokens < 2:
         raise WarmstartError(f"{source.files[0]}: no text is left for training; give more text")
     return facts
 
@@ -93,8 +100,8 @@ def prepare(
 def _is_enough(folder: Path, has_index: bool) -> bool:
     """Tell whether there is text for validation, and pairs on both sides if they are needed."""
     if not has_index:
-        return TokenFile(folder / "valid.bin").num_tokens > 0
-    return all(SentenceFile(folder / name).has_pairs for name in ("train.bin", "valid.bin"))
+        return TokenFile(folder / VALID).num_tokens > 0
+    return all(SentenceFile(folder / name).has_pairs for name in (TRAIN, VALID))
 
 
 def _check_pairs(path: Path, source: TextSource) -> None:
@@ -114,7 +121,7 @@ def _check_pairs(path: Path, source: TextSource) -> None:
 
 def read_prepared(folder: Path, facts: dict[str, Any], has_index: bool = False) -> PreparedText:
     """Map prepared tokens into memory."""
-    train, valid = folder / "train.bin", folder / "valid.bin"
+    train, valid = folder / TRAIN, folder / VALID
     indices = [SentenceFile(path) if has_index else None for path in (train, valid)]
     return PreparedText(TokenFile(train), TokenFile(valid), facts, *indices)
 
@@ -124,41 +131,17 @@ def write_tokens(
 ) -> dict[str, Any]:
     """Write all text of a source to one token file; return the facts."""
     counts: dict[Path, RowCounts] = {}
-    with DocumentWriter(path, tokenizer, finder is not None) as writer:
-        for passage, encoded in encode_source(source, tokenizer, finder, counts):
-            writer.add(encoded, passage.continues)
+    with (
+        DocumentWriter(path, tokenizer, finder is not None) as writer,
+        progress.bar("tokenizing", source.num_bytes, "B") as bar,
+    ):
+        passages = source.passages(counts)
+        for passage, tokens in encode(passages, tokenizer, finder, advance=bar.advance):
+            writer.add(tokens, passage.continues)
     return _facts(counts, writer)
 
 
-def _write_split(
-    source: TextSource,
-    tokenizer: Tokenizer,
-    folder: Path,
-    held_out: float,
-    finder: SentenceFinder | None,
-) -> dict[str, Any]:
-    """Write the held-out passages, chosen by their content, to a file of their own."""
-    counts: dict[Path, RowCounts] = {}
-    seen, has_index = FingerprintWriter(), finder is not None
-    with (
-        DocumentWriter(folder / "train.bin", tokenizer, has_index) as train,
-        DocumentWriter(folder / "valid.bin", tokenizer, has_index) as valid,
-    ):
-        for passage, encoded in encode_source(source, tokenizer, finder, counts):
-            is_split = tokenizer.kind == "pieces"
-            rows = [normalise(join_pieces(row) if is_split else row) for row in passage.rows]
-            if code_of(" ".join(rows)) % 10_000 < held_out * 10_000:
-                train.end_document()  # the text before and after the passage is not contiguous
-                seen.end_document()
-                valid.add(encoded, continues=False)
-                continue
-            train.add(encoded, passage.continues)
-            seen.add(rows, passage.continues)
-    facts = {"held_out": held_out, "fingerprints": seen.finish().to_json()}
-    return _facts(counts, train) | facts
-
-
-def _facts(counts: dict[Path, RowCounts], writer: DocumentWriter) -> dict[str, Any]:
+def _facts(counts: dict[Path, RowCounts], tokens: DocumentWriter | TokenFile) -> dict[str, Any]:
     for path, count in counts.items():
         if count.skipped:
             progress.say(f"{path}: skipped {count.skipped:,} empty rows of {count.rows:,}")
@@ -167,6 +150,6 @@ def _facts(counts: dict[Path, RowCounts], writer: DocumentWriter) -> dict[str, A
         "files": file_facts(rows),
         "rows": sum(rows.values()),
         "skipped": sum(count.skipped for count in counts.values()),
-        "tokens": writer.num_tokens,
-        "bytes": writer.num_bytes,
+        "tokens": tokens.num_tokens,
+        "bytes": tokens.num_bytes,
     }

@@ -4,7 +4,9 @@ Positions count the tokens of the file. A document from which text was held out 
 """
 
 import json
-from contextlib import suppress
+import shutil
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, Self
@@ -43,8 +45,7 @@ class TokenWriter:
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         _close(self._file, error)
         if error is None:
-            facts = {"dtype": self.dtype.name, "tokens": self.num_tokens, "bytes": self.num_bytes}
-            self.path.with_suffix(".json").write_text(json.dumps(facts))
+            _write_facts(self.path, self.dtype.name, self.num_tokens, self.num_bytes)
 
 
 class DocumentWriter(TokenWriter):
@@ -89,6 +90,37 @@ class DocumentWriter(TokenWriter):
         super().__exit__(error)
 
 
+def join_token_files(parts: Sequence[Path], path: Path) -> None:
+    """Write one token file with the documents of several, and one index if they have any."""
+    facts = [_read_facts(part) for part in parts]
+    with path.open("wb") as joined:
+        for part in parts:
+            with part.open("rb") as file:
+                shutil.copyfileobj(file, joined, 1 << 20)
+    _write_facts(path, facts[0].dtype, sum(f.tokens for f in facts), sum(f.bytes for f in facts))
+    if _index_paths(parts[0])[0].exists():
+        _join_indices(parts, [f.tokens for f in facts], path)
+
+
+def _join_indices(parts: Sequence[Path], sizes: Sequence[int], path: Path) -> None:
+    """Write one index: positions count the tokens and the sentences of all parts."""
+    num_tokens = num_sentences = 0
+    with ExitStack() as stack:
+        starts, rows = (stack.enter_context(file.open("wb")) for file in _index_paths(path))
+        for part, size in zip(parts, sizes, strict=True):
+            own_starts, own_rows = (np.fromfile(file, np.int64) for file in _index_paths(part))
+            starts.write((own_starts + num_tokens).tobytes())
+            offsets = [num_tokens, num_tokens, num_sentences, num_sentences, 0]
+            rows.write((own_rows.reshape(-1, 5) + np.array(offsets)).tobytes())
+            num_tokens += size
+            num_sentences += len(own_starts)
+
+
+def _write_facts(path: Path, dtype: str, num_tokens: int, num_bytes: int) -> None:
+    facts = {"dtype": dtype, "tokens": num_tokens, "bytes": num_bytes}
+    path.with_suffix(".json").write_text(json.dumps(facts))
+
+
 def _close(file: BinaryIO, error: type[BaseException] | None) -> None:
     """Close a file; a disk too full for its last bytes does not hide an error before it."""
     with suppress(*([OSError] if error else [])):
@@ -102,12 +134,16 @@ class _TokenFacts:
     bytes: int
 
 
+def _read_facts(path: Path) -> _TokenFacts:
+    file = path.with_suffix(".json")
+    return typed(_TokenFacts, read_object(file), file)
+
+
 class TokenFile:
     """A finished token file, mapped into memory."""
 
     def __init__(self, path: Path) -> None:
-        file = path.with_suffix(".json")
-        facts = typed(_TokenFacts, read_object(file), file)
+        facts = _read_facts(path)
         self.num_tokens, self.num_bytes = facts.tokens, facts.bytes
         dtype = np.dtype(facts.dtype)
         if path.stat().st_size != self.num_tokens * dtype.itemsize:

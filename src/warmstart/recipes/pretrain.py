@@ -15,6 +15,7 @@ from warmstart.data.prepare import (
     read_prepared,
     sample_tokenizer,
 )
+from warmstart.data.shards import ShardWriter
 from warmstart.data.token_file import TokenFile
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
@@ -37,7 +38,7 @@ from warmstart.runs.lifecycle import (
 from warmstart.runs.lineage import lineage_of
 from warmstart.runs.saved import SavedRun, read_run, resumed_model
 from warmstart.runs.transfer import Transfer, transfer_all
-from warmstart.runtime import choose_runtime
+from warmstart.runtime import choose_runtime, num_cores
 from warmstart.settings.architecture import apply_overrides
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.pretraining import PretrainConfig
@@ -130,14 +131,19 @@ def _prepare(
     source = source_of(config.files, config.document, config)
     valid = source_of(config.valid, config.document, config) if config.valid else None
     preset = apply_overrides(config.preset_for(device), config)
-    tokenizer = task.adapt_tokenizer(_tokenizer(config, preset, parent, source), parent)
+    if run.finished_shards():  # of a preparation that was interrupted, with this tokenizer
+        tokenizer = load_tokenizer(run.path)
+    else:
+        tokenizer = task.adapt_tokenizer(_tokenizer(config, preset, parent, source), parent)
     architecture = _architecture(config, preset, task, tokenizer, parent)
     write_config(run, "pretrain", config, architecture, task=task.name)
     tokenizer.save(run.path)
-    facts = prepare(source, valid, tokenizer, run.cache, has_index)
+    writer = ShardWriter(tokenizer, has_index=has_index)
+    facts = prepare(source, valid, writer, run.cache, config.threads or num_cores())
     if parent:
         facts["lineage"] = lineage_of(parent)
     write_json(run.data_file, facts)
+    run.drop_shards()
     text = read_prepared(run.cache, facts, has_index)
     _check_known(text.train, tokenizer)
     progress.say(

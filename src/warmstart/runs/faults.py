@@ -30,7 +30,7 @@ def explained(command: str, run: RunFolder) -> Iterator[None]:
         yield
     except KeyboardInterrupt as stop:
         message = "stopped before there was anything to save"
-        if run.has_work or run.data_file.exists():
+        if run.has_work or run.has_preparation:
             message = f"stopped; continue with: {resume_command(command, run)}"
         raise StoppedError(message, signal_of(stop)) from None
     except LostProcessError as fault:

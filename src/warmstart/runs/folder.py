@@ -18,7 +18,7 @@ from warmstart.temporary import is_temporary, remove, remove_leftovers
 _PREPARED = (
     *("config.json", "data.json", "metrics.jsonl", "README.md"),
     *("tokenizer.json", "tokenizer.model", "special_tokens_map.json", "target"),
-    *("cache", "events", "checkpoints", "snapshots"),
+    *("cache", "shards", "events", "checkpoints", "snapshots"),
 )
 FORMAT = 1  # of a run folder; raised whenever older runs can no longer be read
 
@@ -39,6 +39,7 @@ class RunFolder:
         self.cells = self.path / "cells"  # finished cells of a comparison
         self.models = self.path / "models"  # run folders of the models that a comparison keeps
         self.cache = self.path / "cache"  # token files; deleted when the run is finished
+        self.shards = self.path / "shards"  # parts of them; deleted when these are complete
 
     @property
     def is_finished(self) -> bool:
@@ -50,6 +51,15 @@ class RunFolder:
         """Tell whether anything was trained that must not be lost."""
         has_results = self.scores_file.exists() or self.weights_file.exists() or self.cells.is_dir()
         return has_results or any(self.path.glob("checkpoints/*"))
+
+    @property
+    def has_preparation(self) -> bool:
+        """Tell whether text was tokenized, all of it or a part that is large enough to keep."""
+        return self.data_file.exists() or len(self.finished_shards()) > 1
+
+    def finished_shards(self) -> list[Path]:
+        """Return the parts of the text that an unfinished preparation has tokenized."""
+        return [path for path in self.shards.glob("[!.]*") if path.is_dir()]
 
     def read_json(self, file: Path) -> dict[str, Any]:
         """Return a JSON file of this run."""
@@ -116,6 +126,11 @@ class RunFolder:
     def drop_cache(self) -> None:
         """Delete what only an unfinished run needs."""
         shutil.rmtree(self.cache, ignore_errors=True)
+        self.drop_shards()
+
+    def drop_shards(self) -> None:
+        """Delete what only an unfinished preparation needs."""
+        shutil.rmtree(self.shards, ignore_errors=True)
 
     def drop_snapshots(self) -> None:
         """Delete what was averaged."""
@@ -138,7 +153,7 @@ def claimed(path: str | Path, resume: bool, processes: Processes = ALONE) -> Ite
         try:
             yield run
         except WarmstartError as fault:
-            is_prepared = isinstance(fault, StoppedError) and run.data_file.exists()
+            is_prepared = isinstance(fault, StoppedError) and run.has_preparation
             if not is_occupied and not run.has_work and not is_prepared:
                 _clear(run)
             raise

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from torch import Tensor, nn
 
 from warmstart import progress
-from warmstart.data.fingerprints import Fingerprints
+from warmstart.data.fingerprints import Fingerprints, join_fingerprints
 from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import typed
 from warmstart.model.count import count_backbone, count_translator
@@ -107,7 +107,7 @@ class SavedRun:
     def texts_seen(self) -> Fingerprints:
         """Return fingerprints of every text that trained it, earlier stages included."""
         stages = (self.data, *self.data.lineage)
-        return Fingerprints.union([stage.fingerprints.unpacked() for stage in stages])
+        return join_fingerprints(stage.fingerprints.unpacked() for stage in stages)
 
     def refuse_if_ablated(self, purpose: str) -> None:
         """Refuse to put a model to use that was broken on purpose."""

@@ -1,0 +1,122 @@
+"""Write the shards of a corpus: in this process if there is one shard, else in several."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from warmstart import progress
+from warmstart.data.chunks import submitted_ahead
+from warmstart.data.corpus import RowCounts, TextSource
+from warmstart.data.shards import Shard, ShardWriter, cut, to_request
+from warmstart.errors import WarmstartError
+from warmstart.files import make_folder, whole_folder
+
+
+def write_shards(
+    source: TextSource,
+    writer: ShardWriter,
+    folder: Path,
+    num_processes: int,
+    counts: dict[Path, RowCounts],
+) -> list[Path]:
+    """Write the shards that `folder` does not have yet; return all, in the order of the text."""
+    shards = cut(source.passages(counts))
+    first = list(islice(shards, 2))
+    make_folder(folder)
+    with progress.bar("tokenizing", source.num_bytes, "B") as bar:
+        if len(first) < 2 or num_processes == 1:
+            return [
+                _written(shard, writer, folder, lambda s, f: writer.write(s, f, bar.advance))
+                for shard in chain(first, shards)
+            ]
+        with closing(ShardWorkers(writer, folder, num_processes)) as workers:
+            paths = []
+            for shard, path in submitted_ahead(chain(first, shards), workers.submit, num_processes):
+                bar.advance(shard.num_bytes)
+                paths.append(path)
+            return paths
+
+
+def _written(
+    shard: Shard, writer: ShardWriter, folder: Path, write: Callable[[Shard, Path], None]
+) -> Path:
+    """Write a shard, unless it is there already; return its folder."""
+    path = folder / writer.name_of(shard)
+    if not path.is_dir():
+        with whole_folder(path) as temporary:
+            write(shard, temporary)
+    return path
+
+
+class ShardWorkers:
+    """Processes that write one shard at a time each; they are started when they are needed."""
+
+    def __init__(self, writer: ShardWriter, folder: Path, most: int) -> None:
+        self._writer, self._folder, self._threads = writer, folder, ThreadPoolExecutor(most)
+        writer.tokenizer.save(folder)
+        self._idle: SimpleQueue[subprocess.Popen[str]] = SimpleQueue()
+        self._all: list[subprocess.Popen[str]] = []
+
+    def submit(self, shard: Shard) -> "Future[Path]":
+        """Write a shard in the next process that has nothing to do."""
+        return self._threads.submit(_written, shard, self._writer, self._folder, self._write)
+
+    def _write(self, shard: Shard, folder: Path) -> None:
+        with self._borrowed() as worker:
+            assert worker.stdin is not None
+            assert worker.stdout is not None
+            try:
+                worker.stdin.write(json.dumps(to_request(shard, folder)) + "\n")
+                worker.stdin.flush()
+                answer = json.loads(worker.stdout.readline())
+            except (BrokenPipeError, ValueError):
+                raise WarmstartError(
+                    f"a process that tokenized ended with code {worker.wait()}: there may be too "
+                    "little memory for so many; lower --threads"
+                ) from None
+        if "error" in answer:
+            raise WarmstartError(answer["error"])
+        if "errno" in answer:
+            raise OSError(answer["errno"], os.strerror(answer["errno"]), str(folder))
+
+    @contextmanager
+    def _borrowed(self) -> Iterator["subprocess.Popen[str]"]:
+        try:
+            worker = self._idle.get_nowait()
+        except Empty:
+            worker = _started(self._writer, self._folder)
+            self._all.append(worker)
+        try:
+            yield worker
+        finally:
+            self._idle.put(worker)
+
+    def close(self) -> None:
+        """End all processes at once."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for worker in self._all:
+            worker.kill()
+            worker.wait()
+        self._threads.shutdown()
+        for worker in self._all:
+            worker.communicate()
+
+
+def _started(writer: ShardWriter, folder: Path) -> "subprocess.Popen[str]":
+    settings = [str(os.getpid()), str(folder), str(writer.held_out), str(writer.has_index)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "warmstart.data.shard_worker", *settings],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        env={**os.environ, "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"},
+        process_group=0,  # Ctrl-C is for the process that reads the text
+    )
