@@ -1,34 +1,30 @@
 """Which runs made with default settings each library reads, and whether it answers as we do.
 
 Every preset is trained for a few steps on the built-in texts, exported in each format, and asked
-about 200 sentences that it was not trained on. Needs the dev extra. Prints a table in Markdown.
+about 200 sentences that it was not trained on: built-in ones, or those of a file. Needs the dev
+extra. Prints a table in Markdown.
 
     python benchmarks/exports.py
     python benchmarks/exports.py --only modern-small
+    python benchmarks/exports.py --texts val.en --translations val.fr
 """
 
 import argparse
-import json
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import tokenizers
 import torch
+from export_readers import NUM_NEW, READERS, Ours, Question
 
 import warmstart
 from warmstart import progress
-from warmstart.interop.onnx_check import OnnxSession, as_past
-from warmstart.model.backbone import Layout
 
 FORMATS = {"hf": "fp32", "onnx": "fp32", "onnx int8": "int8", "ctranslate2": "fp32"}
 SHALLOW = {"depth": 1, "vocab_size": 2000}  # neither decides what fits
 NARROW = {"width": 128, "heads": 4, "ffn_width": 256}  # of presets that take long to train
-NUM_TEXTS, NUM_NEW = 200, 3
+NUM_TEXTS = 200
 NUM_LINES = {  # that are kept of a file: enough to train for a few steps
     "unlabelled.txt": 2000,
     **dict.fromkeys(("train.tsv", "valid.tsv", "valid.en", "valid.fr"), 100),
@@ -64,6 +60,7 @@ def all_cases() -> list[Case]:
 
 def train(case: Case, samples: Path, folder: Path) -> Path:
     """Train a case for a few steps, and return its run."""
+    folder.mkdir()
     run = folder / "run"
     settings: dict[str, Any] = {
         "preset": case.preset,
@@ -91,203 +88,51 @@ def train(case: Case, samples: Path, folder: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class Question:
-    """A sentence that no training saw, as the model reads it; for a translator with its target."""
+class Sentences:
+    """Sentences that no training sees, and their translations."""
 
-    text: str
-    ids: list[int]
-    target: list[int]
+    texts: list[str]
+    translations: list[str]
 
+    @classmethod
+    def of_files(cls, texts: Path, translations: Path) -> "Sentences":
+        """Read the first lines of two files."""
+        return cls(*(file.read_text().splitlines()[:NUM_TEXTS] for file in (texts, translations)))
 
-def questions(case: Case, samples: Path, used: Any) -> list[Question]:
-    """Return what every library is asked."""
-    tokenizer = used.tokenizer
-    if case.objective == "translate":
-        texts, targets = (read_lines(samples / f"test.{side}") for side in ("en", "fr"))
-        rows = zip(texts, used.encode(texts).ids, tokenizer.encode(targets), strict=True)
-        return [Question(*row) for row in rows]
-    texts = [line.split("\t")[1] for line in read_lines(samples / "test.tsv", skip=1)]
-    if case.objective == "causal":
-        room = used.config.max_length - NUM_NEW - 1
-        return [
-            Question(text, [tokenizer.bos, *ids[:room]], ids[:room])
-            for text, ids in zip(texts, tokenizer.encode(texts), strict=True)
-        ]
-    return [
-        Question(text, ids, []) for text, ids in zip(texts, used.encode(texts).ids, strict=True)
-    ]
+    def questions(self, objective: str, used: Any) -> list[Question]:
+        """Return what every library is asked."""
+        tokenizer = used.tokenizer
+        if objective == "causal":
+            room = used.config.max_length - NUM_NEW - 1
+            encoded = [ids[:room] for ids in tokenizer.encode(self.texts)]
+            return [Question([tokenizer.bos, *ids], ids) for ids in encoded]
+        rows = used.encode(self.texts).ids
+        if objective == "translate":
+            targets = tokenizer.encode(self.translations)
+            return [Question(ids, target) for ids, target in zip(rows, targets, strict=True)]
+        return [Question(ids, []) for ids in rows]
 
 
-def read_lines(file: Path, skip: int = 0) -> list[str]:
-    """Return the first lines of a file."""
-    return file.read_text().splitlines()[skip : skip + NUM_TEXTS]
-
-
-class Ours:
-    """Our own model; other libraries replace how logits are computed and texts translated."""
-
-    def __init__(self, case: Case, run: Path) -> None:
-        self.case, self.used = case, warmstart.load(run, threads=1)
-        self.tokenizer = self.used.tokenizer
-
-    def logits(self, ids: list[int]) -> Any:
-        """Return logits of a text: of its label, or of each token."""
-        is_token = torch.ones(1, len(ids), dtype=torch.bool)
-        return self.used.model(torch.tensor([ids]), Layout(is_token=is_token))[0]
-
-    def target_logits(self, ids: list[int], target: list[int]) -> Any:
-        """Return logits of each target token."""
-        return self.used.model(torch.tensor([ids]), None, torch.tensor([target]))[0]
-
-    def outputs(self, asked: list[Question]) -> list[Any]:
-        """Return numbers to compare: logits, of texts that are generated log-probabilities."""
-        if self.case.objective == "translate":
-            start, end = self.tokenizer.bos, self.tokenizer.eos
-            return [
-                chosen(self.target_logits(q.ids, [start, *q.target]), [*q.target, end])
-                for q in asked
-            ]
-        if self.case.objective == "causal":
-            return [chosen(self.logits(q.ids), q.target) for q in asked]
-        return [self.logits(q.ids) for q in asked]
-
-    def decisions(self, asked: list[Question]) -> list[str]:
-        """Return what must be equal: labels, tokens or texts."""
-        if self.case.objective == "translate":
-            start = [self.tokenizer.bos]
-            return [self.continued(partial(self.target_logits, q.ids), start) for q in asked]
-        if self.case.objective == "causal":
-            return [self.continued(self.logits, q.ids) for q in asked]
-        return [str(self.logits(q.ids).argmax(-1).tolist()) for q in asked]
-
-    def continued(self, logits: Callable[[list[int]], Any], ids: list[int]) -> str:
-        """Continue ids greedily; a model of a few steps does not know yet where to end."""
-        suppressed = self.tokenizer.suppressed_ids(self.used.config.vocab_size)
-        for _ in range(NUM_NEW):
-            last = logits(ids)[-1].clone()
-            last[[*suppressed, self.tokenizer.eos]] = -torch.inf
-            ids = [*ids, int(last.argmax())]
-        return str(ids[-NUM_NEW:])
-
-
-def chosen(logits: Any, ids: list[int]) -> Any:
-    """Return the log-probability of each id."""
-    return logits[: len(ids)].log_softmax(-1)[range(len(ids)), ids]
-
-
-class Transformers(Ours):
-    """The model as transformers loads it."""
-
-    def __init__(self, case: Case, run: Path, folder: Path) -> None:
-        import transformers
-
-        super().__init__(case, run)
-        (name,) = json.loads((folder / "config.json").read_text())["architectures"]
-        self.theirs = getattr(transformers, name).from_pretrained(folder).eval()
-
-    def logits(self, ids: list[int]) -> Any:
-        return self.theirs(input_ids=torch.tensor([ids])).logits[0]
-
-    def target_logits(self, ids: list[int], target: list[int]) -> Any:
-        given = {"input_ids": torch.tensor([ids]), "decoder_input_ids": torch.tensor([target])}
-        return self.theirs(**given).logits[0]
-
-
-class Onnx(Ours):
-    """The model as onnxruntime loads it."""
-
-    def __init__(self, case: Case, run: Path, folder: Path) -> None:
-        super().__init__(case, run)
-        names = ["encoder_model", "decoder_model"] if case.objective == "translate" else ["model"]
-        self.sessions = [OnnxSession(folder / f"{name}.onnx") for name in names]
-
-    def logits(self, ids: list[int]) -> Any:
-        (session,), row = self.sessions, np.array([ids])
-        inputs = {"input_ids": row, "attention_mask": np.ones_like(row), **session.empty_cache(1)}
-        return torch.from_numpy(session(inputs)["logits"])[0]
-
-    def target_logits(self, ids: list[int], target: list[int]) -> Any:
-        (encoder, decoder), row = self.sessions, np.array([ids])
-        encoded = encoder({"input_ids": row, "attention_mask": np.ones_like(row)})
-        inputs = {"input_ids": np.array([target]), "encoder_attention_mask": np.ones_like(row)}
-        caches = decoder.empty_cache(1) | as_past(encoded)
-        return torch.from_numpy(decoder({**inputs, **caches})["logits"])[0]
-
-
-class CTranslate2(Ours):
-    """The model as CTranslate2 loads it."""
-
-    def __init__(self, case: Case, run: Path, folder: Path) -> None:
-        import ctranslate2
-
-        super().__init__(case, run)
-        self.words = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-        engine = ctranslate2.Translator if case.objective == "translate" else ctranslate2.Generator
-        self.engine = engine(str(folder), compute_type="float32", intra_threads=1)
-        self.suppressed = self.tokens(self.tokenizer.suppressed_ids(self.tokenizer.vocab_size))
-
-    def tokens(self, ids: list[int]) -> list[str]:
-        return [self.words.id_to_token(index) for index in ids]
-
-    def outputs(self, asked: list[Question]) -> list[Any]:
-        if self.case.objective == "translate":
-            sources = [self.tokens(q.ids[1:-1]) for q in asked]
-            results = self.engine.score_batch(sources, [self.tokens(q.target) for q in asked])
-        else:
-            results = self.engine.score_batch([self.tokens(q.ids) for q in asked])
-        return [torch.tensor(result.log_probs) for result in results]
-
-    def decisions(self, asked: list[Question]) -> list[str]:
-        suppressed = [[token] for token in self.suppressed]
-        if self.case.objective == "translate":
-            results = self.engine.translate_batch(
-                [self.tokens(q.ids[1:-1]) for q in asked],
-                beam_size=1,
-                max_decoding_length=NUM_NEW,
-                min_decoding_length=NUM_NEW,
-                suppress_sequences=suppressed,
-            )
-            written = [result.hypotheses[0] for result in results]
-            return [str([*map(self.words.token_to_id, tokens)]) for tokens in written]
-        results = self.engine.generate_batch(
-            [self.tokens(q.ids) for q in asked],
-            beam_size=1,
-            max_length=NUM_NEW,
-            min_length=NUM_NEW,
-            suppress_sequences=suppressed,
-            include_prompt_in_result=False,
-        )
-        return [str(list(result.sequences_ids[0])) for result in results]
-
-
-READERS = {"hf": Transformers, "onnx": Onnx, "ctranslate2": CTranslate2}
-
-
-def compare(case: Case, samples: Path, folder: Path, formats: list[str]) -> list[str]:
+def row(case: Case, run: Path, sentences: Sentences, formats: list[str]) -> list[str]:
     """Return the cells of one row: architecture, then difference and equal decisions by format."""
-    run = train(case, samples, folder)
-    torch.set_grad_enabled(False)
-    own = Ours(case, run)
-    asked = questions(case, samples, own.used)
+    own = Ours(case.objective, run)
+    asked = sentences.questions(case.objective, own.used)
     outputs, decisions = own.outputs(asked), own.decisions(asked)
     architecture, cells = "–", []
     for name in formats:
-        out = folder / name.replace(" ", "-")
-        to = name.split()[0]
+        out, to = run.parent / name.replace(" ", "-"), name.split()[0]
         try:
             exported = warmstart.export_model(run=run, to=to, precision=FORMATS[name], out=out)
         except warmstart.WarmstartError as problem:
             progress.say(f"{case}: {problem}")
             cells.append("–")
             continue
-        if to == "hf":
-            architecture = f"`{exported.architecture}`"
-        reader = READERS[to](case, run, out)
+        architecture = f"`{exported.architecture}`" if to == "hf" else architecture
+        reader = READERS[to](case.objective, run, out)
         theirs = zip(reader.outputs(asked), outputs, strict=True)
         difference = max(float((a - b).abs().max()) for a, b in theirs)
         equal = sum(a == b for a, b in zip(reader.decisions(asked), decisions, strict=True))
         cells.append(f"{difference:.0e}, {equal}/{len(asked)}")
-    torch.set_grad_enabled(True)
     objective = f"{case.objective} from {case.start}" if case.start else case.objective
     return [f"`{case.preset}`", objective, architecture, *cells]
 
@@ -299,26 +144,32 @@ def shorten(file: Path, num: int) -> None:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="preset to look at")
     parser.add_argument("--formats", nargs="+", default=list(FORMATS), choices=FORMATS)
+    parser.add_argument("--texts", type=Path, help="English sentences, one per line")
+    parser.add_argument("--translations", type=Path, help="the same in French")
     arguments = parser.parse_args()
-    only = arguments.only
-    header = ["preset", "task", "in transformers", *arguments.formats]
-    print(f"| {' | '.join(header)} |\n{'|---' * len(header)}|", flush=True)
+    show("preset", "task", "in transformers", *arguments.formats)
+    show(*["---"] * (3 + len(arguments.formats)))
     with tempfile.TemporaryDirectory() as folder:
         samples = Path(folder) / "samples"
         warmstart.make_samples(out=str(samples))
         for name, num in NUM_LINES.items():
             shorten(samples / name, num)
+        sentences = Sentences.of_files(
+            arguments.texts or samples / "test.en", arguments.translations or samples / "test.fr"
+        )
         for number, case in enumerate(all_cases()):
-            if only in ("", case.preset):
-                place = Path(folder) / str(number)
-                place.mkdir()
-                print(
-                    f"| {' | '.join(compare(case, samples, place, arguments.formats))} |",
-                    flush=True,
-                )
+            if arguments.only in ("", case.preset):
+                run = train(case, samples, Path(folder) / str(number))
+                with torch.inference_mode():
+                    show(*row(case, run, sentences, arguments.formats))
+
+
+def show(*cells: str) -> None:
+    """Print a row of the table."""
+    print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

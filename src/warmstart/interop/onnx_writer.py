@@ -83,6 +83,8 @@ def _record(graph: Graph, file: Path, config: ModelConfig) -> None:
     exported = program.model_proto
     for node in exported.graph.node:  # where our source lies on this machine
         node.ClearField("metadata_props")
+    # Of weights that were transposed, noted shapes are those from before; readers infer them anew.
+    exported.graph.ClearField("value_info")
     write_whole(file, exported.SerializeToString())
 
 
