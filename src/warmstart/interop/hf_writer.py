@@ -147,7 +147,8 @@ def _convert(source: SavedRun, model: nn.Module) -> _Model:
         )
     closest = "; ".join(", ".join(reasons) for reasons in sorted(converted, key=len))
     raise WarmstartError(
-        f"{source.path} cannot be exported. What does not fit, by family: {closest}"
+        f"{source.path} cannot be exported to Hugging Face. What does not fit, by family: "
+        f"{closest}. --to onnx takes it as it is"
     )
 
 
@@ -165,12 +166,12 @@ def _fit(source: SavedRun, own: dict[str, Tensor]) -> _Model | list[list[str]]:
         weights = own | {n: torch.zeros(t.shape) for n, t in wide.items() if n not in own}
         shape = _apply_embedding_scale(shape, weights, head)
         converted = _Model(family, family.export, head, shape, weights)
-        reasons = _misfits(converted, source)
+        misfits = _misfits(converted, source)
+        reasons = list(misfits.values())
+        if misfits.keys() <= {"pooling"}:  # the backbone fits; does the head?
+            reasons += filter(None, [family.export.adapt(weights, head)])
         if not reasons:
-            reason = family.export.adapt(weights, head)
-            if reason is None:
-                return converted
-            reasons = [reason]
+            return converted
         refusals.append([f"{family.name}: {reasons[0]}", *reasons[1:]])
     return refusals
 
@@ -189,23 +190,23 @@ def _apply_embedding_scale(
     return replace(shape, scale_embedding=False)
 
 
-def _misfits(model: _Model, source: SavedRun) -> list[str]:
-    """Return the settings that would differ if the model were written and read back."""
+def _misfits(model: _Model, source: SavedRun) -> dict[str, str]:
+    """Describe the settings that would differ if the model were written and read back."""
     file = source.folder.config_file
     tensors = HfTensors(model.tensors(), source.path, model.family.prefix)
     try:
         read_back = model.family.read_shape(HfConfig(model.config(), file), tensors, model.head)
     except WarmstartError as error:
-        return [str(error)]
+        return {"config.json": str(error)}
     wanted, actual = model.shape.to_json(), read_back.to_json()
     if model.head == "sequence":
         wanted["pooling"], actual["pooling"] = source.settings["pooling"], model.family.pooling
     neutral = NEUTRAL if model.head == "language" else NEUTRAL | {"transform"}
-    return [
-        f"{name}={wanted[name]} ({actual[name]} fits)"
+    return {
+        name: f"{name}={wanted[name]} ({actual[name]} fits)"
         for name in wanted
         if wanted[name] != actual[name] and name not in neutral
-    ]
+    }
 
 
 def _config(model: _Model, source: SavedRun, tokenizer: HfTokenizer) -> dict[str, Any]:
