@@ -53,16 +53,17 @@ class NgramCounter:
 
     def columns(self, texts: Sequence[str], names: Sequence[str]) -> csr_matrix:
         """Return how often each text (a row) has each of some n-grams (a column)."""
-        counted = self._count_all(texts)
+        counted = self._count_all(texts)  # which may add n-grams
         column_of = np.full(len(self._ids), -1, np.int32)
         column_of[[self._ids[name] for name in names]] = np.arange(len(names))
-        columns = column_of[_joined([text.ids for text in counted])]
-        counts = _joined([text.counts for text in counted]).astype(np.float64)
-        is_known = columns >= 0
-        starts = np.cumsum([0, *(len(text.ids) for text in counted)])
-        num_known = np.concatenate([[0], np.cumsum(is_known)])
+        columns, counts = [], []  # row by row: all n-grams of all texts would take twice the memory
+        for text in counted:
+            found = column_of[text.ids]
+            columns.append(found[found >= 0])
+            counts.append(text.counts[found >= 0])
+        starts = np.cumsum([0, *map(len, columns)])
         matrix = csr_matrix(
-            (counts[is_known], columns[is_known], num_known[starts]),
+            (_joined(counts).astype(np.float64), _joined(columns), starts),
             shape=(len(texts), len(names)),
         )
         matrix.sort_indices()

@@ -192,7 +192,9 @@ class BaselineTexts:
         return {kind: counters[kind].columns(texts, self._names[kind]) for kind in NGRAMS}
 
     def _weighted(self, counts: Mapping[str, Any]) -> Any:
-        return hstack([self._weighting[kind].transform(counts[kind]) for kind in NGRAMS], "csr")
+        """Return the features of texts, in place of their counts."""
+        weighted = [self._weighting[kind].transform(counts[kind], copy=False) for kind in NGRAMS]
+        return hstack(weighted, "csr")
 
 
 def _new_features(names: Names, idf: Mapping[str, Any]) -> FeatureUnion:
