@@ -9,9 +9,11 @@ import gzip
 import hashlib
 import io
 import lzma
+import shlex
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
@@ -72,12 +74,27 @@ def _matching_files(pattern: str) -> list[Path]:
         return [path]
     refuse_pipe(path)
     if not glob.has_magic(pattern):
-        raise WarmstartError(f"{pattern}: no such file or folder")
+        raise WarmstartError(f"{pattern} {missing(path)}")
     matches = [Path(match) for match in sorted(glob.glob(pattern, recursive=True))]
     files = [match for match in matches if match.is_file()]
     if not files:
         raise WarmstartError(f"{pattern}: no file matches this pattern")
     return files
+
+
+def missing(path: Path) -> str:
+    """Say that nothing is at a path, and what has a name like it."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f"does not exist: there is no folder {folder}"
+    try:
+        names = [entry.name for entry in folder.iterdir()]
+    except OSError:
+        names = []
+    close = [shlex.quote(str(folder / name)) for name in get_close_matches(path.name, names)]
+    if close:
+        return f"does not exist; did you mean {' or '.join(close)}?"
+    return f"does not exist: there is nothing like it in {folder.absolute()}"
 
 
 def refuse_pipe(path: Path) -> None:
@@ -113,7 +130,7 @@ def file_or_stream(name: str | None, stream: BinaryIO | None) -> Path | BinaryIO
     if path.is_dir():
         raise WarmstartError(f"{name} is a folder; give one file")
     if not path.exists():
-        raise WarmstartError(f"{name}: no such file")
+        raise WarmstartError(f"{name} {missing(path)}")
     return path
 
 

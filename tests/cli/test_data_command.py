@@ -56,6 +56,19 @@ def test_texts_of_several_paragraphs_are_found_in_unlabelled_files(here: Path) -
     assert shared["rows"] == 1
 
 
+def test_its_tables_fit_on_80_columns(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("training-texts-of-2024.tsv", "validation-texts-of-2024.tsv"):
+        write_labelled(here / name, [("x", "one two"), ("y", "one"), ("y", "w " * 123_456)])
+    shown = succeed("data *.tsv").out
+    assert "…" not in shown
+    assert "training-texts-of-2024.tsv" in shown
+    for header in ("rows", "empty", "repeats", "near-copies", "shortest", "95%", "longest"):
+        assert header in shown
+    assert "123,456" in shown
+    assert max(map(len, shown.split("training-texts-of-2024.tsv: ")[0].splitlines())) <= 80
+
+
 def test_it_is_said_when_nothing_is_shared(here: Path) -> None:
     write_labelled(here / "a.tsv", [("x", "one"), ("y", "two")])
     write_labelled(here / "b.tsv", [("x", "three"), ("y", "four")])

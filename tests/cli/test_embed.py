@@ -106,7 +106,7 @@ def test_the_verb_returns_vectors_where_no_file_is_named(base: Path, texts: list
     [
         ("texts.txt -o v.csv", "v.csv: one vector per text is written to .npy .jsonl .parquet"),
         ("texts.txt --tokens -o v.npy", "token vectors are written to .npz .jsonl .parquet files"),
-        ("none.txt -o v.npy", "none.txt: no such file"),
+        ("none.txt -o v.npy", "none.txt does not exist"),
         ("texts.txt --pooling max", "--pooling 'max' is unknown"),
         ("texts.txt --word a --tokens", "--tokens has no effect with --word"),
         ("texts.txt --word a -o v.npy", "v.npy: with --word, the output is a .png .svg .html file"),

@@ -27,7 +27,9 @@ LONG = f"{SHAPE} --batch-tokens 64 --steps 200 --save-every 20 --dropout 0.1 {MA
 def test_a_mistake_is_one_line_on_standard_error(here: Path) -> None:
     ran = fork(f"pretrain gone.txt -o out {TINY}")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "warmstart: gone.txt: no such file or folder\n"
+    assert (
+        ran.err == f"warmstart: gone.txt does not exist: there is nothing like it in {Path.cwd()}\n"
+    )
     assert list(here.iterdir()) == []
 
 

@@ -158,7 +158,7 @@ def test_half_precision_translates_nearly_alike(toy: Toy, translator: Path) -> N
         ("--length-penalty -1", "--length-penalty"),
         ("--max-ratio 0", "--max-ratio"),
         ("--overlong cut", "--overlong"),
-        ("absent.txt", "absent.txt: no such file"),
+        ("absent.txt", "absent.txt does not exist"),
         (".", ". is a folder"),
     ],
 )

@@ -148,6 +148,10 @@ def test_texts_seen_in_training_or_pretraining_are_counted(
     # One per cent of the pretraining text is held out, so all of it, not one line, is looked for.
     rows = trained + held_back + [("positive", text) for text in seen]
     write_labelled(here / "leaky.tsv", rows)
+    shown = succeed(f"evaluate {warm} --test leaky.tsv").out
+    warning = shown.splitlines()[0]  # beside the score, before anybody is pleased with it
+    assert warning.startswith("warning: ")
+    assert warning.endswith("so its scores are too good: see accuracy unseen")
     found = succeed(f"evaluate {warm} --test leaky.tsv --json").json
     assert 3 + 0.9 * len(seen) < found["seen_in_training"] <= 3 + len(seen)
     assert found["accuracy_unseen"] is not None

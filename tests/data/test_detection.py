@@ -221,3 +221,16 @@ def test_the_text_alone(tmp_path: Path) -> None:
     same = TableFormat(columns=("label=missing", "text=avis"))
     assert [row.values["text"] for row in open_table(path, same).rows()] == list(TEXTS)
     assert next(open_table(path).rows()).record == {"label": "pos", "avis": TEXTS[0]}
+
+
+@pytest.mark.parametrize(("other", "num_rows"), [("id", 3), ("id", 12), ("ISBN", 12)])
+def test_a_column_of_different_values_is_never_suggested_as_the_label(
+    other: str, num_rows: int, tmp_path: Path
+) -> None:
+    numbers = [f"{n}{n}" for n in range(num_rows)]
+    path = _table(tmp_path / "new.tsv", (other, *numbers), ("text", *TEXTS[:num_rows]))
+    with pytest.raises(WarmstartError, match="no column can be the label") as refusal:
+        read_labelled(path)
+    assert "--columns" not in str(refusal.value)
+    assert "new.tsv" in str(refusal.value)
+    assert f"[{other} | text]" in str(refusal.value)

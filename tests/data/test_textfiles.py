@@ -1,4 +1,5 @@
 import bz2
+import contextlib
 import gzip
 import io
 import lzma
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from warmstart import textfiles as files
 from warmstart.data.corpus import read_texts
 from warmstart.errors import WarmstartError
-from warmstart.textfiles import expand, format_of, read_bytes, read_lines, sha256_of
+from warmstart.textfiles import expand, format_of, missing, read_bytes, read_lines, sha256_of
 
 
 def _zst(data: bytes) -> bytes:
@@ -194,3 +195,31 @@ def test_a_pipe_is_refused_where_files_are_read_twice(tmp_path: Path) -> None:
         expand([str(tmp_path / "pipe")])
     with pytest.raises(WarmstartError, match=r"pipe is not a file"):
         sha256_of(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("reviws.csv", "does not exist; did you mean reviews.csv?"),
+        ("Reviews.CSV", "does not exist; did you mean reviews.csv?"),
+        ("data/trian.tsv", "does not exist; did you mean data/train.tsv?"),
+        ("my file.tx", "does not exist; did you mean 'my file.txt'?"),
+        ("dta/train.tsv", "does not exist: there is no folder dta"),
+    ],
+)
+def test_a_missing_file_is_answered_with_names_like_it(
+    path: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    for name in ("reviews.csv", "data/train.tsv", "my file.txt", "other.bin"):
+        (tmp_path / name).touch()
+    with contextlib.chdir(tmp_path):
+        assert missing(Path(path)) == said
+        with pytest.raises(WarmstartError, match="does not exist"):
+            expand([path])
+
+
+def test_without_names_like_it_the_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "other.bin").touch()
+    said = f"does not exist: there is nothing like it in {tmp_path}"
+    assert missing(tmp_path / "reviews.csv") == said

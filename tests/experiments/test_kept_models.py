@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ ARMS = {"warm", "frozen", "cold", "tf-idf"}
 def kept(world: World, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kept") / "out"
     ran = succeed(f"{COMMAND} -o {folder}", **vars(world), base=base)
-    assert f"predict {folder}/models/" in ran.out + ran.err
+    told = ran.out.splitlines()[-1]
+    assert told.startswith(f"next: warmstart predict {folder}/models/")
+    assert told.endswith(" texts.txt -o labelled.csv")
     return folder
 
 
@@ -45,8 +48,44 @@ def test_a_kept_model_is_a_run_like_any_other(arm: str, world: World, kept: Path
     assert succeed(f"data {world.train} --against {model} --json").json["against"][0]["rows"] == 48
     card = (model / "README.md").read_text(encoding="utf-8")
     assert f"predict {model} texts.txt" in card
+    assert "| labels | 48 |" in card
     endings = {path.suffix for path in model.rglob("*") if path.is_file()}
     assert endings <= {".json", ".safetensors", ".md"}
+
+
+def test_a_comparison_is_used_through_the_model_that_it_advises(world: World, kept: Path) -> None:
+    arm = read(kept / "results.json")["summary"]["advice"]["arm"]
+    options = f"{world.test} --columns label,text {MACHINE}"
+    ran = succeed(f"predict {kept} {options}")
+    assert ran.out == succeed(f"predict {kept}/models/{arm} {options}").out
+    (said,) = (line for line in ran.err.splitlines() if "advises" in line)
+    model = f"{kept}/models/{arm}"
+    assert said == f"{kept} advises {arm}: using {model}, the best model with 48 labels"
+
+
+def test_a_comparison_without_a_model_to_use_says_what_is_missing(kept: Path, here: Path) -> None:
+    shutil.copytree(kept, "copy")
+    arm = read(kept / "results.json")["summary"]["advice"]["arm"]
+    shutil.rmtree(f"copy/models/{arm}")
+    said = run("predict copy --text a").said
+    assert f"copy advises {arm}, of which no model is kept" in said
+    assert all(f"copy/models/{other}" in said for other in ARMS - {arm})
+    shutil.rmtree("copy/models")
+    assert "compare without --save none" in run("predict copy --text a").said
+    Path("copy/results.json").unlink()
+    assert "copy is an unfinished comparison" in run("predict copy --text a").said
+
+
+def test_the_card_tells_labels_trained_on_from_those_to_validate(
+    world: World, base: Path, here: Path
+) -> None:
+    command = COMMAND.replace("--valid {valid}", "--arms cold,tfidf").replace("12,all", "all")
+    succeed(f"{command} -o out", **vars(world), base=base)
+    for arm in ("cold", "tf-idf"):
+        num_trained = read(here / "out/models" / arm / "scores.json")["trained_on"]
+        assert 0 < num_trained < 48
+        card = (here / "out/models" / arm / "README.md").read_text(encoding="utf-8")
+        assert f"| 48 ({num_trained} to train on, {48 - num_trained} to validate) |" in card
 
 
 @pytest.mark.parametrize("command", ["embed", "params", "look attention"])

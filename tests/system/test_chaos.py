@@ -49,7 +49,7 @@ def test_a_job_that_fails_is_told(here: Path) -> None:
     (here / "job.toml").write_text('files = ["gone.txt"]\n')
     ran = run("verify-resume job.toml --kills 1")
     assert ran.code == 2
-    assert "the run failed: gone.txt: no such file or folder" in ran.said
+    assert "the run failed: gone.txt does not exist" in ran.said
 
 
 def test_results_of_another_command_are_refused(here: Path) -> None:

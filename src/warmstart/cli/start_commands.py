@@ -65,21 +65,34 @@ def data(config: DataConfig, as_json: bool) -> None:
     if as_json:
         print_json(asdict(report))
         return
-    headers = ["file", "rows", "empty", "repeats", "near-copies"]
-    headers += ["shortest", "median", "95%", "longest"]
-    rows = []
-    for name, file in zip(
-        distinct_names([Path(f.file) for f in report.files]), report.files, strict=True
-    ):
-        cells = [file.rows, file.skipped, file.repeats, file.near_repeats]
-        sizes = [file.shortest, file.median, file.long, file.longest]
-        sizes += [] if file.truncated is None else [file.truncated]
-        rows.append([name, *(f"{cell:,.0f}" for cell in (*cells, *sizes))])
-    has_cut = any(file.truncated is not None for file in report.files)
-    unit = report.files[0].unit
-    print_table([*headers, *(["cut"] if has_cut else [])], rows, f"lengths in {unit}")
+    _print_files(report)
     for line in _data_sentences(report):
         say(line)
+
+
+def _print_files(report: "DataReport") -> None:
+    """Print the rows of every file, then their lengths: one table would be too wide to read."""
+    files = report.files
+    names = distinct_names([Path(file.file) for file in files])
+    rows = {
+        "rows": [file.rows for file in files],
+        "empty": [file.skipped for file in files],
+        "repeats": [file.repeats for file in files],
+        "near-copies": [file.near_repeats for file in files],
+    }
+    lengths = {
+        "shortest": [file.shortest for file in files],
+        "median": [file.median for file in files],
+        "95%": [file.long for file in files],
+        "longest": [file.longest for file in files],
+    }
+    if any(file.truncated is not None for file in files):
+        lengths["cut"] = [file.truncated or 0 for file in files]
+    for columns, title in ((rows, ""), (lengths, f"lengths in {files[0].unit}")):
+        cells = ([f"{cell:,.0f}" for cell in row] for row in zip(*columns.values(), strict=True))
+        print_table(
+            ["file", *columns], [[n, *row] for n, row in zip(names, cells, strict=True)], title
+        )
 
 
 def _data_sentences(report: "DataReport") -> Iterator[str]:

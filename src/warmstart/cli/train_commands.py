@@ -31,7 +31,7 @@ def finetune(config: FinetuneConfig) -> None:
     result = run(config)
     elapsed = duration(result.elapsed_s)
     say(f"validation {result.summary} at epoch {result.best_epoch}, in {elapsed}")
-    say_next(result.run, f"predict {quoted(result.run)} texts.txt")
+    say_next(result.run, f"predict {quoted(result.run)} texts.txt -o labelled.csv")
 
 
 def compare(config: CompareConfig) -> None:
@@ -41,7 +41,9 @@ def compare(config: CompareConfig) -> None:
     result = run(config)
     print_comparison(result.comparison, result.summary)
     model = result.models.get(result.advised.name)
-    command = f"predict {quoted(model)} texts.txt" if model else _training(config, result.advised)
+    command = _training(config, result.advised)
+    if model:
+        command = f"predict {quoted(model)} texts.txt -o labelled.csv"
     say_next(f"{result.report}: open it in a browser", command)
 
 

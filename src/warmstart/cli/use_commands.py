@@ -66,6 +66,8 @@ def evaluate(config: EvaluateConfig, as_json: bool) -> None:
     if as_json:
         print_json({"run": str(result.run), "file": result.file, **result.scores})
         return
+    if result.leak:
+        say(result.leak)
     _print_scores(result.scores)
     times = counted(result.times_scored, "time")
     say(f"recorded in {result.run}/scores.json: this run was scored {times} on this file")

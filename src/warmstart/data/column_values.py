@@ -61,6 +61,11 @@ class ColumnValues:
         return is_few and self.mean_chars <= _LABEL_CHARS
 
     @cached_property
+    def is_distinct(self) -> bool:
+        """Tell whether no value occurs twice; of two values, this says nothing."""
+        return len(self.counts) == len(self.values) > 2
+
+    @cached_property
     def is_numeric(self) -> bool:
         return len(self.values) > 1 and all(map(is_number, self.values))
 

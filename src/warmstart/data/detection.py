@@ -89,6 +89,11 @@ class _Choice:
         taken, columns = self.positions.values(), self.sample.columns
         return [i for i, column in enumerate(columns) if i not in taken and not column.is_index]
 
+    @property
+    def possible_labels(self) -> list[int]:
+        """Return the columns without a role of which some value occurs twice."""
+        return [i for i in self.free if not self.sample.columns[i].is_distinct]
+
     def guess(self, role: str) -> int:
         """Return the column that is most likely."""
         columns, taken = self.sample.columns, self.positions.values()
@@ -96,7 +101,7 @@ class _Choice:
         if role == "text":
             return max(among, key=self._mean_chars)
         if role == "label":
-            sizes = {i: len(columns[i].counts) for i in among}
+            sizes = {i: len(columns[i].counts) for i in self.possible_labels or among}
             return min(sizes, key=lambda i: (sizes[i] < 2, sizes[i]))
         return among[0]
 
@@ -165,6 +170,11 @@ def _column_doubt(choice: _Choice) -> WarmstartError:
         return WarmstartError(
             f"{sample.path}: one column, but {' and '.join(choice.roles)} are needed; "
             f"{show_rows(sample)}; if another character separates fields, add --delimiter"
+        )
+    if "label" in choice.missing and not choice.possible_labels:
+        return WarmstartError(
+            f"{sample.path}: no column can be the label, whose values would occur more than once; "
+            f"{show_rows(sample)}; give a file with labels: one without is for `warmstart predict`"
         )
     return WarmstartError(
         f"{sample.path}: which column is the {' and which the '.join(choice.missing)} is not "

@@ -133,7 +133,7 @@ def limited(
         else planned
         for planned in plan.arms
     ]
-    return taken, replace(plan, arms=arms, notes=[*plan.notes, note])
+    return taken, replace(plan, arms=arms, left_out=note)
 
 
 def largest_within(

@@ -74,6 +74,7 @@ class ModelKeeper:
             saving.write(folder)
             write_json(folder.data_file, self._facts(fitted, rows))
             facts = {"labels": cell.labels, "seed": cell.seed, "elapsed_s": cell.elapsed_s}
+            facts["trained_on"] = len(rows)
             folder.finish({"valid": self._scores(cell), **facts})
 
     def _facts(self, fitted: FittedCell, rows: Sequence[int]) -> dict[str, Any]:

@@ -52,6 +52,7 @@ class ExperimentPlan:
     seen: dict[str, Fingerprints]  # texts that trained each source, by its name
     notes: list[str]
     blends: list[Blend]
+    left_out: str | None = None  # what a limit of time left out
 
     def describe_arms(self) -> tuple[Arm, ...]:
         """Return what the report says of every arm."""

@@ -20,6 +20,7 @@ from warmstart.results.position_view import PerplexityByPosition
 from warmstart.runtime import Runtime
 from warmstart.settings.looking import LookPositionsConfig
 from warmstart.settings.model import ModelConfig
+from warmstart.textfiles import missing
 from warmstart.tokenization.tokenizer import Tokenizer
 
 Array = NDArray[np.float64]
@@ -41,7 +42,7 @@ def perplexity_of_file(
             "causal language model"
         )
     if not file.is_file():
-        fault = "is a folder; give one file" if file.is_dir() else "does not exist"
+        fault = "is a folder; give one file" if file.is_dir() else missing(file)
         raise WarmstartError(f"--test {file} {fault}")
     length, length_note = longest_length(model.config, config.past)
     passages = read_passages(file, config.document, config)

@@ -1,7 +1,9 @@
 """Compare arms with and without pretraining on labelled texts, and report what it gained."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +35,7 @@ from warmstart.results.data import SharedTexts
 from warmstart.results.summary import Summary
 from warmstart.runs.facts import ConfigFile, Limit
 from warmstart.runs.folder import RunFolder
+from warmstart.runs.kept import kept_models
 from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, write_config
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.settings.model import model_from_json
@@ -64,8 +67,7 @@ class CompareResult(Shown):
     @property
     def models(self) -> dict[str, Path]:
         """Return the run folder of the model that is kept of each arm; of several, the last."""
-        folders = sorted(path for path in RunFolder(self.folder).models.glob("*/config.json"))
-        return {RunFolder(file.parent).entry("arm"): file.parent for file in folders}
+        return {arm: path for path, arm in kept_models(RunFolder(self.folder)).items()}
 
     @property
     def advised(self) -> Arm:
@@ -174,6 +176,7 @@ def _comparison(
         num_truncated=plan.num_truncated,
         notes=tuple(plan.notes),
         attainable=config.attainable,
+        left_out=plan.left_out,
     )
 
 
@@ -215,11 +218,18 @@ def _write_cards(run: RunFolder) -> None:
             f"{kind[0].upper()}{kind[1:]} ({config['arm']}) trained with "
             f"warmstart on {len(config['classes'])} classes: {', '.join(config['classes'])}."
         )
-        facts = {"labels": scores["labels"], "seed": scores["seed"]}
+        facts = {"labels": _labels_taken(scores), "seed": scores["seed"]}
         usage = [task.usage(folder.path)]
         title = folder.path.name
         card = model_card(title, task.hub_name, sentence, facts, scores["valid"], usage)
         write_whole(folder.path / "README.md", card.encode())
+
+
+def _labels_taken(scores: Mapping[str, Any]) -> str:
+    """Say how many labels a model took, and how many of these it was trained on."""
+    labels, num_trained = scores["labels"], scores["trained_on"]
+    parts = f" ({num_trained:,} to train on, {labels - num_trained:,} to validate)"
+    return f"{labels:,}{parts if num_trained < labels else ''}"
 
 
 def _write(result: CompareResult) -> None:

@@ -13,7 +13,7 @@ from warmstart.runtime import choose_runtime
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.registry import task_of
 from warmstart.tasks.task import Task
-from warmstart.textfiles import sha256_of
+from warmstart.textfiles import missing, sha256_of
 
 
 def evaluate(config: EvaluateConfig) -> EvaluationResult:
@@ -37,10 +37,10 @@ def evaluate(config: EvaluateConfig) -> EvaluationResult:
 def _test_file(config: EvaluateConfig) -> str:
     file = config.test or config.target
     if file is None:
-        missing = "--target" if config.source else "--test"
-        raise WarmstartError(f"{missing} is missing (a translator takes --source and --target)")
+        option = "--target" if config.source else "--test"
+        raise WarmstartError(f"{option} is missing (a translator takes --source and --target)")
     if not Path(file).is_file():
-        problem = "is a folder; name one file" if Path(file).is_dir() else "does not exist"
+        problem = "is a folder; name one file" if Path(file).is_dir() else missing(Path(file))
         raise WarmstartError(f"--{'test' if config.test else 'target'} {file} {problem}")
     return file
 

@@ -80,8 +80,23 @@ class EvaluationResult(Shown):
     scores: dict[str, Any]  # JSON values
     times_scored: int  # evaluations of this run on this file, this one included
 
+    @property
+    def leak(self) -> str | None:
+        """Warn of texts that the run was trained on; None: there are none, or nobody knows."""
+        num_seen = sum(self.scores.get(f"{how}seen_in_training", 0) for how in ("", "nearly_"))
+        if not num_seen:
+            return None
+        num_texts = next(self.scores[name] for name in ("rows", "sentences") if name in self.scores)
+        kept = (n for n, v in self.scores.items() if n.endswith("_unseen") and v is not None)
+        without = "".join(f": see {name.replace('_', ' ')}" for name in kept)
+        return (
+            f"warning: {num_seen:,} of {num_texts:,} texts also occur, exactly or nearly, in what "
+            f"the run was trained on, so its scores are too good{without}"
+        )
+
     def pieces(self) -> list[str]:
-        return [f"{self.run} on {self.file}", _scores(self.scores)]
+        leak = [self.leak] if self.leak else []
+        return [f"{self.run} on {self.file}", *leak, _scores(self.scores)]
 
 
 def _curve(run: Path) -> Iterator[Markup]:

@@ -112,6 +112,7 @@ class Comparison:
     num_truncated: int  # scored texts of which a Transformer reads only a part
     notes: tuple[str, ...]  # what was truncated or skipped, one sentence each
     attainable: float | None  # best possible accuracy on the test file, where known
+    left_out: str | None = None  # what a limit of time left out
 
     @property
     def scored_split(self) -> Split:

@@ -93,7 +93,29 @@ class ScoresFile:
     valid: dict[str, float] | None = None  # None: not finished
     tokens_seen: int = 0
     elapsed_s: float = 0.0
+    labels: int = 0  # that a model of a comparison took
     ledger: tuple[Score, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdviceEntry:
+    """What a comparison advises."""
+
+    arm: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryEntry:
+    """What follows from a comparison."""
+
+    advice: AdviceEntry
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultsFile:
+    """results.json: what a comparison measured, and what follows from it."""
+
+    summary: SummaryEntry
 
 
 @dataclass(frozen=True, kw_only=True)

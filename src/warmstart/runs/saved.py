@@ -21,8 +21,10 @@ from warmstart.runs.checkpoint import (
 )
 from warmstart.runs.facts import DataFile
 from warmstart.runs.folder import RunFolder
+from warmstart.runs.kept import advised_model
 from warmstart.settings.base import Settings
 from warmstart.settings.model import ModelConfig, ablation_warning, model_from_json
+from warmstart.textfiles import missing
 from warmstart.tokenization.pair import TokenizerPair, load_tokenizer_pair
 from warmstart.tokenization.tokenizer import Tokenizer
 
@@ -124,13 +126,20 @@ class SavedRun:
 
 
 def read_run(path: str | Path) -> SavedRun:
-    """Read a finished run, the best weights of an unfinished one, or one of its checkpoints."""
+    """Read a finished run, the best weights of an unfinished one, or one of its checkpoints.
+
+    Of a comparison, read the model that it advises.
+    """
     path = Path(path)
     if not path.is_dir():
-        problem = "is a file, not a run folder" if path.exists() else "does not exist"
+        problem = "is a file, not a run folder" if path.exists() else missing(path)
         raise WarmstartError(f"{path} {problem}")
     folder = run_folder(path)
     config = folder.config()
+    if config["command"] == "compare" and config.get("task") is None:
+        model, sentence = advised_model(folder)
+        progress.say(sentence)
+        return read_run(model)
     if not isinstance(config.get("task"), str):
         raise WarmstartError(
             f"{folder.path} holds the results of `warmstart {config['command']}`, not a model"

@@ -26,6 +26,7 @@ from typing import (
 
 from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import TYPE_NAMES, has_type, read_object, show, typed
+from warmstart.textfiles import missing
 
 T = TypeVar("T")
 Panel = Literal["Input and output", "Model", "Training", "Decoding", "Saving", "Server", "Machine"]
@@ -273,6 +274,6 @@ def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise WarmstartError(f"--config {path} does not exist") from None
+        raise WarmstartError(f"--config {path} {missing(path)}") from None
     except (OSError, ValueError, RecursionError) as error:  # the decoders raise ValueErrors
         raise WarmstartError(f"--config {path} cannot be read: {error}") from None
