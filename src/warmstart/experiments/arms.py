@@ -27,7 +27,8 @@ from warmstart.runtime import Runtime
 from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.classify import ClassifyTask, epochs_of
-from warmstart.tasks.finetuning import Fit, Start, build_model, build_trainer
+from warmstart.tasks.finetuning import Start, build_model, build_trainer
+from warmstart.tasks.fit import Fit
 from warmstart.tasks.labelled import Examples
 from warmstart.training.defaults import (
     compile_blocks,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from warmstart import progress
+from warmstart.batching.encode import EncodedTexts
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.labelled import LabelledTexts
 from warmstart.errors import WarmstartError
@@ -31,7 +32,8 @@ from warmstart.runtime import choose_runtime
 from warmstart.settings.architecture import apply_overrides
 from warmstart.settings.finetuning import FinetuneConfig
 from warmstart.settings.model import ModelConfig, model_from_json
-from warmstart.tasks.finetuning import FinetuningTask, Fit, Start, build_model, build_trainer
+from warmstart.tasks.finetuning import FinetuningTask, Start, build_model, build_trainer
+from warmstart.tasks.fit import Fit
 from warmstart.tasks.labelled import (
     Examples,
     TrainingTexts,
@@ -98,9 +100,10 @@ def _prepare(config: FinetuneConfig, task: FinetuningTask, run: RunFolder) -> tu
     _say_data(train, valid, task.describe_data(targets[0], labels))
     if transfer:
         progress.say(f"{start.arm}: {transfer}")
+    encoded = [_encode(split, tokenizer, architecture, config) for split in (train, valid)]
     learn, validate = (
-        _examples(split, target, tokenizer, architecture, config)
-        for split, target in zip((train, valid), targets, strict=True)
+        Examples(split.ids, task.align(target, split, tokenizer), split.starts)
+        for split, target in zip(encoded, targets, strict=True)
     )
     if not run.data_file.exists():  # written last: everything before it is complete
         facts = {"task": task.name, **labels, "arm": start.arm, "pairs": train.seconds is not None}
@@ -176,16 +179,12 @@ def _say_data(train: LabelledTexts, valid: LabelledTexts, described: str) -> Non
     progress.say(f"{len(train):,} {noun} to train on{details}, {len(valid):,} to validate with")
 
 
-def _examples(
-    data: LabelledTexts,
-    targets: list[Any],
-    tokenizer: Tokenizer,
-    model: ModelConfig,
-    config: FinetuneConfig,
-) -> Examples:
+def _encode(
+    data: LabelledTexts, tokenizer: Tokenizer, model: ModelConfig, config: FinetuneConfig
+) -> EncodedTexts:
     encoded = encode_labelled(data, tokenizer, model.max_length, config.truncate)
     progress.say(describe_encoding(data.file, encoded, model.max_length, config.truncate))
-    return Examples(encoded.ids, targets, encoded.starts)
+    return encoded
 
 
 def _facts(

@@ -1,6 +1,6 @@
 """Sentence pairs -> translator."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ from warmstart.tasks.translation_start import (
 )
 from warmstart.textfiles import file_facts
 from warmstart.tokenization.pair import TokenizerPair, load_tokenizer_pair
-from warmstart.training.averaging import averaged, keep_snapshot, list_snapshots
+from warmstart.training.averaging import evaluate_average, keep_snapshot, list_snapshots
 from warmstart.training.defaults import (
     seed_weights,
     translation_consistency,
@@ -201,7 +201,7 @@ def _finish(
     scores, step, num_averaged = state.best_scores(), state.best_step, 1
     snapshots = list_snapshots(run, state.step)[-config.average :]
     if config.average > 1 and len(snapshots) > 1:
-        mean = _evaluate_average(trainer, snapshots, evaluate)
+        mean = evaluate_average(trainer, snapshots, evaluate)
         if mean:
             num_averaged, step = len(snapshots), state.step
             scores |= {k.removeprefix("valid_"): v for k, v in mean.figures.items()}
@@ -222,24 +222,6 @@ def _finish(
     valid = {"loss": scores["loss"], "bleu": scores["bleu"], "step": step}
     run.finish({"valid": {**valid, "averaged": num_averaged}, "elapsed_s": state.elapsed_s})
     run.drop_snapshots()
-
-
-def _evaluate_average(
-    trainer: Trainer, snapshots: Sequence[Path], evaluate: Callable[[], Evaluation]
-) -> Evaluation | None:
-    """Put averaged weights into the model and validate them; None unless they are better."""
-    best = trainer.state.best_score or 0.0
-    device = trainer.runtime.device
-    weights = {name: tensor.to(device) for name, tensor in averaged(snapshots).items()}
-    trainer.model.load_state_dict(weights)
-    trainer.model.eval()
-    mean = evaluate()
-    verdict = "better" if mean.score > best else "no better"
-    progress.say(
-        f"the mean of the last {len(snapshots)} validations' weights is {verdict} than the best: "
-        f"{mean.note}"
-    )
-    return mean if mean.score > best else None
 
 
 def _result(run: RunFolder) -> TranslatorResult:

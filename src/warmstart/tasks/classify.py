@@ -26,7 +26,8 @@ from warmstart.results.comparison import Epoch
 from warmstart.results.predictions import Prediction
 from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
-from warmstart.tasks.finetuning import FinetuningTask, Fit, Labels
+from warmstart.tasks.finetuning import FinetuningTask
+from warmstart.tasks.fit import Fit, Labels
 from warmstart.tasks.frozen import FrozenStream, FrozenTexts, VectorBatch, label_vectors
 from warmstart.tasks.labelled import Examples
 from warmstart.tasks.task import Training

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import nn
 
 from warmstart.batching.encode import EncodedTexts
-from warmstart.batching.padding import LabelledStream
 from warmstart.data.labelled import LabelledTexts
 from warmstart.data.overlap import Matches, count_seen
 from warmstart.errors import WarmstartError
@@ -28,67 +27,17 @@ from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Checkpoints
 from warmstart.settings.using import EvaluateConfig
+from warmstart.tasks.fit import Fit, Labels
 from warmstart.tasks.labelled import Examples, for_tokenizer, read_labelled_file, rows_seen
 from warmstart.tasks.task import Task, Training
-from warmstart.training.defaults import epochs_between_validations, finetuning_epochs
+from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.training.defaults import epochs_between_validations
 from warmstart.training.loop_settings import LoopSettings
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.schedules import warmup_linear
 from warmstart.training.state import Evaluation
 from warmstart.training.step import Objective, RecordedObjective
 from warmstart.training.trainer import Trainer
-
-RECORDED_LENGTHS = 64  # recorded batches are padded to a multiple of this
-Labels = Mapping[str, Any]  # what config.json records of the labels: {"classes": [...]}
-
-
-@dataclass(frozen=True)
-class Fit:
-    """One training on labelled texts."""
-
-    train: Examples
-    valid: Examples
-    labels: Labels
-    tuning: Tuning
-    learning_rate: float
-    layer_decay: float
-    seed: int
-    pad: int
-    runtime: Runtime
-    title: str = "training"
-
-    @property
-    def batches(self) -> TextBatches:
-        """Return how texts are grouped when nothing is learned from them."""
-        return TextBatches(self.tuning.micro_tokens, self.pad, self.runtime)
-
-    @property
-    def num_epochs(self) -> int:
-        """Return the number of passes over the training texts."""
-        return finetuning_epochs(len(self.train.ids), self.tuning)
-
-    @property
-    def is_recorded(self) -> bool:
-        """Tell whether steps are recorded and replayed."""
-        is_cuda = self.runtime.device.type == "cuda"
-        return is_cuda if self.tuning.compile is None else self.tuning.compile and is_cuda
-
-    def epoch_of(self, step: int) -> int:
-        """Return the epoch that a step belongs to, from 1."""
-        return -(-step // self.stream().steps_per_epoch)
-
-    def stream(self) -> LabelledStream:
-        """Return the training texts in batches."""
-        return LabelledStream(
-            self.train.ids,
-            self.train.targets,
-            self.tuning.batch_size,
-            self.tuning.micro_tokens,
-            self.pad,
-            self.seed,
-            self.train.starts,
-            RECORDED_LENGTHS if self.is_recorded else 1,
-        )
 
 
 class FinetuningTask(Task):
@@ -104,6 +53,12 @@ class FinetuningTask(Task):
     @abstractmethod
     def targets(self, data: LabelledTexts, labels: Labels) -> list[Any]:
         """Return each row's target; refuse labels that the training data does not have."""
+
+    def align(
+        self, targets: Sequence[Any], encoded: EncodedTexts, tokenizer: Tokenizer
+    ) -> Sequence[Any]:
+        """Return targets as batches take them: one for each text, or for each of its tokens."""
+        return targets
 
     @abstractmethod
     def new_model(self, model: ModelConfig, labels: Labels, tuning: Tuning) -> nn.Module:
@@ -195,9 +150,10 @@ class FinetuningTask(Task):
         predictor = self.open(run, runtime)
         data = read_labelled_file(settings.test or "", settings.test_labels, settings)
         read = for_tokenizer(data, run.tokenizer, settings.pieces)
-        targets = self.targets(read, run.config)
+        targets: Sequence[Any] = self.targets(read, run.config)
         predictor.check_form(read.seconds is not None)
         encoded = predictor.encode(read.texts, read.seconds)
+        targets = self.align(targets, encoded, run.tokenizer)
         texts = Examples(encoded.ids, targets, encoded.starts)
         micro_tokens = run.recorded(Tuning, "micro_tokens").micro_tokens
         batches = TextBatches(micro_tokens, run.tokenizer.pad, runtime)

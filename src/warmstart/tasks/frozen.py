@@ -12,7 +12,7 @@ from warmstart.batching.batch import ALL_ROWS, Batch
 from warmstart.batching.padding import LabelledStream
 from warmstart.inference.vectors import text_vectors
 from warmstart.model.models import Classifier
-from warmstart.tasks.finetuning import Fit
+from warmstart.tasks.fit import Fit
 from warmstart.tasks.labelled import Examples
 
 

@@ -1,13 +1,16 @@
-"""Average the weights of the last validations."""
+"""Average the weights of the last validations; keep the mean where it is better."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from warmstart import progress
 from warmstart.runs.checkpoint import read_weights, save_weights
 from warmstart.runs.folder import RunFolder
+from warmstart.training.state import Evaluation
+from warmstart.training.trainer import Trainer
 
 
 def keep_snapshot(run: RunFolder, model: nn.Module, step: int, keep: int) -> None:
@@ -30,3 +33,21 @@ def averaged(files: Sequence[Path]) -> dict[str, Tensor]:
         for name, tensor in read_weights(file).items():
             total[name] = total.get(name, torch.zeros(())) + tensor.double()
     return {name: (tensor / len(files)).float() for name, tensor in total.items()}
+
+
+def evaluate_average(
+    trainer: Trainer, snapshots: Sequence[Path], evaluate: Callable[[], Evaluation]
+) -> Evaluation | None:
+    """Put averaged weights into the model and validate them; None unless they are better."""
+    best = trainer.state.best_score or 0.0
+    device = trainer.runtime.device
+    weights = {name: tensor.to(device) for name, tensor in averaged(snapshots).items()}
+    trainer.model.load_state_dict(weights)
+    trainer.model.eval()
+    mean = evaluate()
+    verdict = "better" if mean.score > best else "no better"
+    progress.say(
+        f"the mean of the last {len(snapshots)} validations' weights is {verdict} than the best: "
+        f"{mean.note}"
+    )
+    return mean if mean.score > best else None
