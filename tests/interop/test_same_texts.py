@@ -11,6 +11,7 @@ from toy_pairs import Toy
 from warmstart import export_model, load
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "onnx_translate.py"
+GRAPHS = {"encoder_model.onnx", "decoder_model.onnx"}
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,10 @@ def test_onnxruntime(
 ) -> None:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    export_model(run=translator, to="onnx", out=tmp_path / "onnx")
+    exported = export_model(run=translator, to="onnx", out=tmp_path / "onnx")
+    assert exported.check is not None
+    assert exported.check.difference < 1e-4
+    assert {file.name for file in exported.folder.glob("*.onnx")} == GRAPHS
     result = subprocess.run(
         [sys.executable, EXAMPLE, tmp_path / "onnx"],
         input="".join(f"{sentence}\n" for sentence in sentences),
