@@ -1,11 +1,10 @@
-"""A small comparison in a process of its own. Knows nothing about what any test looks for."""
+"""A small comparison, and what remains of it. Knows nothing about what any test looks for."""
 
-import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
-from product import ENVIRONMENT, MACHINE, arguments_of, read
+from forked import Forked
+from product import MACHINE, read
 from warmstart.runs.chaos import traces
 from warmstart.runs.folder import RunFolder
 
@@ -27,21 +26,6 @@ def _timeless(data: Any) -> Any:
     return [_timeless(item) for item in data] if isinstance(data, list) else data
 
 
-def start(command: str, **places: object) -> "subprocess.Popen[str]":
-    """Start a command in a process of its own."""
-    return subprocess.Popen(
-        arguments_of(command, **places),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ENVIRONMENT,
-    )
-
-
-def await_cell(process: "subprocess.Popen[str]", out: Path) -> None:
+def await_cell(process: Forked, out: Path) -> None:
     """Wait until a comparison has finished a cell."""
-    until = time.monotonic() + 60
-    while process.poll() is None and time.monotonic() < until:
-        if any(out.glob("cells/[!.]*.json")):
-            return
-        time.sleep(0.005)
+    process.wait_until(lambda: any(out.glob("cells/[!.]*.json")))

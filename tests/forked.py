@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -31,14 +31,32 @@ RECIPES = (compare, finetune, predict, pretrain, train_translator)  # imported o
 class Forked:
     """A command that runs beside the test."""
 
-    def __init__(self, command: str, stdin: bytes = b"", **places: object) -> None:
+    def __init__(
+        self,
+        command: str,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] | None = None,
+        **places: object,
+    ) -> None:
         self._streams = tempfile.TemporaryDirectory()
         folder = Path(self._streams.name)
-        (folder / "0").write_bytes(stdin)
-        arguments = shlex.split(command.format(**places))
-        self.process: BaseProcess = CONTEXT.Process(target=_run, args=(arguments, folder))
+        for name, content in zip("012", (stdin, b"", b""), strict=True):
+            (folder / name).write_bytes(content)
+        work = shlex.split(command.format(**places)), folder, dict(environment or {})
+        self.process: BaseProcess = CONTEXT.Process(target=_run, args=work)
         with importable():
             self.process.start()
+
+    @property
+    def pid(self) -> int:
+        """Return its number."""
+        assert self.process.pid is not None
+        return self.process.pid
+
+    @property
+    def err(self) -> str:
+        """Return what it has written to standard error so far."""
+        return Path(self._streams.name, "2").read_text(encoding="utf-8")
 
     def wait_until(self, is_ready: Callable[[], bool]) -> None:
         """Wait for a moment in the life of the process, or for its end."""
@@ -49,8 +67,8 @@ class Forked:
     def end(self, number: int | None = None) -> Ran:
         """Send a signal, if any; return how the process ended."""
         if number is not None and self.process.is_alive():
-            os.kill(self.process.pid or 0, number)
-        self.process.join(60)
+            os.kill(self.pid, number)
+        self.process.join(120)
         self.process.kill()
         folder = Path(self._streams.name)
         out, err = ((folder / name).read_text(encoding="utf-8") for name in "12")
@@ -78,8 +96,9 @@ def importable() -> Iterator[None]:
         yield
 
 
-def _run(arguments: list[str], folder: Path) -> None:
+def _run(arguments: list[str], folder: Path, environment: Mapping[str, str]) -> None:
     """Run a command with its streams in files."""
+    os.environ |= environment
     torch.set_num_threads(1)
     for number, mode in enumerate(("rb", "wb", "wb")):
         with (folder / str(number)).open(mode) as file:

@@ -1,9 +1,8 @@
-"""A server as a user starts it, in a process of its own, and a client that hides nothing."""
+"""A server in a process of its own, and a client that hides nothing."""
 
 import json
 import re
 import signal
-import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,10 @@ from typing import Any
 
 import pytest
 
-from product import ENVIRONMENT, MACHINE, arguments_of
+from forked import Forked
+from product import MACHINE
+
+READY = re.compile(r"serving on (http://\S+);")
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Server:
     """A running server."""
 
     url: str
-    process: subprocess.Popen[str]
+    process: Forked
 
     def get(self, path: str, **headers: str) -> Reply:
         return self.send(urllib.request.Request(self.url + path, headers=headers))
@@ -61,35 +63,22 @@ class Server:
 
     def stop(self) -> tuple[int, str]:
         """Send SIGTERM; return the exit code and the last line on standard output."""
-        self.process.send_signal(signal.SIGTERM)
-        out, _ = self.process.communicate(timeout=60)
-        return self.process.returncode, out.strip()
+        ran = self.process.end(signal.SIGTERM)
+        return ran.code, ran.out.strip()
 
 
 @contextmanager
 def serving(arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[Server]:
     """Start `serve`, and end it if it has not ended by itself."""
-    process = subprocess.Popen(
-        arguments_of(f"serve {arguments} --port 0 {MACHINE}"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**ENVIRONMENT, **(environment or {})},
-    )
-    assert process.stderr
-    said = ""
-    for line in process.stderr:
-        said += line
-        if found := re.search(r"serving on (http://\S+);", line):
-            break
-    else:
-        raise AssertionError(said)
+    process = Forked(f"serve {arguments} --port 0 {MACHINE}", environment=environment)
+    process.wait_until(lambda: READY.search(process.err) is not None)
+    ready = READY.search(process.err)
     try:
-        yield Server(found[1], process)
+        assert ready, process.err
+        yield Server(ready[1], process)
     finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+        if process.process.is_alive():
+            process.end(signal.SIGKILL)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from ray.cluster_utils import Cluster
 
-from comparing import COMMAND, await_cell, start, without_times
+from comparing import COMMAND, await_cell, without_times
+from forked import Forked
 from product import World, run, succeed
 
 
@@ -29,11 +30,11 @@ def test_the_report_survives_the_loss_of_a_machine(
 ) -> None:
     succeed(COMMAND, **places, out=tmp_path / "alone")
     lost = cluster.add_node(num_cpus=1)
-    process = start(f"{COMMAND} --ray {cluster.address}", **places, out=tmp_path / "out")
+    process = Forked(f"{COMMAND} --ray {cluster.address}", **places, out=tmp_path / "out")
     await_cell(process, tmp_path / "out")
     cluster.remove_node(lost, allow_graceful=False)
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
+    ran = process.end()
+    assert ran.code == 0, ran.err
     assert without_times(tmp_path / "out") == without_times(tmp_path / "alone")
 
 

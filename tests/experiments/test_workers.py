@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from comparing import COMMAND, await_cell, start, without_times
+from comparing import COMMAND, await_cell, without_times
+from forked import Forked
 from product import World, succeed
 from warmstart.experiments.worker_pools import BesideTheDevice
 from warmstart.experiments.workers import CellOrder
@@ -41,11 +42,11 @@ def _workers(process: int) -> list[int]:
 def test_the_report_does_not_depend_on_processes_or_on_their_loss(
     places: dict[str, str], expected: object, tmp_path: Path
 ) -> None:
-    process = start(f"{COMMAND} --processes 2", **places, out=tmp_path / "out")
+    process = Forked(f"{COMMAND} --processes 2", **places, out=tmp_path / "out")
     await_cell(process, tmp_path / "out")
     os.kill(_workers(process.pid)[0], signal.SIGKILL)
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
+    ran = process.end()
+    assert ran.code == 0, ran.err
     assert without_times(tmp_path / "out") == expected
 
 
@@ -53,15 +54,14 @@ def test_the_report_does_not_depend_on_processes_or_on_their_loss(
 def test_a_stopped_comparison_leaves_no_process_and_resumes(
     number: signal.Signals, places: dict[str, str], expected: object, tmp_path: Path
 ) -> None:
-    process = start(f"{COMMAND} --processes 2", **places, out=tmp_path / "out")
+    process = Forked(f"{COMMAND} --processes 2", **places, out=tmp_path / "out")
     await_cell(process, tmp_path / "out")
     workers = _workers(process.pid)
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    ran = process.end(number)
     if number != signal.SIGKILL:
-        assert process.returncode == 128 + number, errors
-        assert errors.splitlines()[-1].startswith("warmstart: stopped; finished cells are in")
-        assert "Traceback" not in errors
+        assert ran.code == 128 + number, ran.err
+        assert ran.said.startswith("warmstart: stopped; finished cells are in")
+        assert "Traceback" not in ran.err
     until = time.monotonic() + 60
     while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < until:
         time.sleep(0.01)

@@ -1,10 +1,8 @@
 """The commands that train, in several processes: one run folder, one voice."""
 
 import json
-import os
 import signal
 import socket
-import subprocess
 import time
 from functools import partial
 from pathlib import Path
@@ -12,7 +10,8 @@ from pathlib import Path
 import pytest
 from torch.distributed import TCPStore
 
-from product import ENVIRONMENT, MACHINE, SHAPE, Ran, World, arguments_of, read, run, succeed
+from forked import Forked
+from product import MACHINE, SHAPE, Ran, World, read, run, succeed
 from together import check_same_as_rank, read_ran, run_at, run_command, run_together
 from warmstart.runs.chaos import started_by
 from warmstart.runs.checkpoint import list_checkpoints
@@ -181,19 +180,12 @@ def test_processes_are_auto_or_a_number(value: str, places: dict[str, str], tmp_
     assert f"--processes {value} is not allowed: give auto or a number" in ran.said
 
 
-def _launch(places: dict[str, str], out: Path) -> "subprocess.Popen[str]":
+def _launch(places: dict[str, str], out: Path) -> Forked:
     """Start a launcher; return it once its two processes train."""
     command = f"{PRETRAIN} --steps 100000 --eval-every 100000 --processes 2 --resume"
-    launcher = subprocess.Popen(
-        arguments_of(command, **places, out=out),
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**ENVIRONMENT, "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
-    )
+    launcher = Forked(command, **places, out=out)
     metrics = RunFolder(out).metrics_file
-    while launcher.poll() is None and not (metrics.exists() and metrics.stat().st_size):
-        time.sleep(0.05)
+    launcher.wait_until(lambda: metrics.exists() and metrics.stat().st_size > 0)
     return launcher
 
 
@@ -204,9 +196,12 @@ def test_processes_save_and_end_when_their_launcher_is_killed(
     out = tmp_path / "run"
     launcher = _launch(places, out)
     started = started_by(launcher.pid)
-    launcher.kill()
-    launcher.communicate(timeout=60)  # ends when the last of them has closed its output
+    launcher.end(signal.SIGKILL)
+    until = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in started) and time.monotonic() < until:
+        time.sleep(0.01)
     assert len(started) == 2
+    assert not any(Path(f"/proc/{pid}").exists() for pid in started)
     assert len(list_checkpoints(RunFolder(out))) == 1
 
 
@@ -215,14 +210,12 @@ def test_the_launcher_starts_them_and_passes_a_signal_on(
     places: dict[str, str], tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    launcher = _launch(places, out)
-    launcher.send_signal(signal.SIGTERM)
-    printed, errors = launcher.communicate(timeout=60)
-    assert launcher.returncode == 128 + signal.SIGTERM, errors
-    assert printed == ""
-    assert errors.splitlines()[-1].startswith("warmstart: stopped at step")
-    assert errors.count("warmstart: stopped at step") == 1, errors
-    assert "torch" not in errors
+    ran = _launch(places, out).end(signal.SIGTERM)
+    assert ran.code == 128 + signal.SIGTERM, ran.err
+    assert ran.out == ""
+    assert ran.said.startswith("warmstart: stopped at step")
+    assert ran.err.count("warmstart: stopped at step") == 1, ran.err
+    assert "torch" not in ran.err
     step = int(list_checkpoints(RunFolder(out))[-1].name.removeprefix("step-"))
     succeed(f"{PRETRAIN} --steps {step + 2} --eval-every 100000 --resume", **places, out=out)
     assert read(out / "scores.json")["valid"]["step"] == step + 2
