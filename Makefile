@@ -56,9 +56,9 @@ release-check:
 	$(PYTHON) .ci/release.py check
 	$(MAKE) check test test-docs build
 
+# On idle cores: ratios to peers, compared with the committed ones; then the load on a server.
 bench: setup
-	$(BIN)/python benchmarks/pretraining.py
-	$(BIN)/python benchmarks/translation.py
+	$(BIN)/python benchmarks/guard.py
 	$(BIN)/python benchmarks/serving.py
 
 # Kills and races over every command that writes a folder, and kills of single processes of a shared

@@ -3,6 +3,8 @@
 The notebook way is the usual course code: `nn.TransformerEncoder`, full logits, fp32, AdamW. Each
 contender runs in processes of its own, turn by turn, so that peak memory is its own and a change
 in the machine's load meets both. Prints rates, peak memory and the two ratios.
+
+    python benchmarks/pretraining.py
 """
 
 import argparse
@@ -17,6 +19,7 @@ import time
 
 import torch
 import torch.nn.functional as F
+from measuring import Ratio, add_json_option, report
 from torch import Tensor, nn
 
 from warmstart.batching.packing import pack
@@ -26,7 +29,7 @@ from warmstart.runtime import choose_runtime
 from warmstart.settings.architecture import PRESETS
 from warmstart.tasks.causal import CausalObjective
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
-from warmstart.training.trainer import train_step
+from warmstart.training.step import train_step
 
 LAB = PRESETS["lab"]
 BOS, EOS = 0, 2
@@ -41,7 +44,7 @@ class Notebook(nn.Module):
         self.register_buffer("positions", sinusoids(1024, LAB.width, torch.device("cpu")).float())
         self.dropout = nn.Dropout(LAB.dropout)
         layer = nn.TransformerEncoderLayer(
-            LAB.width, LAB.heads, LAB.feed, LAB.dropout, batch_first=True
+            LAB.width, LAB.heads, LAB.ffn_width, LAB.dropout, batch_first=True
         )
         self.encoder = nn.TransformerEncoder(layer, LAB.depth)
         self.output = nn.Linear(LAB.width, LAB.vocab_size)
@@ -128,28 +131,34 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--only", choices=CONTENDERS)
+    add_json_option(parser)
     options = parser.parse_args()
     if options.only:
         device = torch.device(options.device)
         measure(options.only, options.rows, options.length, options.steps, device)
         return
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in CONTENDERS}
-    for _ in range(options.rounds):
-        for name, results in found.items():
-            command = [sys.executable, __file__, *sys.argv[1:], "--only", name]
-            results.append(json.loads(subprocess.check_output(command, env=os.environ)))
     print(f"lab preset, {options.rows}×{options.length} tokens a step, {options.device},")
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, median of rounds\n")
-    print(f"{'':12}{'tokens/s':>12}{'peak MiB':>12}")
-    rate, peak = {}, {}
-    for name, results in found.items():
-        rate[name] = statistics.median(result["rate"] for result in results)
-        peak[name] = max(result["peak_mib"] for result in results)
-        print(f"{name:12}{rate[name]:12,.0f}{peak[name]:12,.0f}")
-    print(
-        f"\nwarmstart / notebook: {rate['warmstart'] / rate['notebook']:.2f} times the rate, "
-        f"{peak['warmstart'] / peak['notebook']:.2f} of the peak memory"
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads", flush=True)
+    rounds = [{name: measured(name) for name in CONTENDERS} for _ in range(options.rounds)]
+    rates, peaks = (
+        [(each["warmstart"][figure], each["notebook"][figure]) for each in rounds]
+        for figure in ("rate", "peak_mib")
     )
+    work = f"pretraining step, lab, {options.device}"
+    report(
+        [
+            Ratio.of(work, "tokens/s", "notebook, fp32", rates),
+            Ratio.of(f"{work}: peak memory", "MiB", "notebook, fp32", peaks, is_less_better=True),
+        ],
+        options.json,
+    )
+
+
+def measured(name: str) -> dict[str, float]:
+    """Measure a contender in a process of its own."""
+    command = [sys.executable, __file__, *sys.argv[1:], "--only", name]
+    figures: dict[str, float] = json.loads(subprocess.check_output(command, env=os.environ))
+    return figures
 
 
 if __name__ == "__main__":

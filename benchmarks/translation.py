@@ -3,7 +3,7 @@
 Both have random weights, read the same sentences sorted by length, and write the same number of
 tokens, so that only speed differs. Needs `transformers`, which the dev extra installs.
 
-    python benchmarks/translation.py --sentences 500
+    python benchmarks/translation.py
 """
 
 import argparse
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import torch
+from measuring import Ratio, add_json_option, report
 
 from warmstart.decoding.beam import Beam
 from warmstart.decoding.engines import fast_engine, translate_ids
@@ -94,45 +95,44 @@ def theirs() -> Translate:
 
 
 @torch.inference_mode()
-def rates(
-    systems: dict[str, Translate], sources: list[list[int]], size: int, width: int
-) -> dict[str, float]:
-    """Return sentences a second; the systems take turns, so that a slow moment hits them all."""
-    seconds = dict.fromkeys(systems, 0.0)
-    for translate in systems.values():
+def rounds_of(
+    ours: Translate, theirs: Translate, sources: list[list[int]], size: int, width: int
+) -> list[tuple[float, float]]:
+    """Return sentences a second of both; they take turns, so that a slow moment meets both."""
+    for translate in (ours, theirs):
         translate(sources[:size], width)
+    rounds = []
     for turn in range(0, len(sources), TURN):
-        for name, translate in systems.items():
-            began = time.perf_counter()
-            for start in range(turn, min(turn + TURN, len(sources)), size):
-                translate(sources[start : start + size], width)
-            seconds[name] += time.perf_counter() - began
-    return {name: len(sources) / taken for name, taken in seconds.items()}
+        share = sources[turn : turn + TURN]
+        rounds.append(tuple(_rate(translate, share, size, width) for translate in (ours, theirs)))
+    return rounds
+
+
+def _rate(translate: Translate, sources: list[list[int]], size: int, width: int) -> float:
+    began = time.perf_counter()
+    for start in range(0, len(sources), size):
+        translate(sources[start : start + size], width)
+    return len(sources) / (time.perf_counter() - began)
 
 
 def main() -> None:
-    """Run both in turn and print the ratios."""
+    """Measure every beam and batch size."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sentences", type=int, default=500)
+    parser.add_argument("--sentences", type=int, default=320)
     parser.add_argument("--precision", default="auto")
+    add_json_option(parser)
     given = parser.parse_args()
     sources = draw_sources(given.sentences, PRESETS["translator-small"].vocab_size)
     threads = torch.get_num_threads()
-    systems = {"transformers": theirs(), "warmstart": ours(given.precision, threads)}
-    print(f"{given.sentences} sentences, {LENGTH} tokens each, {threads} threads; sentences/s\n")
-    print("| beam | batch | transformers | warmstart | ratio |\n|---|---|---|---|---|")
+    us, peer = ours(given.precision, threads), theirs()
+    print(f"{given.sentences} sentences, {LENGTH} tokens each, {threads} threads", flush=True)
+    ratios = []
     for width in (1, 5):
-        best = dict.fromkeys(systems, 0.0)
         for size in BATCHES:
-            found = rates(systems, sources, size, width)
-            best = {name: max(best[name], found[name]) for name in systems}
-            _row(str(width), str(size), found)
-        _row(str(width), "best", best)
-
-
-def _row(width: str, size: str, found: dict[str, float]) -> None:
-    a, b = found["transformers"], found["warmstart"]
-    print(f"| {width} | {size} | {a:.1f} | {b:.1f} | {b / a:.2f} |", flush=True)
+            rounds = rounds_of(us, peer, sources, size, width)
+            work = f"translation, beam {width}, batch {size}"
+            ratios.append(Ratio.of(work, "sentences/s", "transformers Marian, fp32", rounds))
+    report(ratios, given.json)
 
 
 if __name__ == "__main__":
