@@ -5,20 +5,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
+from rich.text import Text
 
 from warmstart.formats import visible
-from warmstart.progress import Bar, is_shown, shown_by
+from warmstart.progress import Bar, due_time, is_shown, shown_by
 
 REFRESH_INTERVAL_S = 0.1  # of a live bar
 LINE_INTERVAL_S = 20.0  # between two lines about one bar
@@ -53,7 +56,7 @@ class TerminalDisplay:
             TextColumn("[green]{task.fields[amount]}"),
             TimeElapsedColumn(),
             TextColumn("left"),
-            TimeRemainingColumn(),
+            _TimeLeft(due_time()),
             TextColumn("[cyan]{task.fields[note]}"),
         )
 
@@ -71,6 +74,24 @@ class TerminalDisplay:
             show(bar)
 
 
+class _TimeLeft(ProgressColumn):
+    """The time that a job has left."""
+
+    max_refresh = 0.5  # seconds; a faster estimate would flicker
+
+    def __init__(self, due: float) -> None:
+        super().__init__()
+        self.due = due  # read here: columns are rendered in another thread
+
+    def render(self, task: Task) -> Text:
+        """Return hours, minutes and seconds."""
+        left_s = task.time_remaining
+        shown = (
+            "-:--:--" if left_s is None else str(timedelta(seconds=int(_until(self.due, left_s))))
+        )
+        return Text(shown, style="progress.remaining")
+
+
 class LineDisplay:
     """Plain lines, for logs: one at intervals for each bar, and one when it ends."""
 
@@ -81,16 +102,23 @@ class LineDisplay:
         self.console.print(visible(line), highlight=False, markup=False, soft_wrap=True)
 
     def bar(self, title: str, total: float | None, unit: str, done: float) -> Iterator[Bar]:
+        due = due_time()
+
         def show(bar: _Bar) -> None:
             parts = [bar.amount(), f"{bar.elapsed_s:.0f} s"]
             if total and bar.rate and bar.done < total:
-                parts.append(f"{(total - bar.done) / bar.rate:.0f} s left")
+                parts.append(f"{_until(due, (total - bar.done) / bar.rate):.0f} s left")
             parts += [bar.note] if bar.note else []
             self.say(f"{title}: {', '.join(parts)}")
 
         bar = _Bar(show, LINE_INTERVAL_S, total, unit, done)
         yield bar
         show(bar)
+
+
+def _until(due: float, estimated_s: float) -> float:
+    """Return the time that is left, as estimated or until it is due."""
+    return max(0.0, min(estimated_s, due - time.monotonic()))
 
 
 @dataclass

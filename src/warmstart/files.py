@@ -29,7 +29,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     A device, a pipe or the file behind standard output is appended to; for a link, its target is
     replaced.
     """
-    if _is_stream(path):
+    if is_stream(path):
         with path.open("ab") as stream:
             yield stream
         return
@@ -58,7 +58,7 @@ def _opened(handle: int) -> Iterator[BinaryIO]:
     os.fsync(handle)
 
 
-def _is_stream(path: Path) -> bool:
+def is_stream(path: Path) -> bool:
     """Tell whether a path must be written to as it is, because its content cannot be replaced."""
     if not path.exists() or path.is_dir():
         return False

@@ -4,6 +4,8 @@ Works like `logging`: library code reports, the caller chooses a display. Withou
 shown.
 """
 
+import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -36,6 +38,7 @@ class _Quiet:
 
 
 _QUIET = _Quiet()
+_due: ContextVar[float] = ContextVar("due", default=math.inf)
 _display: ContextVar[Display] = ContextVar("display", default=_QUIET)
 
 
@@ -54,6 +57,21 @@ def silenced() -> Iterator[None]:
     """Hide all messages and bars of the block."""
     with shown_by(_QUIET):
         yield
+
+
+@contextmanager
+def due_in(seconds: float | None) -> Iterator[None]:
+    """Tell that the block takes at most so long, whatever its bars would estimate."""
+    token = _due.set(math.inf if seconds is None else time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _due.reset(token)
+
+
+def due_time() -> float:
+    """Return when the job must have ended, as `time.monotonic()` counts; infinity: any time."""
+    return _due.get()
 
 
 def is_shown() -> bool:

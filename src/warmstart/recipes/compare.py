@@ -93,7 +93,8 @@ def compare(config: CompareConfig) -> CompareResult:
         with open_workers(config) as workers:
             config, plan = limited(config, plan, _limit(config, plan, run, clock))
             subsets = subset_sizes(config, plan.texts.pool, len(plan.texts.classes))
-            trained = train_cells(config, run, plan, subsets, workers)
+            with progress.due_in(clock.left_s):
+                trained = train_cells(config, run, plan, subsets, workers)
         comparison = _comparison(config, plan, subsets, trained)
         summary = summarise(comparison)
         maps = {c.cell.arm: c.attention for c in trained.fitted if c.attention is not None}

@@ -2,9 +2,11 @@
 
 import codecs
 import os
+from pathlib import Path
 from typing import Literal
 
 from warmstart.errors import WarmstartError
+from warmstart.files import is_stream
 from warmstart.settings.base import Settings, advanced, argument, option
 
 Optimizer = Literal["adamw", "muon"]
@@ -65,16 +67,32 @@ class TextColumn(TableFormat):
     )
 
 
-class TextLines(TextColumn):
-    """The texts to read and the file to write, one line per text."""
+class WrittenFile(Settings, panel="Input and output"):
+    """The file to write; what it holds already is not lost by mistake."""
 
-    file: str | None = argument("one text per line; default, or -: standard input", None)
     out: str | None = option("file to write; default: standard output", None, short="-o")
+    overwrite: bool = option("replace the file of -o, if it exists", False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        path = Path(self.out or "")
+        if not self.out or self.overwrite or not path.is_file() or is_stream(path):
+            return
+        if path.stat().st_size:
+            raise WarmstartError(
+                f"-o {self.out} exists already: add --overwrite to replace it, or name another file"
+            )
+
+
+class TextLines(TextColumn, WrittenFile):
+    """The texts to read and the file to write, one line per text."""
+
+    file: str | None = argument("one text per line; default, or -: standard input", None)
+
+    def __post_init__(self) -> None:
         if self.file and self.out and os.path.realpath(self.file) == os.path.realpath(self.out):
             raise WarmstartError(f"-o {self.out} is the input file; name another file")
+        super().__post_init__()
 
 
 class Documents(Settings):

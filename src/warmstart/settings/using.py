@@ -13,6 +13,7 @@ from warmstart.settings.shared import (
     SplitTexts,
     TextLines,
     Truncate,
+    WrittenFile,
 )
 from warmstart.settings.translating import Search
 from warmstart.textfiles import format_of, is_compressed
@@ -77,15 +78,12 @@ class FillMaskConfig(TextLines, SplitTexts, Machine):
             raise WarmstartError("--text is empty: give a text with [MASK] where a word is missing")
 
 
-class GenerateConfig(Machine, panel="Decoding"):
+class GenerateConfig(WrittenFile, Machine, panel="Decoding"):
     """A language model and a prompt in, text out."""
 
     run: str = argument("run folder of a causal language model")
     prompt: str = option("text to continue", "", metavar="TEXT", panel="Input and output")
     num: int = option("texts to write", 1, least=1, panel="Input and output")
-    out: str | None = option(
-        "file to write; default: standard output", None, short="-o", panel="Input and output"
-    )
     max_tokens: int = option("tokens to add, at most", 100, least=1)
     temperature: float = option("0: the most likely token each time", 0.8, least=0)
     top_k: int | None = option("sample from the k most likely tokens", None, least=1)

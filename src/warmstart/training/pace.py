@@ -40,6 +40,11 @@ class Clock:
     def spent_s(self) -> float:
         return time.monotonic() - self.started
 
+    @property
+    def left_s(self) -> float | None:
+        """Return the time that is left; None: as long as it needs."""
+        return None if self.minutes is None else max(0.0, 60 * self.minutes - self.spent_s)
+
 
 @dataclass(frozen=True)
 class Pace:

@@ -1,0 +1,31 @@
+"""Progress as it is shown: how much time is left."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from warmstart import progress
+from warmstart.display import LineDisplay, TerminalDisplay
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+@pytest.mark.parametrize(("due_s", "is_limited"), [(30.0, True), (None, False)])
+def test_no_more_time_is_left_than_the_job_may_take(
+    is_terminal: bool, due_s: float | None, is_limited: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    shown = io.StringIO()
+    console = Console(file=shown, force_terminal=is_terminal, width=200, get_time=lambda: now[0])
+    display = TerminalDisplay(console) if is_terminal else LineDisplay(console)
+    with (
+        progress.shown_by(display),
+        progress.due_in(due_s),
+        progress.bar("comparing", 100, "model") as bar,
+    ):
+        for _ in range(3):
+            now[0] += 7.0  # so that 100 models would take more than ten minutes
+            bar.advance(1)
+    assert ("0:00:09" in shown.getvalue() or " 9 s left" in shown.getvalue()) == is_limited
+    assert ("0:11:19" in shown.getvalue() or " 679 s left" in shown.getvalue()) != is_limited
