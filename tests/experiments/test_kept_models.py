@@ -47,7 +47,7 @@ def test_a_kept_model_is_a_run_like_any_other(arm: str, world: World, kept: Path
     assert found["seen_in_training"] == 0
     assert succeed(f"data {world.train} --against {model} --json").json["against"][0]["rows"] == 48
     card = (model / "README.md").read_text(encoding="utf-8")
-    assert f"predict {model} texts.txt" in card
+    assert f"predict {model.name} texts.txt" in card
     assert "| labels | 48 |" in card
     endings = {path.suffix for path in model.rglob("*") if path.is_file()}
     assert endings <= {".json", ".safetensors", ".md"}

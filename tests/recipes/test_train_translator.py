@@ -144,7 +144,7 @@ def test_a_run_killed_before_its_scores_is_finished_by_resuming(
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(module, "model_card", killing)
+        patched.setattr(module, "write_card", killing)
         run(command, **vars(toy))
     assert not (here / "run/scores.json").exists()
     succeed(f"{command} --resume", **vars(toy))

@@ -1,9 +1,7 @@
 """Compare arms with and without pretraining on labelled texts, and report what it gained."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +18,15 @@ from warmstart.experiments.plan import ExperimentPlan, plan_experiment
 from warmstart.experiments.subsets import subset_sizes
 from warmstart.experiments.verdicts import summarise
 from warmstart.experiments.worker_pools import open_workers
-from warmstart.files import write_json, write_whole
+from warmstart.files import write_json
 from warmstart.interop.hf_writer import export_problem
+from warmstart.interop.model_card import write_card
 from warmstart.jsonfiles import typed
 from warmstart.recipes.export_model import say_not_exportable
 from warmstart.report.comparison_figures import draw_differences, draw_epochs, draw_labels
 from warmstart.report.comparison_page import comparison_sections, write_comparison_page
 from warmstart.report.html import soft
 from warmstart.report.images import save_figure
-from warmstart.report.model_card import model_card
 from warmstart.report.notebook import Shown
 from warmstart.results.comparison import Arm, AttentionExample, Comparison, Contrast, Split
 from warmstart.results.data import SharedTexts
@@ -38,10 +36,8 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.kept import kept_models
 from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, write_config
 from warmstart.settings.finetuning import CompareConfig
-from warmstart.settings.model import model_from_json
 from warmstart.tasks.classify import count_classes
 from warmstart.tasks.labelled import readable_rows, rows_seen
-from warmstart.tasks.registry import task_named
 from warmstart.textfiles import file_facts
 from warmstart.training.pace import Clock
 
@@ -211,26 +207,7 @@ def _write_cards(run: RunFolder) -> None:
     """Write the model card of every model that is kept."""
     for file in run.models.glob("*/config.json"):
         folder = RunFolder(file.parent)
-        config, scores = folder.config(), folder.read_json(folder.scores_file)
-        task = task_named(config["task"])
-        model = config["model"]  # of TF-IDF empty
-        kind = model_from_json(model).mark(task.description) if model else task.description
-        sentence = (
-            f"{kind[0].upper()}{kind[1:]} ({config['arm']}) trained with "
-            f"warmstart on {len(config['classes'])} classes: {', '.join(config['classes'])}."
-        )
-        facts = {"labels": _labels_taken(scores), "seed": scores["seed"]}
-        usage = [task.usage(folder.path)]
-        title = folder.path.name
-        card = model_card(title, task.hub_name, sentence, facts, scores["valid"], usage)
-        write_whole(folder.path / "README.md", card.encode())
-
-
-def _labels_taken(scores: Mapping[str, Any]) -> str:
-    """Say how many labels a model took, and how many of these it was trained on."""
-    labels, num_trained = scores["labels"], scores["trained_on"]
-    parts = f" ({num_trained:,} to train on, {labels - num_trained:,} to validate)"
-    return f"{labels:,}{parts if num_trained < labels else ''}"
+        write_card(folder, folder.read_json(folder.scores_file))
 
 
 def _write(result: CompareResult) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
+from warmstart.interop.model_card import enter_test
 from warmstart.report.outcomes import EvaluationResult
 from warmstart.runs.lineage import describe_unrecorded
 from warmstart.runs.saved import SavedRun, read_run
@@ -73,5 +74,5 @@ def _enter(file: str, run: SavedRun, scores: dict[str, Any]) -> int:
         "checkpoint": "best" if is_best else str(run.path.relative_to(folder.path)),
         "scores": scores,
     }
-    folder.add_scores(entry)
+    enter_test(folder, entry)
     return sum(entry.sha256 == checksum for entry in folder.scores().ledger)

@@ -10,9 +10,9 @@ from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.labelled import LabelledTexts
 from warmstart.errors import WarmstartError
 from warmstart.experiments.subsets import HALVING_SEED, LabelPool, nested_rows
-from warmstart.files import write_json, write_whole
+from warmstart.files import write_json
+from warmstart.interop.model_card import write_card
 from warmstart.recipes.export_model import say_if_not_exportable
-from warmstart.report.model_card import model_card
 from warmstart.report.outcomes import FinetuneResult
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.launching import is_launched
@@ -44,7 +44,6 @@ from warmstart.tasks.labelled import (
     readable_rows,
 )
 from warmstart.tasks.registry import finetuning_task, read_backbone
-from warmstart.tasks.task import num_parameters
 from warmstart.textfiles import file_facts
 from warmstart.tokenization.loading import load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
@@ -78,7 +77,7 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
             max_length=_recorded_model(run).max_length,
         )
         trainer.train(fit.title)
-        finish_together(run, lambda: _finish(config, task, run, trainer, fit))
+        finish_together(run, lambda: _finish(run, trainer, fit))
         return _result(run, task)
 
 
@@ -198,26 +197,13 @@ def _facts(
     }
 
 
-def _finish(
-    config: FinetuneConfig, task: FinetuningTask, run: RunFolder, trainer: Trainer, fit: Fit
-) -> None:
+def _finish(run: RunFolder, trainer: Trainer, fit: Fit) -> None:
     """Write the model card and the scores, which mark the run as finished."""
     state = trainer.state
     valid = {**state.best_scores(), "epoch": fit.epoch_of(state.best_step)}
-    arm, parameters = run.entry("arm"), num_parameters(trainer.model)
-    classes = run.config().get("classes", [])
-    on_classes = f" on {len(classes)} classes: {', '.join(classes)}" if classes else ""
-    kind = _recorded_model(run).mark(task.description)
-    card = model_card(
-        run.path.name,
-        task.hub_name,
-        f"{kind[0].upper()}{kind[1:]} ({arm} start) trained with warmstart{on_classes}.",
-        {"parameters": parameters, "start": arm, "from": config.from_run or "scratch"},
-        valid,
-        [task.usage(run.path)],
-    )
-    write_whole(run.path / "README.md", card.encode())
-    run.finish({"valid": valid, "elapsed_s": state.elapsed_s})
+    scores = {"valid": valid, "elapsed_s": state.elapsed_s}
+    write_card(run, scores)
+    run.finish(scores)
 
 
 def _recorded_model(run: RunFolder) -> ModelConfig:

@@ -10,7 +10,7 @@ from warmstart import progress
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.files import new_folder, write_json, write_whole
 from warmstart.interop.hf_reader import ImportedModel, read_folder
-from warmstart.report.model_card import model_card
+from warmstart.interop.model_card import write_card
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import write_config
 from warmstart.settings.exchanging import ImportConfig
@@ -63,18 +63,6 @@ def _write_run(config: ImportConfig, imported: ImportedModel, run: RunFolder, ou
     write_whole(run.weights_file, save(imported.weights))
     empty = fingerprints_of([]).to_json()
     write_json(run.data_file, {"files": [], "fingerprints": empty, "unrecorded": True})
-    write_whole(run.path / "README.md", _card(config, imported, out).encode())
-    run.finish({"valid": {}})
-
-
-def _card(config: ImportConfig, imported: ImportedModel, out: Path) -> str:
-    shape = {k: v for k, v in imported.model.to_json().items() if not isinstance(v, bool)}
-    return model_card(
-        out.name,
-        imported.task.hub_name,
-        f"{imported.architecture} from {Path(config.folder).name}, imported with warmstart. "
-        "The texts it was trained on are not recorded.",
-        {"parameters": imported.num_parameters, **shape},
-        {"figures": "none: it was not trained here"},
-        [imported.task.usage(out)],
-    )
+    scores: dict[str, Any] = {"valid": {}}
+    write_card(run, scores, out.name)
+    run.finish(scores)

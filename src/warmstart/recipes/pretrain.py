@@ -18,9 +18,9 @@ from warmstart.data.prepare import (
 from warmstart.data.shards import ShardWriter
 from warmstart.data.token_file import TokenFile
 from warmstart.errors import WarmstartError
-from warmstart.files import write_json, write_whole
+from warmstart.files import write_json
+from warmstart.interop.model_card import write_card
 from warmstart.recipes.export_model import say_if_not_exportable
-from warmstart.report.model_card import model_card
 from warmstart.report.outcomes import PretrainResult
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.launching import is_launched
@@ -43,7 +43,7 @@ from warmstart.settings.architecture import apply_overrides
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.pretraining import PretrainConfig
 from warmstart.tasks.registry import pretraining_task, task_of
-from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask, num_parameters
+from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
 from warmstart.tokenization.loading import load_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import (
@@ -100,7 +100,7 @@ def pretrain(config: PretrainConfig) -> PretrainResult:
             max_length=architecture.max_length,
         )
         trainer.train("pretraining")
-        finish_together(run, lambda: _finish(config, task, run, trainer, training))
+        finish_together(run, lambda: _finish(config, run, trainer, training))
         return _result(run, task)
 
 
@@ -259,34 +259,19 @@ def _trainer(
 
 
 def _finish(
-    config: PretrainConfig,
-    task: PretrainingTask,
-    run: RunFolder,
-    trainer: Trainer,
-    training: Pretraining,
+    config: PretrainConfig, run: RunFolder, trainer: Trainer, training: Pretraining
 ) -> None:
     """Write the model card and the scores, which mark the run as finished."""
     state = trainer.state
     architecture: ModelConfig = trainer.model.config  # type: ignore[assignment]
-    valid = state.best_scores()
-    tokens = training.tokens_in(state.step * config.rows_per_step(architecture.max_length))
-    choices = {k: v for k, v in architecture.to_json().items() if not isinstance(v, bool)}
-    kind = architecture.mark(task.description)
-    start = f"warmstart finetune --from {run.path} --train train.tsv --valid valid.tsv"
-    card = model_card(
-        run.path.name,
-        task.hub_name,
-        f"{kind[0].upper()}{kind[1:]}, pretrained with warmstart.",
-        {"parameters": num_parameters(trainer.model), "tokens seen": tokens, **choices},
-        valid,
-        [f"{start} -o classifier"],
-    )
-    write_whole(run.path / "README.md", card.encode())
     scores: dict[str, Any] = {
-        "valid": {**valid, "step": state.best_step},
-        "tokens_seen": tokens,
+        "valid": {**state.best_scores(), "step": state.best_step},
+        "tokens_seen": training.tokens_in(
+            state.step * config.rows_per_step(architecture.max_length)
+        ),
         "elapsed_s": state.elapsed_s,
     }
+    write_card(run, scores)
     run.finish(scores)
     run.drop_cache()
 

@@ -9,10 +9,10 @@ from warmstart import progress
 from warmstart.batching.pair_batches import EncodedPairs, PairStream
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.pairs import Pairs
-from warmstart.files import write_json, write_whole
+from warmstart.files import write_json
+from warmstart.interop.model_card import write_card
 from warmstart.model.models import Translator
 from warmstart.recipes.export_model import say_if_not_exportable
-from warmstart.report.model_card import model_card
 from warmstart.report.outcomes import TranslatorResult
 from warmstart.runs.checkpoint import save_weights
 from warmstart.runs.folder import RunFolder
@@ -25,11 +25,10 @@ from warmstart.runs.lifecycle import (
     write_config,
 )
 from warmstart.runs.lineage import lineage_of
-from warmstart.runs.saved import SavedRun, read_data, resumed_model
+from warmstart.runs.saved import SavedRun, resumed_model
 from warmstart.runtime import Runtime, choose_runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.translating import TrainTranslatorConfig
-from warmstart.tasks.task import num_parameters
 from warmstart.tasks.translate import TranslateObjective, TranslateTask, TranslationValidation
 from warmstart.tasks.translation_data import choose_tokenizers, encode_pairs, read_training_pairs
 from warmstart.tasks.translation_start import (
@@ -206,21 +205,10 @@ def _finish(
             num_averaged, step = len(snapshots), state.step
             scores |= {k.removeprefix("valid_"): v for k, v in mean.figures.items()}
             save_weights(run.weights_file, trainer.model.state_dict())
-    task = TranslateTask()
-    card = model_card(
-        run.path.name,
-        task.hub_name,
-        "An encoder-decoder Transformer trained with warmstart to translate.",
-        {
-            "parameters": num_parameters(trainer.model),
-            "pairs": read_data(run).rows,
-        },
-        {"BLEU, greedy": scores["bleu"], "loss": scores["loss"]},
-        [task.usage(run.path)],
-    )
-    write_whole(run.path / "README.md", card.encode())
     valid = {"loss": scores["loss"], "bleu": scores["bleu"], "step": step}
-    run.finish({"valid": {**valid, "averaged": num_averaged}, "elapsed_s": state.elapsed_s})
+    final = {"valid": {**valid, "averaged": num_averaged}, "elapsed_s": state.elapsed_s}
+    write_card(run, final)
+    run.finish(final)
     run.drop_snapshots()
 
 

@@ -1,0 +1,71 @@
+"""The card of a run tells a stranger what it is, and keeps up with its tests."""
+
+from pathlib import Path
+
+import pytest
+
+from product import MACHINE, World, succeed
+
+
+@pytest.fixture
+def labels(world: World, base: Path, here: Path) -> Path:
+    files = f"--train {world.train} --valid {world.valid}"
+    succeed(f"finetune --from {base} {files} -o labels --epochs 1 {MACHINE}")
+    return here / "labels"
+
+
+def card_of(run: Path) -> str:
+    return (run / "README.md").read_text(encoding="utf-8")
+
+
+def test_data_budget_scores_limits_and_use(labels: Path) -> None:
+    card = card_of(labels)
+    for phrase in (
+        "A classifier (warm), made with `warmstart finetune`.",
+        "| classes | negative, positive |",
+        "| files | `train.tsv`, `valid.tsv` |",
+        "| started from | 1 earlier training |",
+        "| training time, all stages |",
+        "| accuracy |",
+        "It has not been tested",
+        'warmstart.load("labels")',
+        "warmstart predict labels texts.txt",
+        'AutoModelForSequenceClassification.from_pretrained("exported")',
+        'onnxruntime.InferenceSession("exported/model.onnx")',
+    ):
+        assert phrase in card
+    assert "ctranslate2" not in card  # it takes no classifiers
+    assert str(labels.parent) not in card
+
+
+def test_a_test_is_entered_with_its_interval_and_leaks(labels: Path, world: World) -> None:
+    moved = labels.rename(labels.parent / "moved")
+    succeed(f"evaluate {moved} --test {world.test} {MACHINE}")
+    card = card_of(moved)
+    assert "On test data (`test.tsv`, 2" in card
+    assert "(95% interval " in card
+    assert "Of its texts, 0 also occur in the training data" in card
+    assert "has not been tested" not in card
+
+
+def test_an_edited_card_stays(labels: Path, world: World) -> None:
+    edited = card_of(labels).replace("## Limits", "## Limits, as we know them")
+    (labels / "README.md").write_text(edited, encoding="utf-8")
+    succeed(f"evaluate {labels} --test {world.test} {MACHINE}")
+    assert card_of(labels) == edited
+
+
+@pytest.mark.parametrize(
+    ("kind", "phrases"),
+    [
+        ("base", ["warmstart generate", "ctranslate2.Generator", "tokens read in pretraining"]),
+        ("masked", ["AutoModelForMaskedLM", "pseudo_perplexity"]),
+        ("beginner", ["warmstart translate", "ctranslate2.Translator", "encoder_model.onnx"]),
+    ],
+)
+def test_every_kind_of_run_has_one(
+    kind: str, phrases: list[str], request: pytest.FixtureRequest
+) -> None:
+    card = card_of(request.getfixturevalue(kind))
+    for phrase in (*phrases, "## Data and budget", "## Limits"):
+        assert phrase in card
