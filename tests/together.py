@@ -176,12 +176,16 @@ def run_command(
     folder: Path,
     at: int = 0,
     number: int = signal.SIGTERM,
-    late_s: float = 0,
+    num_restarts: int = 0,
     **places: str,
 ) -> None:
-    """Run a command and write how it ended; the last process gets a signal before a step."""
+    """Run a command and write how it ended; the last process gets a signal before a step.
+
+    Only the launcher of the first process counts restarts, after which this process comes late.
+    """
     if launched_rank() == 0:
-        time.sleep(late_s)
+        os.environ["TORCHELASTIC_RESTART_COUNT"] = str(num_restarts)
+        time.sleep(num_restarts)
     is_last = launched_rank() == num_launched() - 1
     with before_step(at, lambda: is_last and signal.raise_signal(number)):
         ran = run(command, **places)

@@ -8,6 +8,7 @@ import functools
 import itertools
 import json
 import os
+import secrets
 import signal
 import socket
 import time
@@ -31,9 +32,11 @@ T = TypeVar("T")
 
 LONGEST_WAIT = timedelta(hours=2)  # for another process: it may be validating
 CONNECT = timedelta(seconds=60)  # to wait for the process that the others meet at
+CONNECT_S = 5.0  # for one try
 POLL_S = 0.05
 LAUNCHER_POLL_S = 1.0
 LAUNCHER = "WARMSTART_LAUNCHER"  # variable with the process that --processes started others from
+_listening: list[socket.socket] = []  # for the other processes of this attempt
 _joins = itertools.count()  # several trainings of one process must not share keys
 
 
@@ -169,11 +172,7 @@ def num_local() -> int:
 
 def is_restarted() -> bool:
     """Tell whether `torchrun --max-restarts` started this job again after a failure."""
-    return _num_restarts() > 0
-
-
-def _num_restarts() -> int:
-    return _variable("TORCHELASTIC_RESTART_COUNT", 0)
+    return _variable("TORCHELASTIC_RESTART_COUNT", 0) > 0
 
 
 def _variable(name: str, default: int) -> int:
@@ -228,13 +227,44 @@ def _store() -> Store:
     address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
     try:
         store, _, _ = next(rendezvous("env://", timeout=CONNECT))
+        return PrefixStore(_attempt(store), store)  # none of an earlier attempt's keys
     except (ValueError, RuntimeError, OSError) as fault:
         reason = str(fault).splitlines()[0]
         raise WarmstartError(
             f"{socket.gethostname()} cannot meet the other processes at {address} (MASTER_ADDR and "
             f"MASTER_PORT): {reason}; check the address, and that the port is free and reachable"
         ) from None
-    return PrefixStore(f"attempt-{_num_restarts()}", store)  # none of an earlier attempt's keys
+
+
+def _attempt(store: Store) -> str:
+    """Return a name that the processes of this attempt share, and no earlier attempt had.
+
+    Launchers count their own restarts, so a machine that was replaced has another number than the
+    others. The lead process listens while it lives: a name that nobody listens for is old.
+    """
+    if launched_rank() == 0:
+        name = secrets.token_hex(8)
+        _listening.append(_new_listener())
+        store.set("attempt", f"{_listening[-1].getsockname()[1]} {name}")
+        return name
+    until = time.monotonic() + CONNECT.total_seconds()
+    while True:
+        port, name = store.get("attempt").decode().split()
+        try:
+            socket.create_connection((os.environ["MASTER_ADDR"], int(port)), CONNECT_S).close()
+            return name
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(POLL_S)
+
+
+def _new_listener() -> socket.socket:
+    has_both = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if has_both else socket.AF_INET
+    return socket.create_server(
+        ("", 0), family=family, backlog=socket.SOMAXCONN, dualstack_ipv6=has_both
+    )
 
 
 def is_first_to_report() -> bool:

@@ -3,7 +3,9 @@
 import json
 import signal
 import socket
+import subprocess
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from torch.distributed import TCPStore
 from forked import Forked
 from product import MACHINE, SHAPE, Ran, World, read, run, succeed
 from together import check_same_as_rank, read_ran, run_at, run_command, run_together
+from warmstart.processes import LAUNCHER
 from warmstart.runs.chaos import started_by
 from warmstart.runs.checkpoint import list_checkpoints
 from warmstart.runs.folder import RunFolder
@@ -91,19 +94,19 @@ def test_a_signal_to_one_process_saves_the_run_and_another_number_resumes(
 def test_a_restart_continues_from_the_last_checkpoint(
     places: dict[str, str], tmp_path: Path
 ) -> None:
-    """What `torchrun --max-restarts` does: the store of keys outlives the processes."""
+    """What `torchrun --max-restarts` does: the store of keys outlives the processes.
+
+    The second machine is a new one in each attempt: its launcher has counted no restart.
+    """
     alone, together = RunFolder(tmp_path / "alone"), RunFolder(tmp_path / "together")
     succeed(PRETRAIN, **places, out=alone.path)
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     words = f"{PRETRAIN} --save-every 2".format(**places, out=together.path)
     for attempt, codes in enumerate(([2, -signal.SIGKILL], [0, 0])):
-        variables = {
-            "TORCHELASTIC_USE_AGENT_STORE": "True",
-            "TORCHELASTIC_RESTART_COUNT": str(attempt),
-        }
-        at = 0 if attempt else 4
-        # The others must not take the addresses of the first attempt for those of this one.
-        work = partial(run_command, words, tmp_path, at=at, number=signal.SIGKILL, late_s=attempt)
+        variables = {"TORCHELASTIC_USE_AGENT_STORE": "True"}
+        kill = {"at": 0 if attempt else 4, "number": signal.SIGKILL}
+        # The other must not take the addresses of the first attempt for those of this one.
+        work = partial(run_command, words, tmp_path, num_restarts=attempt, **kill)
         assert run_at(store.port, variables, 2, work) == codes
         if attempt == 0:
             assert "step 2 is safe" in read_ran(tmp_path, 1)[0].said
@@ -171,6 +174,34 @@ def test_a_wrong_variable_is_told(
 
 def test_processes_with_other_data_are_refused() -> None:
     assert run_together(2, check_same_as_rank) == [2, 2]
+
+
+def test_processes_that_start_while_their_launcher_is_killed_end_at_once(
+    places: dict[str, str], tmp_path: Path
+) -> None:
+    killed = subprocess.Popen(["true"])
+    killed.wait()
+    variables = {"TORCHELASTIC_RUN_ID": "any", LAUNCHER: str(killed.pid)}
+    words = f"{PRETRAIN} --steps 100000".format(**places, out=tmp_path / "run")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    assert run_at(port, variables, 2, partial(run_command, words, tmp_path)) == [143, 143]
+
+
+def test_an_unreachable_address_is_tried_once(
+    places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def unreachable(url: str, **_: object) -> Iterator[object]:
+        tried.append(url)
+        raise OSError("no route to host")
+
+    monkeypatch.setattr("warmstart.processes.rendezvous", unreachable)
+    ran = _run_as("1", 29400, places, tmp_path, monkeypatch)
+    assert ran.code == 2
+    assert "cannot meet the other processes at 127.0.0.1:29400" in ran.said
+    assert len(tried) == 1
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "two", "1.5"])
