@@ -16,9 +16,10 @@ from safetensors.torch import load_file, save_file
 from saving import Saver, write_json
 from warmstart.errors import WarmstartError
 from warmstart.interop.hf_reader import read_folder
+from warmstart.recipes.export_model import export_model
 from warmstart.recipes.import_model import import_model
 from warmstart.runs.saved import read_run
-from warmstart.settings.exchanging import ImportConfig
+from warmstart.settings.exchanging import ExportConfig, ImportConfig
 
 pytest.importorskip("transformers")
 
@@ -313,3 +314,16 @@ def test_old_names_of_norms_and_heads_that_come_along(saved: Saver, tmp_path: Pa
     result = import_model(ImportConfig(folder=str(folder), out=str(tmp_path / "labels")))
     assert "cls.seq_relationship.weight" in result.left_out
     assert read_run(tmp_path / "labels").config["classes"] == ["LABEL_0", "LABEL_1"]
+
+
+def test_a_tokenizer_that_fails_on_unknown_letters_is_not_exported(
+    good: dict[str, Path], tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    import_model(ImportConfig(folder=str(good["bert"]), out=str(run)))
+    content = json.loads((run / "tokenizer.json").read_text())
+    content["model"]["unk_token"] = "[MISSING]"
+    write_json(run / "tokenizer.json", content)
+    with pytest.raises(WarmstartError, match="cannot read a text"):
+        export_model(ExportConfig(run=str(run), out=str(tmp_path / "exported")))
+    assert not (tmp_path / "exported").exists()

@@ -43,6 +43,17 @@ def test_an_unfinished_run_goes_on_and_says_from_where(
     assert weights_of(here / "run") == weights_of(base)
 
 
+def test_prepared_text_that_was_deleted_is_prepared_again(
+    world: World, base: Path, here: Path
+) -> None:
+    command = f"pretrain {world.texts} -o run {TINY}"
+    stop_at(3, command)
+    shutil.rmtree(here / "run" / "cache")
+    ran = succeed(f"{command} --resume")
+    assert "continuing from step 3 of 6" in ran.err
+    assert weights_of(here / "run") == weights_of(base)
+
+
 def test_a_preparation_continues_after_the_last_finished_shard(
     world: World, base: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

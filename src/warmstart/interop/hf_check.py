@@ -20,6 +20,7 @@ from warmstart.jsonfiles import read_object
 from warmstart.model.backbone import Layout
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
 from warmstart.runs.saved import SavedRun
+from warmstart.tokenization.backends import library_errors
 
 
 def check_folder(request: ExportRequest) -> OutputCheck | None:
@@ -55,9 +56,10 @@ def check_folder(request: ExportRequest) -> OutputCheck | None:
 def _encode_probes(source: SavedRun, tokenizer: Any) -> tuple[Tensor, Tensor]:
     """Encode the probes with the exported tokenizer, which must agree with ours."""
     longest = source.model.max_length
-    batch = tokenizer(
-        list(PROBES), truncation=True, max_length=longest, padding=True, return_tensors="pt"
-    )
+    with library_errors("the exported tokenizer cannot read a text"):
+        batch = tokenizer(
+            list(PROBES), truncation=True, max_length=longest, padding=True, return_tensors="pt"
+        )
     ids, is_token = batch["input_ids"], batch["attention_mask"].bool()
     theirs = [row[mask].tolist() for row, mask in zip(ids, is_token, strict=True)]
     require_same_tokens(theirs, probe_rows(source))

@@ -121,15 +121,17 @@ def _prepare(
 ) -> tuple[Tokenizer, ModelConfig, PreparedText]:
     """Return tokenizer, architecture and tokens: prepared now, or before a resume."""
     has_index = task.reads_sentences(config)
-    if run.config_file.exists() and run.cache.exists() and run.data_file.exists():
+    source = source_of(config.files, config.document, config)
+    if run.config_file.exists() and run.data_file.exists():
         facts = run.read_json(run.data_file)
         if run.processes.is_lead:  # the others read only the tokens that it prepared
             check_unchanged(facts)
-        prepared = read_prepared(run.cache, facts, has_index)
-        return load_tokenizer(run.path), resumed_model(run), prepared
+        tokenizer = load_tokenizer(run.path)
+        if not run.cache.exists():
+            _write_tokens(source, config, tokenizer, run, has_index)
+            run.drop_shards()
+        return tokenizer, resumed_model(run), read_prepared(run.cache, facts, has_index)
     refuse_together(config, "tokenizer", ("vocab_size",))
-    source = source_of(config.files, config.document, config)
-    valid = source_of(config.valid, config.document, config) if config.valid else None
     preset = apply_overrides(config.preset_for(device), config)
     if run.finished_shards():  # of a preparation that was interrupted, with this tokenizer
         tokenizer = load_tokenizer(run.path)
@@ -138,8 +140,7 @@ def _prepare(
     architecture = _architecture(config, preset, task, tokenizer, parent)
     write_config(run, "pretrain", config, architecture, task=task.name)
     tokenizer.save(run.path)
-    writer = ShardWriter(tokenizer, has_index=has_index)
-    facts = prepare(source, valid, writer, run.cache, config.threads or num_cores())
+    facts = _write_tokens(source, config, tokenizer, run, has_index)
     if parent:
         facts["lineage"] = lineage_of(parent)
     write_json(run.data_file, facts)
@@ -151,6 +152,15 @@ def _prepare(
         f"vocabulary {tokenizer.vocab_size:,}"
     )
     return tokenizer, architecture, text
+
+
+def _write_tokens(
+    source: TextSource, config: PretrainConfig, tokenizer: Tokenizer, run: RunFolder, index: bool
+) -> dict[str, Any]:
+    """Prepare the text; return the facts for data.json."""
+    valid = source_of(config.valid, config.document, config) if config.valid else None
+    writer = ShardWriter(tokenizer, has_index=index)
+    return prepare(source, valid, writer, run.cache, config.threads or num_cores())
 
 
 def _tokenizer(

@@ -77,7 +77,7 @@ def _launch_config(num: int, folder: Path) -> "LaunchConfig":
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("torch.distributed.elastic"):  # what it logs, the processes say better
             logging.getLogger(name).setLevel(logging.CRITICAL)
-    return LaunchConfig(
+    config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
         nproc_per_node=num,
@@ -86,9 +86,10 @@ def _launch_config(num: int, folder: Path) -> "LaunchConfig":
         rdzv_backend="c10d",
         rdzv_endpoint="localhost:0",  # any free port
         max_restarts=0,
-        shutdown_timeout=SAVING_S,
         signals_to_handle=",".join(number.name for number in SIGNALS),
     )
+    config.shutdown_timeout = SAVING_S  # torch 2.11 does not know it and ignores it
+    return config
 
 
 @contextmanager

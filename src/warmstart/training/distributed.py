@@ -28,7 +28,8 @@ def total_counts(
     """Return the targets that all processes counted in a step; a GPU is not waited for."""
     if not runtime.processes.is_shared:
         return counts
-    total = torch.tensor(list(counts.values()), dtype=torch.float64).to(runtime.device)
+    total = torch.tensor(list(counts.values()), dtype=torch.float64)
+    total = total.to(runtime.device, non_blocking=True)
     runtime.processes.add_up(total)
     return dict(zip(counts, total.clamp(min=torch.finfo(total.dtype).tiny), strict=True))
 
@@ -41,7 +42,8 @@ def sum_gradients(model: nn.Module, processes: Processes) -> None:
     for parameters in _buckets(model):
         has_gradient = [p.grad is not None for p in parameters]
         grads = [p.new_zeros(p.numel()) if p.grad is None else p.grad.ravel() for p in parameters]
-        flat = torch.cat([*grads, grads[0].new_tensor(has_gradient)])
+        flags = torch.tensor(has_gradient).to(grads[0], non_blocking=True)  # waits for nothing
+        flat = torch.cat([*grads, flags])
         processes.add_up(flat)
         *sums, num_gradients = flat.split([*map(len, grads), len(grads)])
         for parameter, total, num in zip(parameters, sums, num_gradients, strict=True):

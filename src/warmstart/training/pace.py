@@ -23,6 +23,7 @@ TIMED_SHARE = 0.03  # of a budget, to time steps in
 TIMED_S = 1.0  # without a budget
 MIN_TIMED, MAX_TIMED = 3, 200  # bursts, steps
 TIMED_STEPS = 0.1  # of a training whose length is known: no more of it is rehearsed
+RECORDED_STEPS = 32  # after which most shapes of batches are recorded
 BURST_S, MAX_BURST = 0.25, 16  # steps between two looks at the clock
 LONG_S = 60.0  # a training that takes longer is told with its validations
 CHECKPOINT_WEIGHTS = 3  # size of a checkpoint in weights: AdamW keeps two numbers for each
@@ -91,13 +92,17 @@ def measure(trainer: Trainer, seconds: float, steps: int | None = None) -> Pace:
 def time_steps(trainer: Trainer, seconds: float, steps: int | None = None) -> float:
     """Return the median time of a step; the first one, which may compile, does not count.
 
+    Nor do those in which steps are recorded: once replayed, they take a fraction of the time.
+
     If the training has so many `steps`, only a share of them is rehearsed: a short training is
     over sooner than it is measured. A GPU is waited for only after each burst of steps, as in
     training. All processes take the bursts that the lead process chooses.
     """
+    assert not trainer.state.step, "the state of the optimizers would be lost"
     most = MAX_TIMED if steps is None else min(MAX_TIMED, int(TIMED_STEPS * steps))
-    _rehearse(trainer, range(1))
-    began, step, burst = time.monotonic(), 1, 1
+    step = min(RECORDED_STEPS, max(1, most)) if trainer.recorded else 1
+    _rehearse(trainer, range(step))
+    began, burst = time.monotonic(), 1
     times: list[float] = []
     while burst := trainer.runtime.processes.from_lead(burst):
         timed = range(step, step + burst)
