@@ -125,15 +125,18 @@ def limited(
     taken = replace(config, **asdict(limit))
     if taken == config:
         return config, plan
-    note = describe_limit(config, taken)
-    progress.say(note)
+    left_out = describe_limit(config, taken)
+    first, then = ("seeds", "trials") if config.folds else ("trials", "seeds")
+    progress.say(
+        f"{left_out}; fewer {first} are taken first, then {then}, epochs and label subsets"
+    )
     arms = [
         replace(planned, arm=replace(planned.arm, tuning=taken))
         if isinstance(planned.arm, TransformerArm)
         else planned
         for planned in plan.arms
     ]
-    return taken, replace(plan, arms=arms, left_out=note)
+    return taken, replace(plan, arms=arms, left_out=left_out)
 
 
 def largest_within(
@@ -154,11 +157,7 @@ def describe_limit(asked: CompareConfig, taken: CompareConfig) -> str:
         f"at most {_most_epochs(taken)} of {counted(_most_epochs(asked), 'epoch')}",
         f"{len(taken.labels)} of {counted(len(asked.labels), 'label subset')}",
     ]
-    first, then = ("seeds", "trials") if asked.folds else ("trials", "seeds")
-    return (
-        f"--minutes {asked.minutes:g}: {', '.join(parts)}; fewer {first} are taken first, then "
-        f"{then}, epochs and label subsets"
-    )
+    return f"--minutes {asked.minutes:g}: {', '.join(parts)}"
 
 
 def _smaller(config: CompareConfig, plan: ExperimentPlan) -> Iterator[CompareConfig]:

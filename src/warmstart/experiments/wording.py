@@ -112,7 +112,10 @@ def _spoken(labels: str) -> str:
 def caveats(comparison: Comparison) -> Iterator[str]:
     """Yield what a reader must know before trusting the scores."""
     if comparison.left_out:
-        yield f"Less was trained than was asked for ({comparison.left_out})."
+        yield (
+            f"Less was trained than was asked for ({comparison.left_out}): with more time, scores "
+            "and verdicts may differ."
+        )
     split = comparison.scored_split
     num_texts = f"{len(split.classes):,} {'' if split.num_folds else f'{split.name} '}texts"
     if split.num_folds:
