@@ -1,9 +1,11 @@
-"""Load on `serve`: 64 clients, beside one-by-one calls and a plain FastAPI with `transformers`.
+"""Load on `serve`: 64 clients, beside one-by-one calls and other servers, in one run.
 
-All three have the weights of one briefly trained classifier; only speed differs. The clients share
-the cores with the server. Needs the dev extra.
+All have the weights of one briefly trained model; only speed differs. The clients share the cores
+with the server. Needs the dev extra. `infinity-emb` needs older libraries than ours, which do not
+know this architecture: the program of another environment serves a BERT of the same size.
 
-    python benchmarks/serving.py --seconds 60 --clients 64
+    python benchmarks/serving.py --seconds 60 --clients 64 --json serving.json
+    python benchmarks/serving.py --infinity other/bin/infinity_emb
 """
 
 import argparse
@@ -11,42 +13,23 @@ import asyncio
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measuring import machine
+from serving_peers import OURS, Endpoint, Peer, all_peers, make_runs
 
 import warmstart
-from warmstart.samples.sample_files import SampleSizes, write_samples
 
-SIZES = SampleSizes(
-    unlabelled=2000, train=64, valid=32, test=1, train_pairs=1, valid_pairs=1, test_pairs=1
-)
-ONE_BY_ONE_S = 5.0
-PLAIN_SERVER = """
-import sys, torch, uvicorn
-from fastapi import FastAPI
-from transformers import pipeline
-classify = pipeline("text-classification", model=sys.argv[1], top_k=None, device="cpu")
-embed = pipeline("feature-extraction", model=sys.argv[1], device="cpu", return_tensors=True)
-app = FastAPI()
-@app.post("/classify")
-def _(body: dict): return {"predictions": classify(body["texts"], truncation=True)}
-@app.post("/embed")
-def _(body: dict):
-    texts = embed(body["texts"], tokenize_kwargs={"truncation": True})
-    return {"vectors": [text[0].mean(0).tolist() for text in texts]}
-print("serving on http://127.0.0.1:" + sys.argv[2] + ";", file=sys.stderr, flush=True)
-uvicorn.run(app, port=int(sys.argv[2]), log_level="error")
-"""
+ONE_BY_ONE = "one by one, in Python"
+NUM_CHECKED = 200
 
 
 @dataclass
@@ -57,16 +40,41 @@ class Load:
     statuses: dict[int, int] = field(default_factory=dict)
     elapsed_s: float = 0.0
 
-    @property
-    def rate(self) -> float:
-        """Return the answers per second."""
-        return len(self.seconds) / self.elapsed_s
 
-    def describe(self) -> str:
-        """Return rate, latency and errors."""
-        p50, p99 = (1000 * np.percentile(self.seconds, share) for share in (50, 99))
-        others = {status: num for status, num in self.statuses.items() if status != 200}
-        return f"{self.rate:8.1f}/s   p50 {p50:7.1f} ms   p99 {p99:7.1f} ms   errors {others or 0}"
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """One line of the report."""
+
+    server: str
+    work: str
+    texts: str  # short or mixed
+    rate: float  # answers per second
+    gain: float  # over one-by-one calls
+    p50_ms: float
+    p99_ms: float
+    statuses: dict[int, int]
+
+    @classmethod
+    def of(cls, server: str, case: tuple[str, str], load: Load, alone: float) -> "Measured":
+        """Return the figures of a load, beside the rate of one-by-one calls."""
+        rate = len(load.seconds) / load.elapsed_s
+        p50, p99 = (1000 * float(np.percentile(load.seconds, share)) for share in (50, 99))
+        names = {"server": server, "work": case[0], "texts": case[1]}
+        times = {"rate": rate, "gain": rate / alone, "p50_ms": p50, "p99_ms": p99}
+        return cls(**names, **times, statuses=load.statuses)
+
+    @property
+    def errors(self) -> dict[int, int]:
+        """Return how often each status came that is neither an answer nor back-pressure."""
+        return {status: num for status, num in self.statuses.items() if status not in (200, 429)}
+
+    def __str__(self) -> str:
+        return (
+            f"{self.server:24}{self.work:10}{self.texts:7}{self.rate:8.1f}/s "
+            f"{self.gain:6.2f} x one by one   p50 {self.p50_ms:7.1f} ms   "
+            f"p99 {self.p99_ms:7.1f} ms   429: {self.statuses.get(429, 0)}   "
+            f"errors: {self.errors or 0}"
+        )
 
 
 @dataclass(frozen=True)
@@ -74,16 +82,17 @@ class Target:
     """Where clients send texts."""
 
     port: int
-    path: str
+    endpoint: Endpoint
     texts: Sequence[str]
 
 
 async def call(streams: Any, target: Target, text: str) -> tuple[int, bytes]:
     """Send one request on an open connection and return status and body."""
     reader, writer = streams
-    body = json.dumps({"texts": [text]}).encode()
-    head = f"POST {target.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    body = json.dumps({target.endpoint.key: [text]}).encode()
+    head = f"POST {target.endpoint.path} HTTP/1.1\r\nHost: localhost\r\n"
+    kind = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    writer.write(f"{head}{kind}".encode() + body)
     answer = (await reader.readuntil(b"\r\n\r\n")).decode()
     length = int(re.findall(r"(?i)content-length: (\d+)", answer)[0])
     return int(answer.split()[1]), await reader.readexactly(length)
@@ -112,46 +121,6 @@ async def measure(target: Target, num_clients: int, seconds: float) -> Load:
     return load
 
 
-@contextmanager
-def started(arguments: Sequence[object]) -> Iterator[int]:
-    """Start a server and yield its port."""
-    command = [sys.executable, *map(str, arguments)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stderr
-        lines = (re.search(r"serving on http://127.0.0.1:(\d+);", line) for line in process.stderr)
-        port = next(int(found[1]) for found in lines if found)
-        while True:  # a plain server announces itself before it listens
-            try:
-                asyncio.run(_connect(port))
-                break
-            except OSError:
-                time.sleep(0.2)
-        yield port
-    finally:
-        process.terminate()
-        process.communicate()
-
-
-async def _connect(port: int) -> None:
-    (await asyncio.open_connection("127.0.0.1", port))[1].close()
-
-
-def make_run(folder: Path) -> Path:
-    """Train a classifier for a few steps; what it learns does not matter here."""
-    files = write_samples(folder, sizes=SIZES)
-    warmstart.pretrain(files=[files.unlabelled], out=folder / "base", preset="mini", steps=2)
-    warmstart.finetune(
-        from_run=folder / "base",
-        train=files.train,
-        valid=files.valid,
-        out=folder / "classifier",
-        epochs=1,
-    )
-    warmstart.export_model(run=folder / "classifier", to="hf", out=folder / "hf")
-    return folder / "classifier"
-
-
 def mixed_texts(folder: Path) -> dict[str, list[str]]:
     """Return sentences, and texts of one to twelve sentences."""
     reviews = (folder / "unlabelled.txt").read_text(encoding="utf-8").splitlines()
@@ -163,58 +132,71 @@ def mixed_texts(folder: Path) -> dict[str, list[str]]:
     return {"short": sentences[:800], "mixed": mixed}
 
 
-def one_by_one(function: Callable[[list[str]], Any], texts: Sequence[str]) -> float:
-    """Return calls per second of a loaded model, one text at a time."""
+def one_by_one(function: Callable[[list[str]], Any], texts: Sequence[str], seconds: float) -> Load:
+    """Return what calls of a loaded model take, one text at a time."""
     function([texts[0]])
-    started, num = time.perf_counter(), 0
-    while time.perf_counter() - started < ONE_BY_ONE_S:
-        function([texts[num % len(texts)]])
-        num += 1
-    return num / (time.perf_counter() - started)
+    load, started = Load(), time.perf_counter()
+    for text in cycle(texts):
+        before = time.perf_counter()
+        if before - started >= seconds:
+            break
+        function([text])
+        load.seconds.append(time.perf_counter() - before)
+    load.elapsed_s = time.perf_counter() - started
+    return load
 
 
-async def check(port: int, model: Any, texts: Sequence[str]) -> float:
-    """Return the largest difference of a probability to that of `predict`."""
-    target = Target(port, "/classify", texts)
+async def check(port: int, model: Any, texts: Sequence[str]) -> dict[str, float]:
+    """Return the largest differences to `predict` and `embed`; labels must be equal."""
+    answers: dict[str, list[Any]] = {}
     streams = await asyncio.open_connection("127.0.0.1", port)
-    answers = [json.loads((await call(streams, target, text))[1]) for text in texts]
-    found = [answer["predictions"][0] for answer in answers]
+    for path, key in (("/classify", "predictions"), ("/embed", "vectors")):
+        target = Target(port, Endpoint(path), texts)
+        replies = [json.loads((await call(streams, target, text))[1]) for text in texts]
+        answers[key] = [reply[key][0] for reply in replies]
     expected = model.predict(texts)
-    assert [one["label"] for one in found] == [one.label for one in expected]
-    return max(
-        abs(one["probabilities"][name] - share)
-        for one, exact in zip(found, expected, strict=True)
-        for name, share in exact.probabilities.items()
-    )
+    assert [one["label"] for one in answers["predictions"]] == [one.label for one in expected]
+    pairs = zip(answers["predictions"], expected, strict=True)
+    shares = [abs(one["probability"] - exact.probability) for one, exact in pairs]
+    vectors = np.abs(np.array(answers["vectors"]) - np.array(model.embed(texts)))
+    return {"probabilities": max(shares), "vectors": float(vectors.max())}
 
 
-def report(folder: Path, arguments: argparse.Namespace) -> None:
-    """Measure every system on every kind of text."""
-    run = make_run(folder)
-    texts = mixed_texts(folder)
+def load_peer(peer: Peer, texts: dict[str, list[str]], case: tuple[str, str], options: Any) -> Load:
+    """Start a server, warm it up, and put it under one load."""
+    work, kind = case
+    with peer.started() as port:
+        target = Target(port, peer.endpoints[work], texts[kind])
+        asyncio.run(measure(target, 1, 1.0))
+        return asyncio.run(measure(target, options.clients, options.seconds))
+
+
+def report(folder: Path, options: argparse.Namespace) -> None:
+    """Measure every system on every kind of text, all systems after each other in each case."""
+    run = make_runs(folder)
+    texts, peers = mixed_texts(folder), all_peers(folder, options.infinity)
     model = warmstart.load(run)
-    functions = {"/classify": model.predict, "/embed": model.embed}
-    cases = [(path, kind) for path in functions for kind in texts]
-    alone = {(path, kind): one_by_one(functions[path], texts[kind]) for path, kind in cases}
-    plain = folder / "plain.py"
-    plain.write_text(PLAIN_SERVER, encoding="utf-8")
-    servers: dict[str, list[object]] = {
-        "warmstart serve": ["-m", "warmstart", "serve", run, "--port", 0],
-        "FastAPI + transformers": [plain, folder / "hf", 8765],
-    }
-    for name, command in servers.items():
-        with started(command) as port:
-            if name == "warmstart serve":
-                worst = asyncio.run(check(port, model, texts["mixed"][:200]))
-                print(f"200 labels equal those of predict; probabilities differ by {worst:.1e}")
-            for path, kind in cases:
-                target = Target(port, path, texts[kind])
-                load = asyncio.run(measure(target, arguments.clients, arguments.seconds))
-                gain = load.rate / alone[path, kind]
-                line = f"{name:24}{path:10}{kind:6}{load.describe()}   {gain:5.2f} x one by one"
-                print(line, flush=True)
-    for (path, kind), rate in alone.items():
-        print(f"{'one by one, in Python':24}{path:10}{kind:6}{rate:8.1f}/s")
+    with peers[0].started() as port:
+        differences = asyncio.run(check(port, model, texts["mixed"][:NUM_CHECKED]))
+    shown = ", ".join(f"{name} differ by {worst:.1e}" for name, worst in differences.items())
+    print(f"{NUM_CHECKED} labels of {OURS} equal those of predict; {shown}", flush=True)
+    functions = {"classify": model.predict, "embed": model.embed}
+    found: list[Measured] = []
+    for case in [(work, kind) for work in functions for kind in texts]:
+        work, kind = case
+        loads = {ONE_BY_ONE: one_by_one(functions[work], texts[kind], options.seconds / 4)}
+        alone = len(loads[ONE_BY_ONE].seconds) / loads[ONE_BY_ONE].elapsed_s
+        loads |= {p.name: load_peer(p, texts, case, options) for p in peers if work in p.endpoints}
+        lines = [Measured.of(name, case, load, alone) for name, load in loads.items()]
+        print(*lines, sep="\n", flush=True)
+        found += lines
+    if options.json:
+        settings = {"clients": options.clients, "seconds": options.seconds}
+        content = {"machine": machine(), **settings, "differences": differences}
+        content["measured"] = [asdict(line) for line in found]
+        options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    if any(line.errors for line in found if line.server == OURS):
+        sys.exit(f"{OURS} answered with another status than 200 and 429")
 
 
 def main() -> None:
@@ -225,6 +207,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0, help="of each load")
     parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--infinity", help="program infinity_emb, to be measured too")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     with tempfile.TemporaryDirectory(prefix="warmstart-serving-") as folder:
         report(Path(folder), parser.parse_args())
 
