@@ -100,6 +100,7 @@ def lengths(world: World, base: Path) -> Path:
         precision="fp32",
     )
     assert result.valid["accuracy"] > 0.8  # the head has learned something
+    assert result.summary == f"accuracy {result.valid['accuracy']:.3f}"
     return out
 
 
@@ -126,6 +127,7 @@ def test_commands_use_it(lengths: Path, world: World) -> None:
     scored = succeed(f"evaluate {lengths} --test {world.test} --json {MACHINE}").json
     assert scored["rows"] == 24
     assert scored["accuracy"] > 0.65
+    assert "0." in succeed(f"evaluate {lengths} --test {world.test} {MACHINE}").out  # as a table
     lines = succeed(f"predict {lengths} {MACHINE}", b"a\nb c\n").out.split()
     assert set(lines) <= set(SIZES)
     command = f"finetune --task lenght --train {world.train} --valid {world.valid} -o unused"

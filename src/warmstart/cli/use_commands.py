@@ -80,7 +80,8 @@ def _print_scores(scores: dict[str, Any]) -> None:
         if isinstance(value, (int, float))
     ]
     metric = "accuracy" if "accuracy" in scores else "perplexity"
-    for name, interval in scores.get("intervals", {metric: scores.get("interval")}).items():
+    only = {metric: scores["interval"]} if "interval" in scores else {}  # not every task has one
+    for name, interval in scores.get("intervals", only).items():
         bounds = f"{interval['low']:.4f} to {interval['high']:.4f}"
         rows.append((f"95% interval of {name.replace('_', ' ')}", bounds))
     if "calibration" in scores:

@@ -214,4 +214,4 @@ def _result(run: RunFolder, task: FinetuningTask) -> FinetuneResult:
     valid = run.valid_scores()
     epoch = int(valid["epoch"])
     scores = {name: score for name, score in valid.items() if name != "epoch"}
-    return FinetuneResult(run.path, scores, task.summary(valid), epoch, run.scores().elapsed_s)
+    return FinetuneResult(run.path, scores, task.summary(scores), epoch, run.scores().elapsed_s)
