@@ -51,12 +51,14 @@ def test_results_go_to_standard_output_and_progress_to_standard_error(
     assert "Warning" not in ran.err
 
 
-def test_help_needs_no_torch() -> None:
+def test_help_needs_no_torch_and_predictions_no_library_but_torch() -> None:
     code = (
         "import sys; sys.argv = ['warmstart', 'pretrain', '--help']\n"
         "from warmstart.cli.main import main\n"
         "try: main()\nexcept SystemExit: pass\n"
-        "assert 'torch' not in sys.modules"
+        "assert 'torch' not in sys.modules\n"
+        "import warmstart.recipes.predict\n"
+        "assert not {'sklearn', 'scipy', 'matplotlib', 'pyarrow', 'pandas'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=ENVIRONMENT)
 

@@ -56,7 +56,9 @@ class TagObjective:
 
     def __call__(self, model: nn.Module, batch: Any) -> dict[str, Tensor]:
         logits = model(batch.ids, Layout(is_token=batch.is_token)).flatten(0, 1)
-        return {"tag": F.cross_entropy(logits, batch.targets.flatten(), reduction="sum")}
+        targets = batch.targets.flatten()
+        loss = F.cross_entropy(logits, targets, ignore_index=IGNORE, reduction="sum")
+        return {"tag": loss}
 
 
 class TagTask(warmstart.FinetuningTask):
@@ -95,10 +97,9 @@ class TagTask(warmstart.FinetuningTask):
         return tags
 
     def scores(self, outputs: Any, targets: Any, labels: Any) -> dict[str, float]:
-        pairs = [
-            pair for row, tags in zip(outputs, targets, strict=True) for pair in zip(row, tags)
-        ]
-        return {"accuracy": float(np.mean([a == b for a, b in pairs if b != IGNORE]))}
+        rows = zip(outputs, targets, strict=True)
+        chosen, truth = np.concatenate([row[: len(tags)] for row, tags in rows]), np.hstack(targets)
+        return {"accuracy": float((chosen == truth)[truth != IGNORE].mean())}
 
     def predictions(self, outputs: Any, labels: Any) -> list[Tags]:
         return [Tags(" ".join(TAGS[tag] for tag in row if tag != IGNORE)) for row in outputs]

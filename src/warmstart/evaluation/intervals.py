@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
-from scipy.special import stdtrit
 
 from warmstart.results.summary import Interval
 
@@ -52,6 +50,7 @@ class Estimate:
 
     def p_value(self) -> float:
         """Return one minus the level at which the interval just reaches zero."""
+        from scipy.optimize import brentq  # when needed: it takes long
 
         def excess(p: float) -> float:
             return self.margin(1 - p) - abs(self.mean)
@@ -122,4 +121,6 @@ def _shared_variance(grid: Floats) -> float:
 
 def _quantile(number: int, level: float) -> float:
     """Return the two-sided quantile of Student's t for a mean of `number` values."""
+    from scipy.special import stdtrit  # when needed: it takes long
+
     return float(stdtrit(max(number - 1, 1), (1 + level) / 2))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 Classes = Sequence[int] | NDArray[np.int64]  # the class index of each text
 
@@ -62,6 +61,9 @@ def macro_f1(truth: Classes, predicted: Classes) -> float:
 
 def class_scores(truth: Classes, predicted: Classes, class_names: Sequence[str]) -> ClassScores:
     """Return accuracy, F1, the confusion matrix and each class's precision and recall."""
+    # Imported when needed: it takes a second, and most commands score nothing by class.
+    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
     indices = list(range(len(class_names)))
     columns = precision_recall_fscore_support(truth, predicted, labels=indices, zero_division=0.0)
     classes = tuple(

@@ -9,12 +9,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from sklearn.feature_extraction.text import CountVectorizer
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 Ints = NDArray[np.integer[Any]]
 NGRAMS: Mapping[str, Mapping[str, Any]] = {
@@ -37,6 +38,8 @@ class NgramCounter:
     """Counts the n-grams of one kind. Their ids depend on what was counted before."""
 
     def __init__(self, kind: str) -> None:
+        from sklearn.feature_extraction.text import CountVectorizer  # when needed: it takes long
+
         self._ids: defaultdict[str, int] = defaultdict()
         self._ids.default_factory = self._ids.__len__
         self._counted: dict[str, CountedText] = {}
@@ -51,8 +54,10 @@ class NgramCounter:
         names = list(self._ids)
         return sorted(names[number] for number in np.flatnonzero(frequencies >= least))
 
-    def columns(self, texts: Sequence[str], names: Sequence[str]) -> csr_matrix:
+    def columns(self, texts: Sequence[str], names: Sequence[str]) -> "csr_matrix":
         """Return how often each text (a row) has each of some n-grams (a column)."""
+        from scipy.sparse import csr_matrix
+
         counted = self._count_all(texts)  # which may add n-grams
         column_of = np.full(len(self._ids), -1, np.int32)
         column_of[[self._ids[name] for name in names]] = np.arange(len(names))

@@ -9,15 +9,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import hstack
-from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import FeatureUnion
 from torch import nn
 
 from warmstart.data.labelled import join_pair
@@ -36,6 +32,10 @@ from warmstart.tasks.labelled import read_labelled_file, readable_rows, rows_see
 from warmstart.tasks.ngrams import NGRAMS, NgramCounter
 from warmstart.tasks.task import Task
 
+if TYPE_CHECKING:  # imported when needed: that takes a second
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import FeatureUnion
+
 Names = Mapping[str, Sequence[str]]  # the n-grams of each kind, in the order of their columns
 
 MAX_ITERATIONS = 1000
@@ -48,8 +48,8 @@ TOLERANCE = 1e-6  # tight enough that the score follows C, not where the solver 
 class Baseline:
     """A fitted baseline: texts in, classes out."""
 
-    features: FeatureUnion
-    model: LogisticRegression
+    features: "FeatureUnion"
+    model: "LogisticRegression"
 
     def predict(self, texts: Sequence[str]) -> list[int]:
         """Return the class index of each text."""
@@ -109,6 +109,8 @@ def read_baseline(run: SavedRun) -> Baseline:
 
 def _rebuilt(names: FeaturesFile, arrays: dict[str, Any]) -> Baseline:
     features = _new_features(asdict(names), {kind: arrays[f"{kind}.idf"] for kind in NGRAMS})
+    from sklearn.linear_model import LogisticRegression
+
     model = LogisticRegression()
     model.coef_, model.intercept_ = arrays["coef"], arrays["intercept"]
     model.classes_ = arrays["classes"]
@@ -155,6 +157,8 @@ class BaselineTexts:
     def __init__(
         self, texts: Sequence[str], classes: Sequence[int], balance: Balance, counted: CountedTexts
     ) -> None:
+        from sklearn.feature_extraction.text import TfidfTransformer
+
         rows = sorted(zip(texts, classes, strict=True))
         self._texts, self._classes = [text for text, _ in rows], [number for _, number in rows]
         self._balance, self._counted = balance, counted
@@ -193,12 +197,17 @@ class BaselineTexts:
 
     def _weighted(self, counts: Mapping[str, Any]) -> Any:
         """Return the features of texts, in place of their counts."""
+        from scipy.sparse import hstack
+
         weighted = [self._weighting[kind].transform(counts[kind], copy=False) for kind in NGRAMS]
         return hstack(weighted, "csr")
 
 
-def _new_features(names: Names, idf: Mapping[str, Any]) -> FeatureUnion:
+def _new_features(names: Names, idf: Mapping[str, Any]) -> "FeatureUnion":
     """Return features that are known by their n-grams and inverse document frequencies."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.pipeline import FeatureUnion
+
     vectorizers = [
         (kind, TfidfVectorizer(**options, sublinear_tf=True, vocabulary=names[kind]))
         for kind, options in NGRAMS.items()
@@ -210,7 +219,9 @@ def _new_features(names: Names, idf: Mapping[str, Any]) -> FeatureUnion:
 
 def _fit_model(
     columns: Any, classes: Sequence[int], c: float, balance: Balance
-) -> LogisticRegression:
+) -> "LogisticRegression":
+    from sklearn.linear_model import LogisticRegression
+
     weights = "balanced" if balance == "weights" else None
     model = LogisticRegression(C=c, class_weight=weights, max_iter=MAX_ITERATIONS, tol=TOLERANCE)
     return model.fit(columns, list(classes))
