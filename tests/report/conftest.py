@@ -50,6 +50,7 @@ def build(
     subsets: tuple[int, ...] = (50, 100, 400, 1600),
     seeds: tuple[int, ...] = (0, 1, 2),
     num_epochs: int = 8,
+    epochs_apart: int = 1,
     class_names: tuple[str, ...] = ("negative", "positive"),
     num_texts: int = 200,
     has_test: bool = True,
@@ -91,7 +92,7 @@ def build(
             setting=SETTINGS[kind][0],
             epochs=tuple(
                 Epoch(
-                    epoch=e,
+                    epoch=epochs_apart * e,
                     train_loss=1 / e,
                     valid_loss=1 / e,
                     valid_accuracy=a,

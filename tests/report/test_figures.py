@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from warmstart.report.comparison_figures import draw_differences, draw_epochs, draw_labels
 from warmstart.report.images import save_figure, svg_text
@@ -30,6 +31,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "one of everything": {"subsets": (400,), "seeds": (0,), "num_epochs": 1, "has_test": False},
     "eight arms": {"arms": EIGHT, "subsets": (400,), "num_epochs": 20, "num_texts": 80},
     "two arms": {"arms": (("warm", "warm"), ("cold", "cold")), "attainable": None},
+    "validated now and then": {"subsets": (100,), "num_epochs": 10, "epochs_apart": 4},
     "five classes": {"class_names": tuple("abcde"), "subsets": (50, 1500, 1600)},
     "no epochs": {"arms": (("tf-idf", "baseline"),)},
     "all equal": {"skill": dict.fromkeys(("warm", "frozen", "cold", "baseline"), (1.9, 1.9, 0.1))},
@@ -69,10 +71,13 @@ def test_no_text_covers_another_or_leaves_the_figure(shaped: Any) -> None:
 def test_what_is_drawn_is_finite_and_in_sight(shaped: Any) -> None:
     for draw in (draw_epochs, draw_labels):
         axes = draw(*shaped).axes[0]
-        low, high = axes.get_ylim()
         data = [line for line in axes.lines if line.get_transform() == axes.transData]
-        values = [float(y) for line in data for y in line.get_ydata()]
-        assert all(math.isfinite(y) and low <= y <= high for y in values)
+        for (low, high), read in (
+            (axes.get_xlim(), Line2D.get_xdata),
+            (axes.get_ylim(), Line2D.get_ydata),
+        ):
+            values = [float(value) for line in data for value in read(line)]
+            assert all(math.isfinite(value) and low <= value <= high for value in values)
 
 
 def test_an_arm_keeps_its_colour_and_no_two_share_one(shaped: Any) -> None:

@@ -35,7 +35,7 @@ def draw_epochs(comparison: Comparison, summary: Summary, subset: int | None = N
     curves = [(arm, summary.curve(arm.name, labels)) for arm in comparison.arms]
     drawn = [(arm, curve) for arm, curve in curves if curve is not None]
     flat = [(arm, summary.score(arm.name, labels)) for arm, curve in curves if curve is None]
-    last = max((len(curve.points) for _, curve in drawn), default=1)
+    last = max((curve.points[-1].epoch for _, curve in drawn), default=1)
     axes.set_xlim(1 - 0.03 * max(last - 1, 8), last + 0.03 * max(last - 1, 8))
     ends = [_draw_curve(axes, arm, curve, colours[arm.name]) for arm, curve in drawn]
     ends += [_draw_level(axes, arm, s, colours[arm.name]) for arm, s in flat if s is not None]
