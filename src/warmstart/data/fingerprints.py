@@ -87,13 +87,13 @@ class Fingerprints:
     @property
     def known(self) -> Codes:
         """Return the codes of all texts and documents, sorted."""
-        return np.unique(np.concatenate([self.texts, self.documents]))
+        return distinct(np.concatenate([self.texts, self.documents]))
 
     def to_json(self) -> dict[str, Any]:
         """Return the set of the texts and documents as data.json records it."""
         packed = PackedFingerprints(
             texts=_packed(self.known),
-            shingles=_packed(np.unique(self.shingles.codes)),
+            shingles=_packed(distinct(self.shingles.codes)),
             halvings=self.shingles.halvings,
         )
         return asdict(packed)
@@ -124,7 +124,7 @@ class TextSample:
 
     def codes(self) -> Codes:
         """Return the codes that are kept, sorted and each once."""
-        codes = np.unique(np.concatenate(self._parts))
+        codes = distinct(np.concatenate(self._parts))
         while len(codes) > self._capacity:
             self._halvings += 1
             codes = self._thinned(codes)
@@ -167,6 +167,12 @@ class FingerprintWriter:
         if self._num_paragraphs > 1:
             self._documents.append(_number(self._document))
         self._document, self._num_paragraphs = _hash_of(""), 0
+
+
+def distinct(codes: Codes) -> Codes:
+    """Return codes sorted and each once; `np.unique` takes many times as long for so many."""
+    ordered = np.sort(codes)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
 
 
 def fingerprints_of(texts: Iterable[str]) -> Fingerprints:
