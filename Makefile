@@ -66,9 +66,10 @@ bench: setup
 KILLS ?= 110
 RACES ?= 190
 RANKS ?= 100
+JOBS ?= 1
 chaos: setup
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python benchmarks/chaos.py \
-		--kills $(KILLS) --races $(RACES) --ranks $(RANKS)
+		--kills $(KILLS) --races $(RACES) --ranks $(RANKS) --jobs $(JOBS)
 
 # At least 100,000 made-up files against every parser, then 200,000 tampered JSON files and 20,000
 # whole commands on them; SEED=N repeats a session.

@@ -10,6 +10,8 @@ import argparse
 import random
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,7 @@ def main() -> None:
     parser.add_argument(
         "--ranks", type=int, default=100, help="SIGKILLs of single processes and of their launcher"
     )
+    parser.add_argument("--jobs", type=int, default=1, help="runs to kill at a time")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", help="only these runs, with commas between")
     given = parser.parse_args()
@@ -48,29 +51,50 @@ def main() -> None:
         kinds = kinds_of_run(Path(made))
         if given.kinds:
             kinds = {name: kinds[name] for name in given.kinds.split(",")}
-        num_good = kill_runs(kinds, given.kills, given.seed, Path(made)) if given.kills else 0
+        chaos = Chaos(Path(made), given.seed, given.jobs)
+        num_good = chaos.kill_runs(kinds, given.kills)
         num_good += race_writers(given.races, given.seed, Path(made)) if given.races else 0
         if given.ranks:
             shared = {"two processes": shared_run(Path(made))}
-            num_good += kill_runs(shared, given.ranks, given.seed, Path(made))
+            num_good += chaos.kill_runs(shared, given.ranks)
     num_trials = given.kills + given.races + given.ranks
     print(f"{num_good}/{num_trials} identical or without loss")
     sys.exit(num_good < num_trials)
 
 
-def kill_runs(kinds: dict[str, KilledJob], num_kills: int, seed: int, folder: Path) -> int:
-    """Kill each kind of run in turn; return how many ended as if nothing had happened."""
-    num_identical = 0
-    for index, (name, job) in enumerate(kinds.items()):
-        rng = random.Random(f"{seed} {name}")
-        share = num_kills // len(kinds) + (index < num_kills % len(kinds))
+@dataclass(frozen=True)
+class Chaos:
+    """Kills that depend on a seed, of several runs at a time."""
+
+    folder: Path
+    seed: int
+    num_jobs: int
+
+    def kill_runs(self, kinds: dict[str, KilledJob], num_kills: int) -> int:
+        """Kill each kind of run; return how many ended as if nothing had happened."""
+        with ThreadPoolExecutor(self.num_jobs) as pool:
+            counts = []
+            for name, share in zip(kinds, divided(num_kills, len(kinds)), strict=True):
+                for part, num in enumerate(divided(share, self.num_jobs)):
+                    counts.append(pool.submit(self._kill, name, kinds[name], part, num))
+            return sum(count.result() for count in counts)
+
+    def _kill(self, name: str, job: KilledJob, part: int, num_kills: int) -> int:
+        if num_kills == 0:
+            return 0
+        num_identical, own = 0, self.folder / f"{name.replace(' ', '-')}-{part}"
+        own.mkdir()
         with Sessions("warmstart.recipes.verify_resume") as sessions:
-            own = folder / name.replace(" ", "-")
-            own.mkdir()
-            for kill in kill_and_resume(job, share, rng, sessions, own):
+            rng = random.Random(f"{self.seed} {name} {part}")
+            for kill in kill_and_resume(job, num_kills, rng, sessions, own):
                 num_identical += kill.is_identical
                 print(f"{name}: {kill!s}", flush=True)
-    return num_identical
+        return num_identical
+
+
+def divided(number: int, num_parts: int) -> list[int]:
+    """Divide a number into parts that differ by one at most."""
+    return [number // num_parts + (part < number % num_parts) for part in range(num_parts)]
 
 
 def race_writers(num_trials: int, seed: int, folder: Path) -> int:
