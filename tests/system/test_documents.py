@@ -24,6 +24,7 @@ from warmstart.data.labelled import LabelledTexts
 from warmstart.model import count
 from warmstart.settings.architecture import PRESETS
 from warmstart.settings.base import Settings, read_settings_file
+from warmstart.settings.finetuning import CompareConfig
 from warmstart.settings.pretraining import PretrainConfig
 from warmstart.settings.translating import TrainTranslatorConfig
 
@@ -72,6 +73,13 @@ def rows(page: Path, heading: str) -> list[list[str]]:
     text = page.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
     found = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in row] for row in found[2:]]
+
+
+CONFIGURED: dict[str, tuple[type[Settings], dict[str, Any]]] = {
+    "pretrain": (PretrainConfig, {"files": ["texts.txt"]}),
+    "compare": (CompareConfig, {"from": ["run"], "train": ["a.tsv"]}),
+    "train-translator": (TrainTranslatorConfig, {"train": "a.tsv", "valid": "b.tsv"}),
+}
 
 
 @pytest.mark.parametrize("line", commands())
@@ -184,10 +192,9 @@ def test_make_targets_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("configs/*.toml")), ids=lambda path: path.name)
 def test_settings_files_load_and_only_override(path: Path) -> None:
+    command = re.findall(r"^# *warmstart ([\w-]+) ", path.read_text(), re.MULTILINE)[0]
+    settings, files = CONFIGURED[command]
     given = read_settings_file(path)
-    is_translator = path.stem == "europarl-en-fr"
-    settings: type[Settings] = TrainTranslatorConfig if is_translator else PretrainConfig
-    files = {"train": "a.tsv", "valid": "b.tsv"} if is_translator else {"files": ["texts.txt"]}
     plain = settings.from_values({**files, "out": "run"})
     changed = settings.from_values({**given, **files, "out": "run"})
     for key in given:
