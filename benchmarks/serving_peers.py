@@ -17,7 +17,7 @@ SIZES = SampleSizes(
     unlabelled=2000, train=64, valid=32, test=1, train_pairs=1, valid_pairs=1, test_pairs=1
 )
 OURS = "warmstart serve"
-START_S = 120
+START_S = 90
 PLAIN_SERVER = """
 import sys, torch, uvicorn
 from fastapi import FastAPI
@@ -55,7 +55,8 @@ class Peer:
     def started(self) -> Iterator[int]:
         """Start the server and yield its port once it accepts connections."""
         port = free_port()
-        process = subprocess.Popen([*self.command, str(port)], stderr=subprocess.DEVNULL)
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen([*self.command, str(port)], **quiet)
         try:
             self.wait(port, process)
             yield port
