@@ -25,12 +25,14 @@ from measuring import machine
 
 from warmstart.data.corpus import TextSource
 from warmstart.data.prepare import prepare
+from warmstart.data.shards import ShardWriter
 from warmstart.decoding.beam import Beam
 from warmstart.decoding.engines import fast_engine, translate_ids
 from warmstart.decoding.sample import SpecialIds
 from warmstart.insight.flops import step_flops
 from warmstart.insight.training_job import TrainingJob
 from warmstart.model.models import Classifier, Translator
+from warmstart.progress import silenced
 from warmstart.report.style import FAINT, styled
 from warmstart.runtime import choose_runtime
 from warmstart.settings.architecture import PRESETS
@@ -48,6 +50,8 @@ SMALL = ModelConfig(
     vocab_size=1000, width=128, depth=2, heads=4, ffn_width=512, max_length=4096, dropout=0.0
 )
 LEAST_TIMES, MOST_TIMES = 3, 30
+WARM = "#d5521c"
+BAND = "from the fastest\nto the slowest time"
 Work = Callable[[], object]
 
 
@@ -144,8 +148,13 @@ class Corpus:
         with file.open("w", encoding="utf-8") as written:
             while size < 1000 * kilobytes:  # numbered, so that no text occurs twice
                 size += written.write(f"{size} {self.lines[size % len(self.lines)]}\n\n")
-        source = TextSource((file,), "line")
-        return lambda: prepare(source, None, self.tokenizer, self.folder / "tokens")
+        source, writer = TextSource((file,), "line"), ShardWriter(self.tokenizer)
+
+        def work() -> None:
+            with tempfile.TemporaryDirectory() as fresh, silenced():
+                prepare(source, None, writer, Path(fresh) / "tokens")
+
+        return work
 
 
 def finetuning(num_labels: int) -> Work:
@@ -219,24 +228,25 @@ def slope(points: list[Point], figure: str) -> float:
 def draw(measured: Mapping[str, list[Point]], units: Mapping[str, str]) -> Figure:
     """Draw every panel: measured with its spread, and theory through the largest size."""
     drawing = Figure(figsize=(9.6, 5.2), layout="constrained")
-    grid = drawing.subplots(2, 4).flat
-    for axes, (title, points) in zip(grid, measured.items(), strict=False):
+    *grid, corner = drawing.subplots(2, 4).flat
+    for axes, (title, points) in zip(grid, measured.items(), strict=True):
         sizes = [point.size for point in points]
         last = points[-1]
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         band = [p.fastest_s for p in points], [p.slowest_s for p in points]
-        axes.fill_between(sizes, *band, color="#d5521c", alpha=0.18, linewidth=0)
-        axes.plot(sizes, [p.seconds for p in points], color="#d5521c", marker="o", markersize=3)
+        axes.fill_between(sizes, *band, color=WARM, alpha=0.18, linewidth=0, label=BAND)
+        seconds = [point.seconds for point in points]
+        axes.plot(sizes, seconds, color=WARM, marker="o", markersize=3, label="measured")
         theory = [last.seconds * point.theory / last.theory for point in points]
-        axes.plot(sizes, theory, color=FAINT, linestyle=(0, (2, 2)), linewidth=1)
-        exponents = f"{slope(points, 'seconds'):.2f} measured, {slope(points, 'theory'):.2f} theory"
-        axes.set_title(f"{title}: {exponents}", fontsize=8)
+        axes.plot(sizes, theory, color=FAINT, linestyle=(0, (2, 2)), linewidth=1, label="theory")
+        exponents = [f"{slope(points, name):.2f}" for name in ("seconds", "theory")]
+        axes.set_title(f"{title}\nexponent {' (theory '.join(exponents)})", fontsize=8.5)
         axes.set_xlabel(units[title])
         axes.set_xticks(sizes[::2], [f"{size:,}" for size in sizes[::2]])
         axes.minorticks_off()
-    for axes in list(grid):
-        axes.set_axis_off()
+    corner.set_axis_off()
+    corner.legend(*grid[0].get_legend_handles_labels(), loc="center", frameon=False)
     drawing.supylabel("seconds", fontsize=8)
     return drawing
 

@@ -7,12 +7,37 @@ the steps go by.
 import argparse
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+from warmstart import progress
 from warmstart.recipes.pretrain import pretrain
 from warmstart.samples.sample_files import SampleSizes, write_samples
 from warmstart.settings.pretraining import PretrainConfig
-from warmstart.training.trainer import Trainer
+
+
+class Sizes:
+    """A display that reads the memory as the bar of the steps advances."""
+
+    def __init__(self, every: int) -> None:
+        self.every = every
+        self.by_step: dict[int, float] = {}
+        self.step = 0
+
+    def say(self, line: str) -> None: ...
+
+    def bar(
+        self, title: str, total: float | None, unit: str, done: float
+    ) -> Iterator[progress.Bar]:
+        self.step = 0
+        self.is_counting = unit == "step"
+        yield self
+
+    def advance(self, amount: float, note: str = "") -> None:
+        self.step += int(amount)
+        if self.is_counting and self.step % self.every == 0:
+            self.by_step[self.step] = resident_mb()
+            print(f"step {self.step:6}: {self.by_step[self.step]:.1f} MB", flush=True)
 
 
 def main() -> None:
@@ -21,17 +46,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--every", type=int, default=1_000)
     given = parser.parse_args()
-    sizes: dict[int, float] = {}
-    take = Trainer._step
-
-    def stepping(self: Trainer) -> object:
-        if self.state.step and self.state.step % given.every == 0:
-            sizes[self.state.step] = resident_mb()
-            print(f"step {self.state.step:6}: {sizes[self.state.step]:.1f} MB", flush=True)
-        return take(self)
-
-    Trainer._step = stepping  # type: ignore[method-assign,assignment]
-    with tempfile.TemporaryDirectory() as made:
+    sizes = Sizes(given.every)
+    with tempfile.TemporaryDirectory() as made, progress.shown_by(sizes):
         files = write_samples(Path(made) / "samples", sizes=SampleSizes(unlabelled=2_000))
         pretrain(
             PretrainConfig(
@@ -41,7 +57,7 @@ def main() -> None:
                 vocab_size=500,
                 max_length=16,
                 batch_tokens=16,
-                steps=given.steps + 1,
+                steps=given.steps,
                 eval_every=1_000,
                 save_every=500,
                 device="cpu",
@@ -49,9 +65,10 @@ def main() -> None:
                 threads=1,
             )
         )
-    first, last = min(sizes), max(sizes)
-    growth = sizes[last] - sizes[first]
-    print(f"{growth:+.1f} MB from step {first:,} to step {last:,} ({growth / sizes[first]:+.2%})")
+    first, last = min(sizes.by_step), max(sizes.by_step)
+    growth = sizes.by_step[last] - sizes.by_step[first]
+    share = growth / sizes.by_step[first]
+    print(f"{growth:+.1f} MB from step {first:,} to step {last:,} ({share:+.2%})")
 
 
 def resident_mb() -> float:
