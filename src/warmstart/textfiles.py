@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
 from warmstart.errors import WarmstartError
+from warmstart.remotefiles import is_url, local_copies
 
 Format = Literal["lines", "jsonl", "csv", "tsv", "parquet", "xlsx"]
 
@@ -67,6 +68,8 @@ def expand(patterns: Sequence[str]) -> tuple[Path, ...]:
 
 
 def _matching_files(pattern: str) -> list[Path]:
+    if is_url(pattern):
+        return local_copies(pattern, lambda name: base_suffix(Path(name)) in _FORMATS)
     path = Path(pattern)
     if path.is_dir():
         return _files_under(path)

@@ -18,6 +18,7 @@ from warmstart.experiments.subsets import (
     subset_sizes,
 )
 from warmstart.formats import counted
+from warmstart.remotefiles import local_name
 from warmstart.results.comparison import SplitName
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.tasks.classify import class_names, class_numbers
@@ -105,8 +106,9 @@ def _read_splits(config: CompareConfig) -> ExperimentTexts:
         texts = replace(texts, valid=_paid(config, pool, texts))
     data, files = {"train": texts.train, "validation": texts.valid}, texts.files
     if config.test:
-        data["test"] = read_labelled_file(config.test, config.test_labels, config)
-        given = filter(None, (config.test, config.test_labels))
+        test = local_name(config.test)
+        data["test"] = read_labelled_file(test, config.test_labels, config)
+        given = filter(None, (test, config.test_labels))
         files |= {Path(file): len(data["test"]) for file in given}
     check_same_form(*data.values())
     selections(range(len(texts.valid)), "test" in data)  # refuses a single text

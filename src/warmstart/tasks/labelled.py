@@ -13,6 +13,7 @@ from warmstart.data.overlap import Matches, find_matches
 from warmstart.data.validation_split import set_aside
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
+from warmstart.remotefiles import local_name
 from warmstart.settings.shared import LabelledFiles, TableFormat, Truncate
 from warmstart.textfiles import expand
 from warmstart.tokenization.pieces import join_pieces, text_reader
@@ -79,7 +80,7 @@ def _read_files(settings: LabelledFiles) -> tuple[list[LabelledTexts], dict[Path
     labels = label_files or [None] * len(paths)
     pairs = [(str(path), label) for path, label in zip(paths, labels, strict=True)]
     if settings.valid:
-        pairs.append((settings.valid, settings.valid_labels))
+        pairs.append((local_name(settings.valid), settings.valid_labels))
     parts = [read_labelled_file(path, label, settings) for path, label in pairs]
     check_same_form(*parts)
     files = {
