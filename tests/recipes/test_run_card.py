@@ -1,10 +1,11 @@
 """The card of a run tells a stranger what it is, and keeps up with its tests."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from product import MACHINE, World, succeed
+from product import MACHINE, World, run, succeed
 
 
 @pytest.fixture
@@ -69,3 +70,21 @@ def test_every_kind_of_run_has_one(
     card = card_of(request.getfixturevalue(kind))
     for phrase in (*phrases, "## Data and budget", "## Limits"):
         assert phrase in card
+
+
+@pytest.mark.parametrize(
+    ("entry", "place"),
+    [
+        ({"file": 3, "scores": {}}, "ledger[0].file=3 must be"),
+        ({"scores": {"interval": {"low": 0.5}}}, "has no 'ledger.scores.interval.high'"),
+        ({"scores": {"seen_in_training": "no"}}, "ledger.scores.seen_in_training='no' must be"),
+    ],
+)
+def test_a_tampered_ledger_is_refused_in_one_sentence(
+    entry: dict[str, object], place: str, labels: Path, world: World
+) -> None:
+    scores = {**json.loads((labels / "scores.json").read_text()), "ledger": [entry]}
+    (labels / "scores.json").write_text(json.dumps(scores))
+    ran = run(f"evaluate {labels} --test {world.test} {MACHINE}")
+    assert ran.code == 2
+    assert place in ran.said

@@ -23,8 +23,7 @@ def exported_card(
 ) -> str:
     """Return the card of a run, with what is different in the exported folder."""
     folder = request.source.folder
-    scores = folder.read_json(folder.scores_file) if folder.scores_file.exists() else {}
-    facts = RunFacts(folder, scores)
+    facts = RunFacts(folder, folder.scores())
     kind = facts.task.description.split(" ", 1)[1]
     intro = (
         f"{kind.capitalize()}: {architecture} with {num_parameters:,} parameters, trained or "

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from warmstart.files import write_whole
 from warmstart.formats import counted, duration
 from warmstart.jsonfiles import typed
 from warmstart.runs.checkpoint import weight_shapes
-from warmstart.runs.facts import ConfigFile, DataFile, InputFiles
+from warmstart.runs.facts import ConfigFile, DataFile, InputFiles, ScoresFile, TestFacts
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lineage import describe_unrecorded
 from warmstart.runs.saved import read_data
@@ -29,7 +29,7 @@ class RunFacts:
     """What the files of a run tell a stranger."""
 
     folder: RunFolder
-    scores: Mapping[str, Any]  # those of scores.json, which is written after the card
+    scores: ScoresFile  # what scores.json holds, or will hold: it is written after the card
 
     @cached_property
     def config(self) -> ConfigFile:
@@ -55,9 +55,11 @@ class RunFacts:
         return self.model.mark(description) if self.model else description
 
 
-def write_card(folder: RunFolder, scores: Mapping[str, Any], name: str | None = None) -> None:
+def write_card(folder: RunFolder, scores: dict[str, Any], name: str | None = None) -> None:
     """Write the card of a run that is about to be finished with these scores."""
-    write_whole(folder.path / FILE, run_card(folder, scores, name or folder.path.name).encode())
+    own = typed(ScoresFile, scores, folder.scores_file)
+    facts = RunFacts(folder, replace(own, ledger=folder.scores().ledger))
+    write_whole(folder.path / FILE, run_card(facts, name or folder.path.name).encode())
 
 
 def enter_test(folder: RunFolder, entry: dict[str, Any]) -> None:
@@ -65,19 +67,14 @@ def enter_test(folder: RunFolder, entry: dict[str, Any]) -> None:
     file = folder.path / FILE
     card = file.read_text(encoding="utf-8") if file.exists() else ""
     heading = re.search(r"^# (.+)$", card, re.MULTILINE)
-    is_ours = heading and card == run_card(folder, _recorded(folder), heading[1])
+    is_ours = heading and card == run_card(RunFacts(folder, folder.scores()), heading[1])
     folder.add_scores(entry)
     if heading and is_ours:
-        write_card(folder, _recorded(folder), heading[1])
+        write_whole(file, run_card(RunFacts(folder, folder.scores()), heading[1]).encode())
 
 
-def _recorded(folder: RunFolder) -> dict[str, Any]:
-    return folder.read_json(folder.scores_file) if folder.scores_file.exists() else {}
-
-
-def run_card(folder: RunFolder, scores: Mapping[str, Any], name: str) -> str:
+def run_card(facts: RunFacts, name: str) -> str:
     """Return the card of a run."""
-    facts = RunFacts(folder, scores)
     arm = f" ({facts.config.arm})" if facts.config.arm else ""
     sentence = f"{facts.kind}{arm}, made with `warmstart {facts.config.command}`."
     intro = f"{sentence[0].upper()}{sentence[1:]}"
@@ -141,56 +138,54 @@ def _data_rows(facts: RunFacts, data: DataFile) -> Iterator[tuple[str, str]]:
         yield "files", ", ".join(f"`{Path(entry.path).name}`" for entry in files)
     if data.rows:
         yield "rows", f"{data.rows:,}"
-    if "labels" in scores:  # a model that a comparison kept
-        yield from (("labels", _labels_taken(scores)), ("seed", scores["seed"]))
+    if scores.labels:
+        yield from (("labels", _labels_taken(scores)), ("seed", str(scores.seed)))
     if data.lineage:
         yield "started from", counted(len(data.lineage), "earlier training")
     if facts.config.lengths:
         yield "steps", f"{facts.config.lengths[-1].steps:,}"
-    tokens = scores.get("tokens_seen", 0) + sum(stage.tokens_seen for stage in data.lineage)
+    tokens = scores.tokens_seen + sum(stage.tokens_seen for stage in data.lineage)
     if tokens:
         yield "tokens read in pretraining", f"{tokens:,}"
-    elapsed_s = scores.get("elapsed_s", 0.0) + sum(stage.elapsed_s for stage in data.lineage)
+    elapsed_s = scores.elapsed_s + sum(stage.elapsed_s for stage in data.lineage)
     if elapsed_s:
         yield "training time, all stages", duration(elapsed_s)
 
 
-def _labels_taken(scores: Mapping[str, Any]) -> str:
+def _labels_taken(scores: ScoresFile) -> str:
     """Say how many labels a model took, and how many of these it was trained on."""
-    labels, num_trained = scores["labels"], scores["trained_on"]
+    labels, num_trained = scores.labels, scores.trained_on
     parts = f" ({num_trained:,} to train on, {labels - num_trained:,} to validate)"
     return f"{labels:,}{parts if num_trained < labels else ''}"
 
 
 def _scores(facts: RunFacts) -> Iterator[str]:
     """Give the figures on validation data, and every test with its interval and leaks."""
-    valid = facts.scores.get("valid") or {}
+    valid = facts.scores.valid or {}
     shown = {n: f"{v:.4g}" for n, v in valid.items() if not n.startswith(HIDDEN)}
     yield "On validation data, which may have chosen the settings:" if shown else "None recorded."
     yield from ("", *_table(shown)) if shown else ()
-    for entry in facts.folder.test_scores():
-        scores = entry["scores"]
-        best = entry.get("checkpoint", "best") == "best"
-        of = "" if best else f", weights of {entry['checkpoint']}"
-        test = f"`{Path(entry['file']).name}`, {entry['when'][:10]}{of}"
-        yield from ("", f"On test data ({test}):", "", *_table(_with_intervals(scores)))
-        yield from ("", _leaks(scores))
+    for entry in facts.scores.ledger:
+        test = typed(TestFacts, entry.scores, facts.folder.scores_file, "ledger.scores")
+        weights = "" if entry.checkpoint == "best" else f", weights of {entry.checkpoint}"
+        yield from ("", f"On test data (`{Path(entry.file).name}`, {entry.when[:10]}{weights}):")
+        yield from ("", *_table(_with_intervals(entry.scores, test)), "", _leaks(test))
 
 
-def _with_intervals(scores: Mapping[str, Any]) -> dict[str, str]:
+def _with_intervals(scores: Mapping[str, Any], test: TestFacts) -> dict[str, str]:
     """Return the figures of a test as text; an interval covers 95%."""
     main = next((name for name in ("accuracy", "perplexity") if name in scores), "")
-    intervals = {main: scores.get("interval"), **scores.get("intervals", {})}
+    intervals = {main: test.interval, **test.intervals}
     figures = {name: value for name, value in scores.items() if isinstance(value, float)}
     shown = {name: f"{value:.4g}" for name, value in figures.items()}
     for name, span in intervals.items():
         if span and name in shown:
-            shown[name] += f" (95% interval {span['low']:.4g} to {span['high']:.4g})"
+            shown[name] += f" (95% interval {span.low:.4g} to {span.high:.4g})"
     return shown
 
 
-def _leaks(scores: Mapping[str, Any]) -> str:
-    copies, near = (scores.get(f"{how}seen_in_training") for how in ("", "nearly_"))
+def _leaks(test: TestFacts) -> str:
+    copies, near = test.seen_in_training, test.nearly_seen_in_training
     if copies is None:
         return "Whether its texts also occur in the training data was not checked."
     return (
@@ -202,7 +197,7 @@ def _limits(facts: RunFacts) -> Iterator[str]:
     if facts.model:
         yield f"- It reads {facts.model.max_length:,} tokens; of a longer text it reads a part."
     yield "- Scores hold for texts like those it was tested on, in their language and domain."
-    if not facts.folder.test_scores():
+    if not facts.scores.ledger:
         yield "- It has not been tested on data that nothing was chosen with."
     if facts.config.classes:
         yield "- It answers with one of its classes, also where none fits."

@@ -84,6 +84,28 @@ class Score:
     """A test evaluation."""
 
     sha256: str | None = None  # of the test file
+    file: str = ""
+    when: str = ""
+    checkpoint: str = "best"
+    scores: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """A 95% interval of a figure."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestFacts:
+    """What the scores of a test hold besides figures."""
+
+    interval: Span | None = None  # of the main figure
+    intervals: dict[str, Span] = field(default_factory=dict)  # by figure
+    seen_in_training: int | None = None  # None: not checked
+    nearly_seen_in_training: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +116,8 @@ class ScoresFile:
     tokens_seen: int = 0
     elapsed_s: float = 0.0
     labels: int = 0  # that a model of a comparison took
+    trained_on: int = 0  # of these; it was validated on the others
+    seed: int = 0
     ledger: tuple[Score, ...] = ()
 
 

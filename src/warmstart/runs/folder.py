@@ -94,12 +94,6 @@ class RunFolder:
         """Return the validation scores of a finished run."""
         return Figures(self.scores().valid or {}, self.scores_file)
 
-    def test_scores(self) -> list[dict[str, Any]]:
-        """Return the test evaluations with all their figures, the oldest first."""
-        self.scores()  # refused if it has another form
-        entries: list[dict[str, Any]] = self._scores().get("ledger", [])
-        return [entry for entry in entries if isinstance(entry.get("scores"), dict)]
-
     def finish(self, scores: dict[str, Any]) -> None:
         """Write the run's own scores; earlier test evaluations stay in the ledger."""
         with self.alone():
