@@ -14,6 +14,7 @@ from warmstart.files import write_json
 from warmstart.interop.model_card import write_card
 from warmstart.recipes.export_model import say_if_not_exportable
 from warmstart.report.outcomes import FinetuneResult
+from warmstart.runs.facts import Figures
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.launching import is_launched
 from warmstart.runs.lifecycle import (
@@ -213,5 +214,6 @@ def _recorded_model(run: RunFolder) -> ModelConfig:
 def _result(run: RunFolder, task: FinetuningTask) -> FinetuneResult:
     valid = run.valid_scores()
     epoch = int(valid["epoch"])
-    scores = {name: score for name, score in valid.items() if name != "epoch"}
+    figures = {name: score for name, score in valid.items() if name != "epoch"}
+    scores = Figures(figures, valid.file)  # one that is missing is an error that names the file
     return FinetuneResult(run.path, scores, task.summary(scores), epoch, run.scores().elapsed_s)
