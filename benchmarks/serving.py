@@ -1,8 +1,9 @@
 """Load on `serve`: 64 clients, beside one-by-one calls and other servers, in one run.
 
-All have the weights of one briefly trained model; only speed differs. The clients share the cores
-with the server. Needs the dev extra. `infinity-emb` needs older libraries than ours, which do not
-know this architecture: the program of another environment serves a BERT of the same size.
+All but infinity have the weights of one briefly trained model; only speed differs. The clients
+share the cores with the server. Needs the dev extra. `infinity-emb` needs older libraries than
+ours, which do not know this architecture: the program of another environment serves a BERT of
+similar size.
 
     python benchmarks/serving.py --seconds 60 --clients 64 --json serving.json
     python benchmarks/serving.py --infinity other/bin/infinity_emb
