@@ -50,8 +50,8 @@ warmstart.count_parameters(model="lab")
 # %% [markdown]
 # ## 2. What does a new head change?
 #
-# The backbone keeps its weights; the head is thrown away. **Predict first:** how many parameters
-# does a frozen backbone with two classes train?
+# The backbone keeps its weights; the output head is thrown away. **Predict first:** how many
+# parameters does a frozen backbone with two classes train?
 
 # %%
 warmstart.look_transfer(model="lab", labels=2, frozen=True, out="transfer.png")

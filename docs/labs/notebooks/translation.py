@@ -55,9 +55,9 @@ warmstart.train_translator(
 # %% [markdown]
 # ## 1. What are queries, keys and values?
 #
-# Each position asks a question (query); each position offers a label (key) and a content (value).
-# First all heads of the encoder, then one query of one head, neuron by neuron: the products in a
-# row sum to its score.
+# Each position asks a question (query); each position offers a name tag (key) and a content
+# (value). First all heads of the encoder, then one query of one head, neuron by neuron: its
+# products with a key sum to a score.
 
 # %%
 SENTENCE = "My aunt gave me this trilogy for my birthday."
@@ -69,11 +69,11 @@ warmstart.look_attention(
 warmstart.look_neurons(run="runs/en-fr", text=SENTENCE, layer=1, head=1, out="neurons.png")
 
 # %% [markdown]
-# ## 2. Why is the product divided by √K?
+# ## 2. Why is the product divided by √d_k?
 #
-# A score is a sum of K products. **Predict first:** if each has variance 1, what is the variance
-# of the sum? The table has K, the variance, and the mean of the largest of ten weights, without
-# and with the division.
+# A score is a sum of d_k products (K in the code). **Predict first:** if each has variance 1, what
+# is the variance of the sum? The table has d_k, the variance, and the mean of the largest of ten
+# weights, without and with the division.
 
 # %%
 for K in (4, 16, 64, 256):
@@ -114,7 +114,7 @@ warmstart.look_mask(
 # ## 6. How is a sentence predicted?
 #
 # The likeliest token at each step need not begin the likeliest sentence, so a beam keeps several
-# beginnings. Grey paths were dropped.
+# beginnings. Blue paths have ended, grey ones were dropped.
 
 # %%
 warmstart.look_beam(
