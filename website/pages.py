@@ -1,4 +1,4 @@
-"""Pages of the site that are not in docs/: those at the root, and a reference of all commands."""
+"""Pages of the site that are not in docs/: from the root, examples, a reference of all commands."""
 
 import inspect
 import posixpath
@@ -25,6 +25,7 @@ AT_THE_ROOT = {
     "SECURITY.md": "security.md",
     "RELEASING.md": "releasing.md",
 }
+EXAMPLES = {"examples/transformer.py": "labs/transformer.md"}  # shown as pages
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -47,11 +48,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Show files of the repository that are not in the site by their names."""
+    """Link to the pages of examples; show other files that are not in the site by their names."""
     folder = posixpath.dirname(page.file.src_uri)
 
     def shown(match: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join("docs", folder, match[2]))
+        if path in EXAMPLES:
+            return f"[{match[1]}]({posixpath.relpath(EXAMPLES[path], folder or '.')})"
         is_outside = match[2].startswith("../") and not path.startswith("docs/")
         name = match[1] if path in match[1] else f"{match[1]} (`{path}`)"
         return name if is_outside else match[0]
@@ -64,6 +67,7 @@ def made_pages() -> dict[str, str]:
     entries = [entry for commands in GROUPS.values() for entry in commands]
     return {
         **{path: _from_root((ROOT / name).read_text()) for name, path in AT_THE_ROOT.items()},
+        **{page: _code(name) for name, page in EXAMPLES.items()},
         **{_path(entry): "\n".join(_reference(entry)) for entry in entries},
     }
 
@@ -81,6 +85,10 @@ def _from_root(text: str) -> str:
         return f"[{words}]({AT_THE_ROOT[path]})" if path in AT_THE_ROOT else f"`{path}`"
 
     return LINK.sub(moved, text)
+
+
+def _code(name: str) -> str:
+    return f"# {name}\n\n```python\n{(ROOT / name).read_text()}```\n"
 
 
 def _path(entry: Command) -> str:

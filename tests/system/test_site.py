@@ -51,3 +51,7 @@ def test_every_command_is_in_the_navigation(hook: ModuleType) -> None:
 def test_links_of_root_pages_are_those_of_the_site(pages: dict[str, str]) -> None:
     assert "](docs/" not in pages["index.md"]
     assert "](contributing.md)" in pages["index.md"]
+
+
+def test_examples_are_pages_of_the_site(pages: dict[str, str]) -> None:
+    assert "class LanguageModel" in pages["labs/transformer.md"]
