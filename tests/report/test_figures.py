@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from warmstart.report.comparison_figures import draw_differences, draw_epochs, draw_labels
 from warmstart.report.images import save_figure, svg_text
-from warmstart.report.style import arm_colours, spread_out
+from warmstart.report.style import EndLabel, arm_colours, spread_out, write_end_labels
 from warmstart.report.training_figure import draw_training
 
 EIGHT = (
@@ -168,3 +168,15 @@ def test_a_name_is_never_read_as_a_formula(builder: Callable) -> None:
         arms=(("warm: $x^$", "warm"), ("cold", "cold")), subsets=(50,), num_texts=40
     )
     assert "$x^$" in svg_text(draw_epochs(comparison, summary))
+
+
+def test_end_labels_start_where_their_lines_end() -> None:
+    figure = Figure()
+    axes = figure.add_subplot()
+    axes.plot([0, 4], [0.2, 0.7])
+    write_end_labels(axes, [EndLabel(text="a", colour="black", x=4, y=0.7)])
+    figure.draw_without_rendering()
+    leader = axes.lines[-1].get_xydata()[0]
+    assert axes.transAxes.inverted().transform(axes.transData.transform((4, 0.7))) == pytest.approx(
+        leader
+    )

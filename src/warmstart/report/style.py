@@ -104,6 +104,7 @@ def write_end_labels(axes: Axes, labels: Sequence[EndLabel], share: float = 1.0)
     """
     height = axes.figure.bbox.height / axes.figure.dpi  # inches, of which axes take about 0.78
     line = 1.35 * FONT / (72 * 0.78 * height * share)
+    axes.autoscale_view()  # else limits that follow the data are those of empty axes
     starts = [axes.transLimits.transform(axes.transScale.transform((e.x, e.y))) for e in labels]
     heights = [float(start[1].clip(0, 1)) for start in starts]
     ends = spread_out(heights, line, 0, 1)
