@@ -29,7 +29,8 @@ from serving_peers import OURS, Endpoint, Peer, all_peers, make_runs
 
 import warmstart
 
-ONE_BY_ONE = "one by one, in Python"
+IN_PYTHON = "one by one, in Python"  # without a server
+ONE_CLIENT = "serve, one client"
 NUM_CHECKED = 200
 
 
@@ -50,14 +51,14 @@ class Measured:
     work: str
     texts: str  # short or mixed
     rate: float  # answers per second
-    gain: float  # over one-by-one calls
+    gain: float  # over the calls of one client, one by one
     p50_ms: float
     p99_ms: float
     statuses: dict[int, int]
 
     @classmethod
     def of(cls, server: str, case: tuple[str, str], load: Load, alone: float) -> "Measured":
-        """Return the figures of a load, beside the rate of one-by-one calls."""
+        """Return the figures of a load, beside the rate of one client."""
         rate = len(load.seconds) / load.elapsed_s
         p50, p99 = (1000 * float(np.percentile(load.seconds, share)) for share in (50, 99))
         names = {"server": server, "work": case[0], "texts": case[1]}
@@ -72,7 +73,7 @@ class Measured:
     def __str__(self) -> str:
         return (
             f"{self.server:24}{self.work:10}{self.texts:7}{self.rate:8.1f}/s "
-            f"{self.gain:6.2f} x one by one   p50 {self.p50_ms:7.1f} ms   "
+            f"{self.gain:6.2f} x one client   p50 {self.p50_ms:7.1f} ms   "
             f"p99 {self.p99_ms:7.1f} ms   429: {self.statuses.get(429, 0)}   "
             f"errors: {self.errors or 0}"
         )
@@ -163,13 +164,15 @@ async def check(port: int, model: Any, texts: Sequence[str]) -> dict[str, float]
     return {"probabilities": max(shares), "vectors": float(vectors.max())}
 
 
-def load_peer(peer: Peer, texts: dict[str, list[str]], case: tuple[str, str], options: Any) -> Load:
+def load_peer(
+    peer: Peer, texts: dict[str, list[str]], case: tuple[str, str], clients: int, seconds: float
+) -> Load:
     """Start a server, warm it up, and put it under one load."""
     work, kind = case
     with peer.started() as port:
         target = Target(port, peer.endpoints[work], texts[kind])
         asyncio.run(measure(target, 1, 1.0))
-        return asyncio.run(measure(target, options.clients, options.seconds))
+        return asyncio.run(measure(target, clients, seconds))
 
 
 def report(folder: Path, options: argparse.Namespace) -> None:
@@ -185,9 +188,14 @@ def report(folder: Path, options: argparse.Namespace) -> None:
     found: list[Measured] = []
     for case in [(work, kind) for work in functions for kind in texts]:
         work, kind = case
-        loads = {ONE_BY_ONE: one_by_one(functions[work], texts[kind], options.seconds / 4)}
-        alone = len(loads[ONE_BY_ONE].seconds) / loads[ONE_BY_ONE].elapsed_s
-        loads |= {p.name: load_peer(p, texts, case, options) for p in peers if work in p.endpoints}
+        few_s = options.seconds / 4
+        loads = {
+            IN_PYTHON: one_by_one(functions[work], texts[kind], few_s),
+            ONE_CLIENT: load_peer(peers[0], texts, case, 1, few_s),
+        }
+        alone = len(loads[ONE_CLIENT].seconds) / loads[ONE_CLIENT].elapsed_s
+        for peer in (peer for peer in peers if work in peer.endpoints):
+            loads[peer.name] = load_peer(peer, texts, case, options.clients, options.seconds)
         lines = [Measured.of(name, case, load, alone) for name, load in loads.items()]
         print(*lines, sep="\n", flush=True)
         found += lines
