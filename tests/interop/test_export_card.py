@@ -1,4 +1,4 @@
-"""The card of an exported model says what a stranger needs to know."""
+"""The card of an exported model says what its reader needs to know."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Folders that strangers made badly or with intent: one sentence, nothing run, nothing written."""
+"""Folders from elsewhere, made badly or with intent: one sentence, nothing run, nothing written."""
 
 import json
 import os

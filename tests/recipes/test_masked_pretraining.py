@@ -287,4 +287,4 @@ def test_hidden_words_and_next_sentences_are_learned(here: Path) -> None:
     )
     valid = read(here / "run/scores.json")["valid"]
     assert valid["mlm_accuracy"] > 0.6  # a fifth or so are full stops, the rest words
-    assert valid["nsp_accuracy"] > 0.75  # a quarter of the strangers are of the same family
+    assert valid["nsp_accuracy"] > 0.75  # a quarter of the negative pairs are of the same family

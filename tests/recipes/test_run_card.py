@@ -1,4 +1,4 @@
-"""The card of a run tells a stranger what it is, and keeps up with its tests."""
+"""The card of a run tells its reader what it is, and keeps up with its tests."""
 
 import json
 from pathlib import Path

@@ -26,7 +26,7 @@ HIDDEN = ("train_", "elapsed")  # how the names of figures begin that say nothin
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What the files of a run tell a stranger."""
+    """What the files of a run tell its reader."""
 
     folder: RunFolder
     scores: ScoresFile  # what scores.json holds, or will hold: it is written after the card
