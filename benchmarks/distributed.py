@@ -22,11 +22,11 @@ import torch
 import torch.distributed as dist
 
 from warmstart.cli.main import main as command_line
-from warmstart.processes import Processes
+from warmstart.processes import Processes, sharing
 from warmstart.recipes.tokenizer import make_tokenizer
-from warmstart.runs import lifecycle
 from warmstart.samples.sample_files import SampleSizes, write_samples
 from warmstart.settings.starting import TokenizerConfig
+from warmstart.training import opening
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 EXACT = "--optimizer adamw --precision fp32 --no-compile --dropout 0 --log-every 1"
@@ -84,7 +84,8 @@ class Connected(Processes):
 def joined_alone() -> Iterator[Processes]:
     """Connect this process to nobody, by the means that several would use."""
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
-    yield Connected()
+    with sharing(Connected()):
+        yield Connected()
     dist.destroy_process_group()
 
 
@@ -189,7 +190,7 @@ def report(given: argparse.Namespace, timed: list[Measured], same: list[Measured
 if __name__ == "__main__":
     if sys.argv[1:2] == ["connected"]:
         del sys.argv[1]
-        lifecycle.joined = joined_alone
+        opening.joined = joined_alone
         command_line()
     else:
         main()

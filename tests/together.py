@@ -9,8 +9,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from multiprocessing.process import BaseProcess
@@ -137,23 +136,20 @@ def gradients_of(trainer: Trainer, step: int) -> dict[str, Tensor]:
     return {name: before[name] - gather(p.detach()) for name, p in trained.named_parameters()}
 
 
-@contextmanager
-def _runtime() -> Iterator[Runtime]:
-    with joined() as processes:
-        yield Runtime(torch.device("cpu"), processes=processes)
+CPU = Runtime(torch.device("cpu"))
 
 
 def take_gradients(task: str, folder: Path, step: int, build: Build = build_trainer) -> None:
     """Write the gradients that a process has after a step."""
-    with _runtime() as runtime:
-        tensors = gradients_of(build(task, runtime, None), step)
+    with joined():
+        tensors = gradients_of(build(task, CPU, None), step)
     save_file(tensors, folder / f"{launched_rank()}.safetensors")
 
 
 def train(task: str, folder: Path, build: Build = build_trainer) -> None:
     """Train in `folder`/run from its last checkpoint; write the weights a process ends with."""
-    with _runtime() as runtime:
-        trainer = build(task, runtime, RunFolder(folder / "run", runtime.processes))
+    with joined():
+        trainer = build(task, CPU, RunFolder(folder / "run"))
         trainer.train("training")
     save_file(trainer.model.state_dict(), folder / f"{launched_rank()}.safetensors")
 

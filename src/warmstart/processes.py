@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import Thread
@@ -46,6 +47,7 @@ class Processes:
 
     rank: int = 0
     count: int = 1
+    store: Store | None = None  # of keys that all of them see; None: there are no others
 
     @property
     def is_lead(self) -> bool:
@@ -114,15 +116,31 @@ class Processes:
 
     def gate(self, name: str) -> None:
         """Let every process pass once the lead process has come here, however long that takes."""
-        if not self.is_shared:
+        if self.store is None:
             return
         if self.is_lead:
-            _connected(_store().set, name, "open")
-        while not _connected(_store().check, [name]):
+            _connected(self.store.set, name, "open")
+        while not _connected(self.store.check, [name]):
             time.sleep(POLL_S)  # signals are heard meanwhile
 
 
 ALONE = Processes()
+_current: ContextVar[Processes] = ContextVar("processes", default=ALONE)
+
+
+def current() -> Processes:
+    """Return the processes that share the training that is open here; else this one alone."""
+    return _current.get()
+
+
+@contextmanager
+def sharing(processes: Processes) -> Iterator[None]:
+    """Let these processes share what is trained in the block."""
+    token = _current.set(processes)
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 def _connected(function: Callable[..., T], *arguments: Any) -> T:
@@ -184,11 +202,11 @@ def _variable(name: str, default: int) -> int:
 
 @contextmanager
 def joined() -> Iterator[Processes]:
-    """Connect the processes that a launcher started; without a launcher, yield ALONE."""
-    if num_launched() == 1:
+    """Connect the processes that a launcher started; without one, yield ALONE."""
+    rank, count = launched_rank(), num_launched()
+    if count == 1:
         yield ALONE
         return
-    processes = Processes(launched_rank(), num_launched())
     if "TORCHELASTIC_RUN_ID" in os.environ:
         launcher = _variable(LAUNCHER, os.getppid())
         Thread(target=_stop_without, args=(launcher,), daemon=True).start()
@@ -198,12 +216,14 @@ def joined() -> Iterator[Processes]:
             dist.init_process_group,
             _backend(),
             store=store,
-            rank=processes.rank,
-            world_size=processes.count,
+            rank=rank,
+            world_size=count,
             timeout=LONGEST_WAIT,
         )
     )
-    yield processes
+    processes = Processes(rank, count, store)
+    with sharing(processes):
+        yield processes
     _connected(dist.barrier)  # the lead process may hold the store that the others still read
     dist.destroy_process_group()  # not after an error: the others may be waiting for this process
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from warmstart.errors import WarmstartError
-from warmstart.processes import ALONE, Processes, local_rank, num_local
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # glibc's numbers of its settings
 # The process keeps freed memory up to the first value; blocks above the last value are mapped and
@@ -19,11 +18,10 @@ MALLOC = {M_TRIM_THRESHOLD: 2**31 - 1, M_TOP_PAD: 64 << 20, M_MMAP_THRESHOLD: 32
 
 @dataclass(frozen=True)
 class Runtime:
-    """Where a process computes, and with which others."""
+    """Where a process computes."""
 
     device: torch.device
     dtype: torch.dtype | None = None  # of matrix products; None: the type of the weights
-    processes: Processes = ALONE
 
     def precision(self) -> AbstractContextManager[object]:
         """Return the context in which matrix products have that type."""
@@ -49,26 +47,26 @@ def computes_in_bf16(device: torch.device) -> bool:
 
 
 def choose_runtime(
-    device: str = "auto",
-    precision: str = "auto",
-    threads: int | None = None,
-    processes: Processes = ALONE,
+    device: str = "auto", precision: str = "auto", threads: int | None = None
 ) -> Runtime:
-    """Choose device and precision, and set the number of threads; None: all cores, shared."""
-    if device == "cuda" and not torch.cuda.is_available():
+    """Choose device and precision, and set the number of threads; None: all cores.
+
+    A device is auto, or named as torch names it: cpu, cuda, or cuda:1 for one of several.
+    """
+    if device.startswith("cuda") and not torch.cuda.is_available():
         raise WarmstartError("--device cuda: this machine has no CUDA device; use auto or cpu")
-    wants_cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
-    chosen = torch.device("cuda" if wants_cuda else "cpu")
-    if wants_cuda and processes.is_shared:
-        chosen = torch.device("cuda", local_rank() % torch.cuda.device_count())
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    chosen = torch.device(device)
+    if chosen.index is not None:
         torch.cuda.set_device(chosen)
-    torch.set_num_threads(threads or max(1, num_cores() // num_local()))
+    torch.set_num_threads(threads or num_cores())
     if chosen.type == "cpu":
         _keep_freed_memory()
     # cuDNN's attention plans anew for every shape, which takes longer than a step of a small model.
     torch.backends.cuda.enable_cudnn_sdp(False)
     is_bf16 = precision == "bf16" or (precision == "auto" and computes_in_bf16(chosen))
-    return Runtime(chosen, torch.bfloat16 if is_bf16 else None, processes)
+    return Runtime(chosen, torch.bfloat16 if is_bf16 else None)
 
 
 def num_cores() -> int:

@@ -20,7 +20,7 @@ from together import (
     train,
 )
 from warmstart.errors import StoppedError
-from warmstart.processes import Processes
+from warmstart.processes import Processes, sharing
 from warmstart.results.metrics import read_metrics
 from warmstart.runs.checkpoint import list_checkpoints, step_of
 from warmstart.runs.folder import RunFolder
@@ -81,9 +81,12 @@ class Interrupted(Processes):
         return agreed
 
 
-def test_a_signal_while_processes_agree_stops_them_at_the_next_step(tmp_path: Path) -> None:
+def test_a_signal_while_processes_agree_stops_them_at_the_next_step(
+    cpu: Runtime, tmp_path: Path
+) -> None:
     run = RunFolder(tmp_path / "run")
-    trainer = build_trainer("causal", Runtime(torch.device("cpu"), processes=Interrupted()), run)
+    with sharing(Interrupted()):
+        trainer = build_trainer("causal", cpu, run)
     with pytest.raises(StoppedError, match="stopped at step 2, saved"):
         trainer.train("training")
     assert [step_of(path) for path in list_checkpoints(run)] == [2]

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from warmstart.errors import WarmstartError
 from warmstart.experiments.cells import CellGroup
 from warmstart.experiments.workers import CellOrder, Outcome
-from warmstart.runs.launching import signals_restored
 from warmstart.settings.finetuning import CompareConfig
+from warmstart.training.interrupt import signals_restored
 
 CONNECT_S = 10.0
 RETRIES = 10  # of a task whose worker or machine is lost

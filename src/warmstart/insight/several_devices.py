@@ -7,7 +7,7 @@ from warmstart.insight.devices import BANDWIDTH_SHARE, Device, step_seconds
 from warmstart.insight.saved_activations import FP32_BYTES
 from warmstart.insight.step_memory import ComputeTarget, StepMemory, step_memory
 from warmstart.insight.training_job import TrainingJob, empty_model
-from warmstart.training.distributed import BUCKET
+from warmstart.training.step import BUCKET
 
 PER_MACHINE = 8  # devices with fast links to each other
 MESSAGE_S = 20e-6  # from one device to another, whatever its size; sums go up a tree and down

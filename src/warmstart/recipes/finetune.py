@@ -16,20 +16,16 @@ from warmstart.recipes.export_model import say_if_not_exportable
 from warmstart.report.outcomes import FinetuneResult
 from warmstart.runs.facts import Figures
 from warmstart.runs.folder import RunFolder
-from warmstart.runs.launching import is_launched
 from warmstart.runs.lifecycle import (
     announce,
     check_length,
     check_unchanged,
-    finish_together,
-    open_shared_run,
     refuse_overrides,
     refuse_together,
     write_config,
 )
 from warmstart.runs.lineage import lineage_of
 from warmstart.runs.saved import SavedRun, resumed_model
-from warmstart.runtime import choose_runtime
 from warmstart.settings.architecture import apply_overrides
 from warmstart.settings.finetuning import FinetuneConfig
 from warmstart.settings.model import ModelConfig, model_from_json
@@ -49,7 +45,8 @@ from warmstart.textfiles import file_facts
 from warmstart.tokenization.loading import load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import finetuning_layer_decay, finetuning_rate
-from warmstart.training.length import fix_steps, refuse_changed_length
+from warmstart.training.length import fix_steps
+from warmstart.training.opening import open_training, training_runtime
 from warmstart.training.pace import Clock
 from warmstart.training.trainer import Trainer
 
@@ -58,28 +55,29 @@ def finetune(config: FinetuneConfig) -> FinetuneResult:
     """Train a model on labelled texts and write a run folder."""
     task = finetuning_task(config.task)
     clock = Clock(config.minutes)
-    if is_launched("finetune", config):
-        return _result(RunFolder(config.out), task)
-    with open_shared_run("finetune", config) as run:
-        if run.is_finished:
-            refuse_changed_length(run, config)
-            progress.say(f"{run.path} is already finished; nothing to do")
-            return _result(run, task)
-        if config.frozen and not config.from_run:
-            raise WarmstartError("--frozen needs --from: a backbone from scratch would stay random")
-        trainer, fit = _prepare(config, task, run)
-        fix_steps(trainer, config, clock, trainer.settings.steps)
-        announce(
-            run,
-            config,
-            learning_rate=fit.learning_rate,
-            batch_size=config.batch_size,
-            steps=trainer.settings.steps,
-            max_length=_recorded_model(run).max_length,
-        )
-        trainer.train(fit.title)
-        finish_together(run, lambda: _finish(run, trainer, fit))
-        return _result(run, task)
+    with open_training("finetune", config) as run:
+        if not run.is_finished:
+            _train(config, task, run, clock)
+    return _result(run, task)
+
+
+def _train(config: FinetuneConfig, task: FinetuningTask, run: RunFolder, clock: Clock) -> None:
+    """Train the model of an unfinished run."""
+    if config.frozen and not config.from_run:
+        raise WarmstartError("--frozen needs --from: a backbone from scratch would stay random")
+    trainer, fit = _prepare(config, task, run)
+    fix_steps(trainer, config, clock, trainer.settings.steps)
+    announce(
+        run,
+        config,
+        learning_rate=fit.learning_rate,
+        batch_size=config.batch_size,
+        steps=trainer.settings.steps,
+        max_length=_recorded_model(run).max_length,
+    )
+    trainer.train(fit.title)
+    if not run.is_read_only:
+        _finish(run, trainer, fit)
 
 
 def _prepare(config: FinetuneConfig, task: FinetuningTask, run: RunFolder) -> tuple[Trainer, Fit]:
@@ -88,7 +86,7 @@ def _prepare(config: FinetuneConfig, task: FinetuningTask, run: RunFolder) -> tu
     labels = task.read_labels(texts.train)
     for note in task.label_notes(texts.train, texts.valid):
         progress.say(note)
-    runtime = choose_runtime(config.device, config.precision, config.threads, run.processes)
+    runtime = training_runtime(config)
     parent = read_backbone(config.from_run) if config.from_run else None
     preset = config.preset_for(runtime.device.type)
     tokenizer = parent.tokenizer if parent else _cold_tokenizer(config, preset, texts.train, run)

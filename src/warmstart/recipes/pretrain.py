@@ -23,13 +23,10 @@ from warmstart.interop.model_card import write_card
 from warmstart.recipes.export_model import say_if_not_exportable
 from warmstart.report.outcomes import PretrainResult
 from warmstart.runs.folder import RunFolder
-from warmstart.runs.launching import is_launched
 from warmstart.runs.lifecycle import (
     announce,
     check_length,
     check_unchanged,
-    finish_together,
-    open_shared_run,
     recorded_value,
     refuse_overrides,
     refuse_together,
@@ -38,7 +35,7 @@ from warmstart.runs.lifecycle import (
 from warmstart.runs.lineage import lineage_of
 from warmstart.runs.saved import SavedRun, read_run, resumed_model
 from warmstart.runs.transfer import Transfer, transfer_all
-from warmstart.runtime import choose_runtime, num_cores
+from warmstart.runtime import num_cores
 from warmstart.settings.architecture import apply_overrides
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.pretraining import PretrainConfig
@@ -52,8 +49,9 @@ from warmstart.training.defaults import (
     pretraining_rate,
     seed_weights,
 )
-from warmstart.training.length import fix_steps, refuse_changed_length
+from warmstart.training.length import fix_steps
 from warmstart.training.loop_settings import LoopSettings
+from warmstart.training.opening import open_training, training_runtime
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.pace import Clock
 from warmstart.training.prefetch import prefetched
@@ -66,42 +64,43 @@ SAMPLE_MB = 20  # text that a tokenizer is trained on, at most: more hardly chan
 def pretrain(config: PretrainConfig) -> PretrainResult:
     """Pretrain a backbone on text and write a run folder."""
     clock = Clock(config.time)
-    if is_launched("pretrain", config):
-        return _finished_result(RunFolder(config.out))
-    with open_shared_run("pretrain", config) as run:
-        if run.is_finished:
-            refuse_changed_length(run, config)
-            progress.say(f"{run.path} is already finished; nothing to do")
-            return _finished_result(run)
-        parent = _parent(config.from_run) if config.from_run else None
-        task = pretraining_task(config.objective, parent.model if parent else None)
-        task.check(config)
-        runtime = choose_runtime(config.device, config.precision, config.threads, run.processes)
-        device = runtime.device.type
-        given, config = config, config.for_device(device, recorded_value(run, "batch_tokens"))
-        tokenizer, architecture, text = _prepare(given, task, run, parent, device)
-        model, transfer = _model(config, task, architecture, parent)
-        model.to(runtime.device)
-        say_if_not_exportable(run, model)
-        compile_backbone(model.get_submodule("backbone"), config.compile, runtime)
-        data = PretrainingData(config, tokenizer, text, runtime)
-        training = task.training(model, data)
-        optimizer = _optimizer_settings(config, architecture, transfer)
-        trainer = _trainer(data, model, training, optimizer, run)
-        num_tokens = text.train.num_tokens
-        steps = config.num_steps(architecture.max_length, num_tokens, training.filled_share)
-        fix_steps(trainer, given, clock, steps)
-        announce(
-            run,
-            given,
-            learning_rate=optimizer.learning_rate,
-            batch_tokens=config.batch_tokens or 0,
-            steps=trainer.settings.steps,
-            max_length=architecture.max_length,
-        )
-        trainer.train("pretraining")
-        finish_together(run, lambda: _finish(config, run, trainer, training))
-        return _result(run, task)
+    with open_training("pretrain", config) as run:
+        if not run.is_finished:
+            _train(config, run, clock)
+    return _result(run)
+
+
+def _train(config: PretrainConfig, run: RunFolder, clock: Clock) -> None:
+    """Train the backbone of an unfinished run."""
+    parent = _parent(config.from_run) if config.from_run else None
+    task = pretraining_task(config.objective, parent.model if parent else None)
+    task.check(config)
+    runtime = training_runtime(config)
+    device = runtime.device.type
+    given, config = config, config.for_device(device, recorded_value(run, "batch_tokens"))
+    tokenizer, architecture, text = _prepare(given, task, run, parent, device)
+    model, transfer = _model(config, task, architecture, parent)
+    model.to(runtime.device)
+    say_if_not_exportable(run, model)
+    compile_backbone(model.get_submodule("backbone"), config.compile, runtime)
+    data = PretrainingData(config, tokenizer, text, runtime)
+    training = task.training(model, data)
+    optimizer = _optimizer_settings(config, architecture, transfer)
+    trainer = _trainer(data, model, training, optimizer, run)
+    num_tokens = text.train.num_tokens
+    steps = config.num_steps(architecture.max_length, num_tokens, training.filled_share)
+    fix_steps(trainer, given, clock, steps)
+    announce(
+        run,
+        given,
+        learning_rate=optimizer.learning_rate,
+        batch_tokens=config.batch_tokens or 0,
+        steps=trainer.settings.steps,
+        max_length=architecture.max_length,
+    )
+    trainer.train("pretraining")
+    if not run.is_read_only:
+        _finish(config, run, trainer, training)
 
 
 def _parent(path: str) -> SavedRun:
@@ -124,7 +123,7 @@ def _prepare(
     source = source_of(config.files, config.document, config)
     if run.config_file.exists() and run.data_file.exists():
         facts = run.read_json(run.data_file)
-        if run.processes.is_lead:  # the others read only the tokens that it prepared
+        if not run.is_read_only:  # else only the tokens are read that another process prepared
             check_unchanged(facts)
         tokenizer = load_tokenizer(run.path)
         if not run.cache.exists():
@@ -286,11 +285,8 @@ def _finish(
     run.drop_cache()
 
 
-def _finished_result(run: RunFolder) -> PretrainResult:
-    return _result(run, pretraining_task(run.entry("task")))
-
-
-def _result(run: RunFolder, task: PretrainingTask) -> PretrainResult:
+def _result(run: RunFolder) -> PretrainResult:
+    task = pretraining_task(run.entry("task"))
     scores, valid = run.scores(), run.valid_scores()
     return PretrainResult(
         run.path, dict(valid), task.summary(valid), scores.tokens_seen, scores.elapsed_s

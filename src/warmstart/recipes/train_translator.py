@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from warmstart import progress
 from warmstart.batching.pair_batches import EncodedPairs, PairStream
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.pairs import Pairs
@@ -16,17 +15,14 @@ from warmstart.recipes.export_model import say_if_not_exportable
 from warmstart.report.outcomes import TranslatorResult
 from warmstart.runs.checkpoint import save_weights
 from warmstart.runs.folder import RunFolder
-from warmstart.runs.launching import is_launched
 from warmstart.runs.lifecycle import (
     announce,
     check_unchanged,
-    finish_together,
-    open_shared_run,
     write_config,
 )
 from warmstart.runs.lineage import lineage_of
 from warmstart.runs.saved import SavedRun, resumed_model
-from warmstart.runtime import Runtime, choose_runtime
+from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.translating import TrainTranslatorConfig
 from warmstart.tasks.translate import TranslateObjective, TranslateTask, TranslationValidation
@@ -45,8 +41,9 @@ from warmstart.training.defaults import (
     translation_epochs,
     translation_rate,
 )
-from warmstart.training.length import fix_steps, refuse_changed_length
+from warmstart.training.length import fix_steps
 from warmstart.training.loop_settings import LoopSettings
+from warmstart.training.opening import open_training, training_runtime
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.pace import Clock
 from warmstart.training.prefetch import prefetched
@@ -58,50 +55,51 @@ from warmstart.training.trainer import Trainer
 def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
     """Train a translator on sentence pairs and write a run folder."""
     clock = Clock(config.minutes, final_validations=int(config.average > 1))
-    if is_launched("train-translator", config):
-        return _result(RunFolder(config.out))
-    with open_shared_run("train-translator", config) as run:
-        if run.is_finished:
-            refuse_changed_length(run, config)
-            progress.say(f"{run.path} is already finished; nothing to do")
-            return _result(run)
-        train, valid = read_training_pairs(config)
-        runtime = choose_runtime(config.device, config.precision, config.threads, run.processes)
-        parent = read_translator_parent(config.from_run) if config.from_run else None
-        preset = config.preset_for(runtime.device.type)
-        tokenizers, architecture = _tokenizers_and_architecture(config, preset, train, parent, run)
-        encoded = [encode_pairs(p, tokenizers, architecture.max_length) for p in (train, valid)]
-        seed_weights(config.seed, "translator")
-        model = Translator(architecture)
-        if parent:
-            warm_start_translator(model, parent)
-        if not run.data_file.exists():  # written last: everything before it is complete
-            write_config(run, "train-translator", config, architecture, task=TranslateTask.name)
-            tokenizers.save(run.path)
-            write_json(run.data_file, _facts(train, valid, parent))
-            say_if_not_exportable(run, model)
-        model.to(runtime.device)
-        validation = TranslationValidation(
-            encoded[1], valid, tokenizers, config.micro_tokens, config.select, config.samples
-        )
-        stream = _stream(config, encoded[0], tokenizers)
-        trainer = _trainer(config, model, stream, validation, runtime, run)
-        epochs = config.epochs or translation_epochs(len(encoded[0]))
-        steps = config.steps or epochs * stream.steps_per_epoch
-        fix_steps(trainer, config, clock, None if config.minutes else steps)
-        announce(
-            run,
-            config,
-            learning_rate=_learning_rate(config, architecture),
-            batch_tokens=config.batch_tokens,
-            consistency=_consistency(config, stream, architecture),
-            steps=trainer.settings.steps,
-            max_length=architecture.max_length,
-        )
-        state = trainer.train("training")
-        evaluate = partial(validation, model, runtime)
-        finish_together(run, lambda: _finish(config, run, trainer, state, evaluate))
-        return _result(run)
+    with open_training("train-translator", config) as run:
+        if not run.is_finished:
+            _train(config, run, clock)
+    return _result(run)
+
+
+def _train(config: TrainTranslatorConfig, run: RunFolder, clock: Clock) -> None:
+    """Train the translator of an unfinished run."""
+    train, valid = read_training_pairs(config)
+    runtime = training_runtime(config)
+    parent = read_translator_parent(config.from_run) if config.from_run else None
+    preset = config.preset_for(runtime.device.type)
+    tokenizers, architecture = _tokenizers_and_architecture(config, preset, train, parent, run)
+    encoded = [encode_pairs(p, tokenizers, architecture.max_length) for p in (train, valid)]
+    seed_weights(config.seed, "translator")
+    model = Translator(architecture)
+    if parent:
+        warm_start_translator(model, parent)
+    if not run.data_file.exists():  # written last: everything before it is complete
+        write_config(run, "train-translator", config, architecture, task=TranslateTask.name)
+        tokenizers.save(run.path)
+        write_json(run.data_file, _facts(train, valid, parent))
+        say_if_not_exportable(run, model)
+    model.to(runtime.device)
+    validation = TranslationValidation(
+        encoded[1], valid, tokenizers, config.micro_tokens, config.select, config.samples
+    )
+    stream = _stream(config, encoded[0], tokenizers)
+    trainer = _trainer(config, model, stream, validation, runtime, run)
+    epochs = config.epochs or translation_epochs(len(encoded[0]))
+    steps = config.steps or epochs * stream.steps_per_epoch
+    fix_steps(trainer, config, clock, None if config.minutes else steps)
+    announce(
+        run,
+        config,
+        learning_rate=_learning_rate(config, architecture),
+        batch_tokens=config.batch_tokens,
+        consistency=_consistency(config, stream, architecture),
+        steps=trainer.settings.steps,
+        max_length=architecture.max_length,
+    )
+    state = trainer.train("training")
+    evaluate = partial(validation, model, runtime)
+    if not run.is_read_only:
+        _finish(config, run, trainer, state, evaluate)
 
 
 def _tokenizers_and_architecture(

@@ -10,7 +10,6 @@ from typing import Any
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.files import locked_destination, write_json
 from warmstart.jsonfiles import read_object, show, typed
-from warmstart.processes import ALONE, Processes
 from warmstart.runs.facts import ConfigFile, Figures, ScoresFile
 from warmstart.temporary import is_temporary, remove, remove_leftovers
 
@@ -24,11 +23,11 @@ FORMAT = 1  # of a run folder; raised whenever older runs can no longer be read
 
 
 class RunFolder:
-    """The files of one run, and the processes that work on it."""
+    """The files of one run."""
 
-    def __init__(self, path: str | Path, processes: Processes = ALONE) -> None:
+    def __init__(self, path: str | Path, is_read_only: bool = False) -> None:
         self.path = Path(path)
-        self.processes = processes  # only the first of them writes
+        self.is_read_only = is_read_only  # while another process writes to it
         self.config_file = self.path / "config.json"
         self.weights_file = self.path / "model.safetensors"
         self.scores_file = self.path / "scores.json"
@@ -132,9 +131,9 @@ class RunFolder:
 
 
 @contextmanager
-def claimed(path: str | Path, resume: bool, processes: Processes = ALONE) -> Iterator[RunFolder]:
+def claimed(path: str | Path, resume: bool) -> Iterator[RunFolder]:
     """Yield the folder for one job, refusing one that is in use or holds something else."""
-    run = RunFolder(path, processes)
+    run = RunFolder(path)
     with locked_destination(run.path):
         is_occupied = any(not is_temporary(entry) for entry in run.path.iterdir())
         if is_occupied and not resume:

@@ -1,8 +1,7 @@
 """The life of a run folder: start it, resume it, refuse what does not fit."""
 
 import os
-import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -12,7 +11,6 @@ from warmstart import progress
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.jsonfiles import typed
-from warmstart.processes import ALONE, Processes, is_restarted, joined
 from warmstart.runs.facts import InputFiles
 from warmstart.runs.faults import explained
 from warmstart.runs.folder import FORMAT, RunFolder, claimed
@@ -20,58 +18,15 @@ from warmstart.settings.architecture import ArchitectureOverrides
 from warmstart.settings.base import Settings
 from warmstart.settings.in_force import describe, in_force
 from warmstart.settings.model import ModelConfig
-from warmstart.settings.shared import Destination, TrainingRun
+from warmstart.settings.shared import Destination
 from warmstart.textfiles import sha256_of
 from warmstart.version import package_version
 
 
 @contextmanager
-def open_shared_run(command: str, settings: TrainingRun) -> Iterator[RunFolder]:
-    """Yield the folder of a training to each of its processes.
-
-    The lead process opens it as if it were alone. The others find what it prepared, as in a run
-    that is resumed, and write nothing.
-    """
-    resume = settings.resume or is_restarted()
-    with joined() as processes:
-        if processes.is_lead:
-            with open_run(command, settings, settings.out, resume, processes) as run:
-                yield run
-                processes.gate(prepared_gate(run))  # a finished run prepares nothing
-        else:
-            run = RunFolder(settings.out, processes)
-            processes.gate(prepared_gate(run))
-            _check_visible(run)
-            with explained(command, run):
-                yield run
-
-
-def prepared_gate(run: RunFolder) -> str:
-    """Return the name of the point at which all files are written that training reads."""
-    return f"{run.path} is prepared"
-
-
-def finish_together(run: RunFolder, write: Callable[[], None]) -> None:
-    """Let the lead process write what ends a run; the others wait for it."""
-    if run.processes.is_lead:
-        write()
-    run.processes.gate(f"{run.path} is finished")
-
-
-def _check_visible(run: RunFolder) -> None:
-    if not run.config_file.exists():
-        raise WarmstartError(
-            f"{run.path} is not visible to process {run.processes.rank} on "
-            f"{socket.gethostname()}: -o must be a folder that all machines share"
-        )
-
-
-@contextmanager
-def open_run(
-    command: str, settings: Settings, out: str, resume: bool, processes: Processes = ALONE
-) -> Iterator[RunFolder]:
+def open_run(command: str, settings: Settings, out: str, resume: bool) -> Iterator[RunFolder]:
     """Yield the folder of a job, new or resumed; refuse one that holds another job."""
-    with claimed(out, resume, processes) as run:
+    with claimed(out, resume) as run:
         if run.config_file.exists():
             config = run.config()
             if config["command"] != command:
@@ -106,8 +61,8 @@ def write_config(
 
 
 def update_config(run: RunFolder, **more: Any) -> None:
-    """Replace entries of config.json, in the lead process."""
-    if run.processes.is_lead:
+    """Replace entries of config.json, unless another process does."""
+    if not run.is_read_only:
         write_json(run.config_file, run.config() | more)
 
 

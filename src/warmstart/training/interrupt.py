@@ -8,6 +8,8 @@ from types import FrameType
 
 from warmstart.errors import StoppedError
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 
 class Interrupt:
     """Whether the user asked to stop; a second request stops at once."""
@@ -35,13 +37,18 @@ class Interrupt:
 def listening() -> Iterator[Interrupt]:
     """Catch the signals inside the block; only possible in the main thread."""
     interrupt = Interrupt()
-    if current_thread() is not main_thread():
+    with signals_restored():
+        for number in SIGNALS if current_thread() is main_thread() else ():
+            signal.signal(number, interrupt.request)
         yield interrupt
-        return
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, interrupt.request) for number in signals]
+
+
+@contextmanager
+def signals_restored() -> Iterator[None]:
+    """Undo what is done to the signals inside the block, by a launcher or a library perhaps."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
     try:
-        yield interrupt
+        yield
     finally:
-        for number, handler in zip(signals, before, strict=True):
+        for number, handler in before.items() if current_thread() is main_thread() else ():
             signal.signal(number, handler)

@@ -11,11 +11,10 @@ from warmstart.jsonfiles import typed
 from warmstart.model.backbone import recompute_activations
 from warmstart.runs.facts import ConfigFile, Length
 from warmstart.runs.folder import RunFolder
-from warmstart.runs.lifecycle import prepared_gate, update_config
+from warmstart.runs.lifecycle import update_config
 from warmstart.settings.base import Settings
 from warmstart.settings.in_force import LENGTH_KEYS
 from warmstart.settings.shared import TrainingRun
-from warmstart.training.distributed import start_together
 from warmstart.training.pace import Clock, estimate, fitting_steps
 from warmstart.training.trainer import Trainer
 
@@ -27,13 +26,10 @@ def fix_steps(trainer: Trainer, settings: TrainingRun, clock: Clock, steps: int 
     """
     run = trainer.run
     assert run is not None
-    run.processes.gate(prepared_gate(run))
     trainer.restore()
     lengths = typed(ConfigFile, run.config(), run.config_file).lengths
     changed = changed_length(run, settings)
-    start_together(
-        trainer.model, run, trainer.state.step
-    )  # before the lead process changes the files
+    trainer.meet()  # before one of the processes changes the files
     if settings.checkpoint_activations:
         recompute_activations(trainer.model)
     if settings.shard:

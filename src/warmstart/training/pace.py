@@ -104,7 +104,7 @@ def time_steps(trainer: Trainer, seconds: float, steps: int | None = None) -> fl
     _rehearse(trainer, range(step))
     began, burst = time.monotonic(), 1
     times: list[float] = []
-    while burst := trainer.runtime.processes.from_lead(burst):
+    while burst := trainer.agreed(burst):
         timed = range(step, step + burst)
         times.append(_seconds_of(partial(_rehearse, trainer, timed)) / burst)
         step += burst
@@ -124,8 +124,8 @@ def _rehearse(trainer: Trainer, steps: range) -> None:
 
 
 def _time_validation(trainer: Trainer) -> float:
-    if not trainer.runtime.processes.is_lead:
-        return 0.0  # only the lead process validates
+    if trainer.run and not trainer.destination:
+        return 0.0  # another process validates
     with progress.silenced():
         if trainer.runtime.device.type == "cuda":
             trainer.validate()  # compiles
@@ -144,7 +144,7 @@ def fitting_steps(trainer: Trainer, clock: Clock) -> int:
     pace = measure(trainer, TIMED_SHARE * 60 * clock.minutes)
     spent_s = clock.spent_s + clock.final_validations * pace.validation_s
     steps = pace.steps_within(60 * clock.minutes - spent_s, trainer.settings)
-    steps = trainer.runtime.processes.from_lead(steps)
+    steps = trainer.agreed(steps)
     if steps:
         return steps
     one_s = pace.training_s(1, trainer.settings)
@@ -158,7 +158,7 @@ def fitting_steps(trainer: Trainer, clock: Clock) -> int:
 
 def estimate(trainer: Trainer, steps: int) -> str:
     """Say how long a training of so many steps takes; validations are timed if it is long."""
-    pace = Pace(trainer.runtime.processes.from_lead(time_steps(trainer, TIMED_S, steps)))
+    pace = Pace(trainer.agreed(time_steps(trainer, TIMED_S, steps)))
     validations = "without its validations"
     if steps * pace.step_s > LONG_S:
         pace = replace(pace, validation_s=_time_validation(trainer))

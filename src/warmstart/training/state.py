@@ -39,6 +39,12 @@ class State:
     loss_steps: int = 0
     evaluations: list[dict[str, float]] = field(default_factory=list)
 
+    def add(self, figures: Mapping[str, float]) -> None:
+        """Enter a validation after this step, with the mean training loss since the last one."""
+        facts = {"train_loss": self.loss_sum / self.loss_steps, "elapsed_s": self.elapsed_s}
+        self.evaluations.append({"step": self.step, **facts, **figures})
+        self.loss_sum, self.loss_steps = 0.0, 0
+
     def fits(self, step: int) -> bool:
         """Tell whether a state that was read can be that of a step."""
         steps = [entry.get("step") for entry in self.evaluations]

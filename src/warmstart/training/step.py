@@ -15,6 +15,7 @@ from warmstart.runs.faults import is_out_of_memory
 from warmstart.runtime import Runtime
 from warmstart.training.optimizers import clip_gradients
 
+BUCKET = 1 << 24  # gradients that processes send together: fewer wait longer, more need memory
 Counts = Mapping[str, float] | Mapping[str, Tensor]  # of targets, by term
 
 

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ from warmstart import progress
 from warmstart.batching.batch import split
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.jsonfiles import typed
-from warmstart.processes import connected
+from warmstart.processes import Processes, connected, current
 from warmstart.runs.checkpoint import (
     load_latest,
     optimizer_tensors,
@@ -29,7 +29,14 @@ from warmstart.runs.facts import Length
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
-from warmstart.training.distributed import shared_evaluation, sum_gradients, total_counts
+from warmstart.training.distributed import (
+    ShardedModel,
+    shard_optimizers,
+    shared_evaluation,
+    start_together,
+    sum_gradients,
+    total_counts,
+)
 from warmstart.training.divergence import diverged
 from warmstart.training.interrupt import Interrupt, listening
 from warmstart.training.loop_settings import LoopSettings
@@ -46,8 +53,7 @@ from warmstart.training.step import (
     update_weights,
 )
 
-if TYPE_CHECKING:
-    from warmstart.training.sharding import ShardedModel  # imported when needed: it takes a second
+T = TypeVar("T")
 
 
 @dataclass
@@ -67,7 +73,8 @@ class Trainer:
     state: State = field(default_factory=State)
     best_weights: dict[str, Tensor] = field(default_factory=dict)  # only without a run folder
     losses: list[Tensor] = field(default_factory=list)  # not yet in the state: read in one go
-    sharded: "ShardedModel | None" = None  # what is trained in place of the model, if it is shared
+    processes: Processes = field(default_factory=current)  # that share the training
+    sharded: ShardedModel | None = None  # what is trained in place of the model, if it is shared
 
     def train(self, title: str) -> State:
         """Run to the last step, from the newest checkpoint if there is one."""
@@ -83,18 +90,15 @@ class Trainer:
             finally:
                 if record:
                     record.close()
-        if self.sharded:
-            self.sharded = None
-            self.model.to(self.runtime.device)
+        self.sharded = None
+        self.model.to(self.runtime.device)
         return self.state
 
     def shard(self) -> None:
         """Train shares of the model from here on, one in each process."""
-        if self.runtime.processes.is_shared:
-            from warmstart.training.sharding import ShardedModel, shard_optimizers
-
+        if self.processes.is_shared:
             self.model.cpu()
-            self.sharded = ShardedModel(self.model, self.objective, self.runtime)
+            self.sharded = ShardedModel(self.model, self.objective, self.runtime, self.processes)
             shard_optimizers(self.optimizers, self.model, self.sharded.model)
 
     def _loop(self, bar: progress.Bar, record: Record | None, interrupt: Interrupt) -> None:
@@ -120,7 +124,7 @@ class Trainer:
                 is_last = self.is_done
             bar.advance(1, note)
             # A signal that arrives from here on is for the next step: all processes must agree.
-            overdue, signal_number = self.runtime.processes.largest(
+            overdue, signal_number = self.processes.largest(
                 time.monotonic() - saved > self.settings.save_s, interrupt.signal_number or 0
             )
             if step % self.settings.save_every == 0 or is_last or overdue or signal_number:
@@ -136,12 +140,20 @@ class Trainer:
     @property
     def destination(self) -> RunFolder | None:
         """Return the folder to write to; None: there is none, or another process writes."""
-        return self.run if self.runtime.processes.is_lead else None
+        return self.run if self.processes.is_lead else None
+
+    def meet(self) -> None:
+        """Begin with what the other processes have: code, data, step and weights."""
+        assert self.run is not None
+        start_together(self.model, self.run, self.state.step, self.processes)
+
+    def agreed(self, value: T) -> T:
+        """Return the value that the lead process has, in all of them."""
+        return self.processes.from_lead(value)
 
     def rates(self) -> Schedule:
         """Return the learning rates; they fall anew from where the number of steps changed."""
-        steps = self.settings.steps
-        first, *later = self.settings.lengths or (Length(from_step=0, steps=steps),)
+        first, *later = self.settings.lengths or (Length(from_step=0, steps=self.settings.steps),)
         schedule = self.schedule(first.steps)
         for length in later:
             schedule = annealed(schedule, length.from_step, length.steps)
@@ -167,9 +179,9 @@ class Trainer:
 
     def _add_gradients(self, step: int) -> Tensor:
         """Compute the gradients of a step, in smaller parts once memory has run out."""
-        processes = self.runtime.processes
+        processes, device = self.processes, self.runtime.device
         batches = self.stream.group(step, processes.share)
-        counts = total_counts(self.objective.count(batches), self.runtime)
+        counts = total_counts(self.objective.count(batches), device, processes)
         seed = derive_seed(self.settings.seed, "step", step, *processes.seed_parts)
 
         def compute(num_parts: int) -> Tensor:
@@ -211,9 +223,7 @@ class Trainer:
         if self.sharded:
             self.sharded.gather_into(self.model)
         is_finite = all(tensor.isfinite().all() for tensor in self.model.state_dict().values())
-        if self.sharded:
-            is_finite = self.runtime.processes.from_lead(is_finite)
-        if not is_finite:
+        if not self.agreed(is_finite):
             raise diverged("the weights became infinite or NaN", self.state.step, self.run)
 
     def _figures(self, loss: Tensor, norm: Tensor) -> dict[str, float]:
@@ -227,20 +237,11 @@ class Trainer:
 
     def _evaluate(self) -> Evaluation:
         self._settle_losses()
-        evaluation = shared_evaluation(self.validate, self.runtime.processes)
+        evaluation = shared_evaluation(self.validate, self.processes)
         if not all(map(math.isfinite, (evaluation.score, *evaluation.figures.values()))):
             raise diverged("a validation score became infinite or NaN", self.state.step, self.run)
         state = self.state
-        train_loss = state.loss_sum / state.loss_steps
-        state.evaluations.append(
-            {
-                "step": state.step,
-                "train_loss": train_loss,
-                "elapsed_s": state.elapsed_s,
-                **evaluation.figures,
-            }
-        )
-        state.loss_sum, state.loss_steps = 0.0, 0
+        state.add(evaluation.figures)
         is_better = evaluation.is_better_than(state.best_score, state.best_loss)
         if is_better or self.settings.keeps_last:
             state.best_score, state.best_loss = evaluation.score, evaluation.loss
@@ -281,6 +282,7 @@ class Trainer:
         """Go to the newest checkpoint of the run, if there is one."""
         if not self.run or self.state.step:
             return
+        self.processes.gate("prepared")
         checkpoint, faults = load_latest(self.run)
         for fault in faults:
             progress.say(f"skipped a damaged checkpoint: {fault}")

@@ -1,39 +1,97 @@
-"""Start several processes of one training on this machine, by PyTorch's own launcher.
+"""Open a training: in this process or in several, each with its folder and its device.
 
-The launcher is imported when it is needed: that takes a second.
+PyTorch's own launcher starts several. It is imported when it is needed: that takes a second.
 """
 
 import logging
 import os
-import signal
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import current_thread, main_thread
 from typing import TYPE_CHECKING
 
 import torch
 
+from warmstart import progress
 from warmstart.errors import ReportedError, WarmstartError
 from warmstart.files import write_json
-from warmstart.processes import LAUNCHER, num_launched
+from warmstart.processes import (
+    LAUNCHER,
+    Processes,
+    current,
+    is_restarted,
+    joined,
+    local_rank,
+    num_launched,
+    num_local,
+)
+from warmstart.runs.faults import explained
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.lifecycle import open_run
+from warmstart.runtime import Runtime, choose_runtime, num_cores
 from warmstart.settings.shared import TrainingRun
+from warmstart.training.interrupt import SIGNALS, signals_restored
+from warmstart.training.length import refuse_changed_length
 
 if TYPE_CHECKING:
     from torch.distributed.launcher.api import LaunchConfig
 
 SAVING_S = 600  # that a stopped training may take to save itself before it is killed
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def is_launched(command: str, settings: TrainingRun) -> bool:
-    """Train in as many processes as --processes asks for; False: in this process, by the caller."""
+@contextmanager
+def open_training(command: str, settings: TrainingRun) -> Iterator[RunFolder]:
+    """Yield the folder of a training, new or resumed; it may be finished already.
+
+    With --processes, others have finished it. A process that shares the training with others gets
+    a folder to read, unless it is the lead process.
+    """
     num = _num_processes(settings)
     if num > 1:
         _launch(num, command, settings)
-    return num > 1
+        yield RunFolder(settings.out)
+        return
+    with joined() as processes, _opened(command, settings, processes) as run:
+        yield run
+        processes.gate("finished")
+
+
+@contextmanager
+def _opened(command: str, settings: TrainingRun, processes: Processes) -> Iterator[RunFolder]:
+    """Yield the folder, to other processes than the lead one when it has prepared the files."""
+    if not processes.is_lead:
+        run = RunFolder(settings.out, is_read_only=True)
+        processes.gate("prepared")
+        _check_visible(run, processes)
+        with explained(command, run):
+            yield run
+        return
+    with open_run(command, settings, settings.out, settings.resume or is_restarted()) as run:
+        if run.is_finished:
+            refuse_changed_length(run, settings)
+            progress.say(f"{run.path} is already finished; nothing to do")
+            processes.gate("prepared")
+        yield run
+
+
+def _check_visible(run: RunFolder, processes: Processes) -> None:
+    if not run.config_file.exists():
+        raise WarmstartError(
+            f"{run.path} is not visible to process {processes.rank} on {socket.gethostname()}: -o "
+            "must be a folder that all machines share"
+        )
+
+
+def training_runtime(settings: TrainingRun) -> Runtime:
+    """Choose where this process of a training computes; those of one machine share it."""
+    num_gpus = torch.cuda.device_count() if settings.device != "cpu" else 0
+    is_one_of_several = current().is_shared and num_gpus > 0
+    device = f"cuda:{local_rank() % num_gpus}" if is_one_of_several else settings.device
+    threads = settings.threads or max(1, num_cores() // num_local())
+    return choose_runtime(device, settings.precision, threads)
 
 
 def _num_processes(settings: TrainingRun) -> int:
@@ -90,17 +148,3 @@ def _launch_config(num: int, folder: Path) -> "LaunchConfig":
     )
     config.shutdown_timeout = SAVING_S  # torch 2.11 does not know it and ignores it
     return config
-
-
-@contextmanager
-def signals_restored() -> Iterator[None]:
-    """Undo what a launcher or a library does to signals."""
-    if current_thread() is not main_thread():
-        yield
-        return
-    before = [signal.getsignal(number) for number in SIGNALS]
-    try:
-        yield
-    finally:
-        for number, handler in zip(SIGNALS, before, strict=True):
-            signal.signal(number, handler)
