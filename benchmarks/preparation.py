@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 from warmstart.data.corpus import source_of
-from warmstart.data.prepare import prepare
+from warmstart.data.prepare import prepare, workers_of
 from warmstart.data.shards import ShardWriter
 from warmstart.recipes.tokenizer import make_tokenizer
 from warmstart.samples.sample_files import SampleSizes, write_samples
@@ -102,7 +102,8 @@ def encode_alone(text: Path, tokenizer: Path, _: int) -> dict[str, float]:
 def prepare_text(text: Path, tokenizer: Path, num_processes: int) -> dict[str, float]:
     """Prepare the text; return rate and memory, in the folder beside it."""
     began, writer = time.monotonic(), ShardWriter(load_tokenizer(tokenizer))
-    prepare(source_of([str(text)], "line"), None, writer, text.parent / "cache", num_processes)
+    with workers_of(None, num_processes) as workers:
+        prepare(source_of([str(text)], "line"), None, writer, text.parent / "cache", workers)
     own, others = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     cpu_s = own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
     return {

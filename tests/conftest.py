@@ -105,6 +105,16 @@ def randomised() -> Callable[[Any], Any]:
     return randomise
 
 
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    """Return a Ray cluster of one machine with one core, to which a test can add others."""
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    yield made
+    made.shutdown()
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Return Chromium, driven by playwright; skip where one of them is missing."""

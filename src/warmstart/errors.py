@@ -26,7 +26,7 @@ def signal_of(interruption: KeyboardInterrupt) -> int:
 
 
 class LostProcessError(WarmstartError):
-    """Another process of the same training has ended."""
+    """Another process of the same job has ended."""
 
 
 class ReportedError(WarmstartError):

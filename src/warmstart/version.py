@@ -1,5 +1,6 @@
 """The version of the package and of its code, without importing anything heavy."""
 
+import functools
 import hashlib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,6 +14,7 @@ def package_version() -> str:
         return "source"
 
 
+@functools.cache
 def code_digest() -> bytes:
     """Return a checksum of this package's code and of the version of torch."""
     digest = hashlib.sha256(version("torch").encode())

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from warmstart.data import shards
 from warmstart.data.corpus import Passage, source_of
 from warmstart.data.fingerprints import TextSample
-from warmstart.data.prepare import prepare
-from warmstart.data.shard_workers import ShardWorkers
+from warmstart.data.prepare import prepare, workers_of
+from warmstart.data.shard_workers import LocalWorkers
 from warmstart.data.shards import Shard, ShardWriter, cut
 from warmstart.errors import WarmstartError
 from warmstart.runs.chaos import started_by
@@ -44,7 +44,8 @@ def _prepare(
 ) -> dict[str, bytes]:
     """Prepare a text; return the content of every file that was written."""
     writer = ShardWriter(tokenizer, has_index=True)
-    facts = prepare(source_of([str(text)], "blank"), None, writer, folder, num_processes)
+    with workers_of(None, num_processes) as workers:
+        facts = prepare(source_of([str(text)], "blank"), None, writer, folder, workers)
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
     return {**files, "facts": repr(facts).encode()}
 
@@ -126,7 +127,7 @@ def test_a_lost_process_is_one_sentence(text: Path, tokenizer: Tokenizer, tmp_pa
     (shard,) = cut(source_of([str(text)], "blank").passages())
     (tmp_path / "shards").mkdir()
     before = set(started_by(os.getpid()))
-    with closing(ShardWorkers(ShardWriter(tokenizer), tmp_path / "shards", 1)) as workers:
+    with closing(LocalWorkers(1, ShardWriter(tokenizer), tmp_path / "shards")) as workers:
         written = workers.submit(shard)
         while not (started := set(started_by(os.getpid())) - before):
             time.sleep(0.01)

@@ -1,7 +1,6 @@
 """A comparison on a Ray cluster: two machines made of processes, one of which is lost."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,6 @@ from product import World, run, succeed
 @pytest.fixture
 def places(world: World, base: Path) -> dict[str, str]:
     return {name: str(path) for name, path in {**vars(world), "base": base}.items()}
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    yield made
-    made.shutdown()
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """--resume and --config: going on with a run, and repeating one."""
 
+import os
 import shutil
 import signal
 from dataclasses import replace
@@ -10,7 +11,9 @@ import pytest
 
 from product import MACHINE, QUICK, SHAPE, TINY, World, read, run, stop_at, succeed, weights_of
 from warmstart.data import shards
+from warmstart.data.shard_workers import LocalWorkers
 from warmstart.data.shards import Shard, ShardWriter
+from warmstart.runs.chaos import started_by
 from warmstart.settings.architecture import PRESETS
 from warmstart.temporary import temporary_path
 
@@ -76,6 +79,29 @@ def test_a_preparation_continues_after_the_last_finished_shard(
     assert read(here / "run/data.json") == read(base / "data.json")
     assert weights_of(here / "run") == weights_of(base)
     assert not (here / "run/shards").exists()
+
+
+def test_shards_outlive_a_lost_process(
+    world: World, base: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "SHARD_CHARS", 2_000)
+    write, before = LocalWorkers.write, set(started_by(os.getpid()))
+
+    def lost(workers: LocalWorkers, shard: Shard, folder: Path) -> None:
+        if shard.number == 3:
+            for pid in set(started_by(os.getpid())) - before:
+                os.kill(pid, signal.SIGKILL)
+        write(workers, shard, folder)
+
+    monkeypatch.setattr(LocalWorkers, "write", lost)
+    ran = run(f"pretrain {world.texts} -o run {TINY} --threads 2")
+    assert ran.code == 2
+    assert "a process that tokenized ended with code -9" in ran.said
+    assert "The text tokenized so far is kept; continue with: warmstart pretrain" in ran.said
+    finished = {path.name for path in (here / "run/shards").glob("[0-9]*")}
+    assert len(finished) >= 2
+    succeed(f"pretrain {world.texts} -o run {TINY} --resume")
+    assert read(here / "run/data.json") == read(base / "data.json")
 
 
 def test_a_finished_run_says_so(world: World, base: Path) -> None:

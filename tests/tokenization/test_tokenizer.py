@@ -1,5 +1,6 @@
 import io
 import lzma
+import pickle
 import random
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 from warmstart.errors import WarmstartError
 from warmstart.progress import shown_by
 from warmstart.results.attention import join_word
+from warmstart.tokenization.backends import SentencePieceTokenizer
 from warmstart.tokenization.loading import load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
@@ -86,6 +88,14 @@ def test_save_and_load_keep_everything(trained: Tokenizer, tmp_path: Path) -> No
         assert loaded.encode(_sample(1)) == trained.encode(_sample(1))
         assert loaded.encode(["</s>"]) == trained.encode(["</s>"])
     assert [p.name for p in (tmp_path / "run").iterdir()] == ["tokenizer.json"]
+
+
+def test_another_process_reads_a_text_alike(trained: Tokenizer, model_bytes: bytes) -> None:
+    for tokenizer in (trained, trained.with_mask(), SentencePieceTokenizer(model_bytes)):
+        sent = pickle.loads(pickle.dumps(tokenizer))
+        assert sent.fingerprint() == tokenizer.fingerprint()
+        texts = [*_sample(1), "it spells out </s> and <mask>"]
+        assert sent.encode(texts) == tokenizer.encode(texts)
 
 
 def test_the_same_text_gives_the_same_tokenizer(trained: Tokenizer) -> None:

@@ -1,7 +1,9 @@
 """Turn text files into token files for training and validation."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +11,15 @@ from warmstart import progress
 from warmstart.data.corpus import RowCounts, TextSource
 from warmstart.data.encoding import encode
 from warmstart.data.fingerprints import code_of
+from warmstart.data.ray_workers import RayWorkers
 from warmstart.data.sentences import SentenceFinder
-from warmstart.data.shard_workers import write_shards
+from warmstart.data.shard_workers import LocalWorkers, OpenWorkers, write_shards
 from warmstart.data.shards import TRAIN, VALID, ShardWriter, join_shards
 from warmstart.data.shingles import CODE_BITS
 from warmstart.data.token_file import DocumentWriter, SentenceFile, TokenFile
 from warmstart.errors import WarmstartError
 from warmstart.files import whole_folder
+from warmstart.ray_cluster import RayCluster
 from warmstart.temporary import remove
 from warmstart.textfiles import file_facts
 from warmstart.tokenization.loading import train_tokenizer
@@ -63,7 +67,7 @@ def prepare(
     valid: TextSource | None,
     writer: ShardWriter,
     folder: Path,
-    num_processes: int = 1,
+    open_workers: OpenWorkers | None = None,
 ) -> dict[str, Any]:
     """Write train and validation tokens to `folder`, whole or not at all; return the facts.
 
@@ -73,7 +77,7 @@ def prepare(
     for share in (0.0,) if valid else HELD_OUT:
         remove(folder)
         writer, counts = replace(writer, held_out=share), dict[Path, RowCounts]()
-        shards = write_shards(source, writer, folder.with_name("shards"), num_processes, counts)
+        shards = write_shards(source, writer, folder.with_name("shards"), open_workers, counts)
         with whole_folder(folder) as temporary:
             fingerprints = join_shards(shards, temporary).to_json()
             facts = _facts(counts, TokenFile(temporary / TRAIN))
@@ -95,6 +99,16 @@ def prepare(
     if TokenFile(folder / TRAIN).num_tokens < 2:
         raise WarmstartError(f"{source.files[0]}: no text is left for training; give more text")
     return facts
+
+
+@contextmanager
+def workers_of(ray: str | None, num_processes: int) -> Iterator[OpenWorkers | None]:
+    """Yield what starts tokenizing on a Ray cluster or in local processes; None: in this one."""
+    if ray is not None:
+        with closing(RayCluster(ray)) as cluster:
+            yield partial(RayWorkers, cluster)
+    else:
+        yield partial(LocalWorkers, num_processes) if num_processes > 1 else None
 
 
 def _is_enough(folder: Path, has_index: bool) -> bool:

@@ -1,9 +1,10 @@
-"""Write the shards of a corpus: in this process if there is one shard, else in several."""
+"""Write the shards of a corpus: in this process, or several at a time in others."""
 
 import json
 import os
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -15,7 +16,7 @@ from warmstart import progress
 from warmstart.data.chunks import submitted_ahead
 from warmstart.data.corpus import RowCounts, TextSource
 from warmstart.data.shards import Shard, ShardWriter, cut, to_request
-from warmstart.errors import WarmstartError
+from warmstart.errors import LostProcessError, WarmstartError
 from warmstart.files import make_folder, whole_folder
 
 
@@ -23,22 +24,25 @@ def write_shards(
     source: TextSource,
     writer: ShardWriter,
     folder: Path,
-    num_processes: int,
+    open_workers: "OpenWorkers | None",
     counts: dict[Path, RowCounts],
 ) -> list[Path]:
-    """Write the shards that `folder` does not have yet; return all, in the order of the text."""
+    """Write the shards that `folder` does not have yet; return all, in the order of the text.
+
+    A single shard is written in this process, as are all without workers.
+    """
     shards = cut(source.passages(counts))
     first = list(islice(shards, 2))
     make_folder(folder)
     with progress.bar("tokenizing", source.num_bytes, "B") as bar:
-        if len(first) < 2 or num_processes == 1:
+        if len(first) < 2 or open_workers is None:
             return [
                 _written(shard, writer, folder, lambda s, f: writer.write(s, f, bar.advance))
                 for shard in chain(first, shards)
             ]
-        with closing(ShardWorkers(writer, folder, num_processes)) as workers:
+        with closing(open_workers(writer, folder)) as workers:
             paths = []
-            for shard, path in submitted_ahead(chain(first, shards), workers.submit, num_processes):
+            for shard, path in submitted_ahead(chain(first, shards), workers.submit, workers.num):
                 bar.advance(shard.num_bytes)
                 paths.append(path)
             return paths
@@ -55,20 +59,45 @@ def _written(
     return path
 
 
-class ShardWorkers:
-    """Processes that write one shard at a time each; they are started when they are needed."""
+class ShardWorkers(ABC):
+    """Workers that write one shard at a time each; a thread waits for each of them."""
 
-    def __init__(self, writer: ShardWriter, folder: Path, most: int) -> None:
-        self._writer, self._folder, self._threads = writer, folder, ThreadPoolExecutor(most)
+    def __init__(self, writer: ShardWriter, folder: Path, num: int) -> None:
+        self.writer, self.folder, self.num = writer, folder, num
+        self._threads = ThreadPoolExecutor(num)
+
+    def submit(self, shard: Shard) -> "Future[Path]":
+        """Let the next worker that has nothing to do write a shard."""
+        return self._threads.submit(_written, shard, self.writer, self.folder, self.write)
+
+    def close(self) -> None:
+        """End all work at once."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self.stop()
+        self._threads.shutdown()
+
+    @abstractmethod
+    def write(self, shard: Shard, folder: Path) -> None:
+        """Write the files of a shard to an empty folder."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End what the workers are doing."""
+
+
+OpenWorkers = Callable[[ShardWriter, Path], ShardWorkers]
+
+
+class LocalWorkers(ShardWorkers):
+    """Processes of this machine, which are started when they are needed."""
+
+    def __init__(self, num: int, writer: ShardWriter, folder: Path) -> None:
+        super().__init__(writer, folder, num)
         writer.tokenizer.save(folder)
         self._idle: SimpleQueue[subprocess.Popen[str]] = SimpleQueue()
         self._all: list[subprocess.Popen[str]] = []
 
-    def submit(self, shard: Shard) -> "Future[Path]":
-        """Write a shard in the next process that has nothing to do."""
-        return self._threads.submit(_written, shard, self._writer, self._folder, self._write)
-
-    def _write(self, shard: Shard, folder: Path) -> None:
+    def write(self, shard: Shard, folder: Path) -> None:
         with self._borrowed() as worker:
             assert worker.stdin is not None
             assert worker.stdout is not None
@@ -77,7 +106,7 @@ class ShardWorkers:
                 worker.stdin.flush()
                 answer = json.loads(worker.stdout.readline())
             except (BrokenPipeError, ValueError):
-                raise WarmstartError(
+                raise LostProcessError(
                     f"a process that tokenized ended with code {worker.wait()}: there may be too "
                     "little memory for so many; lower --threads"
                 ) from None
@@ -91,20 +120,20 @@ class ShardWorkers:
         try:
             worker = self._idle.get_nowait()
         except Empty:
-            worker = _started(self._writer, self._folder)
+            worker = _started(self.writer, self.folder)
             self._all.append(worker)
         try:
             yield worker
         finally:
             self._idle.put(worker)
 
-    def close(self) -> None:
-        """End all processes at once."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+    def stop(self) -> None:
         for worker in self._all:
             worker.kill()
             worker.wait()
-        self._threads.shutdown()
+
+    def close(self) -> None:
+        super().close()
         for worker in self._all:
             worker.communicate()
 

@@ -19,6 +19,7 @@ from warmstart.experiments.cells import CellGroup, cell_groups
 from warmstart.experiments.plan import plan_experiment
 from warmstart.experiments.subsets import subset_sizes
 from warmstart.jsonfiles import typed
+from warmstart.ray_cluster import refuse_other_code
 from warmstart.runs.facts import ConfigFile
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import check_unchanged
@@ -54,7 +55,7 @@ class CellOrder:
     @classmethod
     def of(cls, config: CompareConfig, group: CellGroup, seed: int | None) -> Self:
         """Return the order for a cell of a group, or for its tuning."""
-        return cls(config, os.getcwd(), _code_digest(), group.stem.name, seed)
+        return cls(config, os.getcwd(), code_digest(), group.stem.name, seed)
 
     def run(self) -> Outcome:
         """Train the cell in this process, which does nothing else."""
@@ -69,25 +70,17 @@ class CellOrder:
         return Outcome(tuple(said.lines))
 
     def _train(self) -> None:
-        host = socket.gethostname()
-        if _code_digest() != self.code:
-            raise WarmstartError(
-                f"{host} has other code than the machine that asks: install the same"
-            )
+        refuse_other_code(self.code)
         if not Path(self.folder, self.config.out).is_dir():
             raise WarmstartError(
-                f"{Path(self.folder, self.config.out)} is not visible on {host}: -o and the "
-                "current folder must be on a file system that all machines share"
+                f"{Path(self.folder, self.config.out)} is not visible on "
+                f"{socket.gethostname()}: -o and the current folder must be on a file "
+                "system that all machines share"
             )
         os.chdir(self.folder)
         with progress.silenced():  # the command has said it
             group = _groups(self.config)[self.group]
         group.train(self.seed)
-
-
-@functools.cache
-def _code_digest() -> bytes:
-    return code_digest()
 
 
 @functools.lru_cache(maxsize=1)

@@ -14,6 +14,7 @@ from warmstart.data.prepare import (
     prepare,
     read_prepared,
     sample_tokenizer,
+    workers_of,
 )
 from warmstart.data.shards import ShardWriter
 from warmstart.data.token_file import TokenFile
@@ -159,7 +160,8 @@ def _write_tokens(
     """Prepare the text; return the facts for data.json."""
     valid = source_of(config.valid, config.document, config) if config.valid else None
     writer = ShardWriter(tokenizer, has_index=index)
-    return prepare(source, valid, writer, run.cache, config.threads or num_cores())
+    with workers_of(config.ray, config.threads or num_cores()) as open_workers:
+        return prepare(source, valid, writer, run.cache, open_workers)
 
 
 def _tokenizer(

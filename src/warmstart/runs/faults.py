@@ -34,7 +34,8 @@ def explained(command: str, run: RunFolder) -> Iterator[None]:
             message = f"stopped; continue with: {resume_command(command, run)}"
         raise StoppedError(message, signal_of(stop)) from None
     except LostProcessError as fault:
-        raise WarmstartError(f"{fault}{_safe(command, run)}") from fault
+        safe = _safe(command, run) or _prepared(command, run)
+        raise LostProcessError(f"{fault}{safe}") from fault
     except StoppedError as stop:
         message = f"{stop}, as in: {resume_command(command, run)}"
         raise StoppedError(message, stop.signal_number) from None
@@ -72,3 +73,10 @@ def _safe(command: str, run: RunFolder) -> str:
         return ""
     saved = f"step {steps[-1]} is safe" if steps else f"{len(cells)} finished cells are safe"
     return f". {saved}; continue with: {resume_command(command, run)}"
+
+
+def _prepared(command: str, run: RunFolder) -> str:
+    """Say that tokenized text is kept, if there is any, and how to resume."""
+    if not run.has_preparation:
+        return ""
+    return f". The text tokenized so far is kept; continue with: {resume_command(command, run)}"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from warmstart.errors import StoppedError, WarmstartError
+from warmstart.errors import LostProcessError, StoppedError, WarmstartError
 from warmstart.files import locked_destination, write_json
 from warmstart.jsonfiles import read_object, show, typed
 from warmstart.runs.facts import ConfigFile, Figures, ScoresFile
@@ -19,6 +19,7 @@ _PREPARED = (
     *("tokenizer.json", "tokenizer.model", "special_tokens_map.json", "target"),
     *("cache", "shards", "events", "checkpoints", "snapshots"),
 )
+RESUMABLE = (StoppedError, LostProcessError)  # the same job may succeed when it is repeated
 FORMAT = 1  # of a run folder; raised whenever older runs can no longer be read
 
 
@@ -146,7 +147,7 @@ def claimed(path: str | Path, resume: bool) -> Iterator[RunFolder]:
         try:
             yield run
         except WarmstartError as fault:
-            is_prepared = isinstance(fault, StoppedError) and run.has_preparation
+            is_prepared = isinstance(fault, RESUMABLE) and run.has_preparation
             if not is_occupied and not run.has_work and not is_prepared:
                 _clear(run)
             raise

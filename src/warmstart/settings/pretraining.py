@@ -98,6 +98,13 @@ class PretrainConfig(
     clip: float = advanced("largest gradient norm", 1.0, above=0)
     eval_every: int = option("steps between validations", 200, least=1)
     log_every: int = advanced("steps between lines in metrics.jsonl", 10, least=1)
+    ray: str | None = advanced(
+        "tokenize on this Ray cluster; auto: the one found, or here",
+        None,
+        metavar="ADDRESS",
+        recorded=False,
+        panel="Machine",
+    )
     compile: bool | None = advanced("use torch.compile; default: on CUDA only", None, fixed=False)
 
     @property

@@ -34,6 +34,10 @@ class Tokenizer(ABC):
         self.content = content
         self.names: Names = dict(names or {})  # of special tokens that were named explicitly
 
+    def __reduce__(self) -> tuple[type[Self], tuple[bytes, Names]]:
+        """Send what defines this tokenizer to another process: libraries forget settings."""
+        return type(self), (self.content, self.names)
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of every text, without special tokens."""
         specials = {self.bos, self.eos, self.pad, self.mask}

@@ -7,8 +7,7 @@ from threading import current_thread, main_thread
 from types import FrameType
 
 from warmstart.errors import StoppedError
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+from warmstart.signals import SIGNALS, signals_restored
 
 
 class Interrupt:
@@ -41,14 +40,3 @@ def listening() -> Iterator[Interrupt]:
         for number in SIGNALS if current_thread() is main_thread() else ():
             signal.signal(number, interrupt.request)
         yield interrupt
-
-
-@contextmanager
-def signals_restored() -> Iterator[None]:
-    """Undo what is done to the signals inside the block, by a launcher or a library perhaps."""
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items() if current_thread() is main_thread() else ():
-            signal.signal(number, handler)

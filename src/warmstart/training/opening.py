@@ -33,7 +33,7 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import open_run
 from warmstart.runtime import Runtime, choose_runtime, num_cores
 from warmstart.settings.shared import TrainingRun
-from warmstart.training.interrupt import SIGNALS, signals_restored
+from warmstart.signals import SIGNALS, signals_restored
 from warmstart.training.length import refuse_changed_length
 
 if TYPE_CHECKING:
@@ -111,9 +111,7 @@ def _launch(num: int, command: str, settings: TrainingRun) -> None:
     with tempfile.TemporaryDirectory(prefix="warmstart-launch-") as folder, signals_restored():
         job = Path(folder) / "job.json"
         write_json(job, {"command": command, "settings": settings.recorded()})
-        words = ["-m", "warmstart", command, "--config", str(job), "-o", settings.out]
-        words += ["--resume"] if settings.resume else []
-        words += ["--changed-data"] if settings.changed_data else []
+        words = ["-m", "warmstart", command, "--config", str(job), *_unrecorded(settings)]
         os.environ[LAUNCHER] = str(os.getpid())
         try:
             elastic_launch(_launch_config(num, Path(folder)), sys.executable)(*words)
@@ -126,6 +124,16 @@ def _launch(num: int, command: str, settings: TrainingRun) -> None:
         except (RuntimeError, OSError) as fault:
             reason = str(fault).splitlines()[0]
             raise WarmstartError(f"--processes {num}: none could be started: {reason}") from None
+
+
+def _unrecorded(settings: TrainingRun) -> Iterator[str]:
+    """Yield the flags that the description of a job leaves out."""
+    for setting in settings.declared():
+        value = getattr(settings, setting.name)
+        if not setting.recorded and setting.key != "processes" and value:
+            yield setting.flag
+            if value is not True:
+                yield value
 
 
 def _launch_config(num: int, folder: Path) -> "LaunchConfig":
