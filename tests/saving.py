@@ -88,7 +88,7 @@ def piece_model(kind: str, byte_fallback: bool, **settings: Any) -> bytes:
 def _tokenizer_files(family: str, folder: Path) -> int:
     if family in ("bert", "distilbert", "electra"):
         return write_wordpieces(folder)
-    if family in ("roberta", "camembert"):
+    if family in ("roberta", "camembert", "modernbert"):
         marks = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
         names = dict(zip(("bos", "pad", "eos", "unk", "mask"), marks, strict=True))
         return write_byte_level(folder, marks, {f"{k}_token": v for k, v in names.items()})
@@ -120,6 +120,11 @@ def config_for(family: str, vocab_size: int, **changes: Any) -> Any:
     if family == "llama":
         given |= {"max_position_embeddings": 64, "pad_token_id": 0}
         return transformers.LlamaConfig(**{**given, **changes})
+    if family == "modernbert":
+        marks = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
+        marks |= {"cls_token_id": 0, "sep_token_id": 2}
+        small = {"max_position_embeddings": 64, "num_hidden_layers": 4, "local_attention": 8}
+        return transformers.ModernBertConfig(**{**given, **marks, **small, **changes})
     if family == "distilbert":
         sizes = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24, "vocab_size": vocab_size}
         return transformers.DistilBertConfig(**{**sizes, "max_position_embeddings": 64, **changes})

@@ -64,6 +64,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "untied": {"tied": False},
     "separate": {"tied": True, "shared": False, "target_vocab_size": 29},
     "unbiased": {"tied": False, "biases": False, "activation": "swiglu"},
+    "silu": {"tied": True, "activation": "silu"},
 }
 
 
@@ -213,8 +214,9 @@ def test_an_unknown_value_is_unsupported(name: str) -> None:
     [
         (UncheckedConfig(**asdict(SHAPE) | {"positions": "alibi"}), "positions='alibi'"),
         (NewerConfig(**asdict(SHAPE)), "query_norm=False"),
+        (replace(SHAPE, norm_position="pre", first_norm=False), "first_norm=False"),
     ],
-    ids=["value", "setting"],
+    ids=["value", "setting", "first norm"],
 )
 @torch.inference_mode()
 def test_fast_engines_refuse_an_unknown_architecture(

@@ -69,9 +69,9 @@ def test_the_last_layer_is_what_heads_read_and_the_first_what_enters(
     states = layer_states(backbone, batch, range(backbone.config.depth + 1))
     assert len(states) == backbone.config.depth + 1
     assert_close(states[-1], backbone(batch.ids, layout))
-    x, context = backbone.prepare(backbone.embed(batch.ids), layout, None, None)
+    x, contexts = backbone.prepare(backbone.embed(batch.ids), layout, None, None)
     assert_close(x, states[0])
-    for block, state in zip(backbone.blocks[:-1], states[1:-1], strict=True):
+    for block, context, state in zip(backbone.blocks[:-1], contexts, states[1:-1], strict=False):
         x = block(x, context)
         assert_close(x, state)
     assert not backbone.blocks[0]._forward_hooks

@@ -23,6 +23,8 @@ FITTING: list[tuple[str, str, dict[str, Any]]] = [
     ("modern-small", "causal", {}),
     ("tiny", "causal", {}),
     ("tiny", "causal", {"biases": True, "activation": "gelu_tanh", "embedding_norm": True}),
+    ("tiny", "causal", {"activation": "geglu"}),
+    ("tiny", "causal", {"activation": "silu"}),
     ("lab", "causal", {}),
 ]
 
@@ -56,6 +58,7 @@ def test_int8(tmp_path: Path, tokenizer: Tokenizer, case: tuple[Any, ...]) -> No
     [
         (("modern-small", "masked", ENCODER), "for translators and causal language models"),
         (("tiny", "causal", {"activation": "relu2"}), "does not implement activation=relu2"),
+        (("tiny", "causal", {"first_norm": False}), "does not implement first_norm=False"),
     ],
 )
 def test_refusals(tmp_path: Path, tokenizer: Tokenizer, case: tuple[Any, ...], reason: str) -> None:

@@ -216,6 +216,7 @@ UNKNOWN_TO_GPT2: dict[str, Any] = {
     "positions": "sinusoidal",
     "activation": "swiglu",
     "embedding_norm": True,
+    "first_norm": False,
     "segments": 2,
     "pooler": True,
     "transform": True,
@@ -247,7 +248,15 @@ def test_no_setting_is_forgotten() -> None:
     in_fitting_runs = {"biases", "output_bias", "scale_embedding"}
     known = hf_writer.NEUTRAL | set(EXPORTED) | set(UNKNOWN_TO_GPT2) | sizes | in_fitting_runs
     known |= {"ablated"}  # refused before anything is written
+    known |= {"local_window"}  # of encoders, see the next test
     assert {field.name for field in fields(ModelConfig)} == known
+
+
+def test_windows_are_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    model = build(shape("modern-small", tokenizer, **ENCODER, local_window=4), "masked", "mean")
+    run = make_run(tmp_path / "run", model, "masked", tokenizer)
+    with pytest.raises(WarmstartError, match=r"EuroBERT: local_window=4 \(0 fits\)"):
+        export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
 
 
 def test_the_config_names_the_labels(tmp_path: Path, tokenizer: Tokenizer) -> None:

@@ -47,6 +47,23 @@ def test_a_bidirectional_backbone_sees_both_ways(some_shape: ModelConfig) -> Non
     assert change.min() > 1e-9
 
 
+def test_some_blocks_see_a_window_only(tiny: ModelConfig, randomised: Callable[[Any], Any]) -> None:
+    windows = {"local_window": 2, "global_every": 2, "positions": "rope", "local_rope_base": 50.0}
+    shape = replace(tiny, attention="bidirectional", depth=4, first_norm=False, **windows)
+    backbone = _backbone(shape, randomised)
+    ids, received = _ids(1, 12), list[Tensor]()
+    whole = backbone(ids, attention_weights=received)
+    is_near = (torch.arange(12)[:, None] - torch.arange(12)).abs() <= 2
+    for layer, weights in enumerate(received):
+        assert torch.equal((weights > 0).all(1)[0], is_near | torch.tensor(layer % 2 == 0))
+    positions, documents = torch.arange(12).remainder(6)[None], torch.arange(12)[None] // 6
+    packed = backbone(ids, Layout(documents=documents, positions=positions))
+    assert_close(packed[:, :6], backbone(ids[:, :6]), **EXACT)
+    assert_close(packed[:, 6:], backbone(ids[:, 6:]), **EXACT)
+    padded = backbone(torch.cat([ids, ids], 1), Layout(is_token=torch.arange(24)[None] < 12))
+    assert_close(padded[:, :12], whole, **EXACT)
+
+
 @Attention
 def test_packed_documents_do_not_see_each_other(
     some_shape: ModelConfig, randomised: Callable[[Any], Any], attention: Any

@@ -17,7 +17,7 @@ from warmstart.model.count import (
 )
 from warmstart.model.models import Classifier, LanguageModel
 from warmstart.settings.architecture import PRESETS
-from warmstart.settings.model import Ablation, ModelConfig
+from warmstart.settings.model import Ablation, Activation, ModelConfig
 
 shapes = st.builds(
     lambda half, **settings: ModelConfig(heads=2, width=4 * half, **settings),
@@ -30,10 +30,11 @@ shapes = st.builds(
     norm=st.sampled_from(["layer", "rms"]),
     norm_position=st.sampled_from(["post", "pre"]),
     positions=st.sampled_from(["sinusoidal", "learned", "rope"]),
-    activation=st.sampled_from(["relu", "gelu", "swiglu", "relu2"]),
+    activation=st.sampled_from(get_args(Activation)),
     tied=st.booleans(),
     biases=st.booleans(),
     embedding_norm=st.booleans(),
+    first_norm=st.booleans(),
     segments=st.integers(0, 3),
     pooler=st.booleans(),
     transform=st.booleans(),

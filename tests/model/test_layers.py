@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 from torch.testing import assert_close
 
 from warmstart.model.attention import AttentionContext
@@ -78,13 +78,18 @@ def test_every_block_parameter_has_a_counterpart() -> None:
     assert set(block.state_dict()) == set(NAMES)
 
 
-def test_gated_and_squared_feed_forward() -> None:
+@pytest.mark.parametrize(("name", "activate"), [("swiglu", F.silu), ("geglu", F.gelu)])
+def test_gated_feed_forward(name: Activation, activate: Callable[[Tensor], Tensor]) -> None:
     x = torch.randn(B, D)
-    gated = FeedForward(D, 24, "swiglu", 0.0, biases=True)
+    gated = FeedForward(D, 24, name, 0.0, biases=True)
     gate, inner = gated.inner.weight.chunk(2)
     gate_bias, inner_bias = gated.inner.bias.chunk(2)
-    product = F.silu(x @ gate.T + gate_bias) * (x @ inner.T + inner_bias)
+    product = activate(x @ gate.T + gate_bias) * (x @ inner.T + inner_bias)
     assert_close(gated(x), gated.outer(product))
+
+
+def test_squared_feed_forward() -> None:
+    x = torch.randn(B, D)
     squared = FeedForward(D, 24, "relu2", 0.0, biases=False)
     assert_close(squared(x), squared.outer(F.relu(squared.inner(x)) ** 2))
 

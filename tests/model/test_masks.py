@@ -1,6 +1,6 @@
 import torch
 
-from warmstart.model.masks import causal_mask, document_mask, padding_mask
+from warmstart.model.masks import causal_mask, document_mask, padding_mask, window_mask
 
 CPU = torch.device("cpu")
 
@@ -15,6 +15,15 @@ def test_square_mask_sees_itself_and_what_precedes() -> None:
 def test_new_queries_are_the_last_of_the_keys() -> None:
     assert torch.equal(causal_mask(2, 5, CPU), causal_mask(5, 5, CPU)[:, :, 3:])
     assert causal_mask(1, 5, CPU).all()
+
+
+def test_a_window_has_two_sides() -> None:
+    mask = window_mask(6, 2, CPU)[0, 0]
+    assert [mask[t].nonzero().flatten().tolist() for t in (0, 3, 5)] == [
+        [0, 1, 2],
+        [1, 2, 3, 4, 5],
+        [3, 4, 5],
+    ]
 
 
 def test_padding_mask_is_the_same_for_every_query() -> None:

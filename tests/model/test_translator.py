@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ from warmstart.model.count import count_translator
 from warmstart.model.decoder import EncoderOutput
 from warmstart.model.models import Translator
 from warmstart.settings.architecture import PRESETS
-from warmstart.settings.model import ModelConfig
+from warmstart.settings.model import Activation, ModelConfig
 
 SHAPE = ModelConfig(
     vocab_size=23,
@@ -136,11 +136,12 @@ shapes = st.builds(
     norm=st.sampled_from(["layer", "rms"]),
     norm_position=st.sampled_from(["post", "pre"]),
     positions=st.sampled_from(["sinusoidal", "learned", "rope"]),
-    activation=st.sampled_from(["relu", "gelu", "swiglu", "relu2"]),
+    activation=st.sampled_from(get_args(Activation)),
     tied=st.booleans(),
     biases=st.booleans(),
     output_bias=st.booleans(),
     embedding_norm=st.booleans(),
+    first_norm=st.booleans(),
     segments=st.integers(0, 2),
     pooler=st.booleans(),
     transform=st.booleans(),

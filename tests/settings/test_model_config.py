@@ -12,7 +12,7 @@ from warmstart.settings.architecture import (
     apply_overrides,
     preset_named,
 )
-from warmstart.settings.model import ModelConfig, model_from_json
+from warmstart.settings.model import RARE, ModelConfig, model_from_json
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -38,6 +38,9 @@ def test_an_unknown_preset_gets_the_right_one() -> None:
         ({"heads": 5, "width": 15}, r"model\.width=15 must be even with .*sinusoidal"),
         ({"dropout": 1.0}, r"model\.dropout=1\.0 must be from 0 to below 1"),
         ({"dropout": -0.1}, r"model\.dropout=-0\.1 must be from 0 to below 1"),
+        ({"global_every": 0}, r"model\.global_every=0 must be at least 1"),
+        ({"local_rope_base": 0.0}, r"model\.local_rope_base=0\.0 must be above 0"),
+        ({"local_window": 4}, r"model\.local_window=4 needs an encoder alone"),
     ],
 )
 def test_impossible_shapes_are_refused(
@@ -45,6 +48,13 @@ def test_impossible_shapes_are_refused(
 ) -> None:
     with pytest.raises(WarmstartError, match=said):
         replace(tiny, **changes)
+
+
+def test_rare_settings_are_written_where_they_are_used(tiny: ModelConfig) -> None:
+    assert not set(RARE) & set(tiny.to_json())
+    windows = replace(tiny, attention="bidirectional", local_window=4, global_every=3)
+    assert windows.to_json().items() >= {"local_window": 4, "global_every": 3}.items()
+    assert model_from_json(windows.to_json()) == windows
 
 
 @pytest.mark.parametrize("name", ["attention", "norm", "norm_position", "positions", "activation"])

@@ -33,7 +33,9 @@ IMPLEMENTED: dict[str, tuple[object, ...] | None] = {
     "norm": ("layer", "rms"),
     "norm_position": ("post", "pre"),
     "positions": ("sinusoidal", "learned", "rope"),
-    "activation": ("relu", "gelu", "gelu_tanh", "swiglu", "relu2"),
+    "activation": ("relu", "gelu", "gelu_tanh", "silu", "relu2", "swiglu", "geglu"),
+    "local_window": (0,),
+    "first_norm": (True,),
     "segments": (0,),
     "ablated": ("nothing",),
     "pooler": (False,),
@@ -41,6 +43,7 @@ IMPLEMENTED: dict[str, tuple[object, ...] | None] = {
     **dict.fromkeys(("vocab_size", "width", "depth", "heads", "ffn_width", "max_length")),
     **dict.fromkeys(("tied", "biases", "output_bias", "dropout", "inner_dropout", "norm_eps")),
     **dict.fromkeys(("scale_embedding", "embedding_norm", "rope_base")),
+    **dict.fromkeys(("global_every", "local_rope_base")),  # of local windows
     **dict.fromkeys(("decoder_depth", "target_vocab_size", "shared")),
 }
 

@@ -71,7 +71,7 @@ def _attention(shape: ModelConfig, T: int, name: str) -> list[PartFlops]:  # noq
 
 
 def _ffn(shape: ModelConfig, T: int, name: str) -> PartFlops:  # noqa: N803
-    matrices = 3 if shape.activation == "swiglu" else 2
+    matrices = 3 if shape.is_gated else 2
     flops = shape.depth * T * 2 * matrices * shape.width * shape.ffn_width
     return PartFlops(f"{name}feed-forward", f"{shape.depth} · 2·{matrices}DF", flops)
 

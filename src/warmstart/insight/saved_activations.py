@@ -102,10 +102,10 @@ class BackbonePass:
     def _ffn_bytes(self) -> int:
         """Return the bytes of the feed-forward layer without its input."""
         activation, c = self.shape.activation, self.product_bytes
-        num_tensors = {"relu": 1, "gelu": 2, "gelu_tanh": 2, "relu2": 2, "swiglu": 4}[activation]
+        num_tensors = 4 if self.shape.is_gated else 1 if activation == "relu" else 2
         size = self.rows * self.length * self.shape.ffn_width
         if self.is_compiled:
-            num_tensors -= activation == "swiglu"
+            num_tensors -= self.shape.is_gated
             num_masks = (activation == "relu") + self._has_inner_dropout
             return size * (num_tensors * c + num_masks * BOOL_BYTES)
         if not self._has_inner_dropout:

@@ -18,7 +18,9 @@ ACTIVATIONS: dict[Activation, str] = {
     "relu": "RELU",
     "gelu": "GELU",
     "gelu_tanh": "GELUTanh",
+    "silu": "SWISH",
     "swiglu": "SWISH",
+    "geglu": "GELU",
 }
 POSITIONS = ("sinusoidal", "learned", "rope")
 
@@ -28,6 +30,7 @@ def refuse_unknown(config: ModelConfig) -> None:
     for name, is_known in (
         ("activation", config.activation in ACTIVATIONS),
         ("positions", config.positions in POSITIONS),
+        ("first_norm", config.first_norm),
         ("segments", not config.segments),
         ("transform", not config.transform),
     ):
@@ -77,7 +80,7 @@ def _options(config: ModelConfig) -> dict[str, Any]:
         "pre_norm": config.norm_position == "pre",
         "activation": getattr(common.Activation, ACTIVATIONS[config.activation]),
         "layernorm_embedding": config.embedding_norm,
-        "ffn_glu": config.activation == "swiglu",
+        "ffn_glu": config.is_gated,
         "rms_norm": config.norm == "rms",
         **(rotary | {"rotary_base": config.rope_base} if config.positions == "rope" else {}),
     }

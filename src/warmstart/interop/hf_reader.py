@@ -18,6 +18,7 @@ from warmstart.interop.hf_tensors import HfTensors, to_ours
 from warmstart.interop.hf_tokenizer_reader import read_tokenizer
 from warmstart.interop.llama import EUROBERT, LLAMA
 from warmstart.interop.marian import MARIAN, PEGASUS
+from warmstart.interop.modernbert import MODERNBERT
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
 from warmstart.runs.checkpoint import check_finite
 from warmstart.settings.model import ModelConfig
@@ -34,6 +35,7 @@ FAMILIES = (
     GPT2,
     LLAMA,
     EUROBERT,
+    MODERNBERT,
     MARIAN,
     PEGASUS,
 )

@@ -1,7 +1,7 @@
 """Write a run as a Hugging Face folder of exactly the same model, or say why that is impossible."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -27,7 +27,10 @@ from warmstart.settings.translating import Search
 from warmstart.tasks.registry import task_of
 
 # Settings that do not change the outputs of a backbone, or only together with another setting.
-NEUTRAL = {"dropout", "inner_dropout", "rope_base", "decoder_depth", "target_vocab_size", "shared"}
+NEUTRAL = {
+    *("dropout", "inner_dropout", "rope_base", "decoder_depth", "target_vocab_size", "shared"),
+    *("global_every", "local_rope_base"),
+}
 PROBE_VOCAB = 300  # neither it nor the depth decides whether a model fits
 
 
@@ -198,7 +201,7 @@ def _misfits(model: _Model, source: SavedRun) -> dict[str, str]:
         read_back = model.family.read_shape(HfConfig(model.config(), file), tensors, model.head)
     except WarmstartError as error:
         return {"config.json": str(error)}
-    wanted, actual = model.shape.to_json(), read_back.to_json()
+    wanted, actual = asdict(model.shape), asdict(read_back)
     if model.head == "sequence":
         wanted["pooling"], actual["pooling"] = source.settings["pooling"], model.family.pooling
     neutral = NEUTRAL if model.head == "language" else NEUTRAL | {"transform"}

@@ -117,24 +117,31 @@ class ConcatenatedCache(KeyValueCache):
 class _StackGraph(nn.Module):
     """What all graphs share: a stack that is told its masks and positions."""
 
-    cos_sin: Tensor
+    cos_sin: Tensor  # (2, 2, T, K / 2): of blocks that see all, and of local ones
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         if config.position_encoding == "rope":  # looked up, so that no graph computes an angle
             positions = torch.arange(config.max_length)[None]
-            table = rope_cos_sin(positions, config.width // config.heads, config.rope_base)
-            self.register_buffer("cos_sin", table[:, 0, 0], persistent=False)  # (2, T, K / 2)
+            bases, width = (config.rope_base, config.local_rope_base), config.width // config.heads
+            tables = [rope_cos_sin(positions, width, base)[:, 0, 0] for base in bases]
+            self.register_buffer("cos_sin", torch.stack(tables), persistent=False)
 
     def enter(
         self, stack: Stack, tokens: Tensor, layout: Layout, mask: Tensor
-    ) -> tuple[Tensor, AttentionContext]:
+    ) -> tuple[Tensor, list[AttentionContext]]:
         """Return what enters the blocks, from the embeddings of tokens (B, T, D)."""
-        x, context = stack.prepare(tokens, layout, None, None)
-        if context.cos_sin is not None:
-            cos_sin = self.cos_sin[:, layout.positions][:, :, None]  # (2, B, 1, T, K / 2)
-            context = replace(context, cos_sin=cos_sin)
-        return x, replace(context, mask=mask, is_causal=False)
+        assert layout.positions is not None
+        x, (first, *_) = stack.prepare(tokens, layout, None, None)
+        first = replace(first, mask=mask, is_causal=False)
+        contexts = stack.context_by_block(first, layout.positions)
+        if first.cos_sin is None:
+            return x, contexts
+        cos_sin = self.cos_sin[:, :, layout.positions][:, :, :, None]  # (2, 2, B, 1, T, K / 2)
+        return x, [
+            replace(context, cos_sin=cos_sin[int(stack.config.is_local(layer))])
+            for layer, context in enumerate(contexts)
+        ]
 
 
 class TextGraph(_StackGraph):
@@ -154,8 +161,8 @@ class TextGraph(_StackGraph):
         is_causal = backbone.config.is_causal
         mask = _mask_of_new(attention_mask, T) if is_causal else padding_mask(is_token)
         layout = Layout(positions=positions, segments=token_type_ids)
-        x, context = self.enter(backbone, backbone.embed(input_ids), layout, mask)
-        for block in backbone.blocks:
+        x, contexts = self.enter(backbone, backbone.embed(input_ids), layout, mask)
+        for block, context in zip(backbone.blocks, contexts, strict=True):
             x = block(x, context)
         return self._outputs(backbone.normalize(x), is_token)
 
@@ -185,11 +192,10 @@ class CausalGraph(_StackGraph):
         positions = (attention_mask.cumsum(1) - 1).clamp(min=0)[:, -T:]  # (B, T)
         mask = _mask_of_new(attention_mask, T)
         layout = Layout(positions=positions)
-        x, context = self.enter(backbone, backbone.embed(input_ids), layout, mask)
+        x, contexts = self.enter(backbone, backbone.embed(input_ids), layout, mask)
         cache = ConcatenatedCache(past)
-        context = replace(context, cache=cache)
-        for block in backbone.blocks:
-            x = block(x, context)
+        for block, context in zip(backbone.blocks, contexts, strict=True):
+            x = block(x, replace(context, cache=cache))
         logits = self.model.head(backbone.normalize(x), backbone.embed.weight)
         return logits, *cache.present
 
@@ -207,8 +213,8 @@ class EncoderGraph(_StackGraph):
         positions = torch.arange(input_ids.shape[1]).expand_as(input_ids)
         mask = padding_mask(attention_mask.bool())
         layout = Layout(positions=positions)
-        x, context = self.enter(encoder, encoder.embed(input_ids), layout, mask)
-        for block in encoder.blocks:
+        x, contexts = self.enter(encoder, encoder.embed(input_ids), layout, mask)
+        for block, context in zip(encoder.blocks, contexts, strict=True):
             x = block(x, context)
         hidden = encoder.normalize(x)
         of_source = list[Tensor]()
@@ -237,12 +243,12 @@ class DecoderGraph(_StackGraph):
         positions = torch.arange(P, P + T).expand(B, T)
         mask = _mask_of_new(torch.ones(B, P + T, dtype=torch.long), T)
         tokens = F.embedding(input_ids, self.model.embedding)  # (B, T, D)
-        x, context = self.enter(decoder, tokens, Layout(positions=positions), mask)
+        x, contexts = self.enter(decoder, tokens, Layout(positions=positions), mask)
         cache = ConcatenatedCache(past, source)
-        context = replace(context, cache=cache)
         to_source = AttentionContext(padding_mask(encoder_attention_mask.bool()), cache=cache)
-        for block in decoder.blocks:
-            x = block(x, context, x, to_source)  # the cache holds the source, not this x
+        for block, context in zip(decoder.blocks, contexts, strict=True):
+            of_target = replace(context, cache=cache)
+            x = block(x, of_target, x, to_source)  # the cache holds the source, not this x
         return self.model.head(decoder.normalize(x), self.model.embedding), *cache.present
 
 

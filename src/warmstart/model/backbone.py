@@ -2,7 +2,7 @@
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from warmstart.errors import WarmstartError
 from warmstart.model.attention import AttentionContext
 from warmstart.model.cache import KeyValueCache
 from warmstart.model.layers import Block, BlockOptions, DecoderBlock, build_norm
-from warmstart.model.masks import causal_mask, document_mask, padding_mask
+from warmstart.model.masks import causal_mask, document_mask, padding_mask, window_mask
 from warmstart.model.positions import rope_cos_sin, sinusoids
 from warmstart.settings.model import ModelConfig
 
@@ -56,6 +56,8 @@ class Stack(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         options = block_options(config)
         self.blocks = nn.ModuleList(block_type(options, layer) for layer in range(config.depth))
+        if not config.first_norm:
+            self.blocks[0].norm_attend = nn.Identity()
         self.is_recomputed = False  # blocks are computed again in the backward pass
         if config.norm_position == "pre":
             self.norm_final = build_norm(config.norm_kind, width, config.biases, config.norm_eps)
@@ -66,21 +68,32 @@ class Stack(nn.Module):
         layout: Layout,
         cache: KeyValueCache | None,
         attention_weights: list[Tensor] | None,
-    ) -> tuple[Tensor, AttentionContext]:
+    ) -> tuple[Tensor, list[AttentionContext]]:
         """Return what enters the blocks, from the embeddings of tokens (B, T, D)."""
         B, T, _ = tokens.shape
         num_past = cache.length if cache is not None else 0
         positions = layout.positions
         if positions is None:
             positions = torch.arange(num_past, num_past + T, device=tokens.device).expand(B, T)
-        cos_sin = None
-        if self.config.position_encoding == "rope":
-            width = self.config.width // self.config.heads
-            cos_sin = rope_cos_sin(positions, width, self.config.rope_base)
+        cos_sin = self._cos_sin(positions, self.config.rope_base)
         mask, is_causal = self._mask(layout, tokens, num_past)
         is_scaled = self.config.ablated != "scale"
         context = AttentionContext(mask, is_causal, cos_sin, cache, is_scaled, attention_weights)
-        return self._add_positions(tokens, positions, layout.segments), context
+        x = self._add_positions(tokens, positions, layout.segments)
+        return x, self.context_by_block(context, positions)
+
+    def context_by_block(
+        self, context: AttentionContext, positions: Tensor
+    ) -> list[AttentionContext]:
+        """Return the context of each block: local ones see a window, and have their own angles."""
+        config = self.config
+        if not config.local_window:
+            return [context] * config.depth
+        window = window_mask(positions.shape[1], config.local_window, positions.device)
+        mask = window if context.mask is None else context.mask & window
+        cos_sin = self._cos_sin(positions, config.local_rope_base)
+        local = replace(context, mask=mask, cos_sin=cos_sin)
+        return [local if config.is_local(layer) else context for layer in range(config.depth)]
 
     def run_block(self, block: nn.Module, *inputs: Any) -> Tensor:
         """Apply a block; its activations are kept for the backward pass, or recomputed in it."""
@@ -108,6 +121,12 @@ class Stack(nn.Module):
         if config.embedding_norm:
             x = self.norm_embed(x)
         return self.dropout(x)
+
+    def _cos_sin(self, positions: Tensor, base: float) -> Tensor | None:
+        """Return cos and sin of rotary positions; None: the model has none."""
+        if self.config.position_encoding != "rope":
+            return None
+        return rope_cos_sin(positions, self.config.width // self.config.heads, base)
 
     def _mask(self, layout: Layout, tokens: Tensor, num_past: int) -> tuple[Tensor | None, bool]:
         """Return the mask to apply, and whether the kernel masks causally instead."""
@@ -150,8 +169,8 @@ class Backbone(Stack):
 
         A backbone with fewer than two segment embeddings reads every segment as the first.
         """
-        x, context = self.prepare(self.embed(ids), layout or Layout(), cache, attention_weights)
-        for block in self.blocks:
+        x, contexts = self.prepare(self.embed(ids), layout or Layout(), cache, attention_weights)
+        for block, context in zip(self.blocks, contexts, strict=True):
             x = self.run_block(block, x, context)
         return self.normalize(x)
 

@@ -56,6 +56,8 @@ def _above_embedding(config: ModelConfig, has_cross: bool) -> list[Layer]:
         layers.append(_norm("norm_embed", config))
     for index in range(config.depth):
         layers += _block(f"blocks.{index}", config, has_cross)
+    if not config.first_norm:
+        layers = [layer for layer in layers if layer.name != "blocks.0.norm_attend"]
     if config.norm_position == "pre":
         layers.append(_norm("norm_final", config))
     if config.pooler:
@@ -96,7 +98,7 @@ def count_pretraining_heads(config: ModelConfig) -> list[Layer]:
 
 
 def _block(name: str, config: ModelConfig, has_cross: bool) -> list[Layer]:
-    inner = "2F" if config.activation == "swiglu" else "F"
+    inner = "2F" if config.is_gated else "F"
     cross = [
         _linear(f"{name}.cross.query", "D", "D", config),
         _linear(f"{name}.cross.project", "D", "2D", config),

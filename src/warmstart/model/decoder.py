@@ -49,10 +49,10 @@ class Decoder(Stack):
 
         N / B neighbouring rows share each of the B sources.
         """
-        x, context = self.prepare(tokens, Layout(), cache, attention_weights)
+        x, contexts = self.prepare(tokens, Layout(), cache, attention_weights)
         source_context = AttentionContext(
             encoder_output.mask, cache=cache, attention_weights=cross_attention_weights
         )
-        for block in self.blocks:
+        for block, context in zip(self.blocks, contexts, strict=True):
             x = self.run_block(block, x, context, encoder_output.hidden, source_context)
         return self.normalize(x)

@@ -8,14 +8,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from warmstart.model.attention import AttentionContext, CrossAttention, MultiHeadAttention
-from warmstart.settings.model import Activation, Norm, NormPosition
+from warmstart.settings.model import GATED, Activation, Norm, NormPosition
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
-    "swiglu": F.silu,
+    "silu": F.silu,
     "relu2": lambda x: F.relu(x).square(),
+    "swiglu": F.silu,
+    "geglu": F.gelu,
 }
 
 
@@ -46,14 +48,14 @@ def build_norm(kind: Norm | None, width: int, biases: bool, eps: float = 1e-5) -
 
 
 class FeedForward(nn.Module):
-    """Two linear layers with an activation between them; `swiglu` also multiplies by a gate."""
+    """Two linear layers with an activation between them, multiplied by a gate if that has one."""
 
     def __init__(
         self, width: int, ffn_width: int, activation: Activation, dropout: float, biases: bool
     ) -> None:
         super().__init__()
         self.activate = ACTIVATIONS[activation]
-        self.is_gated = activation == "swiglu"
+        self.is_gated = activation in GATED
         self.inner = nn.Linear(width, 2 * ffn_width if self.is_gated else ffn_width, bias=biases)
         self.outer = nn.Linear(ffn_width, width, bias=biases)
         self.dropout = nn.Dropout(dropout)

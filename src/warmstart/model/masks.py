@@ -16,6 +16,12 @@ def padding_mask(is_token: Tensor) -> Tensor:
     return is_token.view(B, 1, 1, S)
 
 
+def window_mask(num: int, window: int, device: torch.device) -> Tensor:
+    """Let a position see as many positions on each side as the window has."""
+    positions = torch.arange(num, device=device)
+    return ((positions[:, None] - positions).abs() <= window)[None, None]  # (1, 1, T, T)
+
+
 def document_mask(documents: Tensor) -> Tensor:
     """Let a position see its own document only; each row holds document numbers."""
     B, T = documents.shape

@@ -13,7 +13,8 @@ Attention = Literal["causal", "bidirectional"]
 Norm = Literal["layer", "rms"]
 NormPosition = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned", "rope"]
-Activation = Literal["relu", "gelu", "gelu_tanh", "swiglu", "relu2"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "relu2", "swiglu", "geglu"]
+GATED: tuple[Activation, ...] = ("swiglu", "geglu")  # with a second inner matrix
 Ablation = Literal["nothing", "mask", "scale", "positions", "residual", "norm", "warmup"]
 
 ABLATED_PARTS: dict[Ablation, str] = {
@@ -27,9 +28,12 @@ ABLATED_PARTS: dict[Ablation, str] = {
 
 LEAST = {
     **dict.fromkeys(("vocab_size", "width", "depth", "heads", "ffn_width", "max_length"), 1),
-    **dict.fromkeys(("segments", "decoder_depth", "target_vocab_size"), 0),
+    **dict.fromkeys(("segments", "decoder_depth", "target_vocab_size", "local_window"), 0),
+    "global_every": 1,
 }
 MOST = {**dict.fromkeys(LEAST, 1 << 24), "depth": 10_000, "decoder_depth": 10_000}
+# Choices of few models: only their config.json mentions them.
+RARE = ("local_window", "global_every", "local_rope_base", "first_norm", "ablated")
 MOST_SINUSOIDS = 1 << 27  # max_length × width: a table of half a gigabyte
 
 
@@ -60,6 +64,10 @@ class ModelConfig:
     output_bias: bool = True  # a bias over the vocabulary, where there are biases at all
     norm_eps: float = 1e-5  # added to the variance in norms
     rope_base: float = 10_000.0  # wavelengths of rotary positions go up to about 2π times this
+    local_window: int = 0  # tokens on each side that local blocks see; 0: every block sees all
+    global_every: int = 1  # with a window, one block in so many sees all, beginning with the first
+    local_rope_base: float = 10_000.0  # of rotary positions in local blocks
+    first_norm: bool = True  # a norm before the first attention; ModernBERT has one less
     decoder_depth: int = 0  # blocks of a decoder that attends to the backbone; 0: no decoder
     target_vocab_size: int = 0  # the decoder's vocabulary; 0: the backbone's
     shared: bool = True  # the decoder uses the backbone's embedding, not its own
@@ -88,9 +96,14 @@ class ModelConfig:
             )
         if not 0 <= self.dropout < 1:
             raise WarmstartError(f"model.dropout={self.dropout} must be from 0 to below 1")
-        for name in ("norm_eps", "rope_base"):
+        for name in ("norm_eps", "rope_base", "local_rope_base"):
             if not 0 < getattr(self, name) < math.inf:
                 raise WarmstartError(f"model.{name}={getattr(self, name)} must be above 0")
+        if self.local_window and (self.attention != "bidirectional" or self.decoder_depth):
+            raise WarmstartError(
+                f"model.local_window={self.local_window} needs an encoder alone: "
+                "model.attention=bidirectional and model.decoder_depth=0"
+            )
         if self.shared and self.target_vocab_size not in (0, self.vocab_size):
             raise WarmstartError(
                 f"model.target_vocab_size={self.target_vocab_size} differs from "
@@ -111,6 +124,15 @@ class ModelConfig:
         return self.attention != "bidirectional" and self.ablated != "mask"
 
     @property
+    def is_gated(self) -> bool:
+        """Tell whether the feed-forward layer has a gate, a second inner matrix."""
+        return self.activation in GATED
+
+    def is_local(self, layer: int) -> bool:
+        """Tell whether a block sees only a window around each token."""
+        return bool(self.local_window and layer % self.global_every)
+
+    @property
     def position_encoding(self) -> Positions | None:
         """Return how positions are encoded; None: not at all."""
         return None if self.ablated == "positions" else self.positions
@@ -126,9 +148,9 @@ class ModelConfig:
         return f"{description} ({warning})" if warning else description
 
     def to_json(self) -> dict[str, Any]:
-        """Return every field; only an ablated model mentions ablation."""
-        values = asdict(self)
-        return {k: v for k, v in values.items() if k != "ablated" or v != "nothing"}
+        """Return every field, without rare ones that have their default."""
+        usual = {field.name: field.default for field in fields(self) if field.name in RARE}
+        return {name: value for name, value in asdict(self).items() if usual.get(name) != value}
 
 
 def ablation_warning(ablated: Ablation) -> str:
@@ -171,7 +193,7 @@ def model_from_json(data: Any, file: str | Path = "config.json") -> ModelConfig:
         raise WarmstartError(f"{file}: model={show(data)} must be an object")
     if not data:
         raise WarmstartError(f"{file}: the run has no Transformer, which this command needs")
-    wrong = (set(data) ^ {field.name for field in fields(ModelConfig)}) - {"ablated"}
+    wrong = (set(data) ^ {field.name for field in fields(ModelConfig)}) - set(RARE)
     if wrong:
         names = show(sorted(wrong))
         raise WarmstartError(f"{file}: model keys do not fit this version: {names}")
