@@ -47,6 +47,7 @@ FITTING: list[tuple[str, str, dict[str, Any], str]] = [
     ("translator-small", "translate", {"decoder_depth": 1}, "PegasusForConditionalGeneration"),
     ("translator-small", "translate", {"biases": False}, "PegasusForConditionalGeneration"),
     ("vaswani-base", "translate", {"activation": "gelu"}, "MarianMTModel"),
+    ("vaswani-base", "translate", {"activation": "silu", "output_bias": True}, "MarianMTModel"),
 ]
 
 

@@ -166,12 +166,16 @@ def test_an_electra_with_narrow_embeddings_is_refused(saved: Saver, tmp_path: Pa
     assert not (tmp_path / "run").exists()
 
 
-def test_a_marian_without_a_token_before_the_source_is_refused(tmp_path: Path) -> None:
+def test_a_marian_whose_files_do_not_say_how_texts_begin_is_refused(
+    saved: Saver, tmp_path: Path
+) -> None:
+    """It has a tokenizer.json, which puts a token before the source, and none in config.json."""
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24}
     heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
-    ids = {"vocab_size": 50, "pad_token_id": 49, "eos_token_id": 0, "decoder_start_token_id": 49}
+    ids = {"vocab_size": 400, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
     config = transformers.MarianConfig(d_model=16, scale_embedding=True, **sizes, **heads, **ids)
-    transformers.MarianMTModel(config).save_pretrained(tmp_path / "opus")
+    folder = saved("roberta", "RobertaModel")
+    transformers.MarianMTModel(config).save_pretrained(folder)
     with pytest.raises(WarmstartError, match="bos_token_id=null must begin both source and target"):
-        import_model(ImportConfig(folder=str(tmp_path / "opus"), out=str(tmp_path / "run")))
+        import_model(ImportConfig(folder=str(folder), out=str(tmp_path / "run")))
     assert not (tmp_path / "run").exists()

@@ -52,19 +52,19 @@ def encode_texts(
     seconds: Sequence[str] | None = None,
 ) -> EncodedTexts:
     """Encode texts, or pairs with their second texts, to at most `max_length` tokens."""
-    bos, eos, unk = tokenizer.bos, tokenizer.eos, tokenizer.unk
+    start, eos, unk = tokenizer.start, tokenizer.eos, tokenizer.unk
     encoded, starts = tokenizer.encode(texts), None
     if seconds is None:
-        ids = [[bos, *truncate(text, max_length - 2, rule), eos] for text in encoded]
-        sizes = [len(text) + 2 for text in encoded]
+        ids = [[*start, *truncate(text, max_length - 2, rule), eos] for text in encoded]
+        sizes = [len(start) + len(text) + 1 for text in encoded]
     else:
         if max_length < 5:
             raise WarmstartError(f"--max-length {max_length} is too short for pairs: 5 or more")
         pairs = list(zip(encoded, tokenizer.encode(seconds), strict=True))
         shortened = [truncate_pair(a, b, max_length - 3, rule) for a, b in pairs]
-        ids = [[bos, *a, eos, *b, eos] for a, b in shortened]
-        starts = [len(a) + 2 for a, _ in shortened]
-        sizes = [len(a) + len(b) + 3 for a, b in pairs]
+        ids = [[*start, *a, eos, *b, eos] for a, b in shortened]
+        starts = [len(start) + len(a) + 1 for a, _ in shortened]
+        sizes = [len(start) + len(a) + len(b) + 2 for a, b in pairs]
         encoded = [text for pair in pairs for text in pair]
     return EncodedTexts(
         ids,

@@ -75,6 +75,6 @@ class TextTranslator(TransformerModel):
         if text2 is not None:
             raise WarmstartError(f"--text2 is not for {self.description}, which {self.name} is")
         tokenizer, other, length = self.tokenizer, self.target_tokenizer, self.config.max_length
-        source = [tokenizer.bos, *self.cut(text, length - 2, tokenizer), tokenizer.eos]
+        source = [*tokenizer.start, *self.cut(text, length - 2, tokenizer), tokenizer.eos]
         ids = None if target is None else [other.bos, *self.cut(target, length - 1, other)]
         return pair_attention(cast(Translator, self.model), tokenizer, other, source, ids)

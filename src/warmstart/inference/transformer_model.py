@@ -145,7 +145,7 @@ class TransformerModel(TextModel):
     def ids_of(self, text: str) -> list[int]:
         """Return the ids of one text as the model reads it; one that is too long is cut."""
         room = self.config.max_length - 1 - self.ends_texts
-        ids = [self.tokenizer.bos, *self.cut(text, room, self.tokenizer)]
+        ids = [*self.tokenizer.start, *self.cut(text, room, self.tokenizer)]
         return ids + [self.tokenizer.eos] * self.ends_texts
 
     def probable_word(self, index: int, probability: float) -> ProbableWord:

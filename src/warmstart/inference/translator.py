@@ -100,7 +100,7 @@ class BeamTranslator:
             return []
         is_overlong = len(ids) > self.num_readable
         parts = self.source.encode(self.split(text)) if is_overlong else [ids]
-        return [[self.source.bos, *part, self.source.eos] for part in parts]
+        return [[*self.source.start, *part, self.source.eos] for part in parts]
 
     def _split(self, text: str, patterns: Sequence[re.Pattern[str]]) -> list[str]:
         """Split a text that does not fit, and join neighbouring pieces while they do."""

@@ -18,7 +18,7 @@ def watch_beam(model: TextTranslator, text: str, beam: Beam) -> BeamTree:
     """Translate one sentence, and return every step of the search."""
     engine, special, tokenizer = model.translator.engine, model.translator.special, model.tokenizer
     room = model.config.max_length - 2
-    source = [tokenizer.bos, *model.cut(text, room, tokenizer), tokenizer.eos]
+    source = [*tokenizer.start, *model.cut(text, room, tokenizer), tokenizer.eos]
     with engine.runtime.precision():
         watched = WatchedStep(engine.begin(engine.encode([source]), beam.width), special)
         limit = max_target_tokens(len(source), model.config.max_length)

@@ -83,8 +83,8 @@ def _find(predictor: TransformerModel, word: str, text: str, rule: Truncate) -> 
     indexes = [index for index, (a, b) in enumerate(spans) if a < end and b > start]
     if not indexes or not set(indexes) <= set(remaining):
         return None
-    ids = [tokenizer.bos, *(whole[index] for index in remaining), tokenizer.eos]
-    positions = [1 + remaining.index(index) for index in indexes]
+    ids = [*tokenizer.start, *(whole[index] for index in remaining), tokenizer.eos]
+    positions = [len(tokenizer.start) + remaining.index(index) for index in indexes]
     pieces = tokenizer.pieces([whole[index] for index in indexes])
     readable = tuple(piece.replace(SPACE_MARK, "") or piece for piece in pieces)
     return Occurrence(shown, (start, end), ids, positions, readable)
@@ -111,9 +111,9 @@ def _similarities(
     pairs = list(zip(states, occurrences, strict=True))
     means = [state[:, word.positions].double().mean(1) for state, word in pairs]
     units = F.normalize(torch.stack(means, 1), dim=-1)  # (layers, S, D)
-    sums, counts = [], []
+    sums, counts, first = [], [], len(predictor.tokenizer.start)
     for state, word in pairs:
-        rest = [p for p in range(1, len(word.ids) - 1) if p not in word.positions]
+        rest = [p for p in range(first, len(word.ids) - 1) if p not in word.positions]
         sums.append(F.normalize(state[:, rest].double(), dim=-1).sum(1))  # (layers, D)
         counts.append(len(rest))
     # The mean over pairs of tokens from different sentences, from the sum of each sentence.

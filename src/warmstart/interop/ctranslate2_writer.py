@@ -83,7 +83,8 @@ class TranslatorFolder:
         spec.register_target_vocabulary(self.target.tokens(range(len(self.model.embedding))))
         self.target.fill(spec.config)
         spec.config.decoder_start_token = spec.config.bos_token
-        spec.config.add_source_bos = spec.config.add_source_eos = True
+        spec.config.add_source_bos = self.run.tokenizer.has_start
+        spec.config.add_source_eos = True
         return spec
 
     def scores(self, library: Any, folder: str, compute_type: str) -> Scores:
@@ -100,7 +101,7 @@ class TranslatorFolder:
         )
         ours = list[Tensor]()
         for ids, target_ids in zip(sources, targets, strict=True):
-            row = torch.tensor([[source.bos, *ids, source.eos]])
+            row = torch.tensor([[*source.start, *ids, source.eos]])
             logits = self.model(row, None, torch.tensor([[target.bos, *target_ids]]))
             ours.append(_log_probs(logits, [*target_ids, target.eos]))
         return _joined(results), torch.cat(ours)

@@ -114,7 +114,7 @@ def probe_rows(source: SavedRun) -> list[list[int]]:
     tokenizer, longest = source.tokenizer, source.model.max_length
     end = [tokenizer.eos] if task_of(source).ends_texts else []
     room = longest - 1 - len(end)
-    return [[tokenizer.bos, *ids[:room], *end] for ids in tokenizer.encode(PROBES)]
+    return [[*tokenizer.start, *ids[:room], *end] for ids in tokenizer.encode(PROBES)]
 
 
 def require_same_tokens(theirs: Sequence[Sequence[int]], ours: Sequence[Sequence[int]]) -> None:

@@ -25,6 +25,8 @@ ACTIVATIONS: dict[str, Activation] = {
     "gelu_fast": "gelu_tanh",
     "relu": "relu",
     "relu2": "relu2",
+    "silu": "silu",
+    "swish": "silu",
 }
 # The first name of each is written.
 HF_ACTIVATIONS = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}

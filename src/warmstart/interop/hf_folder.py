@@ -62,7 +62,8 @@ class HfFolder:
         if pickles:
             raise WarmstartError(
                 f"{self.path}: only {pickles[0]}, a pickle that can run code when it is opened; "
-                f"warmstart reads only {WEIGHTS} and did not open it"
+                f"warmstart reads only {WEIGHTS} and did not open it. If you trust its author, "
+                "from_pretrained of transformers opens it, and save_pretrained writes the other"
             )
         raise WarmstartError(f"{self.path}: no {WEIGHTS}, the weights, in this folder")
 

@@ -15,7 +15,7 @@ from warmstart.interop.hf_config import HfConfig
 from warmstart.interop.hf_family import Family, HfHead
 from warmstart.interop.hf_folder import HfFolder
 from warmstart.interop.hf_tensors import HfTensors, to_ours
-from warmstart.interop.hf_tokenizer_reader import read_tokenizer
+from warmstart.interop.hf_tokenizer_reader import read_tokenizers
 from warmstart.interop.llama import EUROBERT, LLAMA
 from warmstart.interop.marian import MARIAN, PEGASUS
 from warmstart.interop.modernbert import MODERNBERT
@@ -25,7 +25,7 @@ from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Pooling
 from warmstart.tasks.registry import task_for_class
 from warmstart.tasks.task import Task
-from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.tokenization.pair import TokenizerPair
 
 FAMILIES = (
     BERT,
@@ -50,7 +50,7 @@ class ImportedModel:
     task: Task
     model: ModelConfig
     weights: dict[str, Tensor]
-    tokenizer: Tokenizer
+    tokenizers: TokenizerPair
     pooling: Pooling  # of a classifier
     classes: tuple[str, ...]
     has_pairs: bool
@@ -85,10 +85,10 @@ def read_folder(path: Path) -> ImportedModel:
     shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
     matches = family.matches(shape, head)
     weights = to_ours(tensors, matches, shapes, family.zero_biases(config))
-    family.restore(weights)
     check_finite(weights, path)
-    if head == "language":
+    if head in ("language", "translation"):
         _drop_copies(tensors, family, weights, shape.tied)
+    family.restore(weights)
     left_out = tensors.drop(family.unused[head]) if head in family.unused else ()
     tensors.refuse_rest()
     return ImportedModel(
@@ -96,7 +96,7 @@ def read_folder(path: Path) -> ImportedModel:
         task=task_for_class(family.hub_classes[head]),
         model=shape,
         weights=weights,
-        tokenizer=read_tokenizer(folder, config, shape.vocab_size),
+        tokenizers=read_tokenizers(folder, config, shape.vocab_size),
         pooling=family.pooling,
         classes=classes,
         has_pairs=head == "pairs",

@@ -14,6 +14,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 from warmstart.errors import WarmstartError
 from warmstart.interop.hf_config import HfConfig
 from warmstart.interop.hf_folder import HfFolder
+from warmstart.interop.marian_tokenizers import SOURCE, VOCAB, read_marian_tokenizers
 from warmstart.interop.sentencepiece_json import parse_model, to_fairseq_json
 from warmstart.jsonfiles import has_type, parse_object, show
 from warmstart.tokenization.backends import (
@@ -23,6 +24,7 @@ from warmstart.tokenization.backends import (
     library_errors,
     parse_json,
 )
+from warmstart.tokenization.pair import TokenizerPair
 from warmstart.tokenization.specials import FILE_NAME, USUAL, find_usual, parse_names
 from warmstart.tokenization.tokenizer import Tokenizer
 
@@ -37,6 +39,19 @@ _WORDPIECE = ("bert", "distilbert", "electra")  # that a vocab.txt belongs to
 _FAIRSEQ = ("camembert", "xlm-roberta")
 
 
+def read_tokenizers(folder: HfFolder, config: HfConfig, vocab_size: int) -> TokenizerPair:
+    """Return a folder's tokenizers, which must fit the model's vocabulary; most have only one."""
+    if folder.find(SOURCE) and not folder.find("tokenizer.json"):
+        pair = read_marian_tokenizers(folder)
+        config.require("decoder_start_token_id", [pair.target.bos], "is not the padding token")
+        _check_size(pair.source, vocab_size, folder.path / VOCAB)
+        return pair
+    if config.token("decoder_start_token_id") not in (None, config.token("bos_token_id")):
+        config.refuse("bos_token_id", "must begin both source and target, as it does in our models")
+    tokenizer = read_tokenizer(folder, config, vocab_size)
+    return TokenizerPair(tokenizer, tokenizer)
+
+
 def read_tokenizer(folder: HfFolder, config: HfConfig, vocab_size: int) -> Tokenizer:
     """Return a folder's tokenizer, which must fit the model's vocabulary."""
     settings = folder.read_json(SETTINGS) or {}
@@ -47,12 +62,16 @@ def read_tokenizer(folder: HfFolder, config: HfConfig, vocab_size: int) -> Token
         tokenizer = _build_tokenizer(file, content, names, config)
     except WarmstartError as error:
         raise WarmstartError(f"{folder.path / file}: {error}") from None
+    _check_size(tokenizer, vocab_size, folder.path / file)
+    return tokenizer
+
+
+def _check_size(tokenizer: Tokenizer, vocab_size: int, file: Path) -> None:
     if tokenizer.vocab_size > vocab_size:
         raise WarmstartError(
-            f"{folder.path / file}: the tokenizer has {tokenizer.vocab_size:,} entries, "
+            f"{file}: the tokenizer has {tokenizer.vocab_size:,} entries, "
             f"the model only {vocab_size:,} (vocab_size)"
         )
-    return tokenizer
 
 
 def _read_definition(

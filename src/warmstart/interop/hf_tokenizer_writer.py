@@ -72,7 +72,9 @@ def convert_tokenizer(
     bos, eos = names["bos_token"], names["eos_token"]
     second = 1 if has_segments and source.model.segments > 1 else 0
     # A causal model continues a prompt, so no end token follows the prompt.
-    single = f"{bos} $A {eos}" if task_of(source).ends_texts else f"{bos} $A"
+    single = "$A" if not tokenizer.has_start else f"{bos} $A"
+    if task_of(source).ends_texts:
+        single = f"{single} {eos}"
     library.post_processor = processors.TemplateProcessing(
         single=single,
         pair=f"{bos} $A {eos} $B:{second} {eos}:{second}",

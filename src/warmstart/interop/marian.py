@@ -18,9 +18,9 @@ from warmstart.interop.hf_family import (
     Family,
     HfHead,
     build_shape,
-    drop_zero_bias,
     read_dropout,
 )
+from warmstart.interop.hf_tensors import HfTensors
 from warmstart.model.positions import sinusoids
 from warmstart.settings.model import ModelConfig, NormPosition
 
@@ -33,6 +33,7 @@ SIZES = {
     "ffn_width": "encoder_ffn_dim",
     "max_length": "max_position_embeddings",
 }
+COPIES = ("lm_head", "model.encoder.embed_tokens", "model.decoder.embed_tokens")
 NORM_EPS = 1e-5  # of both; their config.json has no key for it
 
 
@@ -49,8 +50,10 @@ def _attention(ours: str, theirs: str) -> dict[str, str]:
 
 
 _CROSS = "model.decoder.layers.#.encoder_attn"
+OUR_BIAS, BIAS = "head.output.bias", "final_logits_bias"
 LAYERS = {
     "encoder.embed": "model.shared",
+    OUR_BIAS: BIAS,
     **_attention("encoder.blocks.#", "model.encoder.layers.#"),
     **_attention("decoder.blocks.#", "model.decoder.layers.#"),
     "decoder.blocks.#.cross.query": f"{_CROSS}.q_proj",
@@ -62,7 +65,7 @@ LAYERS = {
 }
 
 
-def _read_shape(config: HfConfig, norm_position: NormPosition) -> ModelConfig:
+def _read_shape(config: HfConfig, tensors: HfTensors, norm_position: NormPosition) -> ModelConfig:
     for name in ("ffn_dim", "attention_heads"):
         size = config.size(f"encoder_{name}")
         config.require(f"decoder_{name}", [size], f"is not the encoder's; {size} is supported")
@@ -71,8 +74,9 @@ def _read_shape(config: HfConfig, norm_position: NormPosition) -> ModelConfig:
     shared = "is not supported; one embedding for source, target and output is"
     config.require("tie_word_embeddings", [True], shared)
     config.require("share_encoder_decoder_embeddings", [True], shared)
-    if config.token("bos_token_id") != config.token("decoder_start_token_id"):
-        config.refuse("bos_token_id", "must begin both source and target, as it does in our models")
+    config.require("decoder_vocab_size", [config.size("vocab_size")], shared)
+    if BIAS in tensors:
+        tensors[BIAS] = tensors[BIAS].flatten()  # in the file (1, V)
     return build_shape(
         config,
         SIZES,
@@ -80,7 +84,7 @@ def _read_shape(config: HfConfig, norm_position: NormPosition) -> ModelConfig:
         norm_position=norm_position,
         activation=config.choose("activation_function", "gelu", ACTIVATIONS),
         tied=True,
-        output_bias=False,
+        output_bias=BIAS in tensors,
         norm_eps=NORM_EPS,
         **read_dropout(config, "dropout", "attention_dropout", 0.1),
     )
@@ -106,7 +110,9 @@ def _sines_first(weights: dict[str, Tensor], head: HfHead) -> str | None:
     if "decoder.embed.weight" in weights:
         return "shared=False (shared=True fits)"
     _reorder(weights, _order(weights))
-    return drop_zero_bias(weights, head)
+    if OUR_BIAS in weights:
+        weights[OUR_BIAS] = weights[OUR_BIAS][None]
+    return None
 
 
 def _position_tables(model: ModelConfig) -> dict[str, Tensor]:
@@ -131,6 +137,8 @@ def _order(weights: dict[str, Tensor]) -> Tensor:
 
 def _reorder(weights: dict[str, Tensor], order: Tensor) -> None:
     for name, tensor in weights.items():
+        if name == OUR_BIAS:
+            continue  # of the vocabulary
         layer = name.split(".")[-2]
         if layer in ("output", "outer") or layer.startswith("norm_"):
             weights[name] = tensor[order]  # writes hidden vectors
@@ -147,11 +155,14 @@ def _family(name: str, model_type: str, architecture: str, norm_position: NormPo
         sizes=SIZES,
         layers=LAYERS,
         head_layers={},
-        buffers=r"final_logits_bias|model\.(en|de)coder\.embed_positions\.weight",
-        read_shape=lambda config, tensors, head: _read_shape(config, norm_position),
+        copies={f"{name}.weight": "encoder.embed.weight" for name in COPIES},
+        buffers=r"model\.(en|de)coder\.embed_positions\.weight",
+        read_shape=lambda config, tensors, head: _read_shape(config, tensors, norm_position),
         export=ExportRules(
             write_config=_write_config,
-            widen=lambda model: replace(model, biases=True, output_bias=False),
+            widen=lambda model: replace(
+                model, biases=True, output_bias=model.biases and model.output_bias
+            ),
             adapt=_sines_first,
             constants=_position_tables,
         ),

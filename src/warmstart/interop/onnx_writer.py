@@ -39,17 +39,17 @@ def write_onnx(request: ExportRequest) -> Exported:
     for library in ("onnx", "onnxscript", "onnxruntime"):
         import_library(library, "onnx")
     source, model, folder = request.source, request.model, request.folder
+    convert_tokenizer(source, source.model.segments > 1).write(folder)
+    if not source.tokenizers.is_joint:
+        target = folder / TARGET_FOLDER
+        target.mkdir()
+        convert_tokenizer(source, False, source.tokenizers.target).write(target)
     graphs = graphs_of(model)
     for graph in graphs:
         _record(graph, folder / graph.file, source.model)
         if request.precision == "int8":
             _quantize(folder / graph.file)
     write_json(folder / "config.json", _config(source))
-    convert_tokenizer(source, source.model.segments > 1).write(folder)
-    if not source.tokenizers.is_joint:
-        target = folder / TARGET_FOLDER
-        target.mkdir()
-        convert_tokenizer(source, False, source.tokenizers.target).write(target)
     check = check_graphs(request, graphs)
     name, size = type(model).__name__, num_parameters(model)
     use = CardUse(library="onnx", code=_USE.format(file=graphs[0].file))

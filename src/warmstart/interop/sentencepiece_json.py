@@ -13,7 +13,7 @@ from warmstart.tokenization.backends import library_errors
 
 SPACE = "▁"
 UNIGRAM, BPE = 1, 2  # TrainerSpec.model_type
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6  # SentencePiece.type
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # SentencePiece.type
 
 
 def parse_model(content: bytes) -> Any:
@@ -62,6 +62,8 @@ def _convert(model: Any, vocab: list[tuple[str, float]], unk: int) -> tokenizers
     normalizer, trainer = model.normalizer_spec, model.trainer_spec
     if not normalizer.escape_whitespaces or trainer.treat_whitespace_as_suffix:
         raise WarmstartError("a SentencePiece model that puts spaces after words is not converted")
+    if any(piece.type == UNUSED for piece in model.pieces):
+        raise WarmstartError("a SentencePiece model with unused pieces is not converted")
     symbol = next((piece.piece for piece in model.pieces if piece.type == USER_DEFINED), None)
     if symbol is not None:
         raise WarmstartError(

@@ -34,7 +34,7 @@ def import_model(config: ImportConfig) -> ImportResult:
     with new_folder(out) as temporary:
         imported = read_folder(Path(config.folder))
         if imported.classes and imported.model.is_causal:
-            tokenizer = imported.tokenizer
+            tokenizer = imported.tokenizers.source
             bos, eos = tokenizer.pieces([tokenizer.bos, tokenizer.eos])
             progress.say(f"warmstart puts every text between {bos} and {eos}")
         _write_run(config, imported, RunFolder(temporary), out)
@@ -59,7 +59,7 @@ def _write_run(config: ImportConfig, imported: ImportedModel, run: RunFolder, ou
             "micro_tokens": defaults.micro_tokens,
         }
         write_json(run.config_file, written)
-    imported.tokenizer.save(run.path)
+    imported.tokenizers.save(run.path)
     write_whole(run.weights_file, save(imported.weights))
     empty = fingerprints_of([]).to_json()
     write_json(run.data_file, {"files": [], "fingerprints": empty, "unrecorded": True})

@@ -90,6 +90,6 @@ def encode_pairs(pairs: Pairs, tokenizers: TokenizerPair, max_length: int) -> En
         raise WarmstartError(f"{pairs.files[0]}: no pair fits into --max-length {max_length}")
     source, target = tokenizers.source, tokenizers.target
     return EncodedPairs(
-        TokenLists([source.bos, *sources[row], source.eos] for row in fits),
+        TokenLists([*source.start, *sources[row], source.eos] for row in fits),
         TokenLists([target.bos, *targets[row], target.eos] for row in fits),
     )

@@ -27,8 +27,8 @@ class JsonTokenizer(Tokenizer):
 
     file_name = "tokenizer.json"
 
-    def __init__(self, content: bytes, names: Names | None = None) -> None:
-        super().__init__(content, names)
+    def __init__(self, content: bytes, names: Names | None = None, has_start: bool = True) -> None:
+        super().__init__(content, names, has_start)
         self._library = library = parse_json(content)
         needed = ("bos", "eos", "pad")
         missing = [USUAL[role][0] for role in needed if self._find(role) is None]
@@ -91,7 +91,7 @@ class JsonTokenizer(Tokenizer):
     def _add_mask(self, name: str) -> Self:
         library = tokenizers.Tokenizer.from_buffer(self.content)
         library.add_special_tokens([name])
-        return type(self)(library.to_str().encode(), self.names)
+        return type(self)(library.to_str().encode(), self.names, self.has_start)
 
 
 def parse_json(content: bytes) -> tokenizers.Tokenizer:
@@ -158,10 +158,10 @@ class SentencePieceTokenizer(Tokenizer):
     kind = "sentencepiece"
     file_name = "tokenizer.model"
 
-    def __init__(self, content: bytes, names: Names | None = None) -> None:
+    def __init__(self, content: bytes, names: Names | None = None, has_start: bool = True) -> None:
         import sentencepiece
 
-        super().__init__(content, names)
+        super().__init__(content, names, has_start)
         error = WarmstartError("not a SentencePiece model, or a truncated one")
         if not _is_whole_model(content):
             raise error
@@ -171,6 +171,7 @@ class SentencePieceTokenizer(Tokenizer):
             raise error from None
         self._added: list[str] = []
         self.own_size = len(self._model)
+        self._has_unused = any(map(self._model.is_unused, range(self.own_size)))
         self.bos = self._own_or_added("bos", self._model.bos_id())
         self.eos = self._own_or_added("eos", self._model.eos_id())
         self.pad = self._own_or_added("pad", self._model.pad_id())
@@ -192,6 +193,10 @@ class SentencePieceTokenizer(Tokenizer):
 
     def _encode(self, texts: list[str]) -> list[list[int]]:
         encoded: list[list[int]] = self._model.encode(texts)
+        for row, ids in enumerate(encoded if self._has_unused else ()):
+            if self.unk in ids:  # what it cannot split to may have an id all the same
+                pieces = self._model.encode(texts[row], out_type=str)
+                encoded[row] = [int(self._model.piece_to_id(piece)) for piece in pieces]
         return encoded
 
     def _decode(self, ids: list[int]) -> str:
@@ -204,7 +209,7 @@ class SentencePieceTokenizer(Tokenizer):
         return f"<{index}>" if index >= self.vocab_size else self._added[index - self.own_size]
 
     def _add_mask(self, name: str) -> Self:
-        return type(self)(self.content, {**self.names, "mask": name})
+        return type(self)(self.content, {**self.names, "mask": name}, self.has_start)
 
 
 def _is_whole_model(content: bytes) -> bool:

@@ -25,14 +25,17 @@ def train_tokenizer(texts: Iterable[str], kind: str = "bpe", vocab_size: int = 1
 def load_tokenizer(path: Path) -> Tokenizer:
     """Load a tokenizer: a folder, a tokenizer.json, a SentencePiece model or a list of pieces."""
     names: Names = {}
+    has_start = True
     if path.is_dir():
-        names = _read_names(path / specials.FILE_NAME)
+        file = path / specials.FILE_NAME
+        entries = read_object(file) if file.is_file() else {}
+        names, has_start = specials.parse_names(entries, file), specials.parse_start(entries)
         path = _definition_file(path)
     match base_suffix(path):
         case ".json":
-            return _load(path, JsonTokenizer, names)
+            return _load(path, JsonTokenizer, names, has_start)
         case ".model":
-            return _load(path, SentencePieceTokenizer, names)
+            return _load(path, SentencePieceTokenizer, names, has_start)
         case ".txt":
             return JsonTokenizer(pieces_json(read_lines(path), str(path)).encode())
     raise WarmstartError(
@@ -48,15 +51,11 @@ def _definition_file(folder: Path) -> Path:
     raise WarmstartError(f"{folder}: neither tokenizer.json nor tokenizer.model in this folder")
 
 
-def _read_names(file: Path) -> dict[str, str]:
-    if not file.is_file():
-        return {}
-    return specials.parse_names(read_object(file), file)
-
-
-def _load(path: Path, kind: Callable[[bytes, Names], Tokenizer], names: Names) -> Tokenizer:
+def _load(
+    path: Path, kind: Callable[[bytes, Names, bool], Tokenizer], names: Names, has_start: bool
+) -> Tokenizer:
     content = read_bytes(path)
     try:
-        return kind(content, names)
+        return kind(content, names, has_start)
     except WarmstartError as error:
         raise WarmstartError(f"{path}: {error}") from None

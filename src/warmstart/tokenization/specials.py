@@ -7,6 +7,7 @@ from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import show
 
 FILE_NAME = "special_tokens_map.json"
+START_KEY = "add_bos_token"
 
 # The likeliest name comes first; it is also the name of a token that has to be added.
 USUAL = {
@@ -42,9 +43,15 @@ def parse_names(entries: Mapping[str, Any], file: object) -> dict[str, str]:
     return names
 
 
-def to_entries(names: Mapping[str, str]) -> dict[str, str]:
-    """Return names in the form that `parse_names` reads."""
-    return {f"{role}_token": name for role, name in names.items()}
+def parse_start(entries: Mapping[str, Any]) -> bool:
+    """Tell whether a token begins what a model reads."""
+    return entries.get(START_KEY) is not False
+
+
+def to_entries(names: Mapping[str, str], has_start: bool) -> dict[str, str | bool]:
+    """Return names in the form that `parse_names` and `parse_start` read."""
+    entries: dict[str, str | bool] = {f"{role}_token": name for role, name in names.items()}
+    return entries if has_start else {**entries, START_KEY: False}
 
 
 def find_usual(role: str, has_token: Callable[[str], bool]) -> str | None:

@@ -30,13 +30,19 @@ class Tokenizer(ABC):
     unk: int | None  # None: the vocabulary covers every text
     mask: int | None  # None: no masked pretraining
 
-    def __init__(self, content: bytes, names: Names | None = None) -> None:
+    def __init__(self, content: bytes, names: Names | None = None, has_start: bool = True) -> None:
         self.content = content
+        self.has_start = has_start  # False: no token begins what a model reads
         self.names: Names = dict(names or {})  # of special tokens that were named explicitly
 
     def __reduce__(self) -> tuple[type[Self], tuple[bytes, Names]]:
         """Send what defines this tokenizer to another process: libraries forget settings."""
         return type(self), (self.content, self.names)
+
+    @property
+    def start(self) -> list[int]:
+        """Return the ids that begin what a model reads: bos, or nothing."""
+        return [self.bos] if self.has_start else []
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of every text, without special tokens."""
@@ -80,12 +86,14 @@ class Tokenizer(ABC):
         Explicit names of special tokens are written to a file beside it.
         """
         if self.names:
-            write_json(folder / specials.FILE_NAME, specials.to_entries(self.names))
+            entries = specials.to_entries(self.names, self.has_start)
+            write_json(folder / specials.FILE_NAME, entries)
         write_whole(folder / self.file_name, self.content)
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of what defines this tokenizer."""
-        names = json.dumps(dict(self.names), sort_keys=True).encode() if self.names else b""
+        entries = dict(self.names) if self.has_start else {**self.names, "start": ""}
+        names = json.dumps(entries, sort_keys=True).encode() if self.names else b""
         return hashlib.sha256(self.content + names).hexdigest()
 
     @abstractmethod
