@@ -115,7 +115,7 @@ def step_of(job: TrainingJob) -> Work:
     """Return a whole training step on random text."""
     torch.manual_seed(0)
     model = job.workload.build_model(job).train()
-    objective = job.workload.build_objective(job)
+    objective = job.workload.build_objective(job, torch.device("cpu"))
     batch = job.workload.random_batch(job, job.rows, torch.Generator().manual_seed(0))
     optimizers = build_optimizers(model, OptimizerSettings("adamw", 1e-4, 0.1))
     runtime = choose_runtime("cpu", "fp32")

@@ -34,7 +34,10 @@ def job_of(kind: str, shape: ModelConfig, **changes: object) -> TrainingJob:
 @pytest.mark.parametrize("kind", KINDS)
 def test_closed_form_equals_the_counter_of_torch(kind: str) -> None:
     job = job_of(kind, replace(KINDS[kind], biases=False))
-    model, objective = job.workload.build_model(job), job.workload.build_objective(job)
+    model, objective = (
+        job.workload.build_model(job),
+        job.workload.build_objective(job, torch.device("cpu")),
+    )
     batch = job.workload.random_batch(job, job.rows, torch.Generator().manual_seed(0))
     if hasattr(batch, "targets"):  # a document's last token predicts nothing: here all count
         batch = replace(batch, targets=batch.targets.clamp(min=0))

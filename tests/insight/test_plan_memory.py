@@ -86,7 +86,9 @@ def test_weights_gradients_and_moments_are_the_real_tensors(
     batch = job.workload.random_batch(job, job.rows, torch.Generator().manual_seed(0))
     for one in optimizers.values():  # keep the gradients
         one.zero_grad = lambda: None  # type: ignore[assignment]
-    train_step(model, job.workload.build_objective(job), [batch], optimizers, 1.0, cpu)
+    train_step(
+        model, job.workload.build_objective(job, torch.device("cpu")), [batch], optimizers, 1.0, cpu
+    )
     said = step_memory(job, CPU)
     buffers = sum(b.nbytes for b in model.buffers())
     assert said.weights == sum(p.nbytes for p in model.parameters()) + buffers

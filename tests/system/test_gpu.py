@@ -16,6 +16,7 @@ from warmstart.batching.pair_batches import EncodedPairs, TokenLists, pad_pairs
 from warmstart.decoding.beam import Beam
 from warmstart.decoding.engines import plain_engine, recorded_engine, translate_ids
 from warmstart.decoding.sample import SpecialIds
+from warmstart.kernels.loss import IGNORE, softmax_loss_cpu_
 from warmstart.model.models import LanguageModel, Translator
 from warmstart.runtime import Runtime
 from warmstart.samples.sample_files import SampleSizes, write_samples
@@ -64,6 +65,28 @@ def test_label_smoothing_ignores_padding_as_on_the_cpu() -> None:
     expected = TranslateObjective(0.1)(model, batch)["translate"]
     found = TranslateObjective(0.1)(model.to(GPU), move(batch, GPU))["translate"]
     assert_close(found.cpu(), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize(("size", "padding"), [(7, 0), (300, 20), (5_001, 7), (9_000, 0)])
+def test_the_loss_of_logits_equals_that_of_the_cpu(
+    smoothing: float, size: int, padding: int
+) -> None:
+    from warmstart.kernels.softmax_loss import softmax_loss_gpu_
+
+    torch.manual_seed(0)
+    logits = 3 * torch.randn(11, size + padding, dtype=torch.float64)
+    targets = torch.randint(0, size, (11,))
+    targets[4] = IGNORE
+    is_counted = targets != IGNORE
+    expected_grads, grads = logits[is_counted, :size], logits.to(GPU)
+    expected = softmax_loss_cpu_(expected_grads, targets[is_counted], smoothing, torch.float64)
+    found = softmax_loss_gpu_(grads, size, targets.to(GPU), smoothing, torch.float64, IGNORE)
+    assert_close(found[0].cpu(), expected[0], rtol=1e-12, atol=1e-12)
+    assert int(found[1]) == int(expected[1])
+    assert_close(grads.cpu()[is_counted, :size], expected_grads, rtol=1e-12, atol=1e-12)
+    assert (grads.cpu()[~is_counted] == 0).all()
+    assert (grads[:, size:] == 0).all()
 
 
 @pytest.mark.parametrize("width", [1, 4])

@@ -61,7 +61,7 @@ def test_label_smoothing_equals_torch(
     monkeypatch: pytest.MonkeyPatch, smoothing: float, has_bias: bool, held: int
 ) -> None:
     monkeypatch.setitem(module.LOGITS_PER_CHUNK, "cpu", held)
-    monkeypatch.setitem(module.LOGITS_PER_SOFTMAX, "cpu", held // 2)
+    monkeypatch.setattr(module, "LOGITS_PER_SOFTMAX", held // 2)
     inputs = [torch.randn(N, D).double(), torch.randn(V, D).double(), torch.randn(V).double()]
     wanted = [tensor.requires_grad_() for tensor in inputs[: 2 + has_bias]]
     targets = torch.randint(V, (N,))

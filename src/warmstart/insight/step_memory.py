@@ -136,7 +136,7 @@ def _loss(job: TrainingJob, target: ComputeTarget, rows: int) -> tuple[int, int]
     logits = min(num, max(1, LOGITS_PER_CHUNK[target.device] // V)) * V * c
     # A CPU holds a part of the logits twice in full precision; the GPU kernel works in place.
     if target.device == "cpu":
-        logits += min(num, max(1, LOGITS_PER_SOFTMAX["cpu"] // V)) * V * 2 * FP32_BYTES
+        logits += min(num, max(1, LOGITS_PER_SOFTMAX // V)) * V * 2 * FP32_BYTES
     casts = (num * D + V * D) * c if target.is_bf16 else 0
     picked = num * D * FP32_BYTES if target.device == "cpu" or job.workload.masks_tokens else 0
     results = num * D * c + V * D * (FP32_BYTES + c)  # gradients of hidden and weight; one product

@@ -81,7 +81,7 @@ class _Bench:
         self.model = job.workload.build_model(job).to(runtime.device).train()
         if runtime.device.type == "cuda" and job.workload.is_compiled:
             self.model.get_submodule("backbone").compile(dynamic=False)
-        self.objective = job.workload.build_objective(job)
+        self.objective = job.workload.build_objective(job, runtime.device)
         settings = OptimizerSettings(job.optimizer, LEARNING_RATE, weight_decay=0.1)
         self.optimizers = build_optimizers(self.model, settings)
         self.generator = torch.Generator().manual_seed(0)

@@ -3,8 +3,6 @@
 It returns sums; the trainer divides them by the counts of the whole group of batches.
 """
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import torch
@@ -14,13 +12,14 @@ from torch.autograd.function import once_differentiable
 
 IGNORE = -100  # a target that is not counted
 
-# Logits in memory at once, and logits that go through the softmax together: on a CPU few enough
-# to stay in its caches, on a GPU enough to fill it.
-LOGITS_PER_CHUNK = {"cpu": 25_000_000, "cuda": 400_000_000}
-LOGITS_PER_SOFTMAX = {"cpu": 1_600_000, "cuda": 400_000_000}
+# Logits in memory at once: on a GPU enough to fill it.
+LOGITS_PER_CHUNK = {"cpu": 25_000_000, "cuda": 800_000_000}
+LOGITS_PER_SOFTMAX = 1_600_000  # that go through the softmax together: a CPU's caches hold them
 # The vocabulary is padded to a multiple of this: unaligned matrix products on a GPU take ten times
 # as long. The logits of the padding are 0 and excluded from the softmax.
 VOCABULARY_MULTIPLE = {"cpu": 1, "cuda": 64}
+# Rows of ones that add up columns: a single one would be a vector, slow on a GPU.
+SUM_ROWS = {"cpu": 1, "cuda": 8}
 
 
 def linear_cross_entropy(
@@ -81,7 +80,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 torch.mm(inputs[rows], weights.T, out=logits)
             else:
                 torch.addmm(biases, inputs[rows], weights.T, out=logits)
-            sums = _softmax_loss_(logits[:, :V], targets[rows], smoothing, weight.dtype)
+            sums = _softmax_loss_(logits, V, targets[rows], smoothing, weight.dtype)
             loss += sums[0]
             num_correct += sums[1]
             if grads is not None:
@@ -116,19 +115,24 @@ class _Gradients:
         torch.mm(grad_logits, self.weights, out=self.hidden[rows])
         self.weight += torch.mm(grad_logits.T, self.inputs[rows], out=self.product)[:V]
         if self.bias is not None:
-            self.bias += (grad_logits.new_ones(1, len(grad_logits)) @ grad_logits)[0, :V]
+            ones = grad_logits.new_ones(SUM_ROWS[grad_logits.device.type], len(grad_logits))
+            self.bias += (ones @ grad_logits)[0, :V]
 
 
 def _softmax_loss_(
-    logits: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype
+    logits: Tensor, size: int, targets: Tensor, smoothing: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Replace logits (n, V) by their gradients; return the summed loss and the number correct."""
-    size = max(1, LOGITS_PER_SOFTMAX[logits.device.type] // logits.shape[1])
-    kernel = softmax_loss_cpu_ if logits.device.type == "cpu" else _compiled_kernel()
-    sums = [
-        kernel(logits[start : start + size], targets[start : start + size], smoothing, dtype)
-        for start in range(0, len(logits), size)
-    ]
+    """Replace logits of a vocabulary of this size, (n, V + padding), by gradients.
+
+    Return the summed loss and the number correct.
+    """
+    if logits.device.type == "cuda":
+        from warmstart.kernels.softmax_loss import softmax_loss_gpu_  # Triton is there with CUDA
+
+        return softmax_loss_gpu_(logits, size, targets, smoothing, dtype, IGNORE)
+    rows = max(1, LOGITS_PER_SOFTMAX // size)
+    parts = zip(logits[:, :size].split(rows), targets.split(rows), strict=True)
+    sums = [softmax_loss_cpu_(*part, smoothing, dtype) for part in parts]
     losses, corrects = zip(*sums, strict=True)
     return torch.stack(losses).sum(), torch.stack(corrects).sum()
 
@@ -151,43 +155,3 @@ def softmax_loss_cpu_(
     grad_logits.scatter_add_(1, index, grad_logits.new_full(index.shape, smoothing - 1.0))
     logits.copy_(grad_logits)
     return losses.sum(), num_correct
-
-
-@cache
-def _compiled_kernel() -> Callable[[Tensor, Tensor, float, torch.dtype], tuple[Tensor, Tensor]]:
-    """Return `softmax_loss_fused_` compiled into one kernel for any number of rows."""
-    compiled = torch.compile(softmax_loss_fused_)
-
-    def kernel(
-        logits: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype
-    ) -> tuple[Tensor, Tensor]:
-        for tensor in (logits, targets):
-            torch._dynamo.maybe_mark_dynamic(tensor, 0)
-        return compiled(logits, targets, smoothing, dtype)
-
-    return kernel
-
-
-def softmax_loss_fused_(
-    logits: Tensor, targets: Tensor, smoothing: float, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """Compute the same without intermediate results in memory, once compiled.
-
-    Targets may be IGNORE: they add nothing to the sums, and their gradients are zero.
-    """
-    V = logits.shape[1]
-    is_counted = (targets != IGNORE)[:, None]
-    index = targets[:, None].clamp(min=0)  # (n, 1)
-    x = logits.to(dtype)
-    maximum = x.amax(1, keepdim=True)
-    log_sum = (x - maximum).exp().sum(1, keepdim=True).log() + maximum
-    target_logits = x.gather(1, index)
-    losses = log_sum - (1 - smoothing) * target_logits
-    if smoothing:
-        losses = losses - smoothing * x.mean(1, keepdim=True)
-    is_target = torch.arange(V, device=x.device) == index  # (n, V)
-    target_probs = (1 - smoothing) * is_target.to(dtype) + smoothing / V
-    num_correct = ((target_logits >= maximum) & is_counted).sum()
-    loss = (losses * is_counted).sum()
-    logits.copy_(((x - log_sum).exp() - target_probs) * is_counted)
-    return loss, num_correct

@@ -36,6 +36,7 @@ from warmstart.textfiles import file_facts
 from warmstart.tokenization.pair import TokenizerPair, load_tokenizer_pair
 from warmstart.training.averaging import evaluate_average, keep_snapshot, list_snapshots
 from warmstart.training.defaults import (
+    compile_translator,
     seed_weights,
     translation_consistency,
     translation_epochs,
@@ -157,8 +158,7 @@ def _trainer(
     rate = _learning_rate(config, model.config)
     schedules = {"cosine": warmup_cosine, "inverse-sqrt": warmup_inverse_sqrt}
     if config.compile:
-        model.encoder.compile(dynamic=True)
-        model.decoder.compile(dynamic=True)
+        compile_translator(model)
 
     def evaluate() -> Evaluation:
         if config.average > 1 and trainer.state.step:  # at step 0 a validation is only timed

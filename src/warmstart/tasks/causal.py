@@ -82,7 +82,7 @@ class CausalWorkload(Workload):
     def build_model(self, shape: WorkloadShape) -> nn.Module:
         return LanguageModel(shape.model)
 
-    def build_objective(self, shape: WorkloadShape) -> Objective:
+    def build_objective(self, shape: WorkloadShape, device: torch.device) -> Objective:
         return CausalObjective()
 
     def random_batch(self, shape: WorkloadShape, rows: int, generator: torch.Generator) -> Any:

@@ -116,8 +116,8 @@ class ClassifyWorkload(Workload):
     def build_model(self, shape: WorkloadShape) -> nn.Module:
         return Classifier(shape.model, shape.labels, "mean", Tuning.classifier_dropout)
 
-    def build_objective(self, shape: WorkloadShape) -> Objective:
-        return ClassifyObjective(torch.ones(shape.labels))
+    def build_objective(self, shape: WorkloadShape, device: torch.device) -> Objective:
+        return ClassifyObjective(torch.ones(shape.labels, device=device))
 
     def random_batch(self, shape: WorkloadShape, rows: int, generator: torch.Generator) -> Any:
         texts = shape.random_ids(rows, shape.length, generator).tolist()

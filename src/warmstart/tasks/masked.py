@@ -110,7 +110,7 @@ class MaskedWorkload(CausalWorkload):
     def build_model(self, shape: WorkloadShape) -> nn.Module:
         return LanguageModel(shape.model, self.has_pairs(shape.model))
 
-    def build_objective(self, shape: WorkloadShape) -> Objective:
+    def build_objective(self, shape: WorkloadShape, device: torch.device) -> Objective:
         return MaskedObjective()
 
     def random_batch(self, shape: WorkloadShape, rows: int, generator: torch.Generator) -> Any:

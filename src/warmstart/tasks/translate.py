@@ -167,7 +167,7 @@ class TranslateWorkload(Workload):
     def build_model(self, shape: WorkloadShape) -> nn.Module:
         return Translator(shape.model)
 
-    def build_objective(self, shape: WorkloadShape) -> Objective:
+    def build_objective(self, shape: WorkloadShape, device: torch.device) -> Objective:
         return TranslateObjective(TrainTranslatorConfig.label_smoothing)
 
     def random_batch(self, shape: WorkloadShape, rows: int, generator: torch.Generator) -> Any:

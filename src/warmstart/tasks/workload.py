@@ -65,8 +65,8 @@ class Workload(ABC):
         """Return the model with random weights."""
 
     @abstractmethod
-    def build_objective(self, shape: WorkloadShape) -> Objective:
-        """Return the loss."""
+    def build_objective(self, shape: WorkloadShape, device: torch.device) -> Objective:
+        """Return the loss, with its constants on a device."""
 
     @abstractmethod
     def random_batch(self, shape: WorkloadShape, rows: int, generator: torch.Generator) -> Any:

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from warmstart.model.backbone import Stack
+from warmstart.model.models import Translator
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
 from warmstart.settings.finetuning import Tuning
@@ -37,6 +38,12 @@ def compile_blocks(stack: Stack, backend: str | Backend = "inductor") -> None:
     """Compile the blocks in place, once for all of them, for all shapes and for later models."""
     for block in stack.blocks:
         block.compile(dynamic=True, backend=backend)
+
+
+def compile_translator(model: Translator) -> None:
+    """Compile the blocks of encoder and decoder in place, for pairs of any length."""
+    for stack in (model.encoder, model.decoder):
+        compile_blocks(stack)
 
 
 def pretraining_rate(model: ModelConfig, optimizer: str, is_second_stage: bool = False) -> float:
