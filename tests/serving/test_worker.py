@@ -12,8 +12,12 @@ from warmstart.errors import WarmstartError
 from warmstart.inference.text_model import TextModel
 from warmstart.results.predictions import GeneratedPiece
 from warmstart.serving.calls import call
-from warmstart.serving.refusals import BusyError, ClosingError
+from warmstart.serving.refusals import BusyError, ClosingError, DeadError
 from warmstart.serving.worker import QueueLimits, Worker
+
+
+class Panic(BaseException):
+    """What no handler of errors catches, as a panic in a library's Rust code."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +32,8 @@ class Echo(TextModel):
     def predict(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[Any]:
         self.is_allowed.wait(20)
         self.batches.append(list(texts))
+        if "fatal" in texts:
+            raise Panic
         if "bad" in texts:
             raise WarmstartError("a bad text")
         return [*texts] if texts2 is None else [*zip(texts, texts2, strict=True)]
@@ -98,6 +104,30 @@ def test_a_request_that_nobody_waits_for_is_not_computed(model: Echo) -> None:
 
     asyncio.run(run())
     assert model.batches == [["first"], ["last"]]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_dies_answers_everyone(model: Echo) -> None:
+    async def run() -> tuple[list[Any], Worker]:
+        worker = Worker(model, QueueLimits())
+        first = await started(worker, model)
+        futures = [worker.submit(call("predict"), [text]) for text in ("a", "fatal")]
+        futures.append(worker.submit(call("predict"), ["waits"], ["apart"]))
+        stream = worker.stream(lambda: model.stream("x", 10**9))
+        model.is_allowed.set()
+        answers = await asyncio.gather(first, *futures, return_exceptions=True)
+        with pytest.raises(DeadError, match="thread of echo has died"):
+            async for _ in stream.pieces(5):
+                pass
+        with pytest.raises(DeadError):
+            worker.submit(call("predict"), ["late"])
+        return answers, worker
+
+    (first, *others), worker = asyncio.run(run())
+    assert first.results == ["first"]
+    assert [type(other) for other in others] == [DeadError] * 3
+    worker.close()
+    assert (worker.is_alive, worker.num_waiting) == (False, 0)
 
 
 def test_a_full_queue_is_refused_and_empties(model: Echo) -> None:

@@ -76,6 +76,10 @@ class Stream:
         hand_over(self.loop, self._pieces.put_nowait, outcome)
         return isinstance(outcome, GeneratedPiece) and outcome.end is None
 
+    def refuse(self, error: Exception) -> None:
+        """End the text with an error."""
+        hand_over(self.loop, self._pieces.put_nowait, error)
+
     async def pieces(self, timeout_s: float) -> AsyncIterator[GeneratedPiece]:
         """Yield every piece; the time limit is for each. Leaving early stops the computing."""
         try:

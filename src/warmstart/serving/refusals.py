@@ -64,6 +64,12 @@ class ClosingError(RefusedError):
     headers: Mapping[str, str] = {"Retry-After": "5"}
 
 
+class DeadError(RefusedError):
+    """The thread that would answer has died."""
+
+    status = 503
+
+
 class LateError(RefusedError):
     """The answer takes longer than the server allows."""
 

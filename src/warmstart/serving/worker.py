@@ -13,7 +13,7 @@ from warmstart.inference.text_model import TextModel
 from warmstart.results.predictions import GeneratedPiece
 from warmstart.serving.calls import Call
 from warmstart.serving.jobs import Answer, Job, Stream, hand_over
-from warmstart.serving.refusals import BusyError, ClosingError
+from warmstart.serving.refusals import BusyError, ClosingError, DeadError
 
 MOST_STREAMS = 16  # texts generated in turns; each keeps its keys and values in memory
 
@@ -49,7 +49,7 @@ class Worker:
         self._streams: list[Stream] = []
         self._num_waiting = 0
         self._changed = threading.Condition()
-        self._is_closing = False
+        self._is_closing = self._is_dead = False
         self._thread = threading.Thread(target=self._work, name=model.name, daemon=True)
         self._thread.start()
 
@@ -90,6 +90,8 @@ class Worker:
         self._thread.join()
 
     def _admit(self, num_texts: int) -> None:
+        if self._is_dead:
+            raise self._death()
         if self._is_closing:
             raise ClosingError("the server is shutting down")
         if self._num_waiting + num_texts > self.limits.max_queue:
@@ -101,10 +103,27 @@ class Worker:
         self._changed.notify()
 
     def _work(self) -> None:
-        while self._wait():
-            self._advance_streams()
-            if jobs := self._take():
-                self._answer(jobs)
+        try:
+            while self._wait():
+                self._advance_streams()
+                if jobs := self._take():
+                    self._answer(jobs)
+        except BaseException:  # such as a panic in a library's Rust code: the thread dies
+            with self._changed:
+                self._is_dead = True
+                self._num_waiting = 0
+            self._refuse(self._jobs)
+            for stream in self._streams:
+                stream.refuse(self._death())
+            raise
+
+    def _refuse(self, jobs: Sequence[Job]) -> None:
+        """Tell those who wait that nobody computes their answers."""
+        for job in jobs:
+            hand_over(job.future.get_loop(), job.settle, self._death())
+
+    def _death(self) -> DeadError:
+        return DeadError(f"the thread of {self.model.name} has died: the server must be restarted")
 
     def _wait(self) -> bool:
         """Wait for work; return whether there is any, or may be."""
@@ -157,6 +176,9 @@ class Worker:
                     self._answer([job])
                 return
             outcomes = [error]
+        except BaseException:
+            self._refuse(jobs)
+            raise
         for job, outcome in zip(jobs, outcomes, strict=True):
             hand_over(job.future.get_loop(), job.settle, outcome)
 

@@ -137,7 +137,7 @@ async function translate(card, model, text) {
   translations.forEach((best, at) => {
     if (translations.length > 1) card.append(element("h3", {}, sentences[at]));
     for (const one of best) {
-      card.append(element("p", { class: "written" }, one.text),
+      card.append(element("p", { class: "written" }, one.text || "(nothing)"),
         element("p", { class: "note" }, `score ${one.score.toFixed(3)}`));
     }
   });
@@ -171,7 +171,8 @@ async function attention(card, model, text) {
     const queries = tokenRow("Tokens", map.queries, (query) => {
       const row = map.keys.map((_, key) => weight(query, key));
       (keys ?? queries).buttons.forEach((button, key) => shade(button, Math.sqrt(row[key])));
-      const best = row.map((share, key) => [share, map.keys[key]]).sort((a, b) => b[0] - a[0]);
+      const seen = row.map((share, key) => [share, map.keys[key]]).filter(([share]) => share > 0);
+      const best = seen.sort((a, b) => b[0] - a[0]);
       const said = best.slice(0, 3).map(([share, name]) => `${name} ${percent(share)}`).join(", ");
       note.textContent = `${map.queries[query]} attends to ${said}`;
     });
