@@ -23,7 +23,8 @@ demo: setup
 test: setup
 	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n auto --dist worksteal
 
-# Runs every command of the labs, their notebooks, and the guides on tiny settings; takes minutes.
+# Runs every command of the labs, their notebooks, and the guides on tiny settings, and a training on
+# two hosts; takes minutes.
 test-docs: setup
 	$(BIN)/python -m pytest -m docs tests/system
 

@@ -1,5 +1,6 @@
 """Commands in a process of their own: exit codes, streams, and stopping."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -16,7 +17,6 @@ from product import (
     arguments_of,
     read,
     run,
-    spawn,
     succeed,
     weights_of,
 )
@@ -34,16 +34,15 @@ def test_a_mistake_is_one_line_on_standard_error(here: Path) -> None:
 
 
 def test_an_argument_that_is_no_text_is_one_line(base: Path) -> None:
-    command = [sys.executable, "-m", "warmstart", "generate", base, "--prompt", b"bad \xff"]
-    ran = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False)
-    assert ran.returncode == 2
-    assert ran.stderr == "warmstart: --prompt 'bad \\udcff' is not valid UTF-8 text\n"
+    ran = fork("generate {base} --prompt '{prompt}'", base=base, prompt=os.fsdecode(b"bad \xff"))
+    assert ran.code == 2
+    assert ran.err == "warmstart: --prompt 'bad \\udcff' is not valid UTF-8 text\n"
 
 
 def test_results_go_to_standard_output_and_progress_to_standard_error(
     world: World, here: Path
 ) -> None:
-    ran = spawn(f"pretrain {world.texts} -o run {TINY}")
+    ran = fork(f"pretrain {world.texts} -o run {TINY}")
     assert ran.code == 0
     assert "validation perplexity" in ran.out
     assert "wrote run" in ran.out

@@ -93,9 +93,9 @@ def test_cached_decoding_equals_uncached(
 
 @pytest.mark.parametrize("beam", [Beam(width=1), Beam(width=5)], ids=["greedy", "beam"])
 def test_translations_do_not_depend_on_the_batch(beam: Beam) -> None:
-    model, sources = _random(SHAPE).double(), _sources(130)
+    model, sources = _random(SHAPE).double(), _sources(70)
     alone = _in_batches(model, sources, 1, beam)
-    assert len({best[0].ids for best in alone}) > 60
+    assert len({best[0].ids for best in alone}) > 40
     for size in (7, 64):
         found = _in_batches(model, sources, size, beam)
         assert [best[0].ids for best in found] == [best[0].ids for best in alone]
@@ -104,7 +104,7 @@ def test_translations_do_not_depend_on_the_batch(beam: Beam) -> None:
 
 
 def test_in_single_precision_nearly_all_are_the_same() -> None:
-    model, sources = _random(SHAPE), _sources(300, longest=8)
+    model, sources = _random(SHAPE), _sources(150, longest=8)
     alone = _in_batches(model, sources, 1, Beam(width=1))
     for size in (7, 64):
         found = _in_batches(model, sources, size, Beam(width=1))
@@ -132,9 +132,9 @@ def _texts(num: int) -> list[str]:
 
 
 def test_order_is_kept_and_budgets_change_nothing(translator: BeamTranslator) -> None:
-    texts = _texts(60)
+    texts = _texts(30)
     found = translator.translate(texts)
-    assert len(found) == 60
+    assert len(found) == 30
     backward = translator.translate(texts[::-1])[::-1]
     assert [best[0].text for best in found] == [best[0].text for best in backward]
     for budget in (1, 17, 100_000):

@@ -11,6 +11,7 @@ from rich.console import Console
 import warmstart
 from product import World
 from warmstart import display, progress
+from warmstart.recipes.samples import SamplesResult
 from warmstart.report.notebook import Shown, show_file
 from warmstart.report.outcomes import EvaluationResult, FinetuneResult, PretrainResult
 
@@ -19,7 +20,7 @@ VERBS: dict[str, Callable[[], Any]] = {
     "causal mask": lambda: warmstart.look_mask(model="lab", text=["a b"], out="mask.html"),
     "data:image/png;base64": lambda: warmstart.look_mask(model="lab", text=["a"], out="a.png"),
     "data:image/svg": lambda: warmstart.look_positions(model="tiny", length=8, out="a.svg"),
-    "unlabelled.txt": lambda: warmstart.make_samples(out="samples"),
+    "unlabelled.txt": lambda: SamplesResult(Path("samples"), {"unlabelled.txt": 20_000}, 0.9),
     "validation accuracy 80": lambda: FinetuneResult(
         Path("run"), {"accuracy": 0.8}, "validation accuracy 80%", 2, 3.0
     ),

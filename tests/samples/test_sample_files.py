@@ -80,7 +80,8 @@ def test_an_unknown_language_is_refused(tmp_path: Path) -> None:
         write_samples(tmp_path, language="german")  # type: ignore[arg-type]
 
 
-def test_the_command_writes_the_same_files(tmp_path: Path) -> None:
+def test_the_command_writes_the_same_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warmstart.samples.sample_files.SampleSizes", lambda: SIZES)
     printed = succeed(f"samples -o {tmp_path}/avis --language french --seed 3").out
     files = write_samples(tmp_path / "same", 3, "french")
     for path in (tmp_path / "same").iterdir():

@@ -3,15 +3,24 @@
 import json
 import random
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from product import World, read, run, succeed
-from warmstart.runs.chaos import traces
+from warmstart.errors import WarmstartError
+from warmstart.runs.chaos import KilledJob, kill_and_resume, traces
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.races import Arena, FolderJob, contents, run_trials
 from warmstart.runs.sessions import Sessions
+
+
+@pytest.fixture(scope="module")
+def sessions() -> Iterator[Sessions]:
+    """Start the process that jobs are forked from."""
+    with Sessions("warmstart.recipes.verify_resume") as started:
+        yield started
 
 
 @pytest.mark.slow
@@ -45,11 +54,10 @@ def test_a_clock_makes_no_difference(base: Path, here: Path) -> None:
     assert traces(run_folder) == traces(RunFolder(base))
 
 
-def test_a_job_that_fails_is_told(here: Path) -> None:
-    (here / "job.toml").write_text('files = ["gone.txt"]\n')
-    ran = run("verify-resume job.toml --kills 1")
-    assert ran.code == 2
-    assert "the run failed: gone.txt does not exist" in ran.said
+def test_a_job_that_fails_is_told(sessions: Sessions, tmp_path: Path) -> None:
+    job = KilledJob("pretrain", {"files": ["gone.txt"]})
+    with pytest.raises(WarmstartError, match=r"the run failed: gone\.txt does not exist"):
+        list(kill_and_resume(job, 1, random.Random(0), sessions, tmp_path))
 
 
 def test_results_of_another_command_are_refused(here: Path) -> None:
@@ -61,17 +69,14 @@ def test_results_of_another_command_are_refused(here: Path) -> None:
 
 
 @pytest.mark.slow
-def test_kills_and_races_lose_nothing(world: World, tmp_path: Path) -> None:
+def test_kills_and_races_lose_nothing(world: World, sessions: Sessions, tmp_path: Path) -> None:
     job = FolderJob("tokenizer", {"files": [str(world.texts)], "vocab_size": 300})
-    with Sessions("warmstart.recipes.verify_resume") as sessions:
-        arena = Arena(tmp_path, sessions, random.Random(0))
-        trials = list(run_trials(arena, [job], 6))
+    trials = list(run_trials(Arena(tmp_path, sessions, random.Random(0)), [job], 6))
     assert [trial.faults for trial in trials] == [[]] * 6
 
 
-def test_what_is_lost_is_found(tmp_path: Path) -> None:
-    with Sessions("warmstart.recipes.verify_resume") as sessions:
-        arena = Arena(tmp_path, sessions, random.Random(0))
+def test_what_is_lost_is_found(sessions: Sessions, tmp_path: Path) -> None:
+    arena = Arena(tmp_path, sessions, random.Random(0))
     arena.reset("empty")
     (arena.destination / "whole").write_text("whole")
     arena.expected["tokenizer"] = contents(arena.destination)

@@ -8,7 +8,7 @@ import pytest
 from product import MACHINE, read, succeed, write_labelled
 
 SHAPE = (
-    "--preset modern-small --width 64 --heads 4 --depth 2 --ffn-width 128 --vocab-size 300 "
+    "--preset modern-small --width 48 --heads 4 --depth 2 --ffn-width 96 --vocab-size 300 "
     "--norm rms --norm-position pre --positions rope --activation swiglu --dropout 0"
 )
 
@@ -23,9 +23,8 @@ def test_a_causal_model_learns_to_copy_digits(here: Path) -> None:
 
     (here / "texts.txt").write_text("".join(f"{line()}\n" for _ in range(3000)))
     succeed(
-        f"pretrain texts.txt -o run {SHAPE} --objective causal --max-length 32 --steps 200 "
-        "--batch-tokens 1280 "
-        f"--learning-rate 0.004 {MACHINE}"
+        f"pretrain texts.txt -o run {SHAPE} --objective causal --max-length 32 --steps 120 "
+        f"--batch-tokens 768 --learning-rate 0.008 {MACHINE}"
     )
     right = 0
     for _ in range(20):
@@ -51,8 +50,8 @@ def test_a_warm_start_beats_a_cold_one(here: Path) -> None:
         rows = [("left" if n % 2 else "right", text(n % 2)) for n in range(num)]
         write_labelled(here / f"{name}.tsv", rows)
     succeed(
-        f"pretrain texts.txt -o base {SHAPE.replace('300', '900')} --max-length 32 --steps 250 "
-        f"--batch-tokens 1024 --learning-rate 0.004 {MACHINE}"
+        f"pretrain texts.txt -o base {SHAPE.replace('300', '900')} --max-length 32 --steps 100 "
+        f"--batch-tokens 768 --learning-rate 0.01 {MACHINE}"
     )
     succeed(
         "compare --from base --train train.tsv --valid valid.tsv --test test.tsv -o out "

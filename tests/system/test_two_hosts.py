@@ -1,4 +1,7 @@
-"""Two hosts, each a network namespace of its own: `torchrun` over both, one lost and replaced."""
+"""Two hosts, each a network namespace of its own: `torchrun` over both, one lost and replaced.
+
+`tests/recipes/test_together.py` does the same with two processes of this machine, in seconds.
+"""
 
 import itertools
 import json
@@ -90,7 +93,7 @@ def _losses(run: RunFolder) -> dict[int, float]:
     return {line["step"]: line["train_loss"] for line in lines if "train_loss" in line}
 
 
-@pytest.mark.slow
+@pytest.mark.docs
 def test_a_host_that_is_lost_and_replaced_changes_nothing(
     hosts: Hosts, world: World, tmp_path: Path
 ) -> None:
