@@ -57,20 +57,20 @@ class RayCluster:
         )
 
         def submit(*arguments: Any) -> "Future[Any]":
-            call = remote.remote(*arguments)
+            call, future = remote.remote(*arguments), Future[Any]()
             self._running.add(call)
-            future: Future[Any] = call.future()
-            future.add_done_callback(lambda _: self._running.discard(call))
+            call.future().add_done_callback(lambda done: self._finish(call, done, future))
             return future
 
         return submit
 
-    def result(self, call: "Future[Any]") -> Any:
-        """Wait for a call; what its function raises elsewhere is raised here."""
-        try:
-            return call.result()
-        except self._ray.exceptions.RayTaskError as fault:
-            raise fault.cause from None
+    def _finish(self, call: Any, done: "Future[Any]", future: "Future[Any]") -> None:
+        """Pass on how a call ended."""
+        self._running.discard(call)
+        if (fault := done.exception()) is None:
+            future.set_result(done.result())
+        else:
+            future.set_exception(_cause(self._ray.exceptions, fault))
 
     def cancel(self) -> None:
         """End every call that has not returned."""
@@ -82,6 +82,18 @@ class RayCluster:
         self.cancel()
         if not self._is_guest:
             self._ray.shutdown()
+
+
+def _cause(kinds: ModuleType, fault: Any) -> Exception:
+    """Return what a function raised on another machine, as it was raised there."""
+    cause: Exception = fault.cause if isinstance(fault, kinds.RayTaskError) else fault
+    if not isinstance(cause, kinds.RaySystemError):
+        return cause
+    reason = str(cause).splitlines()[0].removeprefix("System error: ")
+    return WarmstartError(
+        f"a machine of the Ray cluster cannot run warmstart ({reason}): install the same version "
+        "on all machines"
+    )
 
 
 def refuse_other_code(digest: bytes) -> None:

@@ -89,6 +89,24 @@ def test_a_run_is_that_of_one_machine(
     assert read(together.config_file)["settings"] == read(alone.config_file)["settings"]
 
 
+@pytest.mark.slow
+def test_a_machine_without_the_package_is_told(
+    cluster: Cluster, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "warmstart").mkdir()
+    (tmp_path / "warmstart/__init__.py").touch()
+    monkeypatch.setattr(shards, "SHARD_CHARS", 2_000)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("PYTHONPATH", str(tmp_path))
+        cluster.add_node(num_cpus=1)
+    command = f"{PRETRAIN} --ray {cluster.address}"
+    ran = run(command, texts=world.texts, out=tmp_path / "out")
+    assert ran.code == 2
+    assert "cannot run warmstart (No module named 'warmstart." in ran.said
+    assert "install the same version on all machines" in ran.said
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_machine_with_other_code_tokenizes_nothing(text: Path, writer: ShardWriter) -> None:
     first, *_ = cut(source_of([str(text)], "blank").passages(), 2_000)
     with pytest.raises(WarmstartError, match="has other code than the machine that asks"):

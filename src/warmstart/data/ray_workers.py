@@ -30,7 +30,7 @@ class RayWorkers(ShardWorkers):
 
     def write(self, shard: Shard, folder: Path) -> None:
         try:
-            files = self._cluster.result(self._files_of(code_digest(), self._shared, shard))
+            files = self._files_of(code_digest(), self._shared, shard).result()
         except self._cluster.losses as fault:
             raise LostProcessError(
                 f"a part of the text was sent to {RETRIES + 1} workers of the Ray cluster, and all "
