@@ -154,6 +154,13 @@ def train(task: str, folder: Path, build: Build = build_trainer) -> None:
     save_file(trainer.model.state_dict(), folder / f"{launched_rank()}.safetensors")
 
 
+def do_each(work: Callable[..., None], folder: Path, **given: Any) -> None:
+    """Do something for every kind of training, each in a folder with its name."""
+    for task in PARTS:
+        (folder / task / "run").mkdir(parents=True, exist_ok=True)
+        work(task, folder / task, **given)
+
+
 def lose_one(task: str, folder: Path, at: int, build: Build = build_trainer) -> None:
     """Train, with a last process that dies in the middle."""
     is_last = launched_rank() == num_launched() - 1

@@ -11,7 +11,10 @@ from torch.testing import assert_close
 from together import (
     LOOP,
     PARTS,
+    Build,
+    build_sharded,
     build_trainer,
+    do_each,
     gradients_of,
     lose_one,
     read_tensors,
@@ -22,15 +25,17 @@ from together import (
 from warmstart.errors import StoppedError
 from warmstart.processes import Processes, sharing
 from warmstart.results.metrics import read_metrics
-from warmstart.runs.checkpoint import list_checkpoints, step_of
+from warmstart.runs.checkpoint import list_checkpoints, load_checkpoint, step_of
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 
 
-def _trained_alone(task: str, cpu: Runtime, folder: Path) -> dict[str, Tensor]:
-    trainer = build_trainer(task, cpu, RunFolder(folder))
-    trainer.train("training")
-    return trainer.model.state_dict()
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder in which one process has trained a model of every kind."""
+    folder = tmp_path_factory.mktemp("alone")
+    do_each(train, folder)
+    return folder
 
 
 def _assert_all_have(expected: dict[str, Tensor], folder: Path, count: int, atol: float) -> None:
@@ -40,31 +45,40 @@ def _assert_all_have(expected: dict[str, Tensor], folder: Path, count: int, atol
     assert all(torch.equal(other[name], first[name]) for other in others for name in first)
 
 
-@pytest.fixture(autouse=True)
-def _folders(tmp_path: Path) -> None:
-    for name in ("alone", "run"):
-        (tmp_path / name).mkdir()
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    (tmp_path / "run").mkdir()
+    return RunFolder(tmp_path / "run")
 
 
-@pytest.mark.parametrize("task", PARTS)
-@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("build", [build_trainer, build_sharded], ids=["whole", "sharded"])
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_gradients_are_those_of_one_process(
-    task: str, count: int, cpu: Runtime, tmp_path: Path
+    count: int, build: Build, cpu: Runtime, tmp_path: Path
 ) -> None:
-    step = 1
-    expected = gradients_of(build_trainer(task, cpu, None), step)
-    assert run_together(count, take_gradients, task, tmp_path, step=step) == [0] * count
-    _assert_all_have(expected, tmp_path, count, 1e-10)
+    codes = run_together(count, do_each, take_gradients, tmp_path, step=1, build=build)
+    assert codes == [0] * count
+    for task in PARTS:
+        expected = gradients_of(build_trainer(task, cpu, None), 1)
+        _assert_all_have(expected, tmp_path / task, count, 1e-10)
 
 
-@pytest.mark.parametrize("task", PARTS)
-def test_weights_are_those_of_one_process(task: str, cpu: Runtime, tmp_path: Path) -> None:
-    expected = _trained_alone(task, cpu, tmp_path / "alone")
-    assert run_together(2, train, task, tmp_path) == [0, 0]
-    _assert_all_have(expected, tmp_path, 2, 1e-9)
-    alone, together = (
-        read_metrics(RunFolder(tmp_path / name).metrics_file) for name in ("alone", "run")
-    )
+@pytest.mark.parametrize("build", [build_trainer, build_sharded], ids=["whole", "sharded"])
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_weights_are_those_of_one_process(
+    count: int, build: Build, alone: Path, tmp_path: Path
+) -> None:
+    assert run_together(count, do_each, train, tmp_path, build=build) == [0] * count
+    for task in PARTS:
+        runs = [RunFolder(folder / task / "run") for folder in (tmp_path, alone)]
+        ours, theirs = (load_checkpoint(list_checkpoints(run)[-1]) for run in runs)
+        assert_close(ours.weights, theirs.weights, rtol=0.0, atol=1e-9)
+        assert_close(ours.optimizer, theirs.optimizer, rtol=0.0, atol=1e-9)
+        _assert_same_metrics(*runs)
+
+
+def _assert_same_metrics(*runs: RunFolder) -> None:
+    together, alone = (read_metrics(run.metrics_file) for run in runs)
     assert [line["step"] for line in together] == [line["step"] for line in alone]
     for ours, theirs in zip(together, alone, strict=True):
         assert ours.get("train_loss") == pytest.approx(theirs.get("train_loss"), abs=1e-9)
@@ -82,9 +96,8 @@ class Interrupted(Processes):
 
 
 def test_a_signal_while_processes_agree_stops_them_at_the_next_step(
-    cpu: Runtime, tmp_path: Path
+    run: RunFolder, cpu: Runtime
 ) -> None:
-    run = RunFolder(tmp_path / "run")
     with sharing(Interrupted()):
         trainer = build_trainer("causal", cpu, run)
     with pytest.raises(StoppedError, match="stopped at step 2, saved"):
@@ -99,12 +112,11 @@ def test_more_processes_than_rows(cpu: Runtime, tmp_path: Path) -> None:
 
 
 def test_a_lost_process_loses_no_checkpoint_and_any_number_resumes(
-    cpu: Runtime, tmp_path: Path
+    run: RunFolder, alone: Path, tmp_path: Path
 ) -> None:
-    expected = _trained_alone("causal", cpu, tmp_path / "alone")
     assert run_together(3, lose_one, "causal", tmp_path, at=15) == [2, 2, 9]
-    run = RunFolder(tmp_path / "run")
     assert [step_of(path) for path in list_checkpoints(run)] == [6, 12]
     assert run_together(2, train, "causal", tmp_path) == [0, 0]
+    (expected,) = read_tensors(alone / "causal", 1)
     _assert_all_have(expected, tmp_path, 2, 1e-9)
     assert [line["step"] for line in read_metrics(run.metrics_file)][-1] == LOOP.steps
