@@ -3,6 +3,7 @@
 Knows nothing about what any test looks for.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -168,12 +170,6 @@ def lose_one(task: str, folder: Path, at: int, build: Build = build_trainer) -> 
         train(task, folder, build)
 
 
-def check_same_as_rank() -> None:
-    """Compare content that differs from process to process."""
-    with joined() as processes:
-        processes.check_same("data", bytes([processes.rank] * 8))
-
-
 def run_command(
     command: str,
     folder: Path,
@@ -194,6 +190,20 @@ def run_command(
         ran = run(command, **places)
     (folder / f"{launched_rank()}.json").write_text(json.dumps(asdict(ran)))
     sys.exit(ran.code)
+
+
+def run_on_machines(command: str, folder: Path, **places: str) -> None:
+    """Run a command in a folder of its own for each process, named by its rank."""
+    with contextlib.chdir(folder / f"machine-{launched_rank()}"):
+        run_command(command, folder, **places)
+
+
+def run_with_other_code(command: str, folder: Path, **places: str) -> None:
+    """Run a command in processes that each have code of their own."""
+    with pytest.MonkeyPatch.context() as patched:
+        checksum = bytes([launched_rank()] * 8)
+        patched.setattr("warmstart.training.distributed.code_digest", lambda: checksum)
+        run_command(command, folder, **places)
 
 
 def run_together(count: int, work: Callable[..., None], *given: Any, **keywords: Any) -> list[int]:
@@ -218,7 +228,7 @@ def run_at(
         for process in processes:
             process.start()
     for process in processes:
-        process.join(60)
+        process.join(180)
         process.kill()
     return [process.exitcode or 0 for process in processes]
 

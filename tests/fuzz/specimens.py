@@ -144,7 +144,7 @@ def read_data_file(folder: Path) -> None:
     """Read data.json: the files it lists, and the texts seen."""
     run = RunFolder(folder)
     with contextlib.suppress(WarmstartError):
-        check_unchanged(run.read_json(run.data_file))
+        check_unchanged(run)
     data = read_data(run)
     for stage in (data, *data.lineage):
         stage.fingerprints.unpacked()

@@ -134,7 +134,7 @@ def test_run_folders(run: RunFolder, name: str, data: st.DataObject) -> None:
         source = read_run(copy.path)
         source.texts_seen()
     with contextlib.suppress(WarmstartError):
-        check_unchanged(copy.read_json(copy.data_file))
+        check_unchanged(copy)
     with contextlib.suppress(WarmstartError):
         assert copy.is_finished in (True, False)
 

@@ -1,5 +1,7 @@
 import json
-from itertools import pairwise
+import re
+from itertools import pairwise, product
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +62,32 @@ def test_larger_steps_and_faster_networks_use_more_devices() -> None:
     slow, fast = (_shared(64, network=network)[-1] for network in (1.0, 100.0))
     assert slow.compute_s == fast.compute_s
     assert slow.communication_s > fast.communication_s
+
+
+def _documented() -> list[tuple[str, list[float]]]:
+    """Return the rows of the table in docs/scaling.md: a preset and its numbers."""
+    page = (Path(__file__).parents[2] / "docs/scaling.md").read_text()
+    rows = re.findall(r"(?m)^\| `([\w-]+)` \|(.* ms .*%) \|$", page)
+    return [
+        (preset, [float(n) for n in re.findall(r"[\d.]+", row.replace(",", ""))])
+        for preset, row in rows
+    ]
+
+
+@pytest.mark.parametrize(("preset", "numbers"), _documented())
+def test_the_guide_says_what_is_calculated(preset: str, numbers: list[float]) -> None:
+    tokens, devices, sent_mb, compute_ms, communication_ms, percent = numbers
+    job = planned_job(PlanConfig(model=preset, batch_tokens=int(tokens)), preset)
+    step = shared_steps(job, H200, target_on(H200, "auto"), int(devices), 25.0)[-1]
+    assert step.sent / 1e6 == pytest.approx(sent_mb, abs=0.5)
+    assert 1e3 * step.compute_s == pytest.approx(compute_ms, rel=0.03)
+    assert 1e3 * step.communication_s == pytest.approx(communication_ms, rel=0.05)
+    assert 100 * step.efficiency == pytest.approx(percent, abs=0.5)
+
+
+def test_the_guide_covers_one_machine_and_eight() -> None:
+    covered = {(preset, int(numbers[1])) for preset, numbers in _documented()}
+    assert covered == set(product(("lab", "modern-small", "vaswani-big"), (8, 64)))
 
 
 def test_the_command_says_where_more_devices_stop_paying() -> None:

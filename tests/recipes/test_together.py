@@ -1,20 +1,32 @@
 """The commands that train, in several processes: one run folder, one voice."""
 
 import json
+import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch.distributed import TCPStore
+from torch.distributed.rendezvous import rendezvous
 
 from forked import Forked
 from product import MACHINE, SHAPE, Ran, World, read, run, succeed
-from together import check_same_as_rank, read_ran, run_at, run_command, run_together
+from together import (
+    read_ran,
+    run_at,
+    run_command,
+    run_on_machines,
+    run_together,
+    run_with_other_code,
+)
 from warmstart.processes import LAUNCHER
 from warmstart.runs.chaos import started_by
 from warmstart.runs.checkpoint import list_checkpoints
@@ -172,8 +184,45 @@ def test_a_wrong_variable_is_told(
     assert "the variable RANK is 'first'" in ran.said
 
 
-def test_processes_with_other_data_are_refused() -> None:
-    assert run_together(2, check_same_as_rank) == [2, 2]
+def test_processes_with_other_code_are_refused(places: dict[str, str], tmp_path: Path) -> None:
+    out = str(tmp_path / "run")
+    codes = run_together(2, run_with_other_code, PRETRAIN, tmp_path, **places, out=out)
+    assert codes == [2, 2]
+    _assert_told("process 1 of 2 has other code than process 0: give every machine", tmp_path)
+
+
+@pytest.fixture
+def machines(places: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    """Copy the files to folders of two machines; return their names there."""
+    for number in range(2):
+        (tmp_path / f"machine-{number}").mkdir()
+        for path in places.values():
+            shutil.copy(path, tmp_path / f"machine-{number}")
+    return {name: Path(path).name for name, path in places.items()}
+
+
+@pytest.mark.parametrize("name", ["train", "valid"])
+def test_a_machine_with_another_file_is_refused(
+    name: str, machines: dict[str, str], tmp_path: Path
+) -> None:
+    with (tmp_path / "machine-1" / machines[name]).open("a") as file:
+        file.write("positive\tOne more.\n")
+    out = str(tmp_path / "run")
+    assert run_together(2, run_on_machines, FINETUNE, tmp_path, **machines, out=out) == [2, 2]
+    _assert_told(f"{machines[name]} is another file on", tmp_path)
+
+
+def test_a_machine_that_does_not_see_the_run_is_told(
+    machines: dict[str, str], tmp_path: Path
+) -> None:
+    codes = run_together(2, run_on_machines, PRETRAIN, tmp_path, **machines, out="run")
+    assert codes == [2, 2]
+    _assert_told("run is not visible to process 1 on", tmp_path)
+
+
+def _assert_told(complaint: str, folder: Path) -> None:
+    """One process tells why both end; which one does is a matter of chance."""
+    assert any(complaint in ran.said for ran in read_ran(folder, 2)), read_ran(folder, 2)
 
 
 def test_processes_that_start_while_their_launcher_is_killed_end_at_once(
@@ -193,15 +242,28 @@ def test_an_unreachable_address_is_tried_once(
 ) -> None:
     tried: list[str] = []
 
-    def unreachable(url: str, **_: object) -> Iterator[object]:
+    def recorded(url: str, **given: Any) -> Iterator[Any]:
         tried.append(url)
-        raise OSError("no route to host")
+        return rendezvous(url, **given)
 
-    monkeypatch.setattr("warmstart.processes.rendezvous", unreachable)
-    ran = _run_as("1", 29400, places, tmp_path, monkeypatch)
+    monkeypatch.setattr("warmstart.processes.rendezvous", recorded)
+    monkeypatch.setattr("warmstart.processes.CONNECT", timedelta(seconds=1))
+    ran = _run_as("1", 1, places, tmp_path, monkeypatch)  # nobody listens at port 1
     assert ran.code == 2
-    assert "cannot meet the other processes at 127.0.0.1:29400" in ran.said
+    assert "cannot meet the other processes at 127.0.0.1:1 (" in ran.said
+    assert "check the address, and that the port is free and reachable" in ran.said
     assert len(tried) == 1
+
+
+def test_processes_that_cannot_be_started_are_told(
+    places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    ran = run(f"{PRETRAIN} --processes 2", **places, out=tmp_path / "run")
+    assert ran.code == 2
+    assert "--processes 2: none could be started: " in ran.said
+    assert "/nowhere/python" in ran.said
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "two", "1.5"])

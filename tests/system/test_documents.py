@@ -8,7 +8,7 @@ import inspect
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from warmstart.settings.pretraining import PretrainConfig
 from warmstart.settings.translating import TrainTranslatorConfig
 
 ROOT = Path(__file__).parents[2]
-POD = "examples/kubernetes.yaml"
+POD, SLURM = "examples/kubernetes.yaml", "examples/slurm.sbatch"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 GUIDES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]  # what shows commands
 COMMANDS: dict[str, click.Command] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
@@ -94,14 +94,27 @@ def test_commands_parse(line: str) -> None:
         assert given[setting] in (None, *words)
 
 
+def _torchruns(shown: Iterable[str]) -> list[list[str]]:
+    """Return the lines that start torchrun, in words."""
+    return [shlex.split(line.removeprefix("srun ")) for line in shown if "torchrun" in line]
+
+
+def _slurm_launch() -> list[str]:
+    (words,) = _torchruns((ROOT / SLURM).read_text().replace("\\\n", " ").splitlines())
+    return words
+
+
+def _pods() -> tuple[Any, Any]:
+    """Return the job for Kubernetes, and its only container."""
+    parts = {part["kind"]: part for part in yaml.safe_load_all((ROOT / POD).read_text())}
+    (container,) = parts["Job"]["spec"]["template"]["spec"]["containers"]
+    return parts["Job"]["spec"], container
+
+
 def _launches() -> list[list[str]]:
     """Return the arguments of every torchrun that documents and examples show."""
-    page, job = (ROOT / "docs/scaling.md", ROOT / "examples/slurm.sbatch")
-    shown = [*lines(page), *job.read_text().replace("\\\n", " ").splitlines()]
-    words = [shlex.split(line.removeprefix("srun ")) for line in shown if "torchrun" in line]
-    pods = [part["spec"] for part in yaml.safe_load_all((ROOT / POD).read_text())]
-    (containers,) = [s["template"]["spec"]["containers"] for s in pods if "template" in s]
-    return [*words, *(container["command"] for container in containers)]
+    shown = _torchruns(lines(ROOT / "docs/scaling.md"))
+    return [*shown, _slurm_launch(), _pods()[1]["command"]]
 
 
 @pytest.mark.parametrize("words", _launches(), ids=lambda words: words[1])
@@ -114,8 +127,21 @@ def test_launches_parse(words: list[str]) -> None:
     assert COMMANDS[name].make_context(name, arguments).params["out"]
 
 
-def test_the_job_for_slurm_is_a_shell_script() -> None:
-    subprocess.run(["bash", "-n", ROOT / "examples/slurm.sbatch"], check=True)
+def test_the_job_for_slurm_asks_for_the_machines_that_it_launches_on() -> None:
+    subprocess.run(["bash", "-n", ROOT / SLURM], check=True)
+    asked = dict(re.findall(r"(?m)^#SBATCH --([\w-]+)=(\S+)$", (ROOT / SLURM).read_text()))
+    launch = parse_torchrun(_slurm_launch()[1:])
+    assert (asked["nodes"], asked["gpus-per-node"]) == (launch.nnodes, launch.nproc_per_node)
+    assert asked["ntasks-per-node"] == "1"  # torchrun starts the others
+
+
+def test_the_job_for_kubernetes_asks_for_the_machines_that_it_launches_on() -> None:
+    job, container = _pods()
+    launch = parse_torchrun(container["command"][1:])
+    assert job["completions"] == job["parallelism"] == int(launch.nnodes)
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == int(launch.nproc_per_node)
+    volumes = {volume["name"] for volume in job["template"]["spec"]["volumes"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == volumes
 
 
 def test_the_guides_show_every_command() -> None:

@@ -87,7 +87,7 @@ class CellOrder:
 def _groups(config: CompareConfig) -> dict[str, CellGroup]:
     """Return the groups of a comparison by name, from its files."""
     run = RunFolder(config.out)
-    check_unchanged(run.read_json(run.data_file))
+    check_unchanged(run)
     plan = plan_experiment(config)
     limit = typed(ConfigFile, run.config(), run.config_file).within_minutes
     assert limit is not None, "it is decided before the first cell"

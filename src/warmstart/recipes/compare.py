@@ -79,7 +79,7 @@ def compare(config: CompareConfig) -> CompareResult:
         if is_finished:
             progress.say(f"{run.path} is already finished; nothing to do")
         if run.data_file.exists():
-            check_unchanged(run.read_json(run.data_file))
+            check_unchanged(run)
         plan = plan_experiment(config)
         if not run.data_file.exists():
             write_config(run, "compare", config, plan.sources[0].model)

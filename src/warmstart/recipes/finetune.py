@@ -160,7 +160,7 @@ def _architecture(
     parent: SavedRun | None,
 ) -> ModelConfig:
     if run.data_file.exists():
-        check_unchanged(run.read_json(run.data_file))
+        check_unchanged(run)
         return resumed_model(run)
     if not parent:
         model = apply_overrides(preset, config)

@@ -125,7 +125,7 @@ def _prepare(
     if run.config_file.exists() and run.data_file.exists():
         facts = run.read_json(run.data_file)
         if not run.is_read_only:  # else only the tokens are read that another process prepared
-            check_unchanged(facts)
+            check_unchanged(run)
         tokenizer = load_tokenizer(run.path)
         if not run.cache.exists():
             _write_tokens(source, config, tokenizer, run, has_index)

@@ -112,7 +112,7 @@ def _tokenizers_and_architecture(
 ) -> tuple[TokenizerPair, ModelConfig]:
     """Return both as chosen now, or as recorded before a resume."""
     if run.data_file.exists():
-        check_unchanged(run.read_json(run.data_file))
+        check_unchanged(run)
         return load_tokenizer_pair(run.path), resumed_model(run)
     tokenizers = choose_tokenizers(config, train, parent, preset.vocab_size)
     return tokenizers, translator_architecture(config, preset, tokenizers, parent)

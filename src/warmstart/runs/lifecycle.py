@@ -1,6 +1,7 @@
 """The life of a run folder: start it, resume it, refuse what does not fit."""
 
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
@@ -81,14 +82,20 @@ def recorded_value(run: RunFolder, key: str) -> Any:
     return choice["value"] if choice else None
 
 
-def check_unchanged(facts: dict[str, Any]) -> None:
+def check_unchanged(run: RunFolder) -> None:
     """Refuse to resume with files that changed since the run started."""
-    for entry in _entries(facts):
-        if sha256_of(_present(entry)) != entry["sha256"]:
+    for entry in _entries(run.read_json(run.data_file)):
+        if sha256_of(_present(entry)) == entry["sha256"]:
+            continue
+        if run.is_read_only:  # the process that writes has checked its own
             raise WarmstartError(
-                f"{entry['path']} changed since the run started; start a new run, or continue "
-                "with the changed file by adding --changed-data"
+                f"{entry['path']} is another file on {socket.gethostname()} than where the run was "
+                "started: give every machine the same"
             )
+        raise WarmstartError(
+            f"{entry['path']} changed since the run started; start a new run, or continue with "
+            "the changed file by adding --changed-data"
+        )
 
 
 def _accept_changes(run: RunFolder) -> None:
