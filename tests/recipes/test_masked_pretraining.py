@@ -100,20 +100,43 @@ def test_a_resumed_run_has_the_weights_of_one_that_was_not_stopped(
     assert weights_of(here / "run") == weights_of(paired if name == "paired" else single)
 
 
-@pytest.mark.parametrize("flag", ["--no-nsp", "--whole-words", "--mask-rate 0.2"])
+@pytest.mark.parametrize(
+    "flag", ["--no-nsp", "--whole-words", "--mask-rate 0.2", "--document-loss 0.5"]
+)
 def test_a_changed_setting_is_refused_by_name(flag: str, world: World, paired: Path) -> None:
     ran = run(f"pretrain {world.texts} -o {paired} {MASKED} --resume {flag}")
     assert ran.code == 2
     assert (flag.split()[0].replace("--no-", "--")) in ran.said
 
 
-@pytest.mark.parametrize("flag", ["--nsp", "--whole-words", "--mask-rate 0.2"])
+@pytest.mark.parametrize("flag", ["--nsp", "--whole-words", "--mask-rate 0.2", "--document-loss 1"])
 def test_a_flag_without_effect_is_refused(flag: str, world: World, here: Path) -> None:
     ran = run(f"pretrain {world.texts} -o run {TINY} {flag}")
     assert ran.code == 2
     assert flag.split()[0] in ran.said
     assert "--objective masked" in ran.said
     assert not (here / "run").exists()
+
+
+def test_documents_are_learned_on_a_cpu_except_with_pairs(
+    world: World, paired: Path, single: Path, here: Path
+) -> None:
+    for folder, weight in ((paired, 0.0), (single, 1.0)):
+        in_force = read(folder / "config.json")["in_force"]
+        assert in_force["document_loss"] == {"value": weight, "chosen": "by default"}
+    other = "--no-nsp --whole-words --mask-rate 0.3 --document-loss 0"
+    succeed(f"pretrain {world.texts} -o run {MASKED} {other}")
+    assert weights_of(here / "run") != weights_of(single)
+    assert {name: t.shape for name, t in load_file(here / "run/model.safetensors").items()} == {
+        name: t.shape for name, t in load_file(single / "model.safetensors").items()
+    }
+
+
+def test_documents_and_pairs_are_refused_together(world: World, here: Path) -> None:
+    ran = run(f"pretrain {world.texts} -o run {MASKED} --document-loss 0.5")
+    assert ran.code == 2
+    assert "--document-loss 0.5" in ran.said
+    assert "--nsp" in ran.said
 
 
 def test_one_document_is_refused_with_the_way_out(here: Path) -> None:

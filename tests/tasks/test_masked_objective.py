@@ -20,7 +20,8 @@ from warmstart.model.backbone import Layout
 from warmstart.model.models import LanguageModel
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
-from warmstart.tasks.masked import MaskedObjective, score_masked
+from warmstart.tasks.masked import score_masked
+from warmstart.tasks.masked_objective import MaskedObjective
 from warmstart.training.step import train_step
 
 EXACT = {"rtol": 0.0, "atol": 1e-10}

@@ -28,7 +28,7 @@ from warmstart.runs.lifecycle import (
     announce,
     check_length,
     check_unchanged,
-    recorded_value,
+    recorded_values,
     refuse_overrides,
     refuse_together,
     write_config,
@@ -78,7 +78,9 @@ def _train(config: PretrainConfig, run: RunFolder, clock: Clock) -> None:
     task.check(config)
     runtime = training_runtime(config)
     device = runtime.device.type
-    given, config = config, config.for_device(device, recorded_value(run, "batch_tokens"))
+    recorded = recorded_values(run)
+    given, config = config, config.for_device(device, recorded.get("batch_tokens"))
+    config = task.with_defaults(config, device, recorded)
     tokenizer, architecture, text = _prepare(given, task, run, parent, device)
     model, transfer = _model(config, task, architecture, parent)
     model.to(runtime.device)
@@ -98,6 +100,7 @@ def _train(config: PretrainConfig, run: RunFolder, clock: Clock) -> None:
         batch_tokens=config.batch_tokens or 0,
         steps=trainer.settings.steps,
         max_length=architecture.max_length,
+        **({} if config.document_loss is None else {"document_loss": config.document_loss}),
     )
     trainer.train("pretraining")
     if not run.is_read_only:

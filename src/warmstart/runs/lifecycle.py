@@ -74,12 +74,11 @@ def announce(run: RunFolder, settings: Settings, **values: float) -> None:
     update_config(run, in_force={key: asdict(choice) for key, choice in choices.items()})
 
 
-def recorded_value(run: RunFolder, key: str) -> Any:
-    """Return the value of a setting that was in force when a run was started; None: a new run."""
+def recorded_values(run: RunFolder) -> dict[str, Any]:
+    """Return the settings that were in force when a run was started; empty: a new run."""
     if not run.config_file.exists():
-        return None
-    choice = run.config().get("in_force", {}).get(key)
-    return choice["value"] if choice else None
+        return {}
+    return {key: choice["value"] for key, choice in run.config().get("in_force", {}).items()}
 
 
 def check_unchanged(run: RunFolder) -> None:

@@ -20,6 +20,7 @@ DEFAULT_MINUTES = 10
 MAX_PASSES = 60  # over the text; more teach little
 BATCH_TOKENS = {"cuda": 32_768, "cpu": 4_096}
 MICRO_TOKENS = {"cuda": 65_536, "cpu": 16_384}
+DOCUMENT_LOSS = {"cuda": 0.0, "cpu": 1.0}
 
 
 class Masking(Settings, panel="Training"):
@@ -28,6 +29,13 @@ class Masking(Settings, panel="Training"):
     mask_rate: float = option("masked: share of tokens masked", 0.3, above=0, most=0.9)
     whole_words: bool = advanced("masked: mask all pieces of a word together", False)
     nsp: bool = option("masked: predict next sentences too", False)
+    document_loss: float | None = advanced(
+        "masked: weight of predicting a text's masked tokens from its mean vector; default: 0 on a "
+        "GPU, 1 without",
+        None,
+        least=0,
+        metavar="WEIGHT",
+    )
 
     def refuse_unused(self) -> None:
         """Refuse masking settings where nothing is masked."""
@@ -35,6 +43,7 @@ class Masking(Settings, panel="Training"):
             "--mask-rate": self.mask_rate != Masking.mask_rate,
             "--whole-words": self.whole_words,
             "--nsp": self.nsp,
+            "--document-loss": self.document_loss is not None,
         }
         for flag in filter(is_set.get, is_set):
             raise WarmstartError(f"{flag} has no effect without --objective masked")

@@ -1,7 +1,7 @@
 """Restore masked tokens and, where rows are pairs, judge whether the second segment follows."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 import numpy as np
@@ -18,13 +18,12 @@ from warmstart.data.token_file import SentenceFile
 from warmstart.errors import WarmstartError
 from warmstart.evaluation.masked_scores import MaskedRows
 from warmstart.inference.mask_filler import MaskFiller
-from warmstart.kernels.loss import IGNORE, LOGITS_PER_CHUNK, linear_cross_entropy
-from warmstart.model.backbone import Layout
+from warmstart.kernels.loss import IGNORE, LOGITS_PER_CHUNK
 from warmstart.model.models import LanguageModel
 from warmstart.runs.saved import SavedRun
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
-from warmstart.settings.pretraining import Masking, PretrainConfig
+from warmstart.settings.pretraining import DOCUMENT_LOSS, Masking, PretrainConfig
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.causal import (
     VALID_TOKENS,
@@ -32,7 +31,9 @@ from warmstart.tasks.causal import (
     freeze_pair_head,
     packed_stream,
 )
+from warmstart.tasks.document_loss import DocumentLoss, rarities
 from warmstart.tasks.held_out import BATCH_TOKENS, held_out_text
+from warmstart.tasks.masked_objective import MaskedObjective, masked_output
 from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
 from warmstart.tasks.workload import WorkloadShape
 from warmstart.tokenization.tokenizer import Tokenizer
@@ -42,48 +43,6 @@ from warmstart.training.step import Objective
 BERT_MASK_RATE = 0.15
 SHORTEST_PAIR = 5  # two tokens between three special ones
 SAMPLED_ROWS = 65_536  # from which the share of padding is estimated
-
-
-@dataclass(frozen=True)
-class MaskedOutput:
-    """What a model makes of a batch."""
-
-    hidden: Tensor  # (B, P, D) at masked positions, ready for the output weights
-    pair_logits: Tensor | None  # (B, 2): follows, does not follow
-
-
-class MaskedObjective:
-    """BERT's two losses, each summed."""
-
-    def count(self, group: Sequence[MaskedBatch]) -> dict[str, float]:
-        """Count the masked tokens and the pairs."""
-        num_masked = sum(int((batch.targets != IGNORE).sum()) for batch in group)
-        num_pairs = sum(len(batch.classes) for batch in group if batch.classes is not None)
-        return {"mlm": num_masked, "nsp": num_pairs}
-
-    def __call__(self, model: LanguageModel, batch: MaskedBatch) -> dict[str, Tensor]:
-        """Return the summed losses."""
-        output = masked_output(model, batch)
-        weight, bias = model.head.weights(model.backbone.embed.weight)
-        hidden, targets = output.hidden.flatten(0, 1), batch.targets.flatten()
-        sums = {"mlm": linear_cross_entropy(hidden, weight, bias, targets)[0]}
-        if output.pair_logits is not None and batch.classes is not None:
-            sums["nsp"] = F.cross_entropy(output.pair_logits, batch.classes, reduction="sum")
-        return sums
-
-
-def masked_output(model: LanguageModel, batch: MaskedBatch) -> MaskedOutput:
-    """Run a model over a batch; only masked positions go through the head."""
-    layout = Layout(batch.is_token, batch.documents, batch.positions, batch.segments)
-    hidden = model.backbone(batch.ids, layout)  # (B, T, D)
-    masked = batch.masked_positions[..., None].expand(-1, -1, hidden.shape[-1])
-    at_masked = model.head.transform(hidden.gather(1, masked))  # (B, P, D)
-    if batch.classes is None:
-        return MaskedOutput(at_masked, None)
-    first = model.backbone.pool_first(hidden)  # (B, D)
-    with torch.autocast(first.device.type, enabled=False):
-        logits = model.next_sentence(first.to(model.next_sentence.weight.dtype))
-    return MaskedOutput(at_masked, logits)
 
 
 class MaskedWorkload(CausalWorkload):
@@ -143,6 +102,20 @@ class MaskedTask(PretrainingTask):
                 "--ablate mask needs --objective causal: a masked language model sees later "
                 "tokens anyway"
             )
+        if settings.nsp and settings.document_loss:
+            raise WarmstartError(
+                f"--document-loss {settings.document_loss:g} needs rows of running text: leave out "
+                "--nsp, whose rows are pairs of segments"
+            )
+
+    def with_defaults(
+        self, settings: PretrainConfig, device: str, recorded: Mapping[str, Any]
+    ) -> PretrainConfig:
+        """Return the settings with the weight of the document loss."""
+        if settings.document_loss is not None:
+            return settings
+        usual = 0.0 if settings.nsp else DOCUMENT_LOSS[device]
+        return replace(settings, document_loss=recorded.get("document_loss", usual))
 
     def reads_sentences(self, settings: PretrainConfig) -> bool:
         return settings.nsp
@@ -212,7 +185,8 @@ class MaskedTask(PretrainingTask):
 
         if text.train_index is None:
             stream = MaskedStream(packed, masking, num_rows, packed.rows_per_batch)
-            return Pretraining(MaskedObjective(), stream, evaluate, lambda num: num * length)
+            objective = MaskedObjective(_document_loss(data))
+            return Pretraining(objective, stream, evaluate, lambda num: num * length)
         pairs = build_pairs(text.train, text.train_index, length, tokenizer, settings.seed)
         stream = MaskedStream(pairs, masking, num_rows, packed.rows_per_batch)
         sampled = min(pairs.num_rows, SAMPLED_ROWS)
@@ -250,6 +224,13 @@ class MaskedTask(PretrainingTask):
                 "intervals": {name: asdict(span) for name, span in scores.intervals().items()},
                 **text.rows_seen(run),
             }
+
+
+def _document_loss(data: PretrainingData) -> DocumentLoss | None:
+    weight = data.settings.document_loss
+    if not weight:
+        return None
+    return DocumentLoss(weight, rarities(data.text.train.ids, data.tokenizer.vocab_size))
 
 
 def _masking_of(run: SavedRun) -> Corruption:

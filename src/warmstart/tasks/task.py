@@ -113,6 +113,15 @@ class PretrainingTask(Task):
     def check(self, settings: PretrainConfig) -> None:
         """Refuse settings that have no effect on this task."""
 
+    def with_defaults(
+        self, settings: PretrainConfig, device: str, recorded: Mapping[str, Any]
+    ) -> PretrainConfig:
+        """Return the settings with the task's own defaults for a kind of device.
+
+        `recorded` are values that a resumed run was started with.
+        """
+        return settings
+
     def reads_sentences(self, settings: PretrainConfig) -> bool:
         """Tell whether it needs to know where sentences start."""
         return False
