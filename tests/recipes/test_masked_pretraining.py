@@ -109,7 +109,10 @@ def test_a_changed_setting_is_refused_by_name(flag: str, world: World, paired: P
     assert (flag.split()[0].replace("--no-", "--")) in ran.said
 
 
-@pytest.mark.parametrize("flag", ["--nsp", "--whole-words", "--mask-rate 0.2", "--document-loss 1"])
+@pytest.mark.parametrize(
+    "flag",
+    ["--nsp", "--whole-words", "--mask-rate 0.2", "--document-loss 1", "--semantic-start"],
+)
 def test_a_flag_without_effect_is_refused(flag: str, world: World, here: Path) -> None:
     ran = run(f"pretrain {world.texts} -o run {TINY} {flag}")
     assert ran.code == 2
@@ -130,6 +133,22 @@ def test_documents_are_learned_on_a_cpu_except_with_pairs(
     assert {name: t.shape for name, t in load_file(here / "run/model.safetensors").items()} == {
         name: t.shape for name, t in load_file(single / "model.safetensors").items()
     }
+
+
+def test_a_second_stage_keeps_the_document_loss_of_the_first(
+    world: World, paired: Path, single: Path, here: Path
+) -> None:
+    shape = "--steps 2 --batch-tokens 48 --no-nsp"
+    for folder, weight in ((paired, 0.0), (single, 1.0)):
+        succeed(f"pretrain {world.texts} --from {folder} -o {folder.name} {shape} {MACHINE}")
+        in_force = read(here / folder.name / "config.json")["in_force"]
+        assert in_force["document_loss"]["value"] == weight
+
+
+def test_embeddings_that_exist_are_not_started_anew(world: World, single: Path, here: Path) -> None:
+    ran = run(f"pretrain {world.texts} --from {single} -o run --semantic-start")
+    assert ran.code == 2
+    assert f"--semantic-start has no effect with --from {single}" in ran.said
 
 
 def test_documents_and_pairs_are_refused_together(world: World, here: Path) -> None:

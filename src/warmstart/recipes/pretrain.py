@@ -80,6 +80,8 @@ def _train(config: PretrainConfig, run: RunFolder, clock: Clock) -> None:
     device = runtime.device.type
     recorded = recorded_values(run)
     given, config = config, config.for_device(device, recorded.get("batch_tokens"))
+    if parent and not recorded:
+        recorded = recorded_values(parent.folder)
     config = task.with_defaults(config, device, recorded)
     tokenizer, architecture, text = _prepare(given, task, run, parent, device)
     model, transfer = _model(config, task, architecture, parent)

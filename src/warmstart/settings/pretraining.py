@@ -36,6 +36,9 @@ class Masking(Settings, panel="Training"):
         least=0,
         metavar="WEIGHT",
     )
+    semantic_start: bool | None = advanced(
+        "masked: embeddings start from which tokens occur together; default: not on a GPU", None
+    )
 
     def refuse_unused(self) -> None:
         """Refuse masking settings where nothing is masked."""
@@ -44,6 +47,7 @@ class Masking(Settings, panel="Training"):
             "--whole-words": self.whole_words,
             "--nsp": self.nsp,
             "--document-loss": self.document_loss is not None,
+            "--semantic-start": self.semantic_start is not None,
         }
         for flag in filter(is_set.get, is_set):
             raise WarmstartError(f"{flag} has no effect without --objective masked")

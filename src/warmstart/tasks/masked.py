@@ -34,6 +34,7 @@ from warmstart.tasks.causal import (
 from warmstart.tasks.document_loss import DocumentLoss, rarities
 from warmstart.tasks.held_out import BATCH_TOKENS, held_out_text
 from warmstart.tasks.masked_objective import MaskedObjective, masked_output
+from warmstart.tasks.semantic_start import start_from_semantics
 from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
 from warmstart.tasks.workload import WorkloadShape
 from warmstart.tokenization.tokenizer import Tokenizer
@@ -107,15 +108,24 @@ class MaskedTask(PretrainingTask):
                 f"--document-loss {settings.document_loss:g} needs rows of running text: leave out "
                 "--nsp, whose rows are pairs of segments"
             )
+        if settings.semantic_start and settings.from_run:
+            raise WarmstartError(
+                f"--semantic-start has no effect with --from {settings.from_run}, whose embeddings "
+                "are kept: leave out one of them"
+            )
 
     def with_defaults(
         self, settings: PretrainConfig, device: str, recorded: Mapping[str, Any]
     ) -> PretrainConfig:
-        """Return the settings with the weight of the document loss."""
-        if settings.document_loss is not None:
-            return settings
-        usual = 0.0 if settings.nsp else DOCUMENT_LOSS[device]
-        return replace(settings, document_loss=recorded.get("document_loss", usual))
+        """Return the settings with the weight of the document loss, and the start."""
+        is_new = not settings.from_run
+        weight, is_semantic = settings.document_loss, settings.semantic_start
+        if weight is None:
+            usual = DOCUMENT_LOSS[device] if is_new else 0.0
+            weight = 0.0 if settings.nsp else recorded.get("document_loss", usual)
+        if is_semantic is None:
+            is_semantic = is_new and device == "cpu"
+        return replace(settings, document_loss=weight, semantic_start=is_semantic)
 
     def reads_sentences(self, settings: PretrainConfig) -> bool:
         return settings.nsp
@@ -163,6 +173,9 @@ class MaskedTask(PretrainingTask):
         language_model = cast(LanguageModel, model)
         settings, tokenizer, text = data.settings, data.tokenizer, data.text
         packed = packed_stream(data, language_model.config.max_length)
+        if settings.semantic_start:
+            embedding = language_model.backbone.embed.weight
+            start_from_semantics(embedding, packed.text, settings.seed)
         length, num_rows = packed.text.length, packed.rows_per_step
         masking = build_masking(tokenizer, settings, settings.seed)
         held_out = HeldOutRows(

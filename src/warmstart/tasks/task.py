@@ -118,7 +118,7 @@ class PretrainingTask(Task):
     ) -> PretrainConfig:
         """Return the settings with the task's own defaults for a kind of device.
 
-        `recorded` are values that a resumed run was started with.
+        `recorded` are values that were in force when a resumed run, or that of --from, started.
         """
         return settings
 
