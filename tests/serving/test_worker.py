@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 
 from warmstart.errors import WarmstartError
 from warmstart.inference.text_model import TextModel
 from warmstart.results.predictions import GeneratedPiece
+from warmstart.serving.app import create_app, start_service
 from warmstart.serving.calls import call
 from warmstart.serving.refusals import BusyError, ClosingError, DeadError
 from warmstart.serving.worker import QueueLimits, Worker
+from warmstart.settings.serving import ServeConfig
 
 
 class Panic(BaseException):
@@ -128,6 +131,21 @@ def test_a_thread_that_dies_answers_everyone(model: Echo) -> None:
     assert [type(other) for other in others] == [DeadError] * 3
     worker.close()
     assert (worker.is_alive, worker.num_waiting) == (False, 0)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_server_with_a_dead_thread_says_so(model: Echo) -> None:
+    model.is_allowed.set()
+    config = ServeConfig(runs=("echo",))
+    app = create_app(start_service({"echo": model, "other": Echo()}, config), config, None)
+    with TestClient(app, "http://localhost") as client:
+        assert client.get("/health").status_code == 200
+        for text in ("fatal", "later"):
+            reply = client.post("/classify", json={"model": "echo", "texts": [text]})
+            assert reply.status_code == 503
+            assert "thread of echo has died" in reply.json()["error"]["message"]
+        health = client.get("/health")
+        assert (health.status_code, health.json()["status"]) == (503, "failed")
 
 
 def test_a_full_queue_is_refused_and_empties(model: Echo) -> None:

@@ -146,7 +146,7 @@ def _loss(job: TrainingJob, target: ComputeTarget, rows: int) -> tuple[int, int]
 def _backward(job: TrainingJob, target: ComputeTarget, rows: int) -> int:
     """Return the bytes of the activations' gradients in the last block."""
     shape, num = job.model, rows * job.length
-    inner = shape.ffn_width * (2 if shape.activation == "swiglu" else 1)
+    inner = shape.ffn_width * (2 if shape.is_gated else 1)
     return num * (
         2 * shape.width * FP32_BYTES + 2 * max(inner, 3 * shape.width) * target.product_bytes
     )
