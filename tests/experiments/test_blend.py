@@ -121,6 +121,11 @@ def test_a_damaged_cell_is_named(world: World, base: Path, here: Path) -> None:
     ran = run(f"{command} --resume", **vars(world), base=base)
     assert ran.code == 2
     assert "1-baseline-48-0.json is damaged (it has probabilities of other texts)" in ran.said
+    content["cell"]["seed"] += 1
+    file.write_text(json.dumps(content), encoding="utf-8")
+    ran = run(f"{command} --resume", **vars(world), base=base)
+    assert ran.code == 2
+    assert "1-baseline-48-0.json is damaged (it is another cell)" in ran.said
 
 
 def test_a_blend_needs_its_members(world: World, base: Path, here: Path) -> None:

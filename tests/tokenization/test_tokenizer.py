@@ -92,7 +92,10 @@ def test_save_and_load_keep_everything(trained: Tokenizer, tmp_path: Path) -> No
 
 def test_another_process_reads_a_text_alike(trained: Tokenizer, model_bytes: bytes) -> None:
     for tokenizer in (trained, trained.with_mask(), SentencePieceTokenizer(model_bytes)):
+        tokenizer.has_start = False
         sent = pickle.loads(pickle.dumps(tokenizer))
+        tokenizer.has_start = True
+        assert sent.start == []
         assert sent.fingerprint() == tokenizer.fingerprint()
         texts = [*_sample(1), "it spells out </s> and <mask>"]
         assert sent.encode(texts) == tokenizer.encode(texts)

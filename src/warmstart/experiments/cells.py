@@ -7,6 +7,7 @@ cross-validation, each fold has tunings and cells of its own.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -88,7 +89,7 @@ class CellGroup:
 
     def cell(self, seed: int) -> FittedCell:
         """Read a finished cell."""
-        return _read(self.file(seed), self._read_fitted)
+        return _read(self.file(seed), partial(self._read_fitted, seed))
 
     def missing(self, seeds: Sequence[int | None]) -> list[int | None]:
         """Return which of the tuning (None) and the cells are not finished; refuse damaged ones."""
@@ -103,8 +104,10 @@ class CellGroup:
             raise ValueError(f"{len(tuned.values)} values were chosen")
         return tuned
 
-    def _read_fitted(self, content: dict[str, Any]) -> FittedCell:
+    def _read_fitted(self, seed: int, content: dict[str, Any]) -> FittedCell:
         cell = typed(Cell, content.get("cell"), "cell")
+        if (cell.arm, cell.labels, cell.seed) != (self.arm.name, self.labels, seed):
+            raise ValueError("it is another cell")
         numbers = set(self.splits.train.classes)
         splits = {"validation": self.splits.valid, "test": self.splits.test}
         num_texts = {name: len(split.texts) for name, split in splits.items() if split}

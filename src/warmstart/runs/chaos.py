@@ -11,6 +11,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -155,7 +156,10 @@ def _part(victim: int, launcher: int, ranks: Sequence[int]) -> str:
 
 def started_by(pid: int) -> list[int]:
     """Return the processes that a process has started."""
-    lists = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/children")]
+    lists = []
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end meanwhile
+            lists.append(file.read_text())
     return [int(child) for children in lists for child in children.split()]
 
 

@@ -159,19 +159,28 @@ def read_run(path: str | Path) -> SavedRun:
 
 def _read_transformer(folder: RunFolder, config: dict[str, Any], path: Path) -> SavedTransformer:
     model = model_from_json(config["model"], folder.config_file)
-    tokenizers = load_tokenizer_pair(folder.path)
-    if tokenizers.source.vocab_size > model.vocab_size:
-        raise WarmstartError(
-            f"{folder.path}: its tokenizer has {tokenizers.source.vocab_size:,} entries, "
-            f"the model only {model.vocab_size:,}"
-        )
+    tokenizers = _fitting_tokenizers(folder, model)
     check_sizes(model, path / "model.safetensors", folder.config_file)
     return SavedTransformer(model, tokenizers)
+
+
+def _fitting_tokenizers(folder: RunFolder, model: ModelConfig) -> TokenizerPair:
+    """Return the tokenizers of a run; refuse ids that its model does not have."""
+    tokenizers = load_tokenizer_pair(folder.path)
+    sizes = (model.vocab_size, model.target_vocab_size or model.vocab_size)
+    for tokenizer, size in zip((tokenizers.source, tokenizers.target), sizes, strict=True):
+        if tokenizer.vocab_size > size:
+            raise WarmstartError(
+                f"{folder.path}: its tokenizer has {tokenizer.vocab_size:,} entries, "
+                f"the model only {size:,}"
+            )
+    return tokenizers
 
 
 def resumed_model(run: RunFolder) -> ModelConfig:
     """Return the architecture of a run that is continued; it must fit what was saved."""
     model = model_from_json(run.config()["model"], run.config_file)
+    _fitting_tokenizers(run, model)
     for checkpoint in list_checkpoints(run)[-1:]:
         check_sizes(model, checkpoint / "model.safetensors", run.config_file)
     return model
@@ -180,6 +189,8 @@ def resumed_model(run: RunFolder) -> ModelConfig:
 def before_training(run: RunFolder, model: nn.Module) -> SavedRun:
     """Return a run that has its config.json and tokenizer, with the weights it starts from."""
     config = run.config()
+    if not isinstance(config.get("task"), str):
+        raise WarmstartError(f"{run.config_file} has no 'task'")
     transformer = SavedTransformer(resumed_model(run), load_tokenizer_pair(run.path))
     return SavedRun(run.path, config["task"], config, dict(model.state_dict()), transformer)
 

@@ -35,9 +35,9 @@ class Tokenizer(ABC):
         self.has_start = has_start  # False: no token begins what a model reads
         self.names: Names = dict(names or {})  # of special tokens that were named explicitly
 
-    def __reduce__(self) -> tuple[type[Self], tuple[bytes, Names]]:
+    def __reduce__(self) -> tuple[type[Self], tuple[bytes, Names, bool]]:
         """Send what defines this tokenizer to another process: libraries forget settings."""
-        return type(self), (self.content, self.names)
+        return type(self), (self.content, self.names, self.has_start)
 
     @property
     def start(self) -> list[int]:

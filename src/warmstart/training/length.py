@@ -27,7 +27,7 @@ def fix_steps(trainer: Trainer, settings: TrainingRun, clock: Clock, steps: int 
     run = trainer.run
     assert run is not None
     trainer.restore()
-    lengths = typed(ConfigFile, run.config(), run.config_file).lengths
+    lengths = _recorded_lengths(run)
     changed = changed_length(run, settings)
     trainer.meet()  # before one of the processes changes the files
     if settings.checkpoint_activations:
@@ -43,6 +43,18 @@ def fix_steps(trainer: Trainer, settings: TrainingRun, clock: Clock, steps: int 
         recorded = run.config()["settings"] | now
         update_config(run, lengths=list(map(asdict, lengths)), settings=recorded)
     trainer.settings = replace(trainer.settings, steps=lengths[-1].steps, lengths=lengths)
+
+
+def _recorded_lengths(run: RunFolder) -> tuple[Length, ...]:
+    """Return every number of steps a run had; none may be above the one that was asked for."""
+    config = typed(ConfigFile, run.config(), run.config_file)
+    asked = config.settings.get("steps")
+    if config.lengths and isinstance(asked, int) and config.lengths[-1].steps > asked:
+        raise WarmstartError(
+            f"{run.config_file} says {config.lengths[-1].steps:,} steps in 'lengths' and {asked:,} "
+            "in 'settings': one of them was changed"
+        )
+    return config.lengths
 
 
 def changed_length(run: RunFolder, settings: Settings) -> dict[str, Any]:
