@@ -105,7 +105,7 @@ def randomised() -> Callable[[Any], Any]:
     return randomise
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """Return a Ray cluster of one machine with one core, to which a test can add others."""
     from ray.cluster_utils import Cluster

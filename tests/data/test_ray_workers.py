@@ -1,5 +1,6 @@
 """Tokenizing on a Ray cluster: two machines made of processes, one of which is lost."""
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -9,12 +10,13 @@ import pytest
 from ray.cluster_utils import Cluster
 
 from product import TINY, World, read, run, succeed
-from warmstart.data import shards
+from warmstart import ray_cluster
+from warmstart.data import ray_workers, shards
 from warmstart.data.corpus import source_of
 from warmstart.data.prepare import prepare, workers_of
 from warmstart.data.ray_workers import files_of
 from warmstart.data.shards import ShardWriter, cut
-from warmstart.errors import WarmstartError
+from warmstart.errors import LostProcessError, WarmstartError
 from warmstart.runs.chaos import traces
 from warmstart.runs.folder import RunFolder
 from warmstart.tokenization.loading import train_tokenizer
@@ -78,6 +80,22 @@ def test_tokens_survive_the_loss_of_a_machine(
 
 
 @pytest.mark.slow
+def test_a_text_that_no_worker_survives_ends_the_preparation(
+    cluster: Cluster,
+    text: Path,
+    writer: ShardWriter,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shards, "SHARD_CHARS", 200_000)
+    monkeypatch.setattr(ray_cluster, "RETRIES", 1)
+    monkeypatch.setattr(ray_workers, "files_of", lambda *_: os._exit(1))
+    with pytest.raises(LostProcessError, match=r"all were lost \(WorkerCrashedError\), perhaps"):
+        _prepared(text, writer, tmp_path, cluster.address)
+    assert _finished(tmp_path) == {}
+
+
+@pytest.mark.slow
 def test_a_run_is_that_of_one_machine(
     cluster: Cluster, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,9 +116,10 @@ def test_a_machine_without_the_package_is_told(
     monkeypatch.setattr(shards, "SHARD_CHARS", 2_000)
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("PYTHONPATH", str(tmp_path))
-        cluster.add_node(num_cpus=1)
+        added = cluster.add_node(num_cpus=1)
     command = f"{PRETRAIN} --ray {cluster.address}"
     ran = run(command, texts=world.texts, out=tmp_path / "out")
+    cluster.remove_node(added)
     assert ran.code == 2
     assert "cannot run warmstart (No module named 'warmstart." in ran.said
     assert "install the same version on all machines" in ran.said
