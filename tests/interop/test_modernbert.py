@@ -9,7 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+import warmstart
 from saving import Saver
+from warmstart import progress
 from warmstart.errors import WarmstartError
 from warmstart.model.backbone import Layout
 from warmstart.model.models import BackboneOnly, LanguageModel
@@ -89,6 +91,16 @@ def test_the_keys_of_published_folders(saved: Saver, tmp_path: Path) -> None:
     assert (shape.local_window, shape.global_every) == (4, 2)
     assert (shape.rope_base, shape.local_rope_base) == (5e3, 50.0)
     assert_same(model, folder)
+
+
+def test_pictures_of_masks_say_which_blocks_they_show(
+    saved: Saver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read(saved("modernbert", "ModernBertModel"), tmp_path)
+    said: list[str] = []
+    monkeypatch.setattr(progress, "say", said.append)
+    warmstart.look_mask(model=tmp_path / "run", text=("the book",), out=tmp_path / "mask.svg")
+    assert said[0].startswith("2 of 4 blocks see only 4 tokens on each side of a token")
 
 
 def test_graphs_see_the_same_windows(saved: Saver, tmp_path: Path) -> None:

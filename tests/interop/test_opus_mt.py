@@ -177,6 +177,14 @@ def test_it_trains_on(run: Path, samples: Path, tmp_path: Path) -> None:
         assert not getattr(after, side).start
 
 
+def test_pictures_have_no_token_before_the_source(run: Path, tmp_path: Path) -> None:
+    sides = {"source": ("the book",), "target": ("le livre",)}
+    result = warmstart.look_mask(model=run, out=tmp_path / "mask.svg", **sides)
+    encoder, decoder, _ = result.masks
+    assert encoder.queries[0] != "<pad>"
+    assert (encoder.queries[-1], decoder.queries[0]) == ("</s>", "<pad>")
+
+
 @pytest.mark.parametrize("to", ["hf", "onnx", "ctranslate2"])
 def test_exports_are_refused(run: Path, tmp_path: Path, to: str) -> None:
     with pytest.raises(WarmstartError, match="with unused pieces is not converted"):

@@ -43,7 +43,8 @@ class MaskTexts:
         room = self.max_length - 1 - has_end
         if len(ids) > room:
             progress.say(f"the text has {len(ids):,} tokens; the first {room:,} are used")
-        ids = [self.bos, *ids[:room], *([self.eos] if has_end else [])]
+        # A text without an end is what a decoder reads, which always begins with bos.
+        ids = [*self.tokenizer.start, *ids[:room], self.eos] if has_end else [self.bos, *ids[:room]]
         return [readable(piece) for piece in self.tokenizer.labels(ids)], ids
 
 

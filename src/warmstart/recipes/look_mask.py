@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from warmstart import progress
 from warmstart.errors import WarmstartError
 from warmstart.insight.attention_masks import (
     MaskTexts,
@@ -16,6 +17,7 @@ from warmstart.report.mask_figure import draw_masks, mask_sections
 from warmstart.report.notebook import ShownFile
 from warmstart.results.mask_picture import MaskPicture
 from warmstart.settings.looking import LookMaskConfig
+from warmstart.settings.model import ModelConfig
 from warmstart.tokenization.pair import load_tokenizer_pair
 from warmstart.tokenization.pieces import text_reader
 from warmstart.tokenization.tokenizer import Tokenizer
@@ -43,10 +45,21 @@ def look_mask(config: LookMaskConfig) -> MaskResult:
         masks = _translator_masks(config, texts, _texts(config, shape.max_length, target_tokenizer))
     else:
         masks = _masks(config, texts, is_causal=shape.is_causal)
+        _report_windows(shape)
     title = f"Masks of {config.model}"
     out = write_picture(draw_masks(masks), title, mask_sections(masks), Path(config.out))
     sentences = [mask.sentence for mask in masks]
     return MaskResult(out, tuple(masks), tuple(sentences))
+
+
+def _report_windows(shape: ModelConfig) -> None:
+    """Say which blocks see less than is shown."""
+    num_local = sum(map(shape.is_local, range(shape.depth)))
+    if num_local:
+        progress.say(
+            f"{num_local} of {shape.depth} blocks see only {shape.local_window} tokens on each "
+            "side of a token; the mask of the others is shown"
+        )
 
 
 def _check_texts(config: LookMaskConfig, is_translator: bool) -> None:
