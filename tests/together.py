@@ -208,9 +208,7 @@ def run_with_other_code(command: str, folder: Path, **places: str) -> None:
 
 def run_together(count: int, work: Callable[..., None], *given: Any, **keywords: Any) -> list[int]:
     """Run `work` in so many processes that meet at a free port; return their exit codes."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    return run_at(port, {}, count, partial(work, *given, **keywords))
+    return run_at(free_port(), {}, count, partial(work, *given, **keywords))
 
 
 def run_at(
@@ -231,6 +229,30 @@ def run_at(
         process.join(180)
         process.kill()
     return [process.exitcode or 0 for process in processes]
+
+
+def start_launcher(count: int, work: Callable[[], None]) -> BaseProcess:
+    """Start a process that starts so many others, as `torchrun` does, and waits for them."""
+    launcher = CONTEXT.Process(target=_launch, args=(free_port(), count, work))
+    with importable():
+        launcher.start()
+    return launcher
+
+
+def _launch(port: int, count: int, work: Callable[[], None]) -> None:
+    for rank in range(count):
+        if os.fork() == 0:
+            _process(work, {**_variables(rank, count, port), "TORCHELASTIC_RUN_ID": "any"})
+            os._exit(0)
+    for _ in range(count):
+        os.wait()
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
 
 
 def _variables(rank: int, count: int, port: int) -> dict[str, str]:

@@ -20,12 +20,14 @@ from torch.distributed.rendezvous import rendezvous
 from forked import Forked
 from product import MACHINE, SHAPE, Ran, World, read, run, succeed
 from together import (
+    free_port,
     read_ran,
     run_at,
     run_command,
     run_on_machines,
     run_together,
     run_with_other_code,
+    start_launcher,
 )
 from warmstart.processes import LAUNCHER
 from warmstart.runs.chaos import started_by
@@ -232,9 +234,7 @@ def test_processes_that_start_while_their_launcher_is_killed_end_at_once(
     killed.wait()
     variables = {"TORCHELASTIC_RUN_ID": "any", LAUNCHER: str(killed.pid)}
     words = f"{PRETRAIN} --steps 100000".format(**places, out=tmp_path / "run")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    assert run_at(port, variables, 2, partial(run_command, words, tmp_path)) == [143, 143]
+    assert run_at(free_port(), variables, 2, partial(run_command, words, tmp_path)) == [143, 143]
 
 
 def test_an_unreachable_address_is_tried_once(
@@ -273,24 +273,26 @@ def test_processes_are_auto_or_a_number(value: str, places: dict[str, str], tmp_
     assert f"--processes {value} is not allowed: give auto or a number" in ran.said
 
 
-def _launch(places: dict[str, str], out: Path) -> Forked:
-    """Start a launcher; return it once its two processes train."""
-    command = f"{PRETRAIN} --steps 100000 --eval-every 100000 --processes 2 --resume"
-    launcher = Forked(command, **places, out=out)
+ENDLESS = f"{PRETRAIN} --steps 100000 --eval-every 100000"
+
+
+def _has_begun(out: Path) -> bool:
     metrics = RunFolder(out).metrics_file
-    launcher.wait_until(lambda: metrics.exists() and metrics.stat().st_size > 0)
-    return launcher
+    return metrics.exists() and metrics.stat().st_size > 0
 
 
-@pytest.mark.slow
 def test_processes_save_and_end_when_their_launcher_is_killed(
     places: dict[str, str], tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    launcher = _launch(places, out)
-    started = started_by(launcher.pid)
-    launcher.end(signal.SIGKILL)
+    words = ENDLESS.format(**places, out=out)
+    launcher = start_launcher(2, partial(run_command, words, tmp_path))
     until = time.monotonic() + 60
+    while launcher.is_alive() and not _has_begun(out) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert launcher.pid is not None
+    started = started_by(launcher.pid)
+    launcher.kill()
     while any(Path(f"/proc/{pid}").exists() for pid in started) and time.monotonic() < until:
         time.sleep(0.01)
     assert len(started) == 2
@@ -303,7 +305,9 @@ def test_the_launcher_starts_them_and_passes_a_signal_on(
     places: dict[str, str], tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    ran = _launch(places, out).end(signal.SIGTERM)
+    launcher = Forked(f"{ENDLESS} --processes 2 --resume", **places, out=out)
+    launcher.wait_until(lambda: _has_begun(out))
+    ran = launcher.end(signal.SIGTERM)
     assert ran.code == 128 + signal.SIGTERM, ran.err
     assert ran.out == ""
     assert ran.said.startswith("warmstart: stopped at step")
