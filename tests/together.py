@@ -38,6 +38,7 @@ from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.classify import ClassifyObjective
+from warmstart.tasks.document_loss import DocumentLoss, rarities
 from warmstart.tasks.masked_objective import MaskedObjective
 from warmstart.tasks.translate import TranslateObjective
 from warmstart.training.loop_settings import LoopSettings
@@ -76,8 +77,10 @@ def _causal() -> Parts:
 
 
 def _masked() -> Parts:
-    stream = MaskedStream(_packed(), Corruption(23, (0, 1, 2), 22, 0.3, 0), 5, 2)
-    return LanguageModel(replace(SHAPE, attention="bidirectional")), MaskedObjective(), stream
+    packed = _packed()
+    stream = MaskedStream(packed, Corruption(23, (0, 1, 2), 22, 0.3, 0), 5, 2)
+    objective = MaskedObjective(DocumentLoss(1.0, rarities(packed.text.ids, 23)))
+    return LanguageModel(replace(SHAPE, attention="bidirectional")), objective, stream
 
 
 def _classify() -> Parts:
