@@ -48,7 +48,8 @@ def whole() -> bytes:
         (_entry("normalizer", _replace("Regex", "(a|aa)+$")), "cannot read a text (Onig"),
         (_entry("normalizer", _replace("String", "")), "cannot read a text (index out of bounds"),
         (_entry("normalizer", {"type": "Precompiled", "precompiled_charsmap": ""}), "Precompiled"),
-        (_model("continuing_subword_prefix", "z" * 12), "not a tokenizer.json (range end index"),
+        (_model("continuing_subword_prefix", "z" * 12), "merges without the continuing_subword"),
+        (_model("continuing_subword_prefix", "x"), "continuing_subword_prefix 'x'"),
         (lambda spec: spec["model"]["vocab"].update(e=(1 << 32) - 1), "the id 4,294,967,295 in a"),
         (
             _entry("model", {"type": "Unigram", "unk_id": None, "vocab": [["a", -1.0]]}),

@@ -96,6 +96,7 @@ class JsonTokenizer(Tokenizer):
 
 def parse_json(content: bytes) -> tokenizers.Tokenizer:
     """Return the library's tokenizer for a tokenizer.json."""
+    _check_merges(content)
     with library_errors("not a tokenizer.json"), _quiet_panics():
         library = tokenizers.Tokenizer.from_buffer(content)
     vocab = library.get_vocab()
@@ -103,6 +104,22 @@ def parse_json(content: bytes) -> tokenizers.Tokenizer:
         raise WarmstartError("a tokenizer.json without a vocabulary")
     check_ids(vocab)
     return library
+
+
+def _check_merges(content: bytes) -> None:
+    """Refuse merges without the prefix of their second piece.
+
+    The library drops its length unseen, and ends the process where that cuts a character.
+    """
+    try:
+        model = json.loads(content)["model"]
+        prefix, merges = model.get("continuing_subword_prefix"), model.get("merges")
+        pairs = [each.split(" ") if isinstance(each, str) else each for each in merges or ()]
+        is_cut = any(prefix and not pair[-1].startswith(prefix) for pair in pairs)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return  # the library says what is wrong with it
+    if is_cut:
+        raise WarmstartError(f"merges without the continuing_subword_prefix {prefix[:20]!r}")
 
 
 def check_ids(vocab: Mapping[str, int]) -> None:
