@@ -23,6 +23,8 @@ WHOLE = State(
         {"step": 5},
         {"best_step": 3},
         {"loss_steps": -1},
+        {"num_parts": -1},
+        {"num_parts": 1 << 40},
         {"evaluations": []},
         {"evaluations": [{"valid_loss": 1.0}, {"step": 4}]},
     ],

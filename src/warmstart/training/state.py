@@ -9,6 +9,8 @@ from torch import Tensor
 from warmstart.errors import WarmstartError
 from warmstart.runs.facts import Figures
 
+MOST_PARTS = 1 << 20  # of a batch: each has a row at least
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -49,7 +51,8 @@ class State:
         """Tell whether a state that was read can be that of a step."""
         steps = [entry.get("step") for entry in self.evaluations]
         is_best_known = self.best_step in steps or not (steps or self.best_step)
-        return self.step == step and is_best_known and None not in steps and self.loss_steps >= 0
+        is_possible = self.loss_steps >= 0 and 1 <= self.num_parts <= MOST_PARTS
+        return self.step == step and is_best_known and None not in steps and is_possible
 
     def best_scores(self) -> Figures:
         """Return the validation scores at the best step, by name."""
