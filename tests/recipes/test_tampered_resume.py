@@ -14,6 +14,10 @@ def _longer(config: Any) -> None:
     config["lengths"][-1]["steps"] = 65_536
 
 
+def _without_length(config: Any) -> None:
+    del config["lengths"]
+
+
 def _without_task(config: Any) -> None:
     del config["task"]
 
@@ -31,6 +35,7 @@ def _larger_id(tokenizer: Any) -> None:
     ("file", "tamper", "said"),
     [
         ("config.json", _longer, "65,536 steps in 'lengths' and 6 in 'settings'"),
+        ("config.json", _without_length, "has no 'lengths', though the run has taken 3 steps"),
         ("config.json", _without_task, "has no 'task'"),
         ("config.json", _shorter_than_a_text, "model.max_length=1 must be at least 3"),
         ("tokenizer.json", _larger_id, "tokenizer has 65,537 entries"),

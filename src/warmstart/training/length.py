@@ -27,7 +27,7 @@ def fix_steps(trainer: Trainer, settings: TrainingRun, clock: Clock, steps: int 
     run = trainer.run
     assert run is not None
     trainer.restore()
-    lengths = _recorded_lengths(run)
+    lengths = _recorded_lengths(run, trainer.state.step)
     changed = changed_length(run, settings)
     trainer.meet()  # before one of the processes changes the files
     if settings.checkpoint_activations:
@@ -45,9 +45,13 @@ def fix_steps(trainer: Trainer, settings: TrainingRun, clock: Clock, steps: int 
     trainer.settings = replace(trainer.settings, steps=lengths[-1].steps, lengths=lengths)
 
 
-def _recorded_lengths(run: RunFolder) -> tuple[Length, ...]:
+def _recorded_lengths(run: RunFolder, step: int) -> tuple[Length, ...]:
     """Return every number of steps a run had; none may be above the one that was asked for."""
     config = typed(ConfigFile, run.config(), run.config_file)
+    if step and not config.lengths:
+        raise WarmstartError(
+            f"{run.config_file} has no 'lengths', though the run has taken {step:,} steps"
+        )
     asked = config.settings.get("steps")
     if config.lengths and isinstance(asked, int) and config.lengths[-1].steps > asked:
         raise WarmstartError(
