@@ -28,6 +28,7 @@ from warmstart.textfiles import missing
 from warmstart.tokenization.pair import TokenizerPair, load_tokenizer_pair
 from warmstart.tokenization.tokenizer import Tokenizer
 
+SHORTEST_TEXT = 3  # a token between two special ones
 S = TypeVar("S", bound=Settings)
 
 
@@ -158,10 +159,20 @@ def read_run(path: str | Path) -> SavedRun:
 
 
 def _read_transformer(folder: RunFolder, config: dict[str, Any], path: Path) -> SavedTransformer:
-    model = model_from_json(config["model"], folder.config_file)
+    model = _saved_model(folder, config)
     tokenizers = _fitting_tokenizers(folder, model)
     check_sizes(model, path / "model.safetensors", folder.config_file)
     return SavedTransformer(model, tokenizers)
+
+
+def _saved_model(folder: RunFolder, config: dict[str, Any]) -> ModelConfig:
+    model = model_from_json(config["model"], folder.config_file)
+    if model.max_length < SHORTEST_TEXT:
+        raise WarmstartError(
+            f"{folder.config_file}: model.max_length={model.max_length} must be at least "
+            f"{SHORTEST_TEXT}, to read anything"
+        )
+    return model
 
 
 def _fitting_tokenizers(folder: RunFolder, model: ModelConfig) -> TokenizerPair:
@@ -179,7 +190,7 @@ def _fitting_tokenizers(folder: RunFolder, model: ModelConfig) -> TokenizerPair:
 
 def resumed_model(run: RunFolder) -> ModelConfig:
     """Return the architecture of a run that is continued; it must fit what was saved."""
-    model = model_from_json(run.config()["model"], run.config_file)
+    model = _saved_model(run, run.config())
     _fitting_tokenizers(run, model)
     for checkpoint in list_checkpoints(run)[-1:]:
         check_sizes(model, checkpoint / "model.safetensors", run.config_file)

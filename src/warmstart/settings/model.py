@@ -27,8 +27,7 @@ ABLATED_PARTS: dict[Ablation, str] = {
 }
 
 LEAST = {
-    **dict.fromkeys(("vocab_size", "width", "depth", "heads", "ffn_width"), 1),
-    "max_length": 3,  # a token between two special ones
+    **dict.fromkeys(("vocab_size", "width", "depth", "heads", "ffn_width", "max_length"), 1),
     **dict.fromkeys(("segments", "decoder_depth", "target_vocab_size", "local_window"), 0),
     "global_every": 1,
 }
