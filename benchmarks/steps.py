@@ -97,13 +97,12 @@ def our_step(work: Work, runtime: Runtime, is_fast: bool = True) -> Step:
     group = [work.workload.random_batch(shape, work.rows, generator)]
     counts = objective.count(group)
     group = [move(batch, runtime.device) for batch in group]
-    recorded = None
     if is_fast and work.workload.is_compiled:
         compile_backbone(model.get_submodule("backbone"), True, runtime)
     elif is_fast and work.workload.has_decoder:
         compile_translator(cast(Translator, model))
-    elif is_fast:
-        recorded = RecordedObjective(model, objective, runtime)
+    is_recorded = is_fast and not work.workload.has_decoder
+    recorded = RecordedObjective(model, objective, runtime) if is_recorded else None
 
     def step() -> None:
         if recorded:

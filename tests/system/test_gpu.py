@@ -142,6 +142,37 @@ def test_a_resumed_run_sees_the_same_data_and_loss(
     assert losses[0] == pytest.approx(losses[1], rel=tolerance)
 
 
+@pytest.mark.parametrize("objective", ["causal", "masked"])
+def test_compiled_and_recorded_steps_have_the_losses_of_plain_ones(
+    tmp_path: Path, objective: str
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text(
+        "".join(f"le livre numéro {n} est {'bon' if n % 3 else 'long'}\n" * 3 for n in range(800))
+    )
+    losses = []
+    for is_compiled in (True, False):
+        out = tmp_path / f"{is_compiled}"
+        warmstart.pretrain(
+            files=(str(text),),
+            out=str(out),
+            objective=objective,
+            preset="tiny",
+            dropout=0.0,
+            vocab_size=300,
+            batch_tokens=512,
+            steps=30,
+            log_every=1,
+            device="cuda",
+            precision="fp32",
+            compile=is_compiled,
+        )
+        lines = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
+        losses.append([line["train_loss"] for line in lines if "train_loss" in line])
+    assert losses[0] == pytest.approx(losses[1], rel=2e-2)
+    assert losses[0][:5] == pytest.approx(losses[1][:5], rel=1e-3)
+
+
 def test_a_comparison_of_compiled_models_scores_like_one_by_one(tmp_path: Path) -> None:
     files = write_samples(
         tmp_path / "samples", sizes=SampleSizes(unlabelled=400, train=64, test=64)

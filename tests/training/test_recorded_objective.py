@@ -7,14 +7,17 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from warmstart.batching.batch import MaskedBatch
 from warmstart.batching.padding import LabelledStream
 from warmstart.kernels.graphs import MAX_RECORDINGS, RecordedGradients
-from warmstart.model.models import Classifier
+from warmstart.kernels.loss import IGNORE
+from warmstart.model.models import Classifier, LanguageModel
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
 from warmstart.settings.architecture import PRESETS
 from warmstart.settings.shared import Pooling
 from warmstart.tasks.classify import ClassifyObjective
+from warmstart.tasks.masked_objective import MaskedObjective
 from warmstart.training.defaults import compile_blocks
 from warmstart.training.step import RecordedObjective, add_gradients
 
@@ -64,6 +67,42 @@ def test_recorded_gradients_are_those_of_the_plain_path(
         for ours, theirs in zip(plain.parameters(), recorded.parameters(), strict=True):
             assert_close(ours.grad, theirs.grad, rtol=1e-5, atol=1e-6)
             ours.grad = theirs.grad = None
+
+
+def _masked_batches(num: int) -> list[MaskedBatch]:
+    """Return batches of one shape that have several documents in a row, or one, in turns."""
+    generator = torch.Generator().manual_seed(0)
+    batches = []
+    for number in range(num):
+        ids = torch.randint(3, 60, (4, 16), generator=generator)
+        places = torch.rand(4, 16, generator=generator).argsort(1)[:, :5]
+        targets = ids.gather(1, places)
+        targets[0, 3:] = IGNORE
+        layout: list[torch.Tensor | None] = [None] * 4
+        if number % 2:
+            documents = (torch.arange(16) >= 3 + number).long().expand(4, -1)
+            layout = [None, documents, torch.arange(16).expand(4, -1) - documents * 3, None]
+        batches.append(MaskedBatch(ids, places, targets, None, *layout))
+    return batches
+
+
+def test_recorded_pretraining_has_the_gradients_of_the_plain_path() -> None:
+    shape = replace(PRESETS["mini"], vocab_size=60, width=32, ffn_width=48, dropout=0.2)
+    shape = replace(shape, attention="bidirectional")
+    models = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        models.append(LanguageModel(shape).to(DEVICE))
+    plain, recorded = models
+    objective = MaskedObjective()
+    recording = RecordedObjective(recorded, objective, RUNTIME)
+    for step, batch in enumerate(_masked_batches(8)):  # computed, recorded, replayed
+        torch.manual_seed(step)
+        expected = add_gradients(plain, objective, [batch], RUNTIME)
+        torch.manual_seed(step)
+        assert_close(recording.add_gradients([batch]), expected, rtol=1e-6, atol=1e-6)
+        for ours, theirs in zip(plain.parameters(), recorded.parameters(), strict=True):
+            assert_close(ours.grad, theirs.grad, rtol=1e-5, atol=1e-6)
 
 
 def test_rare_shapes_are_computed_without_end() -> None:

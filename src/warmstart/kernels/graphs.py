@@ -4,7 +4,7 @@ A recording computes what the plain path computes, kernel by kernel, so the resu
 """
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -43,12 +43,15 @@ class RecordedGradients:
     def __init__(self, parameters: Iterable[nn.Parameter], loss_of: Callable[..., Tensor]) -> None:
         self.parameters = [p for p in parameters if p.requires_grad]
         self.loss_of = loss_of
-        self._recordings: dict[tuple[torch.Size, ...], _Recording | None] = {}
+        self._recordings: dict[Hashable, _Recording | None] = {}
         self._pool: Any = None  # handle of the memory that all recordings share
 
-    def __call__(self, *inputs: Tensor) -> Tensor:
-        """Set the gradient of every parameter; return the loss, which the next call may change."""
-        shapes = tuple(tensor.shape for tensor in inputs)
+    def __call__(self, *inputs: Tensor, kind: Hashable = None) -> Tensor:
+        """Set the gradient of every parameter; return the loss, which the next call may change.
+
+        Inputs of another kind are another recording, though their shapes may be the same.
+        """
+        shapes = kind, *(tensor.shape for tensor in inputs)
         is_new = shapes not in self._recordings
         if is_new or inputs[0].device.type != "cuda":
             if len(self._recordings) < MAX_RECORDINGS:

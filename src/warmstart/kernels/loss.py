@@ -18,8 +18,7 @@ LOGITS_PER_SOFTMAX = 1_600_000  # that go through the softmax together: a CPU's 
 # The vocabulary is padded to a multiple of this: unaligned matrix products on a GPU take ten times
 # as long. The logits of the padding are 0 and excluded from the softmax.
 VOCABULARY_MULTIPLE = {"cpu": 1, "cuda": 64}
-# Rows of ones that add up columns: a single one would be a vector, slow on a GPU.
-SUM_ROWS = {"cpu": 1, "cuda": 8}
+BIAS_COLUMNS = 8  # that hold a bias, all but one of them 0: aligned as well
 
 
 def linear_cross_entropy(
@@ -66,27 +65,25 @@ class _LinearCrossEntropy(torch.autograd.Function):
         num_correct = torch.zeros((), dtype=torch.long, device=hidden.device)
         V, num_padding = len(weight), -len(weight) % VOCABULARY_MULTIPLE[hidden.device.type]
         inputs, weights = hidden.to(dtype), weight.to(dtype)
-        biases = None if bias is None else bias.to(dtype)
+        if bias is not None:
+            inputs, weights = _with_bias(inputs, weights, bias)
         if num_padding:
             weights = F.pad(weights, (0, 0, 0, num_padding))
-            biases = None if biases is None else F.pad(biases, (0, num_padding))
         grads = _Gradients(inputs, weights, weight, bias) if any(ctx.needs_input_grad) else None
         size = max(1, LOGITS_PER_CHUNK[hidden.device.type] // V)
         buffer = inputs.new_empty(min(size, len(inputs)), V + num_padding)
         for start in range(0, len(inputs), size):
             rows = slice(start, start + size)
             logits = buffer[: len(targets[rows])]
-            if biases is None:
-                torch.mm(inputs[rows], weights.T, out=logits)
-            else:
-                torch.addmm(biases, inputs[rows], weights.T, out=logits)
+            torch.mm(inputs[rows], weights.T, out=logits)
             sums = _softmax_loss_(logits, V, targets[rows], smoothing, weight.dtype)
             loss += sums[0]
             num_correct += sums[1]
             if grads is not None:
                 grads.add(rows, grad_logits=logits)
         if grads is not None:
-            ctx.save_for_backward(grads.hidden.to(hidden.dtype), grads.weight, grads.bias)
+            grad_hidden = grads.hidden[:, : hidden.shape[1]].to(hidden.dtype)
+            ctx.save_for_backward(grad_hidden, grads.weight, grads.bias)
         ctx.mark_non_differentiable(num_correct)
         return loss, num_correct
 
@@ -111,12 +108,24 @@ class _Gradients:
 
     def add(self, rows: slice, grad_logits: Tensor) -> None:
         """Add the gradients that follow from those of some rows' logits (n, V + padding)."""
-        V = len(self.weight)
+        V, D = self.weight.shape
         torch.mm(grad_logits, self.weights, out=self.hidden[rows])
-        self.weight += torch.mm(grad_logits.T, self.inputs[rows], out=self.product)[:V]
+        product = torch.mm(grad_logits.T, self.inputs[rows], out=self.product)[:V]
+        self.weight += product[:, :D]
         if self.bias is not None:
-            ones = grad_logits.new_ones(SUM_ROWS[grad_logits.device.type], len(grad_logits))
-            self.bias += (ones @ grad_logits)[0, :V]
+            self.bias += product[:, D]
+
+
+def _with_bias(inputs: Tensor, weights: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Return inputs and weights with the bias as one more column of the weights, whose input is 1.
+
+    The product that gives the gradient of the weights then gives that of the bias too; to add up
+    the gradients of logits for it would be to read them all once more.
+    """
+    inputs, weights = F.pad(inputs, (0, BIAS_COLUMNS)), F.pad(weights, (0, BIAS_COLUMNS))
+    inputs[:, -BIAS_COLUMNS] = 1
+    weights[:, -BIAS_COLUMNS] = bias
+    return inputs, weights
 
 
 def _softmax_loss_(

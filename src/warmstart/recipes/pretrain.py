@@ -57,6 +57,7 @@ from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.pace import Clock
 from warmstart.training.prefetch import prefetched
 from warmstart.training.schedules import warmup_cosine
+from warmstart.training.step import RecordedObjective
 from warmstart.training.trainer import Trainer
 
 SAMPLE_MB = 20  # text that a tokenizer is trained on, at most: more hardly changes its pieces
@@ -87,11 +88,13 @@ def _train(config: PretrainConfig, run: RunFolder, clock: Clock) -> None:
     model, transfer = _model(config, task, architecture, parent)
     model.to(runtime.device)
     say_if_not_exportable(run, model)
-    compile_backbone(model.get_submodule("backbone"), config.compile, runtime)
+    is_compiled = compile_backbone(model.get_submodule("backbone"), config.compile, runtime)
     data = PretrainingData(config, tokenizer, text, runtime)
     training = task.training(model, data)
     optimizer = _optimizer_settings(config, architecture, transfer)
     trainer = _trainer(data, model, training, optimizer, run)
+    if is_compiled and training.is_recordable:
+        trainer.recorded = RecordedObjective(model, training.objective, runtime)
     num_tokens = text.train.num_tokens
     steps = config.num_steps(architecture.max_length, num_tokens, training.filled_share)
     fix_steps(trainer, given, clock, steps)

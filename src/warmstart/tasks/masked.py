@@ -199,7 +199,13 @@ class MaskedTask(PretrainingTask):
         if text.train_index is None:
             stream = MaskedStream(packed, masking, num_rows, packed.rows_per_batch)
             objective = MaskedObjective(_document_loss(data))
-            return Pretraining(objective, stream, evaluate, lambda num: num * length)
+            return Pretraining(
+                objective,
+                stream,
+                evaluate,
+                lambda num: num * length,
+                is_recordable=not settings.document_loss,  # it counts the documents
+            )
         pairs = build_pairs(text.train, text.train_index, length, tokenizer, settings.seed)
         stream = MaskedStream(pairs, masking, num_rows, packed.rows_per_batch)
         sampled = min(pairs.num_rows, SAMPLED_ROWS)

@@ -100,6 +100,7 @@ class Pretraining(Training):
 
     tokens_in: Callable[[int], int]  # number of rows -> tokens in them, padding left out
     filled_share: float = 1.0  # of a row that is not padding
+    is_recordable: bool = True  # whether the shapes of a batch alone determine what is computed
 
 
 class PretrainingTask(Task):

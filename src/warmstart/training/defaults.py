@@ -27,11 +27,16 @@ def seed_weights(seed: int, purpose: str) -> None:
     torch.manual_seed(derive_seed(seed, "weights", purpose))
 
 
-def compile_backbone(backbone: nn.Module, wanted: bool | None, runtime: Runtime) -> None:
-    """Compile in place where asked, by default on CUDA; parameter names stay the same."""
-    if wanted if wanted is not None else runtime.device.type == "cuda":
+def compile_backbone(backbone: nn.Module, wanted: bool | None, runtime: Runtime) -> bool:
+    """Compile in place where asked, by default on CUDA; tell whether it was done.
+
+    The names of parameters stay the same.
+    """
+    is_wanted = wanted if wanted is not None else runtime.device.type == "cuda"
+    if is_wanted:
         backbone.compile(dynamic=False)
         torch.backends.cuda.enable_cudnn_sdp(True)  # one shape repays its planning
+    return is_wanted
 
 
 def compile_blocks(stack: Stack, backend: str | Backend = "inductor") -> None:

@@ -113,26 +113,31 @@ class RecordedObjective:
         self.model, self.objective, self.runtime = model, objective, runtime
         self.gradients = RecordedGradients(model.parameters(), self._loss)
         self._type: type[Any] = Batch
+        self._names: tuple[str, ...] = ()  # of its fields that are not None
         self._terms: tuple[str, ...] = ()
 
     def add_gradients(self, group: Sequence[Batch], counts: Counts | None = None) -> Tensor:
         """Set the gradients as the plain path does; return the same loss."""
         counts = self.objective.count(group) if counts is None else counts
-        tensors = [getattr(batch, field.name) for batch in group for field in fields(batch)]
-        if len(group) != 1 or any(tensor is None for tensor in tensors):
+        if len(group) != 1:
             return add_gradients(self.model, self.objective, group, self.runtime, counts)
+        content = {field.name: getattr(group[0], field.name) for field in fields(group[0])}
+        tensors = [tensor for tensor in content.values() if tensor is not None]
         self._type, self._terms = type(group[0]), tuple(counts)
+        self._names = tuple(name for name, tensor in content.items() if tensor is not None)
         divisors = [torch.as_tensor(_divisor(count)) for count in counts.values()]
         inputs = [
             tensor.to(self.runtime.device, non_blocking=True) for tensor in (*tensors, *divisors)
         ]
-        return self.gradients(*inputs).double()
+        return self.gradients(*inputs, kind=self._names).double()
 
     def _loss(self, *inputs: Tensor) -> Tensor:
-        num_fields = len(inputs) - len(self._terms)
+        content = dict.fromkeys(field.name for field in fields(self._type))
+        divisors = inputs[len(self._names) :]
+        batch = self._type(**content | dict(zip(self._names, inputs, strict=False)))
         with self.runtime.precision():
-            sums = self.objective(self.model, self._type(*inputs[:num_fields]))
-        return mean_loss(sums, dict(zip(self._terms, inputs[num_fields:], strict=True)))
+            sums = self.objective(self.model, batch)
+        return mean_loss(sums, dict(zip(self._terms, divisors, strict=True)))
 
 
 def update_weights(model: nn.Module, optimizers: Mapping[str, Optimizer], clip: float) -> Tensor:
