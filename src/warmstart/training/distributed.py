@@ -64,14 +64,16 @@ def sum_gradients(model: nn.Module, processes: Processes) -> None:
 def _buckets(model: nn.Module) -> Iterator[list[nn.Parameter]]:
     """Yield the trainable parameters in groups of one type and limited size."""
     bucket: list[nn.Parameter] = []
+    size = 0
     for parameter in model.parameters():
         if not parameter.requires_grad:
             continue
-        is_full = sum(p.numel() for p in bucket) + parameter.numel() > BUCKET
+        is_full = size + parameter.numel() > BUCKET
         if bucket and (is_full or parameter.dtype != bucket[0].dtype):
             yield bucket
-            bucket = []
+            bucket, size = [], 0
         bucket.append(parameter)
+        size += parameter.numel()
     if bucket:
         yield bucket
 
