@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from warmstart.decoding.sample import Sampling, SpecialIds, Step, draw, sample
-from warmstart.inference.text_generator import cached_step
+from warmstart.inference.text_generator import cached_step, packed
+from warmstart.kernels.linear import can_pack
 from warmstart.model.models import LanguageModel
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
@@ -150,7 +151,7 @@ def test_cached_decoding_equals_uncached(
                 SpecialIds(1, 23, [0, 1]),
                 replace(sampling, generator=_generator(4)),
             )
-            for step in (cached_step(model, cpu), uncached)
+            for step in (cached_step(model.backbone, model.head, cpu), uncached)
         ]
     assert texts[0] == texts[1]
     assert len(texts[0]) == 25  # the end token is not in the vocabulary
@@ -160,7 +161,7 @@ def test_cached_step_follows_parents(
     tiny: ModelConfig, randomised: Callable[[Any], Any], cpu: Runtime
 ) -> None:
     model: LanguageModel = randomised(LanguageModel(tiny)).eval()
-    step = cached_step(model, cpu)
+    step = cached_step(model.backbone, model.head, cpu)
     prefixes = torch.tensor([[1, 2, 3], [4, 5, 6]])
     with torch.inference_mode():
         step(prefixes, torch.tensor([0, 1]))
@@ -168,6 +169,27 @@ def test_cached_step_follows_parents(
         found = step(longer, torch.tensor([1, 1, 0]))
         expected = model(longer)[:, -1].log_softmax(-1)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.skipif(not can_pack(torch.device("cpu")), reason="no kernels for packed weights")
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 3e-2)])
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_packed_weights_predict_the_same(
+    tiny: ModelConfig,
+    randomised: Callable[[Any], Any],
+    cpu: Runtime,
+    dtype: torch.dtype,
+    tolerance: float,
+    is_tied: bool,
+) -> None:
+    model: LanguageModel = randomised(LanguageModel(replace(tiny, tied=is_tied))).eval()
+    fast = cached_step(*packed(model, dtype), cpu)
+    plain = cached_step(model.backbone, model.head, cpu)
+    row = torch.zeros(1, dtype=torch.long)
+    with torch.inference_mode():
+        for ids in ([1, 5, 9], [1, 5, 9, 4], [1, 5, 9, 4, 2]):
+            found, expected = (step(torch.tensor([ids]), row) for step in (fast, plain))
+            torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("temperature", [5e-324, 1e-300, 1e-45, 1e38, 1e308])

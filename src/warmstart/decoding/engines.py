@@ -1,9 +1,7 @@
 """Engines make the step function of a search from a translator, plain or tuned for a machine."""
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import torch
@@ -16,7 +14,7 @@ from warmstart.decoding.packed import PackedDecoder, unsupported_setting
 from warmstart.decoding.recorded import RecordedStep
 from warmstart.decoding.sample import SpecialIds, Step, to_log_probs
 from warmstart.kernels.caches import BeamCache, SourceKeysValues
-from warmstart.kernels.linear import CastLinear, PackedLinear, can_pack, pack_linears
+from warmstart.kernels.linear import CastLinear, PackedLinear, can_pack, packed_copy
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.model.cache import KeyValueCache, sources_of
 from warmstart.model.decoder import EncoderOutput
@@ -60,10 +58,7 @@ def packed_engine(model: Translator, runtime: Runtime) -> Engine:
     """Return an engine for a CPU, with linear layers packed; valid until the weights change."""
     dtype = runtime.dtype or torch.float32
     decoder = PackedDecoder(model, dtype, PackedLinear)
-    # A copy of the modules that shares their tensors: packing replaces modules, not tensors.
-    tensors = chain(model.encoder.parameters(), model.encoder.buffers())
-    encoder = deepcopy(model.encoder, {id(tensor): tensor for tensor in tensors})
-    pack_linears(encoder, dtype)
+    encoder = packed_copy(model.encoder, dtype)
 
     def begin(encoder_output: EncoderOutput, width: int) -> Step:
         source = decoder.source_keys_values(encoder_output)

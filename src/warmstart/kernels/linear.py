@@ -1,10 +1,15 @@
 """Linear layers for inference: weights packed for a CPU, or cast once for a GPU."""
 
 from collections.abc import Callable
+from copy import deepcopy
+from itertools import chain
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
 MAX_PLAIN_SIZE = 1 << 16  # weights of a matrix that a single row passes faster unpacked
 MAX_FEW_ROWS = 5  # up to this many rows the kernel with less set-up is faster
@@ -66,6 +71,17 @@ def can_pack(device: torch.device) -> bool:
     """Tell whether the device has kernels for packed weights."""
     has_kernels = hasattr(torch.ops.mkldnn, "_linear_pointwise")
     return device.type == "cpu" and torch.backends.mkldnn.is_available() and has_kernels
+
+
+def packed_copy(module: AnyModule, dtype: torch.dtype) -> AnyModule:
+    """Return a module with its linear layers packed; it shares all tensors that stay as they are.
+
+    It is valid until the weights change.
+    """
+    tensors = chain(module.parameters(), module.buffers())
+    copied = deepcopy(module, {id(tensor): tensor for tensor in tensors})
+    pack_linears(copied, dtype)
+    return copied
 
 
 def pack_linears(module: nn.Module, dtype: torch.dtype) -> None:

@@ -18,6 +18,11 @@ class KeyValueCache:
         self.source: dict[int, tuple[Tensor, Tensor]] = {}
         self._buffer: Tensor | None = None  # (depth, 2, N, H, capacity, K)
 
+    @property
+    def num_rows(self) -> int:
+        """Return how many rows it holds."""
+        return 0 if self._buffer is None else self._buffer.shape[2]
+
     def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Append new positions (N, H, T, K) of a layer and return all of its keys and values."""
         start, stop = self.length, self.length + keys.shape[2]
