@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 
 unexport PYTHONDONTWRITEBYTECODE  # every process of a test would compile the package again
 
-.PHONY: setup demo test test-docs check site format build bump release-check bench chaos fuzz clean
+.PHONY: setup demo test test-slow test-docs check site format build bump release-check bench chaos fuzz clean
 
 setup: $(READY)
 
@@ -21,7 +21,11 @@ demo: setup
 
 # Threads that wait must sleep: the processes of the tests share the cores.
 test: setup
-	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n auto --dist worksteal
+	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m "not docs and not slow" -n auto --dist worksteal
+
+# Clusters, several processes, whole trainings, exported graphs, browsers.
+test-slow: setup
+	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m "slow and not docs" -n auto --dist worksteal
 
 # Runs every command of the labs, their notebooks, and the guides on tiny settings, and a training on
 # two hosts; takes minutes.
@@ -55,7 +59,7 @@ bump:
 
 release-check:
 	$(PYTHON) .ci/release.py check
-	$(MAKE) check test test-docs build
+	$(MAKE) check test test-slow test-docs build
 
 # On idle cores: ratios to peers, compared with the committed ones; then the load on a server.
 bench: setup

@@ -1,15 +1,18 @@
-"""Translation rate on a CPU: warmstart against the Marian model of `transformers`, one shape.
+"""Translation rate on a CPU: warmstart against `transformers` and CTranslate2, one shape.
 
-Both have random weights, read the same sentences sorted by length, and write the same number of
-tokens, so that only speed differs. Needs `transformers`, which the dev extra installs.
+All have random weights, read the same sentences sorted by length, and write the same number of
+tokens, so that only speed differs. Needs `transformers` and `ctranslate2`, which the dev extra
+installs.
 
     python benchmarks/translation.py
 """
 
 import argparse
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 
 import torch
 from measuring import Ratio, add_json_option, report
@@ -17,6 +20,7 @@ from measuring import Ratio, add_json_option, report
 from warmstart.decoding.beam import Beam
 from warmstart.decoding.engines import fast_engine, translate_ids
 from warmstart.decoding.sample import SpecialIds
+from warmstart.interop.ctranslate2_spec import translator_spec
 from warmstart.model.models import Translator
 from warmstart.runtime import choose_runtime
 from warmstart.settings.architecture import PRESETS
@@ -36,12 +40,18 @@ def draw_sources(num: int, vocab_size: int) -> list[list[int]]:
     return sorted(texts, key=len)
 
 
-def ours(precision: str, threads: int) -> Translate:
-    """Return warmstart's translator."""
+def build() -> Translator:
+    """Return the model that warmstart and CTranslate2 run."""
     torch.manual_seed(0)
     model = Translator(replace(PRESETS["translator-small"], norm_position="post")).eval()
     with torch.no_grad():
         model.embedding[EOS] = 0.0  # never among the likeliest: every translation has full length
+    return model
+
+
+def ours(precision: str, threads: int) -> Translate:
+    """Return warmstart's translator."""
+    model = build()
     engine = fast_engine(model, choose_runtime("cpu", precision, threads))
 
     def translate(sources: list[list[int]], width: int) -> None:
@@ -94,18 +104,49 @@ def theirs() -> Translate:
     return translate
 
 
+def ctranslate2(folder: str, compute_type: str, threads: int) -> Translate:
+    """Return CTranslate2's translator, with warmstart's weights."""
+    import ctranslate2 as library
+
+    translator = library.Translator(folder, compute_type=compute_type, intra_threads=threads)
+
+    def translate(sources: list[list[int]], width: int) -> None:
+        found = translator.translate_batch(
+            [[str(index) for index in source] for source in sources],
+            beam_size=width,
+            min_decoding_length=LENGTH,
+            max_decoding_length=LENGTH,
+        )
+        assert all(len(each.hypotheses[0]) == LENGTH for each in found)
+
+    return translate
+
+
+def save_for_ctranslate2(folder: str) -> None:
+    """Write the model as CTranslate2 reads it; its tokens are the numbers of the ids."""
+    spec = translator_spec(build())
+    names = [str(index) for index in range(PRESETS["translator-small"].vocab_size)]
+    spec.register_source_vocabulary(names)
+    spec.register_target_vocabulary(names)
+    spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = map(str, (BOS, EOS, PAD))
+    spec.config.decoder_start_token = spec.config.bos_token
+    spec.config.add_source_bos = spec.config.add_source_eos = False
+    spec.validate()
+    spec.optimize()
+    spec.save(folder)
+
+
 @torch.inference_mode()
 def rounds_of(
-    ours: Translate, theirs: Translate, sources: list[list[int]], size: int, width: int
-) -> list[tuple[float, float]]:
-    """Return sentences a second of both; they take turns, so that a slow moment meets both."""
-    for translate in (ours, theirs):
+    systems: Sequence[Translate], sources: list[list[int]], size: int, width: int
+) -> list[list[float]]:
+    """Return sentences a second of all; they take turns, so that a slow moment meets all."""
+    for translate in systems:
         translate(sources[:size], width)
-    rounds = []
-    for turn in range(0, len(sources), TURN):
-        share = sources[turn : turn + TURN]
-        rounds.append(tuple(_rate(translate, share, size, width) for translate in (ours, theirs)))
-    return rounds
+    return [
+        [_rate(translate, sources[turn : turn + TURN], size, width) for translate in systems]
+        for turn in range(0, len(sources), TURN)
+    ]
 
 
 def _rate(translate: Translate, sources: list[list[int]], size: int, width: int) -> float:
@@ -124,14 +165,22 @@ def main() -> None:
     given = parser.parse_args()
     sources = draw_sources(given.sentences, PRESETS["translator-small"].vocab_size)
     threads = torch.get_num_threads()
-    us, peer = ours(given.precision, threads), theirs()
     print(f"{given.sentences} sentences, {LENGTH} tokens each, {threads} threads", flush=True)
     ratios = []
-    for width in (1, 5):
-        for size in BATCHES:
-            rounds = rounds_of(us, peer, sources, size, width)
-            work = f"translation, beam {width}, batch {size}"
-            ratios.append(Ratio.of(work, "sentences/s", "transformers Marian, fp32", rounds))
+    with tempfile.TemporaryDirectory() as folder:
+        save_for_ctranslate2(folder)
+        systems = {
+            "warmstart": ours(given.precision, threads),
+            "transformers Marian, fp32": theirs(),
+            "CTranslate2, fp32": ctranslate2(folder, "float32", threads),
+            "CTranslate2, int8": ctranslate2(folder, "int8", threads),
+        }
+        for width, size in product((1, 5), BATCHES):
+            rounds = rounds_of(list(systems.values()), sources, size, width)
+            for number, peer in enumerate(list(systems)[1:], start=1):
+                pairs = [(rates[0], rates[number]) for rates in rounds]
+                work = f"translation, beam {width}, batch {size}, against {peer}"
+                ratios.append(Ratio.of(work, "sentences/s", peer, pairs))
     report(ratios, given.json)
 
 

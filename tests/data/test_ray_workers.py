@@ -22,6 +22,8 @@ from warmstart.runs.folder import RunFolder
 from warmstart.tokenization.loading import train_tokenizer
 from warmstart.version import code_digest
 
+pytestmark = pytest.mark.slow
+
 BOOKS = [f"Book {n} begins.</s> It is short.\nIts last line, number {n}." for n in range(8_000)]
 PRETRAIN = f"pretrain {{texts}} -o {{out}} {TINY}"
 
@@ -51,7 +53,6 @@ def _finished(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in folder.glob("shards/[0-9]*")}
 
 
-@pytest.mark.slow
 def test_tokens_survive_the_loss_of_a_machine(
     cluster: Cluster,
     text: Path,
@@ -79,7 +80,6 @@ def test_tokens_survive_the_loss_of_a_machine(
     assert before.items() < _finished(folder).items()
 
 
-@pytest.mark.slow
 def test_a_text_that_no_worker_survives_ends_the_preparation(
     cluster: Cluster,
     text: Path,
@@ -95,7 +95,6 @@ def test_a_text_that_no_worker_survives_ends_the_preparation(
     assert _finished(tmp_path) == {}
 
 
-@pytest.mark.slow
 def test_a_run_is_that_of_one_machine(
     cluster: Cluster, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,7 +106,6 @@ def test_a_run_is_that_of_one_machine(
     assert read(together.config_file)["settings"] == read(alone.config_file)["settings"]
 
 
-@pytest.mark.slow
 def test_a_machine_without_the_package_is_told(
     cluster: Cluster, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,8 @@ from warmstart.experiments.workers import CellOrder
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.version import code_digest
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def places(world: World, base: Path) -> dict[str, str]:

@@ -56,6 +56,7 @@ def test_a_variant_that_never_finished_is_still_shown() -> None:
     assert len(ablation_sections(variants, "title")) == 2
 
 
+@pytest.mark.slow
 def test_without_the_mask_the_loss_falls_and_the_text_is_noise(tmp_path: Path) -> None:
     whole, broken = succeed(
         f"look ablations --parts mask -o {tmp_path}/page.html --json {QUICK}"

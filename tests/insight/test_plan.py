@@ -19,6 +19,7 @@ def figures(command: str, **places: object) -> Any:
     return succeed(f"{command} --json", **places).json
 
 
+@pytest.mark.slow
 def test_a_small_job_is_measured_here() -> None:
     found = figures(
         f"{SMALL} --batch-tokens 128 --micro-tokens 64 --steps 50 --seconds 0.1 --threads 1"

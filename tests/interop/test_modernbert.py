@@ -103,6 +103,7 @@ def test_pictures_of_masks_say_which_blocks_they_show(
     assert said[0].startswith("2 of 4 blocks see only 4 tokens on each side of a token")
 
 
+@pytest.mark.slow
 def test_graphs_see_the_same_windows(saved: Saver, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")

@@ -19,6 +19,8 @@ from warmstart.recipes.export_model import ExportResult, export_model
 from warmstart.settings.exchanging import ExportConfig
 from warmstart.tokenization.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.slow
+
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 

@@ -17,6 +17,8 @@ from warmstart.errors import WarmstartError
 from warmstart.model.models import Translator
 from warmstart.runs.saved import read_run
 
+pytestmark = pytest.mark.slow
+
 transformers = pytest.importorskip("transformers")
 
 NUM_SENTENCES = 50

@@ -10,6 +10,8 @@ import tokenizers
 from toy_pairs import Toy
 from warmstart import export_model, load
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "onnx_translate.py"
 GRAPHS = {"encoder_model.onnx", "decoder_model.onnx"}
 

@@ -34,6 +34,8 @@ from warmstart.runs.chaos import started_by
 from warmstart.runs.checkpoint import list_checkpoints
 from warmstart.runs.folder import RunFolder
 
+pytestmark = pytest.mark.slow
+
 PRETRAIN = (
     f"pretrain {{texts}} {SHAPE} --dropout 0 --batch-tokens 96 --steps 6 --eval-every 4 "
     f"--log-every 1 --optimizer adamw {MACHINE} -o {{out}}"
@@ -300,7 +302,6 @@ def test_processes_save_and_end_when_their_launcher_is_killed(
     assert len(list_checkpoints(RunFolder(out))) == 1
 
 
-@pytest.mark.slow
 def test_the_launcher_starts_them_and_passes_a_signal_on(
     places: dict[str, str], tmp_path: Path
 ) -> None:

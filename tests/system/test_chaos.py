@@ -15,6 +15,8 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.races import Arena, FolderJob, contents, run_trials
 from warmstart.runs.sessions import Sessions
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def sessions() -> Iterator[Sessions]:
@@ -23,7 +25,6 @@ def sessions() -> Iterator[Sessions]:
         yield started
 
 
-@pytest.mark.slow
 def test_a_killed_run_is_resumed_to_the_same_end(here: Path) -> None:
     ran = succeed("verify-resume --kills 1 --steps 60 --save-every 2 --threads 1 --device cpu")
     assert ran.out.strip().splitlines()[-1] == "1/1 identical"
@@ -68,7 +69,6 @@ def test_results_of_another_command_are_refused(here: Path) -> None:
     assert read(here / "config.json")["command"] == "predict"
 
 
-@pytest.mark.slow
 def test_kills_and_races_lose_nothing(world: World, sessions: Sessions, tmp_path: Path) -> None:
     job = FolderJob("tokenizer", {"files": [str(world.texts)], "vocab_size": 300})
     trials = list(run_trials(Arena(tmp_path, sessions, random.Random(0)), [job], 6))

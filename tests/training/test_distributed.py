@@ -29,6 +29,8 @@ from warmstart.runs.checkpoint import list_checkpoints, load_checkpoint, step_of
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -22,6 +22,8 @@ from warmstart.runs.checkpoint import list_checkpoints, load_checkpoint, step_of
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _folders(tmp_path: Path) -> None:
