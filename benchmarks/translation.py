@@ -1,18 +1,24 @@
 """Translation rate on a CPU: warmstart against `transformers` and CTranslate2, one shape.
 
 All have random weights, read the same sentences sorted by length, and write the same number of
-tokens, so that only speed differs. Needs `transformers` and `ctranslate2`, which the dev extra
+tokens, so that only speed differs. Each has a process of its own, where no threads of another wait
+busily; the processes take turns. Needs `transformers` and `ctranslate2`, which the dev extra
 installs.
 
     python benchmarks/translation.py
 """
 
 import argparse
+import json
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import torch
 from measuring import Ratio, add_json_option, report
@@ -49,10 +55,9 @@ def build() -> Translator:
     return model
 
 
-def ours(precision: str, threads: int) -> Translate:
+def ours() -> Translate:
     """Return warmstart's translator."""
-    model = build()
-    engine = fast_engine(model, choose_runtime("cpu", precision, threads))
+    engine = fast_engine(build(), choose_runtime("cpu", "auto", torch.get_num_threads()))
 
     def translate(sources: list[list[int]], width: int) -> None:
         limits = [LENGTH] * len(sources)
@@ -104,24 +109,6 @@ def theirs() -> Translate:
     return translate
 
 
-def ctranslate2(folder: str, compute_type: str, threads: int) -> Translate:
-    """Return CTranslate2's translator, with warmstart's weights."""
-    import ctranslate2 as library
-
-    translator = library.Translator(folder, compute_type=compute_type, intra_threads=threads)
-
-    def translate(sources: list[list[int]], width: int) -> None:
-        found = translator.translate_batch(
-            [[str(index) for index in source] for source in sources],
-            beam_size=width,
-            min_decoding_length=LENGTH,
-            max_decoding_length=LENGTH,
-        )
-        assert all(len(each.hypotheses[0]) == LENGTH for each in found)
-
-    return translate
-
-
 def save_for_ctranslate2(folder: str) -> None:
     """Write the model as CTranslate2 reads it; its tokens are the numbers of the ids."""
     spec = translator_spec(build())
@@ -136,51 +123,83 @@ def save_for_ctranslate2(folder: str) -> None:
     spec.save(folder)
 
 
+SYSTEMS: dict[str, Callable[[], Translate]] = {
+    "warmstart": ours,
+    "transformers Marian, fp32": theirs,
+}
+
+
 @torch.inference_mode()
-def rounds_of(
-    systems: Sequence[Translate], sources: list[list[int]], size: int, width: int
-) -> list[list[float]]:
-    """Return sentences a second of all; they take turns, so that a slow moment meets all."""
-    for translate in systems:
-        translate(sources[:size], width)
-    return [
-        [_rate(translate, sources[turn : turn + TURN], size, width) for translate in systems]
-        for turn in range(0, len(sources), TURN)
-    ]
+def work(name: str, sources: list[list[int]]) -> None:
+    """Translate as often as a line of standard input asks; answer with sentences a second."""
+    translate = SYSTEMS[name]()
+    for line in sys.stdin:
+        first, last, size, width = json.loads(line)
+        began = time.perf_counter()
+        for start in range(first, last, size):
+            translate(sources[start : min(start + size, last)], width)
+        print((last - first) / (time.perf_counter() - began), flush=True)
 
 
-def _rate(translate: Translate, sources: list[list[int]], size: int, width: int) -> float:
-    began = time.perf_counter()
-    for start in range(0, len(sources), size):
-        translate(sources[start : start + size], width)
-    return len(sources) / (time.perf_counter() - began)
+class System:
+    """A process that translates when it is its turn."""
+
+    def __init__(self, *words: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def rate(self, first: int, last: int, size: int, width: int) -> float:
+        """Return its sentences a second in one turn."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(json.dumps([first, last, size, width]), file=self.process.stdin, flush=True)
+        return float(self.process.stdout.readline())
+
+
+@contextmanager
+def started(num_sentences: int) -> Iterator[dict[str, System]]:
+    """Yield the processes, which wait for their turns, by their names."""
+    sources = draw_sources(num_sentences, PRESETS["translator-small"].vocab_size)
+    threads = str(torch.get_num_threads())
+    own, peer = __file__, str(Path(__file__).with_name("ctranslate2_worker.py"))
+    with tempfile.TemporaryDirectory() as folder:
+        file = f"{folder}/sources.json"
+        Path(file).write_text(json.dumps(sources), encoding="utf-8")
+        save_for_ctranslate2(folder)
+        systems = {name: System(own, "--system", name, "--sources", file) for name in SYSTEMS}
+        systems["CTranslate2, fp32"] = System(peer, folder, "float32", threads, file)
+        systems["CTranslate2, int8"] = System(peer, folder, "int8", threads, file)
+        yield systems
+        for system in systems.values():
+            system.process.communicate()
 
 
 def main() -> None:
     """Measure every beam and batch size."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sentences", type=int, default=320)
-    parser.add_argument("--precision", default="auto")
+    parser.add_argument("--system", choices=SYSTEMS, help="be the process of this one")
+    parser.add_argument("--sources", type=Path, help="the sentences of that process")
     add_json_option(parser)
     given = parser.parse_args()
-    sources = draw_sources(given.sentences, PRESETS["translator-small"].vocab_size)
-    threads = torch.get_num_threads()
-    print(f"{given.sentences} sentences, {LENGTH} tokens each, {threads} threads", flush=True)
+    if given.system:
+        work(given.system, json.loads(given.sources.read_text(encoding="utf-8")))
+        return
+    num, threads = given.sentences, torch.get_num_threads()
+    print(f"{num} sentences, {LENGTH} tokens each, {threads} threads", flush=True)
     ratios = []
-    with tempfile.TemporaryDirectory() as folder:
-        save_for_ctranslate2(folder)
-        systems = {
-            "warmstart": ours(given.precision, threads),
-            "transformers Marian, fp32": theirs(),
-            "CTranslate2, fp32": ctranslate2(folder, "float32", threads),
-            "CTranslate2, int8": ctranslate2(folder, "int8", threads),
-        }
+    with started(num) as systems:
         for width, size in product((1, 5), BATCHES):
-            rounds = rounds_of(list(systems.values()), sources, size, width)
+            turns = [(first, min(first + TURN, num)) for first in range(0, num, TURN)]
+            rounds = [  # the first one is to warm up
+                [each.rate(*turn, size, width) for each in systems.values()]
+                for turn in (turns[0], *turns)
+            ][1:]
             for number, peer in enumerate(list(systems)[1:], start=1):
                 pairs = [(rates[0], rates[number]) for rates in rounds]
-                work = f"translation, beam {width}, batch {size}, against {peer}"
-                ratios.append(Ratio.of(work, "sentences/s", peer, pairs))
+                name = f"translation, beam {width}, batch {size}, against {peer}"
+                ratios.append(Ratio.of(name, "sentences/s", peer, pairs))
     report(ratios, given.json)
 
 
