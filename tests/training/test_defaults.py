@@ -2,18 +2,42 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from warmstart.settings.architecture import PRESETS
 from warmstart.settings.finetuning import Tuning
+from warmstart.settings.model import Positions
 from warmstart.training.defaults import (
     epochs_between_validations,
     finetuning_epochs,
+    finetuning_length,
     finetuning_rate,
     translation_consistency,
     translation_epochs,
 )
+
+
+@pytest.mark.parametrize(
+    ("positions", "pretrained", "expected"),
+    [
+        ("rope", 256, 512),
+        ("rope", 100, 200),
+        ("rope", 400, 512),
+        ("rope", 512, 512),
+        ("rope", 2048, 2048),
+        ("sinusoidal", 256, 256),
+        ("learned", 256, 256),
+    ],
+)
+def test_only_rotary_positions_reach_beyond_what_was_pretrained(
+    positions: Positions, pretrained: int, expected: int
+) -> None:
+    is_scaled = positions == "sinusoidal"
+    model = replace(PRESETS["mini"], positions=positions, scale_embedding=is_scaled)
+    model = replace(model, max_length=pretrained)
+    assert finetuning_length(model) == expected
 
 
 @given(st.integers(2, 10**6), st.integers(1, 10**6))

@@ -26,6 +26,7 @@ from warmstart.tasks.labelled import (
     readable_rows,
 )
 from warmstart.tasks.registry import read_backbone
+from warmstart.training.defaults import finetuning_length
 
 COMPILED_MODELS = 12  # of an arm, from which on compiling them saves time
 SHOWN_TOKENS = (8, 48)  # length of a text whose attention is easy to read
@@ -153,7 +154,7 @@ def repays_compiling(config: CompareConfig) -> bool:
 
 
 def _architecture(config: CompareConfig, source: SavedRun) -> ModelConfig:
-    return replace(source.model, max_length=config.max_length or source.model.max_length)
+    return replace(source.model, max_length=config.max_length or finetuning_length(source.model))
 
 
 def _cold_names(

@@ -44,7 +44,11 @@ from warmstart.tasks.registry import finetuning_task, read_backbone
 from warmstart.textfiles import file_facts
 from warmstart.tokenization.loading import load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
-from warmstart.training.defaults import finetuning_layer_decay, finetuning_rate
+from warmstart.training.defaults import (
+    finetuning_layer_decay,
+    finetuning_length,
+    finetuning_rate,
+)
 from warmstart.training.length import fix_steps
 from warmstart.training.opening import open_training, training_runtime
 from warmstart.training.pace import Clock
@@ -168,7 +172,8 @@ def _architecture(
     refuse_overrides(config, allowed=("dropout", "max_length"))
     refuse_together(config, "from", ("tokenizer", "vocab_size"))
     check_length(parent.model, config.max_length, parent.path)
-    return apply_overrides(parent.model, config)
+    model = replace(parent.model, max_length=finetuning_length(parent.model))
+    return apply_overrides(model, config)
 
 
 def _say_data(train: LabelledTexts, valid: LabelledTexts, described: str) -> None:

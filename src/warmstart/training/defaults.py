@@ -18,6 +18,7 @@ MAX_VALIDATED = 20  # epochs of a training
 NUM_VALIDATED = 10  # of a longer one that keeps its last epoch: it mostly validated otherwise
 SECOND_STAGE = {"pre": 2 / 3, "post": 0.2}  # share of the rate of a first one
 FEW_PAIRS = 200_000
+USUAL_LENGTH = 512  # tokens that hold most texts
 Backend = Callable[..., Callable[..., Any]]  # compiles a graph
 HEAD_STEPS = 200  # in which a head that is new to a pretrained backbone learns alone
 
@@ -73,6 +74,16 @@ def finetuning_rate(model: ModelConfig, arm: str) -> float:
 def finetuning_layer_decay(arm: str) -> float:
     """Return the default rate of a block relative to the next: low blocks hold what is general."""
     return 0.65 if arm == "warm" else 1.0
+
+
+def finetuning_length(model: ModelConfig) -> int:
+    """Return the default longest text in tokens of a fine-tuning.
+
+    With rotary positions a model also reads texts twice as long as those it was pretrained on.
+    """
+    if model.positions != "rope":
+        return model.max_length
+    return max(model.max_length, min(2 * model.max_length, USUAL_LENGTH))
 
 
 def finetuning_epochs(num_texts: int, tuning: Tuning) -> int:
