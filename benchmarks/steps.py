@@ -85,10 +85,7 @@ WORKS = (
 
 
 def our_step(work: Work, runtime: Runtime, is_fast: bool = True) -> Step:
-    """Return a function that takes one step: compiled or recorded, or plainly.
-
-    Translators are compiled with --compile only, the others by default.
-    """
+    """Return a function that takes one step: compiled and recorded, or plainly."""
     shape = work.shape
     model = work.workload.build_model(shape).to(runtime.device).train()
     objective = work.workload.build_objective(shape, runtime.device)
@@ -101,8 +98,7 @@ def our_step(work: Work, runtime: Runtime, is_fast: bool = True) -> Step:
         compile_backbone(model.get_submodule("backbone"), True, runtime)
     elif is_fast and work.workload.has_decoder:
         compile_translator(cast(Translator, model))
-    is_recorded = is_fast and not work.workload.has_decoder
-    recorded = RecordedObjective(model, objective, runtime) if is_recorded else None
+    recorded = RecordedObjective(model, objective, runtime) if is_fast else None
 
     def step() -> None:
         if recorded:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmstart.batching.pair_batches import (
+    STEP,
     EncodedPairs,
     PairBatch,
     PairStream,
@@ -17,6 +18,7 @@ from warmstart.batching.pair_batches import (
     budgeted_pairs,
     pad_pairs,
     padded,
+    rounded,
 )
 from warmstart.kernels.loss import IGNORE
 
@@ -146,3 +148,27 @@ def test_padding_stands_at_the_right(texts: list[list[int]]) -> None:
         assert ids[row, : len(text)].tolist() == text
         assert (ids[row, len(text) :] == 9).all()
         assert is_token[row].sum() == len(text)
+
+
+@given(lengths, budgets)
+def test_rounded_lengths_change_padding_alone(sizes: list[tuple[int, int]], budget: int) -> None:
+    pairs = _pairs(sizes)
+    plain, rounded = (
+        PairStream(pairs, budget, 10**6, PAD, TARGET_PAD, 3, is_rounded) for is_rounded in (0, 1)
+    )
+    for step in range(plain.steps_per_epoch):
+        for before, after in zip(plain.group(step), rounded.group(step), strict=True):
+            S, T = before.ids.shape[1], before.inputs.shape[1]
+            assert torch.equal(after.ids[:, :S], before.ids)
+            assert torch.equal(after.inputs[:, :T], before.inputs)
+            assert not after.is_token[:, S:].any()
+            assert (after.targets[:, T:] == IGNORE).all()
+            assert {length % STEP for length in (after.ids.shape[1], after.inputs.shape[1])} == {0}
+
+
+def test_long_sentences_have_few_rounded_lengths() -> None:
+    lengths = np.arange(1, 513)
+    rounded_up = rounded(lengths)
+    assert (rounded_up >= lengths).all()
+    assert (rounded_up <= np.maximum(lengths + STEP, 1.25 * lengths)).all()
+    assert len(set(rounded_up.tolist())) <= 24

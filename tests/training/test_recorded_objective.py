@@ -9,15 +9,17 @@ from torch.testing import assert_close
 
 from warmstart.batching.batch import MaskedBatch
 from warmstart.batching.padding import LabelledStream
+from warmstart.batching.pair_batches import EncodedPairs, PairStream, TokenLists
 from warmstart.kernels.graphs import MAX_RECORDINGS, RecordedGradients
 from warmstart.kernels.loss import IGNORE
-from warmstart.model.models import Classifier, LanguageModel
+from warmstart.model.models import Classifier, LanguageModel, Translator
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
 from warmstart.settings.architecture import PRESETS
 from warmstart.settings.shared import Pooling
 from warmstart.tasks.classify import ClassifyObjective
 from warmstart.tasks.masked_objective import MaskedObjective
+from warmstart.tasks.translate import TranslateObjective
 from warmstart.training.defaults import compile_blocks
 from warmstart.training.step import RecordedObjective, add_gradients
 
@@ -103,6 +105,29 @@ def test_recorded_pretraining_has_the_gradients_of_the_plain_path() -> None:
         assert_close(recording.add_gradients([batch]), expected, rtol=1e-6, atol=1e-6)
         for ours, theirs in zip(plain.parameters(), recorded.parameters(), strict=True):
             assert_close(ours.grad, theirs.grad, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("consistency", [0.0, 5.0])
+def test_recorded_translators_have_the_gradients_of_the_plain_path(consistency: float) -> None:
+    shape = replace(PRESETS["translator-small"], vocab_size=60, width=32, heads=2, ffn_width=48)
+    shape = replace(shape, depth=1, decoder_depth=1, dropout=0.0)
+    models = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        models.append(Translator(shape).to(DEVICE))
+    plain, recorded = models
+    objective = TranslateObjective(0.1, consistency)
+    recording = RecordedObjective(recorded, objective, RUNTIME)
+    rows = [[1, *([5 + row] * (row % 19 + 1)), 2] for row in range(40)]
+    pairs = EncodedPairs(TokenLists(rows), TokenLists(rows[::-1]))
+    streams = [PairStream(pairs, 200, 10**6, 0, 0, 3, is_rounded=r) for r in (False, True)]
+    for step in range(3 * streams[0].steps_per_epoch):  # every shape is replayed
+        expected = add_gradients(plain, objective, streams[0].group(step), RUNTIME)
+        found = recording.add_gradients(streams[1].group(step))
+        assert_close(found, expected, rtol=1e-5, atol=1e-5)
+        for ours, theirs in zip(plain.parameters(), recorded.parameters(), strict=True):
+            assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-5)
+            ours.grad = theirs.grad = None
 
 
 def test_rare_shapes_are_computed_without_end() -> None:

@@ -12,7 +12,7 @@ from warmstart.batching.padding import padded
 from warmstart.kernels.loss import IGNORE
 from warmstart.seeds import shuffled
 
-STEP = 4  # lengths are rounded up to a multiple of this, to group pairs by length
+STEP = 4  # short lengths are rounded up to a multiple of this, to group pairs by length
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,13 @@ class EncodedPairs:
 
     def sizes(self) -> NDArray[np.int64]:
         """Return the length of each pair's longer side, rounded up."""
-        longest = np.maximum(self.sources.lengths, self.targets.lengths)
-        return -(-longest // STEP) * STEP
+        return rounded(np.maximum(self.sources.lengths, self.targets.lengths))
+
+
+def rounded(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Round lengths up, longer ones more coarsely: by an eighth of them at most."""
+    steps = np.maximum(STEP, 2.0 ** np.ceil(np.log2(lengths)) / 8).astype(np.int64)
+    return -(-lengths // steps) * steps
 
 
 @dataclass
@@ -70,6 +75,7 @@ class PairStream:
     pad: int
     target_pad: int
     seed: int
+    is_rounded: bool = False  # each side is padded to a rounded length: fewer shapes
     _sizes: NDArray[np.int64] = field(init=False)
     _cuts: list[tuple[int, int]] = field(init=False)
     _plans: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict, init=False)
@@ -88,7 +94,7 @@ class PairStream:
             self._plans = {epoch: self._plan(epoch)}
         rows = self._plans[epoch][position][share]
         return [
-            pad_pairs(self.pairs, part, self.pad, self.target_pad)
+            pad_pairs(self.pairs, part, self.pad, self.target_pad, self.is_rounded)
             for part in budgeted_pairs(rows, self._sizes, self.micro_tokens)
         ]
 
@@ -120,10 +126,17 @@ def budgeted_pairs(
 
 
 def pad_pairs(
-    pairs: EncodedPairs, rows: Sequence[int] | NDArray[np.int64], pad: int, target_pad: int
+    pairs: EncodedPairs,
+    rows: Sequence[int] | NDArray[np.int64],
+    pad: int,
+    target_pad: int,
+    is_rounded: bool = False,
 ) -> PairBatch:
-    """Return these rows as one batch, each side padded to its longest."""
-    source, is_token = padded([pairs.sources[row] for row in rows], pad)
-    target, is_target = padded([pairs.targets[row] for row in rows], target_pad)
+    """Return these rows as one batch, each side padded to its longest, or to that rounded up."""
+    longest = np.array([lists.lengths[rows].max() for lists in (pairs.sources, pairs.targets)])
+    longest[1] -= 1  # the last token of a translation is only predicted
+    lengths = rounded(longest) if is_rounded else longest
+    source, is_token = padded([pairs.sources[row] for row in rows], pad, lengths[0])
+    target, is_target = padded([pairs.targets[row] for row in rows], target_pad, lengths[1] + 1)
     targets = target[:, 1:].masked_fill(~is_target[:, 1:], IGNORE)
     return PairBatch(source, is_token, target[:, :-1], targets)

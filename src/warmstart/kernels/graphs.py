@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-MAX_RECORDINGS = 64  # shapes of batches; rarer ones are computed without a recording
+MAX_RECORDINGS = 128  # shapes of batches; rarer ones are computed without a recording
 
 
 @contextmanager
@@ -29,12 +29,11 @@ def _without_collection() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Recording:
-    """One shape of batch: the graph, what it reads, and what it writes."""
+    """One shape of batch: the graph, what it reads, and the loss that it writes."""
 
     graph: torch.cuda.CUDAGraph
     inputs: tuple[Tensor, ...]
     loss: Tensor
-    grads: tuple[Tensor | None, ...]
 
 
 class RecordedGradients:
@@ -45,6 +44,7 @@ class RecordedGradients:
         self.loss_of = loss_of
         self._recordings: dict[Hashable, _Recording | None] = {}
         self._pool: Any = None  # handle of the memory that all recordings share
+        self._grads: list[Tensor | None] = []  # that all recordings write to
 
     def __call__(self, *inputs: Tensor, kind: Hashable = None) -> Tensor:
         """Set the gradient of every parameter; return the loss, which the next call may change.
@@ -62,7 +62,7 @@ class RecordedGradients:
         for own, given in zip(recording.inputs, inputs, strict=True):
             own.copy_(given, non_blocking=True)
         recording.graph.replay()
-        for parameter, grad in zip(self.parameters, recording.grads, strict=True):
+        for parameter, grad in zip(self.parameters, self._grads, strict=True):
             parameter.grad = grad
         return recording.loss
 
@@ -78,5 +78,18 @@ class RecordedGradients:
         graph = torch.cuda.CUDAGraph()
         with _without_collection(), torch.cuda.graph(graph, pool=self._pool):
             loss = self._compute(own)
+            self._share_gradients()
         self._pool = graph.pool()
-        return _Recording(graph, own, loss, tuple(p.grad for p in self.parameters))
+        return _Recording(graph, own, loss)
+
+    def _share_gradients(self) -> None:
+        """Have all recordings write where the first one does: the memory of each would add up."""
+        computed = [parameter.grad for parameter in self.parameters]
+        if not self._grads:
+            self._grads = computed
+            return
+        pairs = zip(self._grads, computed, strict=True)
+        shared, own = zip(*((s, o) for s, o in pairs if s is not None), strict=True)
+        torch._foreach_copy_(shared, own)
+        for parameter in self.parameters:
+            parameter.grad = None  # its memory is free for the next recording

@@ -50,7 +50,11 @@ from warmstart.training.pace import Clock
 from warmstart.training.prefetch import prefetched
 from warmstart.training.schedules import warmup_cosine, warmup_inverse_sqrt
 from warmstart.training.state import Evaluation, State
+from warmstart.training.step import RecordedObjective
 from warmstart.training.trainer import Trainer
+
+# Shorter trainings do not repay the quarter of a minute that compiling takes.
+COMPILED_STEPS, COMPILED_MINUTES = 5_000, 3
 
 
 def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
@@ -83,10 +87,16 @@ def _train(config: TrainTranslatorConfig, run: RunFolder, clock: Clock) -> None:
     validation = TranslationValidation(
         encoded[1], valid, tokenizers, config.micro_tokens, config.select, config.samples
     )
-    stream = _stream(config, encoded[0], tokenizers)
+    is_cuda = runtime.device.type == "cuda"
+    is_recorded = is_cuda if config.compile is None else config.compile
+    stream = _stream(config, encoded[0], tokenizers, is_recorded)
     trainer = _trainer(config, model, stream, validation, runtime, run)
     epochs = config.epochs or translation_epochs(len(encoded[0]))
     steps = config.steps or epochs * stream.steps_per_epoch
+    if is_recorded:
+        trainer.recorded = RecordedObjective(model, trainer.objective, runtime)
+    if config.compile or (is_recorded and _repays_compiling(config, steps)):
+        compile_translator(model)
     fix_steps(trainer, config, clock, None if config.minutes else steps)
     announce(
         run,
@@ -141,10 +151,16 @@ def _consistency(config: TrainTranslatorConfig, stream: PairStream, model: Model
 
 
 def _stream(
-    config: TrainTranslatorConfig, pairs: EncodedPairs, tokenizers: TokenizerPair
+    config: TrainTranslatorConfig, pairs: EncodedPairs, tokenizers: TokenizerPair, is_recorded: bool
 ) -> PairStream:
     sizes = config.batch_tokens, config.micro_tokens
-    return PairStream(pairs, *sizes, *tokenizers.pads, config.seed)
+    return PairStream(pairs, *sizes, *tokenizers.pads, config.seed, is_rounded=is_recorded)
+
+
+def _repays_compiling(config: TrainTranslatorConfig, steps: int) -> bool:
+    if config.minutes:
+        return config.minutes >= COMPILED_MINUTES
+    return steps >= COMPILED_STEPS
 
 
 def _trainer(
@@ -157,8 +173,6 @@ def _trainer(
 ) -> Trainer:
     rate = _learning_rate(config, model.config)
     schedules = {"cosine": warmup_cosine, "inverse-sqrt": warmup_inverse_sqrt}
-    if config.compile:
-        compile_translator(model)
 
     def evaluate() -> Evaluation:
         if config.average > 1 and trainer.state.step:  # at step 0 a validation is only timed

@@ -112,7 +112,11 @@ class TrainTranslatorConfig(PairFiles, TranslatorArchitecture, TrainingRun, pane
     patience: int | None = option("validations without improvement before stopping", None, least=1)
     average: int = advanced("last validations whose weights are averaged; 1: none", 5, least=1)
     samples: int = advanced("translations shown at each validation", 3, least=0)
-    compile: bool | None = advanced("use torch.compile; default: no", None, fixed=False)
+    compile: bool | None = advanced(
+        "replay recorded steps, compile blocks; default: on CUDA, long trainings",
+        None,
+        fixed=False,
+    )
 
 
 class Search(Settings, panel="Decoding"):
