@@ -42,6 +42,7 @@ class RecordedGradients:
     def __init__(self, parameters: Iterable[nn.Parameter], loss_of: Callable[..., Tensor]) -> None:
         self.parameters = [p for p in parameters if p.requires_grad]
         self.loss_of = loss_of
+        self.num_replayed = 0  # calls that neither computed plainly nor recorded
         self._recordings: dict[Hashable, _Recording | None] = {}
         self._pool: Any = None  # handle of the memory that all recordings share
         self._grads: list[Tensor | None] = []  # that all recordings write to
@@ -57,7 +58,9 @@ class RecordedGradients:
             if len(self._recordings) < MAX_RECORDINGS:
                 self._recordings[shapes] = None
             return self._compute(inputs)
-        recording = self._recordings[shapes] or self._record(inputs)
+        recording = self._recordings[shapes]
+        self.num_replayed += recording is not None
+        recording = recording or self._record(inputs)
         self._recordings[shapes] = recording
         for own, given in zip(recording.inputs, inputs, strict=True):
             own.copy_(given, non_blocking=True)
@@ -76,7 +79,9 @@ class RecordedGradients:
     def _record(self, inputs: tuple[Tensor, ...]) -> _Recording:
         own = tuple(tensor.clone() for tensor in inputs)
         graph = torch.cuda.CUDAGraph()
-        with _without_collection(), torch.cuda.graph(graph, pool=self._pool):
+        # thread_local: the thread that watches NCCL may ask the device for the state of its work.
+        recording = torch.cuda.graph(graph, self._pool, capture_error_mode="thread_local")
+        with _without_collection(), recording:
             loss = self._compute(own)
             self._share_gradients()
         self._pool = graph.pool()

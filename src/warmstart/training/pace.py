@@ -23,7 +23,7 @@ TIMED_SHARE = 0.03  # of a budget, to time steps in
 TIMED_S = 1.0  # without a budget
 MIN_TIMED, MAX_TIMED = 3, 200  # bursts, steps
 TIMED_STEPS = 0.1  # of a training whose length is known: no more of it is rehearsed
-RECORDED_STEPS = 32  # after which most shapes of batches are recorded
+RECORDED_BURST, MAX_RECORDED = 32, 512  # steps in which the shapes of batches are recorded
 BURST_S, MAX_BURST = 0.25, 16  # steps between two looks at the clock
 LONG_S = 60.0  # a training that takes longer is told with its validations
 CHECKPOINT_WEIGHTS = 3  # size of a checkpoint in weights: AdamW keeps two numbers for each
@@ -100,8 +100,9 @@ def time_steps(trainer: Trainer, seconds: float, steps: int | None = None) -> fl
     """
     assert not trainer.state.step, "the state of the optimizers would be lost"
     most = MAX_TIMED if steps is None else min(MAX_TIMED, int(TIMED_STEPS * steps))
-    step = min(RECORDED_STEPS, max(1, most)) if trainer.recorded else 1
-    _rehearse(trainer, range(step))
+    _rehearse(trainer, range(1))
+    step = _record_shapes(trainer, steps)
+    most += step
     began, burst = time.monotonic(), 1
     times: list[float] = []
     while burst := trainer.agreed(burst):
@@ -114,6 +115,21 @@ def time_steps(trainer: Trainer, seconds: float, steps: int | None = None) -> fl
     for optimizer in trainer.optimizers.values():
         optimizer.state.clear()
     return statistics.median(times)
+
+
+def _record_shapes(trainer: Trainer, steps: int | None) -> int:
+    """Take steps until nearly all are replayed; return the number of the next one."""
+    recorded, step = trainer.recorded, 1
+    if recorded is None or trainer.runtime.device.type != "cuda":
+        return step
+    most = MAX_RECORDED if steps is None else min(MAX_RECORDED, int(TIMED_STEPS * steps))
+    num_others = most
+    while step < most and trainer.agreed(num_others > RECORDED_BURST // 8):
+        burst = range(step, min(step + RECORDED_BURST, most))
+        before = recorded.num_replayed
+        _rehearse(trainer, burst)
+        step, num_others = burst.stop, len(burst) - (recorded.num_replayed - before)
+    return step
 
 
 def _rehearse(trainer: Trainer, steps: range) -> None:

@@ -116,6 +116,11 @@ class RecordedObjective:
         self._names: tuple[str, ...] = ()  # of its fields that are not None
         self._terms: tuple[str, ...] = ()
 
+    @property
+    def num_replayed(self) -> int:
+        """Return how many groups were replayed so far."""
+        return self.gradients.num_replayed
+
     def add_gradients(self, group: Sequence[Batch], counts: Counts | None = None) -> Tensor:
         """Set the gradients as the plain path does; return the same loss."""
         counts = self.objective.count(group) if counts is None else counts

@@ -190,7 +190,7 @@ class Trainer:
             if self.sharded:
                 spare = (group or self.stream.group(step, slice(1)))[0]
                 return self.sharded.add_gradients(group, counts, spare)
-            if self.recorded and not processes.is_shared:  # NCCL beside a recording is untested
+            if self.recorded:
                 return self.recorded.add_gradients(group, counts)
             return add_gradients(self.model, self.objective, group, self.runtime, counts)
 
