@@ -30,7 +30,8 @@ from warmstart.tokenization.pieces import join_pieces
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.version import code_digest
 
-SHARD_CHARS = 1 << 24  # a document that is twice as long is divided
+# Few enough for every core to have some; a document that is twice as long is divided.
+SHARD_CHARS = 1 << 22
 TRAIN, VALID = "train.bin", "valid.bin"
 _FINGERPRINTS = "fingerprints.json"
 
