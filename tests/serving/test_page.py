@@ -69,10 +69,24 @@ def test_a_label_and_what_each_word_changes(page: Any, server: Server) -> None:
     words = page.locator(".tokens button")
     assert words.all_inner_texts() == text.split()
     words.nth(0).focus()
-    share = without["probabilities"][whole["label"]]
-    assert f"Without “A”: {whole['label']} {100 * share:.1f}%" in page.inner_text("#results")
+    assert "Without “A”: " in page.inner_text(".without")
+    for name, share in without["probabilities"].items():
+        shown = page.locator(".without .bar", has_text=name).inner_text().split()
+        assert shown == [name, f"{100 * share:.1f}%"]
     page.keyboard.press("ArrowRight")
-    assert "Without “fine”" in page.inner_text("#results")
+    assert "Without “fine”" in page.inner_text(".without")
+
+
+def test_a_text_of_more_words_than_the_server_takes_still_has_its_label(
+    browser: Any, warm: Path, complaints: list[str]
+) -> None:
+    with serving(f"{warm} --max-texts 3") as server:
+        page = open_page(browser, server, complaints)
+        ask(page, "classify", "A fine book, alas.")
+        assert page.locator(".bar.best").count() == 1
+        assert "4 texts are too many" in page.inner_text(".wrong")
+        page.close()
+    assert all("413" in complaint for complaint in complaints)
 
 
 def test_a_mask_is_filled(page: Any, server: Server) -> None:

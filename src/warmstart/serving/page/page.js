@@ -75,28 +75,43 @@ function bar(name, share, isBest) {
 
 // ---- what each task shows in the card of a run -----------------------------------------------
 
+function labelBars({ label, probabilities }) {
+  const shares = Object.entries(probabilities).sort((a, b) => b[1] - a[1]);
+  return shares.map(([name, share]) => bar(name, share, name === label));
+}
+
 async function classify(card, model, text) {
-  const words = text.split(/\s+/).filter(Boolean).slice(0, MOST_WORDS);
-  const without = words.length > 1
-    ? words.map((_, left) => words.filter((_, at) => at !== left).join(" ")) : [];
-  const { predictions } = await ask("classify", { model, texts: [text, ...without] });
-  const [whole, ...others] = predictions;
-  const shares = Object.entries(whole.probabilities).sort((a, b) => b[1] - a[1]);
-  card.append(...shares.map(([name, share]) => bar(name, share, name === whole.label)));
-  if (!others.length) return;
+  const [whole] = (await ask("classify", { model, texts: [text] })).predictions;
+  card.append(...labelBars(whole));
+  const words = text.split(/\s+/).filter(Boolean);
+  if (words.length > 1) await leaveOut(card, model, whole, words);
+}
+
+// What each word changes: the text is labelled again without it.
+async function leaveOut(card, model, whole, words) {
+  const tried = words.slice(0, MOST_WORDS);
+  const without = tried.map((_, left) => words.filter((_, at) => at !== left).join(" "));
+  const others = (await ask("classify", { model, texts: without })).predictions;
   const changes = others.map((other) => whole.probability - other.probabilities[whole.label]);
   const largest = Math.max(...changes.map(Math.abs), 1e-9);
-  const note = element("p", { class: "note" }, `Choose a word to see ${whole.label} without it.`);
-  const { row, buttons } = tokenRow("Words of the text", words, (index) => {
-    const share = others[index].probabilities[whole.label];
-    note.textContent = `Without “${words[index]}”: ${whole.label} ${percent(share)} instead of ` +
-      `${percent(whole.probability)}; the label would be ${others[index].label}.`;
+  const seen = element("div", { class: "without" });
+  const { row, buttons } = tokenRow("Words of the text", tried, (index) => {
+    const { label } = others[index];
+    const outcome = label === whole.label ? `still ${label}` : `${label} instead of ${whole.label}`;
+    seen.replaceChildren(
+      element("p", { class: "note" }, `Without “${tried[index]}”: ${outcome}`),
+      ...labelBars(others[index]));
   });
-  changes.forEach((change, at) =>
-    shade(buttons[at], 0.75 * Math.abs(change) / largest, change > 0 ? "for" : "against"));
+  changes.forEach((change, at) => {
+    shade(buttons[at], 0.75 * Math.abs(change) / largest, change > 0 ? "for" : "against");
+    buttons[at].classList.toggle("decides", others[at].label !== whole.label);
+  });
+  const limit = words.length > MOST_WORDS ? ` Only the first ${MOST_WORDS} words are tried.` : "";
   card.append(
-    element("h3", {}, "Each word left out"), row, note,
-    element("p", { class: "note" }, `Blue words speak for ${whole.label}, orange ones against it.`));
+    element("h3", {}, "Each word left out"), row,
+    element("p", { class: "note" }, `Choose a word to see the labels without it. Blue words speak ` +
+      `for ${whole.label}, orange ones against it; without an underlined word the label changes.` +
+      limit), seen);
 }
 
 async function fillMask(card, model, text) {
