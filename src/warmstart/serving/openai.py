@@ -105,6 +105,7 @@ class OpenAIRoutes:
             "created": self.started,
             "owned_by": "warmstart",
             "description": model.description,
+            "reads_pairs": bool(model.reads_pairs),
             "abilities": [PATHS[verb].removeprefix("/") for verb in model.abilities],
         }
 

@@ -44,6 +44,10 @@ function numberOption(name, label, value, rest) {
 
 const option = (name) => Number(find(name).value);
 
+// The second text, for a run that was trained on pairs.
+const second = (name) =>
+  models.find((model) => model.id === name).reads_pairs ? find("text2").value : null;
+
 // Words in a row that arrow keys walk through; the chosen one is pressed.
 function tokenRow(label, words, choose) {
   const buttons = words.map((word, index) =>
@@ -80,8 +84,14 @@ function labelBars({ label, probabilities }) {
   return shares.map(([name, share]) => bar(name, share, name === label));
 }
 
+async function labels(model, texts) {
+  const text2 = second(model);
+  const texts2 = text2 === null ? null : texts.map(() => text2);
+  return (await ask("classify", { model, texts, texts2 })).predictions;
+}
+
 async function classify(card, model, text) {
-  const [whole] = (await ask("classify", { model, texts: [text] })).predictions;
+  const [whole] = await labels(model, [text]);
   card.append(...labelBars(whole));
   const words = text.split(/\s+/).filter(Boolean);
   if (words.length > 1) await leaveOut(card, model, whole, words);
@@ -91,7 +101,7 @@ async function classify(card, model, text) {
 async function leaveOut(card, model, whole, words) {
   const tried = words.slice(0, MOST_WORDS);
   const without = tried.map((_, left) => words.filter((_, at) => at !== left).join(" "));
-  const others = (await ask("classify", { model, texts: without })).predictions;
+  const others = await labels(model, without);
   const changes = others.map((other) => whole.probability - other.probabilities[whole.label]);
   const largest = Math.max(...changes.map(Math.abs), 1e-9);
   const seen = element("div", { class: "without" });
@@ -159,7 +169,8 @@ async function translate(card, model, text) {
 }
 
 async function attention(card, model, text) {
-  const { maps } = await ask("attention", { model, text, words: find("words").checked });
+  const body = { model, text, text2: second(model), words: find("words").checked };
+  const { maps } = await ask("attention", body);
   const choices = (name, values) => element("select", { "aria-label": name, onchange: show },
     ...values.map((value, at) => element("option", { value: at }, value)));
   const numbered = (name, num) => Array.from({ length: num }, (_, at) => `${name} ${at + 1}`);
@@ -199,7 +210,7 @@ async function attention(card, model, text) {
 }
 
 const TASKS = [
-  { ability: "classify", name: "Classify", label: "Text to label", show: classify,
+  { ability: "classify", name: "Classify", label: "Text to label", show: classify, pairs: true,
     example: "A fine book, but far too long." },
   { ability: "fill-mask", name: "Fill mask", label: "Text with [MASK] where words are missing",
     show: fillMask, example: "A [MASK] book, but far too long.",
@@ -213,6 +224,7 @@ const TASKS = [
     options: () => [numberOption("beam", "beam", 5, { min: 1, max: 64 }),
                     numberOption("n-best", "translations", 1, { min: 1, max: 10 })] },
   { ability: "attention", name: "Attention", label: "Text to look into", show: attention,
+    pairs: true,
     example: "A fine book, but far too long.",
     options: () => [element("label", {},
       element("input", { type: "checkbox", id: "words", checked: true }), "whole words")] },
@@ -236,6 +248,7 @@ function openTask(chosen) {
   find("ask").setAttribute("aria-labelledby", `tab-${task.ability}`);
   find("prompt").textContent = task.label;
   find("options").replaceChildren(...(task.options?.() ?? []));
+  find("second").hidden = !(task.pairs && able().some((model) => model.reads_pairs));
   find("results").replaceChildren();
   const boxes = able().flatMap(({ id }) => [element("label", {},
     element("input", { type: "checkbox", value: id, checked: true }), id)]);
@@ -293,7 +306,7 @@ async function start() {
 find("ask").addEventListener("submit", run);
 find("tabs").addEventListener("keydown", moveTab);
 find("stop").addEventListener("click", () => { running?.abort(); find("stop").hidden = true; });
-find("text").addEventListener("keydown", (event) => {
+find("ask").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run(event);
 });
 find("token-form").addEventListener("submit", (event) => {
