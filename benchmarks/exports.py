@@ -13,6 +13,7 @@ Prints a table in Markdown.
 
 import argparse
 import re
+import sys
 import tempfile
 from dataclasses import dataclass
 from itertools import islice
@@ -23,7 +24,6 @@ import torch
 from export_readers import NUM_NEW, READERS, Ours, Question
 
 import warmstart
-from warmstart import progress
 from warmstart.textfiles import read_lines
 
 FORMATS = {"hf": "fp32", "onnx": "fp32", "onnx int8": "int8", "ctranslate2": "fp32"}
@@ -123,7 +123,7 @@ def row(case: Case, run: Path, sentences: Sentences, formats: list[str]) -> list
         try:
             exported = warmstart.export_model(run=run, to=to, precision=FORMATS[name], out=out)
         except warmstart.WarmstartError as problem:
-            progress.say(f"{case}: {problem}")
+            print(f"{case.preset}, {case.objective}, {name}: {problem}", file=sys.stderr)
             cells.append("–")
             continue
         architecture = f"`{exported.architecture}`" if to == "hf" else architecture
