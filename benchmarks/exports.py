@@ -1,17 +1,22 @@
 """Which runs made with default settings each library reads, and whether it answers as we do.
 
-Every preset is trained for a few steps on the built-in texts, exported in each format, and asked
-about 200 sentences that it was not trained on: built-in ones, or those of a file. Needs the dev
-extra. Prints a table in Markdown.
+Every preset is trained for a few steps, exported in each format, and asked about 200 sentences
+that it was not trained on. Texts are the built-in ones, or those of files: one review per line,
+reviews with a label as `imdb_splits.py` writes them, and pairs of sentences. Needs the dev extra.
+Prints a table in Markdown.
 
     python benchmarks/exports.py
     python benchmarks/exports.py --only modern-small
-    python benchmarks/exports.py --texts val.en --translations val.fr
+    python benchmarks/exports.py --steps 100 --reviews unlabelled.txt.xz --labelled train.tsv \\
+        --pairs train.en.xz train.fr.xz
 """
 
 import argparse
+import re
+import sys
 import tempfile
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +24,14 @@ import torch
 from export_readers import NUM_NEW, READERS, Ours, Question
 
 import warmstart
-from warmstart import progress
+from warmstart.textfiles import read_lines
 
 FORMATS = {"hf": "fp32", "onnx": "fp32", "onnx int8": "int8", "ctranslate2": "fp32"}
 SHALLOW = {"depth": 1, "vocab_size": 2000}  # neither decides what fits
 NARROW = {"width": 128, "heads": 4, "ffn_width": 256}  # of presets that take long to train
 NUM_TEXTS = 200
-NUM_LINES = {  # that are kept of a file: enough to train for a few steps
-    "unlabelled.txt": 2000,
-    **dict.fromkeys(("train.tsv", "valid.tsv", "valid.en", "valid.fr"), 100),
-}
+NUM_TRAINED, NUM_VALID = 2000, 100  # lines: enough to train for a few steps
+SENTENCE = re.compile(r"[^.!?]{20,300}[.!?]")
 
 
 @dataclass(frozen=True)
@@ -58,14 +61,14 @@ def all_cases() -> list[Case]:
     return [*translators, *cases, Case("lab", "causal")]
 
 
-def train(case: Case, samples: Path, folder: Path) -> Path:
+def train(case: Case, samples: Path, folder: Path, steps: int) -> Path:
     """Train a case for a few steps, and return its run."""
     folder.mkdir()
     run = folder / "run"
     settings: dict[str, Any] = {
         "preset": case.preset,
         "out": str(run),
-        "steps": 5,
+        "steps": steps,
         "batch_tokens": 512,
         "threads": 1,
     }
@@ -89,15 +92,11 @@ def train(case: Case, samples: Path, folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Sentences:
-    """Sentences that no training sees, and their translations."""
+    """Sentences that no training sees: any, and those to translate with their translations."""
 
     texts: list[str]
+    sources: list[str]
     translations: list[str]
-
-    @classmethod
-    def of_files(cls, texts: Path, translations: Path) -> "Sentences":
-        """Read the first lines of two files."""
-        return cls(*(file.read_text().splitlines()[:NUM_TEXTS] for file in (texts, translations)))
 
     def questions(self, objective: str, used: Any) -> list[Question]:
         """Return what every library is asked."""
@@ -106,7 +105,7 @@ class Sentences:
             room = used.config.max_length - NUM_NEW - 1
             encoded = [ids[:room] for ids in tokenizer.encode(self.texts)]
             return [Question([tokenizer.bos, *ids], ids) for ids in encoded]
-        rows = used.encode(self.texts).ids
+        rows = used.encode(self.sources if objective == "translate" else self.texts).ids
         if objective == "translate":
             targets = tokenizer.encode(self.translations)
             return [Question(ids, target) for ids, target in zip(rows, targets, strict=True)]
@@ -124,7 +123,7 @@ def row(case: Case, run: Path, sentences: Sentences, formats: list[str]) -> list
         try:
             exported = warmstart.export_model(run=run, to=to, precision=FORMATS[name], out=out)
         except warmstart.WarmstartError as problem:
-            progress.say(f"{case}: {problem}")
+            print(f"{case.preset}, {case.objective}, {name}: {problem}", file=sys.stderr)
             cells.append("–")
             continue
         architecture = f"`{exported.architecture}`" if to == "hf" else architecture
@@ -137,9 +136,34 @@ def row(case: Case, run: Path, sentences: Sentences, formats: list[str]) -> list
     return [f"`{case.preset}`", objective, architecture, *cells]
 
 
-def shorten(file: Path, num: int) -> None:
-    """Keep the first lines of a file."""
-    file.write_text("".join(file.read_text().splitlines(keepends=True)[:num]))
+def lines_of(file: Path, num: int) -> list[str]:
+    """Return the first lines of a file, which may be compressed."""
+    return list(islice(read_lines(file), num))
+
+
+def write(file: Path, lines: list[str]) -> None:
+    """Write lines."""
+    file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def gather(samples: Path, options: argparse.Namespace) -> Sentences:
+    """Write the texts to train on, and return the sentences to ask about."""
+    reviews = options.reviews or samples / "unlabelled.txt"
+    texts = lines_of(reviews, NUM_TRAINED + 2 * NUM_TEXTS)
+    write(samples / "unlabelled.txt", texts[:NUM_TRAINED])
+    labelled = lines_of(options.labelled or samples / "train.tsv", 2 * NUM_VALID + 1)
+    write(samples / "train.tsv", labelled[: NUM_VALID + 1])
+    write(samples / "valid.tsv", [labelled[0], *labelled[NUM_VALID + 1 :]])
+    files = options.pairs or [samples / "train.en", samples / "train.fr"]
+    asked = []
+    for suffix, file in zip(("en", "fr"), files, strict=True):
+        lines = lines_of(file, NUM_TRAINED + NUM_VALID + NUM_TEXTS)
+        write(samples / f"train.{suffix}", lines[:NUM_TRAINED])
+        write(samples / f"valid.{suffix}", lines[NUM_TRAINED:-NUM_TEXTS])
+        asked.append(lines[-NUM_TEXTS:])
+    found = (SENTENCE.search(text) for text in texts[NUM_TRAINED:])
+    sentences = [match[0].strip() for match in found if match]
+    return Sentences(sentences[:NUM_TEXTS], *asked)
 
 
 def main() -> None:
@@ -147,24 +171,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="preset to look at")
     parser.add_argument("--formats", nargs="+", default=list(FORMATS), choices=FORMATS)
-    parser.add_argument("--texts", type=Path, help="English sentences, one per line")
-    parser.add_argument("--translations", type=Path, help="the same in French")
-    arguments = parser.parse_args()
-    show("preset", "task", "in transformers", *arguments.formats)
-    show(*["---"] * (3 + len(arguments.formats)))
+    parser.add_argument("--steps", type=int, default=5, help="of each training")
+    parser.add_argument("--reviews", type=Path, help="texts, one per line")
+    parser.add_argument("--labelled", type=Path, help="table of labels and texts")
+    parser.add_argument("--pairs", type=Path, nargs=2, help="English sentences, French sentences")
+    options = parser.parse_args()
+    show("preset", "task", "in transformers", *options.formats)
+    show(*["---"] * (3 + len(options.formats)))
     with tempfile.TemporaryDirectory() as folder:
         samples = Path(folder) / "samples"
         warmstart.make_samples(out=str(samples))
-        for name, num in NUM_LINES.items():
-            shorten(samples / name, num)
-        sentences = Sentences.of_files(
-            arguments.texts or samples / "test.en", arguments.translations or samples / "test.fr"
-        )
+        sentences = gather(samples, options)
         for number, case in enumerate(all_cases()):
-            if arguments.only in ("", case.preset):
-                run = train(case, samples, Path(folder) / str(number))
+            if options.only in ("", case.preset):
+                run = train(case, samples, Path(folder) / str(number), options.steps)
                 with torch.inference_mode():
-                    show(*row(case, run, sentences, arguments.formats))
+                    show(*row(case, run, sentences, options.formats))
 
 
 def show(*cells: str) -> None:

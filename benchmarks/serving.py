@@ -32,6 +32,7 @@ import warmstart
 IN_PYTHON = "one by one, in Python"  # without a server
 ONE_CLIENT = "serve, one client"
 NUM_CHECKED = 200
+NUM_TURNS = 6  # one client and all of them, after each other: both see the same machine
 
 
 @dataclass
@@ -112,15 +113,13 @@ async def client(target: Target, texts: Iterator[str], until: float, load: Load)
     streams[1].close()
 
 
-async def measure(target: Target, num_clients: int, seconds: float) -> Load:
-    """Return what so many clients see at once."""
-    load, texts = Load(), cycle(target.texts)
-    started = time.perf_counter()
+async def measure(target: Target, num_clients: int, seconds: float, load: Load) -> None:
+    """Add what so many clients see at once."""
+    texts, started = cycle(target.texts), time.perf_counter()
     async with asyncio.TaskGroup() as group:
         for _ in range(num_clients):
             group.create_task(client(target, texts, started + seconds, load))
-    load.elapsed_s = time.perf_counter() - started
-    return load
+    load.elapsed_s += time.perf_counter() - started
 
 
 def mixed_texts(folder: Path) -> dict[str, list[str]]:
@@ -165,14 +164,17 @@ async def check(port: int, model: Any, texts: Sequence[str]) -> dict[str, float]
 
 
 def load_peer(
-    peer: Peer, texts: dict[str, list[str]], case: tuple[str, str], clients: int, seconds: float
-) -> Load:
-    """Start a server, warm it up, and put it under one load."""
+    peer: Peer, texts: dict[str, list[str]], case: tuple[str, str], seconds: dict[int, float]
+) -> dict[int, Load]:
+    """Start a server, warm it up, and return what each number of clients sees, in turns."""
     work, kind = case
+    loads = {clients: Load() for clients in seconds}
     with peer.started() as port:
         target = Target(port, peer.endpoints[work], texts[kind])
-        asyncio.run(measure(target, 1, 1.0))
-        return asyncio.run(measure(target, clients, seconds))
+        asyncio.run(measure(target, 1, 1.0, Load()))
+        for clients in NUM_TURNS * list(seconds):
+            asyncio.run(measure(target, clients, seconds[clients] / NUM_TURNS, loads[clients]))
+    return loads
 
 
 def report(folder: Path, options: argparse.Namespace) -> None:
@@ -189,13 +191,14 @@ def report(folder: Path, options: argparse.Namespace) -> None:
     for case in [(work, kind) for work in functions for kind in texts]:
         work, kind = case
         few_s = options.seconds / 4
-        loads = {
-            IN_PYTHON: one_by_one(functions[work], texts[kind], few_s),
-            ONE_CLIENT: load_peer(peers[0], texts, case, 1, few_s),
-        }
+        loads = {IN_PYTHON: one_by_one(functions[work], texts[kind], few_s)}
+        asked = {1: few_s, options.clients: options.seconds}
+        ours = load_peer(peers[0], texts, case, asked)
+        loads |= {ONE_CLIENT: ours[1], OURS: ours[options.clients]}
         alone = len(loads[ONE_CLIENT].seconds) / loads[ONE_CLIENT].elapsed_s
-        for peer in (peer for peer in peers if work in peer.endpoints):
-            loads[peer.name] = load_peer(peer, texts, case, options.clients, options.seconds)
+        for peer in (peer for peer in peers[1:] if work in peer.endpoints):
+            asked = {options.clients: options.seconds}
+            loads[peer.name] = load_peer(peer, texts, case, asked)[options.clients]
         lines = [Measured.of(name, case, load, alone) for name, load in loads.items()]
         print(*lines, sep="\n", flush=True)
         found += lines

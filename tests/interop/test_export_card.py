@@ -53,13 +53,15 @@ def test_data_budget_scores_leaks_limits_and_use(run: Path) -> None:
     card = card_of(run)
     for phrase in (
         "pipeline_tag: text-classification",
+        "A classifier with ",
         "| classes | a, b, c |",
         "| files | `train.tsv` |",
         "| rows | 1,600 |",
         "| tokens read in pretraining | 5,000,000 |",
         "| training time, all stages | 10 min",
         "| accuracy | 0.9012 (95% interval 0.87 to 0.93) |",
-        "Of its texts, 3 also occur in the training data, 1 more nearly so.",
+        "| F1 | 0.9 |",
+        "Of its texts, 3 also occur in the training data; 1 more are nearly the same",
         'AutoModelForSequenceClassification.from_pretrained("labels")',
         "warmstart predict RUN",
         "warmstart export RUN --to onnx",

@@ -66,6 +66,18 @@ def test_outputs_are_ours(exported: Callable[[str], ExportResult], name: str) ->
     assert set(os.listdir(result.folder)) == {"README.md", "config.json", "model.onnx"} | TOKENIZER
 
 
+@pytest.mark.parametrize("name", ["modern-small-classify", "tiny-causal", "bert-base-masked"])
+def test_the_code_of_the_card_runs(exported: Callable[[str], ExportResult], name: str) -> None:
+    folder = exported(name).folder
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    code = card.partition("```python\n")[2].partition("```")[0]
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, cwd=folder.parent, capture_output=True, text=True, check=True)
+    assert "'logits': (1, " in ran.stdout
+    if "classify" in name:
+        assert ran.stdout.split()[-1] in "abc"
+
+
 def test_axes_are_free_and_named(exported: Callable[[str], ExportResult]) -> None:
     session = onnxruntime.InferenceSession(exported("tiny-causal").folder / "model.onnx")
     shapes = {given.name: given.shape for given in session.get_inputs()}

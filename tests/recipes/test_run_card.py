@@ -60,7 +60,7 @@ def test_an_edited_card_stays(labels: Path, world: World) -> None:
     ("kind", "phrases"),
     [
         ("base", ["warmstart generate", "ctranslate2.Generator", "tokens read in pretraining"]),
-        ("masked", ["AutoModelForMaskedLM", "pseudo_perplexity"]),
+        ("masked", ["AutoModelForMaskedLM", "pseudo perplexity"]),
         ("beginner", ["warmstart translate", "ctranslate2.Translator", "encoder_model.onnx"]),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from http_server import Server, serving
+from product import MACHINE, succeed
 
 pytestmark = [
     pytest.mark.slow,
@@ -19,6 +20,18 @@ pytestmark = [
 def complaints() -> list[str]:
     """Return what a page complains of, and what it asks of other servers."""
     return []
+
+
+@pytest.fixture(scope="module")
+def paired(masked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train a classifier of pairs."""
+    folder = tmp_path_factory.mktemp("pairs")
+    lines = ["a dog\tthe dog\tsame", "a cat\tthe dog\tother"] * 8
+    table = folder / "pairs.tsv"
+    table.write_text("\n".join(["text\ttext2\tlabel", *lines]) + "\n")
+    finetune = f"finetune --from {masked} --train {table} --valid {table} --epochs 1 {MACHINE}"
+    succeed(f"{finetune} -o {folder / 'run'}")
+    return folder / "run"
 
 
 @pytest.fixture
@@ -69,10 +82,39 @@ def test_a_label_and_what_each_word_changes(page: Any, server: Server) -> None:
     words = page.locator(".tokens button")
     assert words.all_inner_texts() == text.split()
     words.nth(0).focus()
-    share = without["probabilities"][whole["label"]]
-    assert f"Without “A”: {whole['label']} {100 * share:.1f}%" in page.inner_text("#results")
+    assert "Without “A”: " in page.inner_text(".without")
+    for name, share in without["probabilities"].items():
+        shown = page.locator(".without .bar", has_text=name).inner_text().split()
+        assert shown == [name, f"{100 * share:.1f}%"]
     page.keyboard.press("ArrowRight")
-    assert "Without “fine”" in page.inner_text("#results")
+    assert "Without “fine”" in page.inner_text(".without")
+
+
+def test_a_text_of_more_words_than_the_server_takes_still_has_its_label(
+    browser: Any, warm: Path, complaints: list[str]
+) -> None:
+    with serving(f"{warm} --max-texts 3") as server:
+        page = open_page(browser, server, complaints)
+        ask(page, "classify", "A fine book, alas.")
+        assert page.locator(".bar.best").count() == 1
+        assert "4 texts are too many" in page.inner_text(".wrong")
+        page.close()
+    assert all("413" in complaint for complaint in complaints)
+
+
+def test_a_run_trained_on_pairs_is_asked_for_both_texts(
+    browser: Any, paired: Path, warm: Path, complaints: list[str]
+) -> None:
+    with serving(f"pairs={paired} {warm}") as server:
+        page = open_page(browser, server, complaints)
+        page.click("#tab-classify")
+        page.fill("#text2", "the cat")
+        for task in ("classify", "attention"):
+            ask(page, task, "a dog")
+            assert names(page) == ["pairs", "warm"]
+            assert page.locator(".wrong").count() == 0
+        page.close()
+    assert complaints == []
 
 
 def test_a_mask_is_filled(page: Any, server: Server) -> None:

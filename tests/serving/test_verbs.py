@@ -119,7 +119,7 @@ def test_a_translator_has_three_parts_of_attention(server: Server) -> None:
         ("/generate", {"temperature": -1}, 422, "temperature: "),
         ("/translate", {"texts": ["1"], "beam": 1, "n_best": 2}, 400, "n_best 2"),
         ("/classify", b'{"texts": ["a"', 400, "not valid JSON"),
-        ("/classify", b'{"texts": ["\\ud800"]}', 422, "texts.0: "),
+        ("/classify", b'{"texts": ["\\ud800"]}', 400, "not valid JSON"),
         ("/classify", b"\xff\xfe", 400, ""),
         ("/bake", {}, 404, "/bake"),
     ],
@@ -130,6 +130,15 @@ def test_refusals_are_one_sentence(
     reply = server.post(path, body)
     assert (reply.status, named in reply.message) == (status, True), reply.body
     assert "/tmp" not in reply.message  # where runs are stored is nobody's business
+
+
+def test_a_body_that_is_not_announced_as_json_is_refused(server: Server) -> None:
+    body = b'{"texts": ["a"]}'
+    reply = server.post("/classify", body, **{"Content-Type": "text/plain"})
+    assert (reply.status, "not text/plain" in reply.message) == (415, True)
+    charset = {"Content-Type": "application/json; charset=utf-8"}
+    assert server.post("/classify", body, **charset).status == 200
+    assert server.get("/classify").status == 405
 
 
 def test_health_and_metrics(server: Server) -> None:

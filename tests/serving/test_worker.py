@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 from warmstart.errors import WarmstartError
 from warmstart.inference.text_model import TextModel
 from warmstart.results.predictions import GeneratedPiece
+from warmstart.serving import gathering
 from warmstart.serving.app import create_app, start_service
 from warmstart.serving.calls import call
 from warmstart.serving.refusals import BusyError, ClosingError, DeadError
@@ -77,6 +78,43 @@ def test_what_waits_is_computed_together_within_the_budget(model: Echo) -> None:
     assert answers[4:] == [[("a", "b")], ["a text of many words"]]
     assert model.batches[1] == ["0", "two words"]  # six words would exceed four
     assert sorted(map(len, model.batches)) == [1, 1, 1, 2, 2, 2]
+
+
+def test_what_arrives_in_turns_of_the_event_loop_is_computed_together(
+    model: Echo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "LONGEST_S", 60)
+    model.is_allowed.set()
+
+    async def run() -> None:
+        worker = Worker(model, QueueLimits())
+        futures = []
+        for number in range(20):
+            futures.append(worker.submit(call("predict"), [str(number)]))
+            await asyncio.sleep(0)
+        await asyncio.gather(*futures)
+        worker.close()
+
+    asyncio.run(run())
+    assert model.batches == [[*map(str, range(20))]]
+
+
+def test_requests_without_end_keep_nobody_waiting(
+    model: Echo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "LONGEST_S", 0)
+    model.is_allowed.set()
+
+    async def run() -> None:
+        worker = Worker(model, QueueLimits(max_queue=10**9))
+        first = worker.submit(call("predict"), ["first"])
+        while not first.done():
+            worker.submit(call("predict"), ["another"])
+            await asyncio.sleep(0)
+        worker.close()
+
+    asyncio.run(run())
+    assert model.batches[0][0] == "first"
 
 
 def test_one_bad_request_does_not_spoil_the_others(model: Echo) -> None:

@@ -35,9 +35,13 @@ class EncodedTexts:
 
     ids: list[list[int]]
     starts: list[int] | None  # where the second text of each pair begins; None: single texts
-    num_truncated: int
+    is_truncated: list[bool]  # of each text
     num_tokens: int  # before truncation
     num_unknown: int  # of these
+
+    @property
+    def num_truncated(self) -> int:
+        return sum(self.is_truncated)
 
     @property
     def unknown_share(self) -> float:
@@ -69,7 +73,7 @@ def encode_texts(
     return EncodedTexts(
         ids,
         starts,
-        num_truncated=sum(size > max_length for size in sizes),
+        is_truncated=[size > max_length for size in sizes],
         num_tokens=sum(map(len, encoded)),
         num_unknown=0 if unk is None else sum(text.count(unk) for text in encoded),
     )

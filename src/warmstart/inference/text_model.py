@@ -18,11 +18,11 @@ FORMS = ("single texts", "pairs (text, text2)")
 
 
 @dataclass(frozen=True)
-class TextSizes:
-    """How much a model reads of some texts."""
+class TextSize:
+    """How much a model reads of a text, or of a pair of texts."""
 
     num_tokens: int
-    num_truncated: int = 0  # texts that are too long and lose a part
+    is_truncated: bool = False  # it is too long and loses a part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +39,11 @@ class TextModel:
         own = type(self)
         return tuple(verb for verb in VERBS if getattr(own, verb) is not getattr(TextModel, verb))
 
-    def measure(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> TextSizes:
-        """Return how much it reads of texts; without a tokenizer, words count."""
-        return TextSizes(sum(len(text.split()) for text in [*texts, *(texts2 or ())]))
+    def measure(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[TextSize]:
+        """Return how much it reads of each text; without a tokenizer, words count."""
+        seconds = [""] * len(texts) if texts2 is None else texts2
+        pairs = zip(texts, seconds, strict=True)
+        return [TextSize(len(text.split()) + len(text2.split())) for text, text2 in pairs]
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from warmstart import progress
 from warmstart.batching.encode import EncodedTexts, encode_texts, truncate, truncate_pair
 from warmstart.errors import WarmstartError
 from warmstart.inference.attention_maps import text_attention
-from warmstart.inference.text_model import TextModel, TextSizes
+from warmstart.inference.text_model import TextModel, TextSize
 from warmstart.inference.vectors import backbone_of, text_vectors, token_vectors
 from warmstart.model.backbone import Backbone
 from warmstart.results.attention import AttentionMap
@@ -74,10 +74,10 @@ class TransformerModel(TextModel):
         check_choice("truncate", rule, get_args(Truncate))
         return encode_texts(texts, self.tokenizer, self.config.max_length, rule, texts2)
 
-    def measure(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> TextSizes:
-        """Return how many tokens it reads of texts, and how many texts it cuts."""
+    def measure(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[TextSize]:
+        """Return how many tokens it reads of each text, and whether it cuts it."""
         encoded = self.encode(texts, texts2)
-        return TextSizes(sum(map(len, encoded.ids)), encoded.num_truncated)
+        return list(map(TextSize, map(len, encoded.ids), encoded.is_truncated))
 
     def embed(
         self,

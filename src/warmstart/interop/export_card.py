@@ -24,10 +24,10 @@ def exported_card(
     """Return the card of a run, with what is different in the exported folder."""
     folder = request.source.folder
     facts = RunFacts(folder, folder.scores())
-    kind = facts.task.description.split(" ", 1)[1]
+    kind = facts.task.description
     intro = (
-        f"{kind.capitalize()}: {architecture} with {num_parameters:,} parameters, trained or "
-        "imported with warmstart."
+        f"{kind[0].upper()}{kind[1:]} with {num_parameters:,} parameters, exported from warmstart "
+        f"as `{architecture}`."
     )
     return card_text(use.library, request.title, intro, facts, _use(request, facts, use))
 

@@ -21,7 +21,15 @@ from warmstart.tasks.registry import task_named
 from warmstart.tasks.task import Task
 
 FILE = "README.md"
-HIDDEN = ("train_", "elapsed")  # how the names of figures begin that say nothing about quality
+HIDDEN = ("train_", "elapsed", "epoch")  # how names begin of figures that do not tell quality
+FIGURES = {  # what figures are called in prose; of others, the name says it
+    "f1": "F1",
+    "macro_f1": "macro F1",
+    "accuracy_unseen": "accuracy on texts that do not occur in the training data",
+    "calibration_error": "calibration error",
+    "uncalibrated_error": "calibration error before temperature scaling",
+    "temperature": "temperature that calibrates probabilities",
+}
 
 
 @dataclass(frozen=True)
@@ -164,12 +172,12 @@ def _scores(facts: RunFacts) -> Iterator[str]:
     valid = facts.scores.valid or {}
     shown = {n: f"{v:.4g}" for n, v in valid.items() if not n.startswith(HIDDEN)}
     yield "On validation data, which may have chosen the settings:" if shown else "None recorded."
-    yield from ("", *_table(shown)) if shown else ()
+    yield from ("", *_figures(shown)) if shown else ()
     for entry in facts.scores.ledger:
         test = typed(TestFacts, entry.scores, facts.folder.scores_file, "ledger.scores")
         weights = "" if entry.checkpoint == "best" else f", weights of {entry.checkpoint}"
         yield from ("", f"On test data (`{Path(entry.file).name}`, {entry.when[:10]}{weights}):")
-        yield from ("", *_table(_with_intervals(entry.scores, test)), "", _leaks(test))
+        yield from ("", *_figures(_with_intervals(entry.scores, test)), "", _leaks(test))
 
 
 def _with_intervals(scores: Mapping[str, Any], test: TestFacts) -> dict[str, str]:
@@ -189,7 +197,8 @@ def _leaks(test: TestFacts) -> str:
     if copies is None:
         return "Whether its texts also occur in the training data was not checked."
     return (
-        f"Of its texts, {copies:,} also occur in the training data, {near or 0:,} more nearly so."
+        f"Of its texts, {copies:,} also occur in the training data; {near or 0:,} more are nearly "
+        "the same as one there."
     )
 
 
@@ -233,4 +242,10 @@ def exports(facts: RunFacts, name: str) -> Iterator[str]:
 
 
 def _table(values: Mapping[str, object]) -> Iterator[str]:
-    yield from ("| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in values.items()))
+    rows = (f"| {name} | {value} |" for name, value in values.items())
+    yield from ("| | |", "|---|---|", *rows)
+
+
+def _figures(values: Mapping[str, str]) -> Iterator[str]:
+    """Yield a table of figures under the names of prose."""
+    yield from _table({FIGURES.get(n, n.replace("_", " ")): text for n, text in values.items()})

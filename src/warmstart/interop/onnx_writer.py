@@ -24,13 +24,29 @@ from warmstart.tokenization.pair import TARGET_FOLDER
 OPSET = 18  # of ONNX; runtimes from 2023 on read it
 
 _USE = """
+import numpy as np
 import onnxruntime
 from tokenizers import Tokenizer
 
 tokenizer = Tokenizer.from_file("FOLDER/tokenizer.json")
 session = onnxruntime.InferenceSession("FOLDER/{file}")
-print([given.name for given in session.get_inputs()])
-print(tokenizer.encode("A text.").ids)
+text = tokenizer.encode("A text.")
+columns = {"input_ids": text.ids, "attention_mask": text.attention_mask}
+columns["token_type_ids"] = text.type_ids
+inputs = {}
+for given in session.get_inputs():
+    if given.name in columns:
+        inputs[given.name] = np.array([columns[given.name]])
+    else:  # a cache, which is empty at the first step
+        inputs[given.name] = np.zeros((1, given.shape[1], 0, given.shape[3]), np.float32)
+outputs = dict(zip([output.name for output in session.get_outputs()], session.run(None, inputs)))
+print({name: values.shape for name, values in outputs.items()})
+"""
+_LABEL = """
+import json
+
+config = json.load(open("FOLDER/config.json"))
+print(config["id2label"][str(outputs["logits"].argmax())])
 """
 
 
@@ -52,7 +68,8 @@ def write_onnx(request: ExportRequest) -> Exported:
     write_json(folder / "config.json", _config(source))
     check = check_graphs(request, graphs)
     name, size = type(model).__name__, num_parameters(model)
-    use = CardUse(library="onnx", code=_USE.format(file=graphs[0].file))
+    code = _USE.replace("{file}", graphs[0].file) + (_LABEL if source.config.get("classes") else "")
+    use = CardUse(library="onnx", code=code)
     write_whole(folder / "README.md", exported_card(request, name, size, use).encode())
     return Exported(architecture=name, num_parameters=size, check=check)
 

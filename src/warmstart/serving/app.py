@@ -55,9 +55,9 @@ def create_app(service: Service, config: ServeConfig, token: str | None) -> Fast
         docs_url=None,  # it loads scripts from the network; pages.py has one that does not
         redoc_url=None,
     )
-    for routes in (VerbRoutes(service).router(), OpenAIRoutes(service).router()):
-        app.include_router(routes)
-    app.include_router(page_routes(service, app))
+    verbs, openai = VerbRoutes(service).router(), OpenAIRoutes(service).router()
+    for router in (verbs, openai, page_routes(service, app)):
+        app.router.routes += router.routes  # without a router inside the router to pass through
     handle_errors(app)
     _guard(app, service, config, token)
     return app

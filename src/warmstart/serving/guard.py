@@ -3,7 +3,6 @@
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,16 +99,22 @@ class LimitGuard:
         """Run the application; cancel it when the client is gone."""
         parts: asyncio.Queue[Message] = asyncio.Queue()
         parts.put_nowait({"type": "http.request", "body": body, "more_body": False})
-        work = asyncio.ensure_future(self.app(scope, parts.get, send))
+        work = asyncio.current_task()
+        assert work is not None
+
+        def leave(_: asyncio.Future[None]) -> None:
+            work.cancel()
+
         gone = asyncio.ensure_future(_disconnected(receive))
+        gone.add_done_callback(leave)
         try:
-            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await self.app(scope, parts.get, send)
+        except asyncio.CancelledError:
+            if not gone.done():
+                raise  # the server itself ends the work
         finally:
+            gone.remove_done_callback(leave)
             gone.cancel()
-            if not work.done():
-                work.cancel()
-        with suppress(asyncio.CancelledError):
-            await work
 
 
 async def _disconnected(receive: Receive) -> None:

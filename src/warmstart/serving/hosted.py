@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from warmstart.errors import WarmstartError
 from warmstart.formats import one_line
-from warmstart.inference.text_model import TextModel
+from warmstart.inference.text_model import VERBS, TextModel
 from warmstart.loading import open_saved
 from warmstart.runs.saved import read_run
 from warmstart.serving.refusals import UnknownError, UnprocessableError
@@ -46,6 +47,11 @@ class HostedRuns:
 
     workers: Mapping[str, Worker]
 
+    @cached_property
+    def _able(self) -> dict[str, list[str]]:
+        """The runs that have each verb."""
+        return {verb: [run for run, model in self if verb in model.abilities] for verb in VERBS}
+
     def __iter__(self) -> Iterator[tuple[str, TextModel]]:
         return iter((name, worker.model) for name, worker in self.workers.items())
 
@@ -55,7 +61,7 @@ class HostedRuns:
             if name not in self.workers:
                 raise UnknownError(f"the model {name!r} is unknown{suggestion(name, self.workers)}")
             return self.workers[name]
-        able = [run for run, model in self if verb in model.abilities]
+        able = self._able[verb]
         if len(able) == 1:
             return self.workers[able[0]]
         if able:

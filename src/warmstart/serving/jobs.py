@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from warmstart.inference.text_model import TextSizes
+from warmstart.inference.text_model import TextSize
 from warmstart.results.predictions import GeneratedPiece
 from warmstart.serving.calls import Call
 
@@ -22,7 +22,17 @@ class Answer:
     """One result for every text of a request, and how much was read."""
 
     results: Sequence[Any]
-    sizes: TextSizes
+    sizes: Sequence[TextSize]
+
+    @property
+    def num_tokens(self) -> int:
+        """Return how many tokens were read."""
+        return sum(size.num_tokens for size in self.sizes)
+
+    @property
+    def num_truncated(self) -> int:
+        """Return how many texts were too long."""
+        return sum(size.is_truncated for size in self.sizes)
 
 
 @dataclass(eq=False)
@@ -33,7 +43,12 @@ class Job:
     texts: Sequence[str]
     texts2: Sequence[str] | None
     future: asyncio.Future[Answer]
-    sizes: TextSizes | None = None  # counted when its turn comes near
+    sizes: Sequence[TextSize] = ()  # of each text; counted when its turn comes near
+
+    @property
+    def num_tokens(self) -> int:
+        """Return how many tokens are to be read, once they are counted."""
+        return sum(size.num_tokens for size in self.sizes)
 
     def joins(self, other: "Job") -> bool:
         """Tell whether both can be computed together."""

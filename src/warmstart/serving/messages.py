@@ -2,20 +2,11 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from warmstart.settings.shared import Pooling
 
-
-def _check_text(text: str) -> str:
-    """Refuse half of a surrogate pair, which JSON can spell but no encoding can write."""
-    if text != text.encode(errors="ignore").decode():
-        raise ValueError("not valid UTF-8 text")
-    return text
-
-
-Text = Annotated[str, AfterValidator(_check_text)]
-Texts = Annotated[list[Text], Field(min_length=1, description="texts; one result for each")]
+Texts = Annotated[list[str], Field(min_length=1, description="texts; one result for each")]
 
 
 class Request(BaseModel):
@@ -30,7 +21,7 @@ class ClassifyRequest(Request):
     """Texts to label, or pairs of texts."""
 
     texts: Texts
-    texts2: list[Text] | None = Field(None, description="second texts, for a model of pairs")
+    texts2: list[str] | None = Field(None, description="second texts, for a model of pairs")
 
 
 class EmbedRequest(Request):
@@ -61,7 +52,7 @@ class TranslateRequest(Request):
 class GenerateRequest(Request):
     """A prompt to continue."""
 
-    prompt: Text = Field("", description="text to continue")
+    prompt: str = Field("", description="text to continue")
     max_tokens: int = Field(100, ge=1, description="tokens to add, at most")
     temperature: float = Field(0.8, ge=0, description="0: the most likely token each time")
     top_k: int | None = Field(None, ge=1)
@@ -73,9 +64,9 @@ class GenerateRequest(Request):
 class AttentionRequest(Request):
     """A text to look into."""
 
-    text: Text
-    text2: Text | None = Field(None, description="second text, for a model of pairs")
-    target: Text | None = Field(None, description="translation; default: the model's own")
+    text: str
+    text2: str | None = Field(None, description="second text, for a model of pairs")
+    target: str | None = Field(None, description="translation; default: the model's own")
     words: bool = Field(False, description="join the pieces of each word")
 
 

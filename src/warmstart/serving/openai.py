@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from warmstart.decoding.sample import Sampling
 from warmstart.serving.calls import call
-from warmstart.serving.messages import Text
+from warmstart.serving.json_route import JsonRoute
 from warmstart.serving.refusals import Json, RefusedError
 from warmstart.serving.service import Generation, Service
 from warmstart.serving.streaming import Pieces, event_stream, opened, until, whole
@@ -25,7 +25,7 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-Strings = Annotated[list[Text], BeforeValidator(_as_list)]
+Strings = Annotated[list[str], BeforeValidator(_as_list)]
 
 
 class EmbeddingsRequest(BaseModel):
@@ -79,8 +79,11 @@ class OpenAIRoutes:
         routes = APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
         routes.add_api_route("/models", self.models, methods=["GET"])
         routes.add_api_route("/models/{name:path}", self.model, methods=["GET"])
-        routes.add_api_route("/embeddings", self.embeddings, methods=["POST"])
-        routes.add_api_route("/completions", self.completions, methods=["POST"])
+        for path, endpoint in (
+            ("/embeddings", self.embeddings),
+            ("/completions", self.completions),
+        ):
+            routes.add_api_route(path, endpoint, methods=["POST"], route_class_override=JsonRoute)
         return routes
 
     async def models(self) -> Response:
@@ -102,6 +105,7 @@ class OpenAIRoutes:
             "created": self.started,
             "owned_by": "warmstart",
             "description": model.description,
+            "reads_pairs": bool(model.reads_pairs),
             "abilities": [PATHS[verb].removeprefix("/") for verb in model.abilities],
         }
 
@@ -119,7 +123,7 @@ class OpenAIRoutes:
             {"object": "embedding", "index": index, "embedding": _encoded(vector, body)}
             for index, vector in enumerate(vectors)
         ]
-        usage = _usage(answer.sizes.num_tokens, 0)
+        usage = _usage(answer.num_tokens, 0)
         return Json({"object": "list", "data": data, "model": body.model, "usage": usage})
 
     async def completions(self, body: CompletionRequest) -> Response:
@@ -182,7 +186,8 @@ class Completion:
         return self.prompts[index] * self.body.echo
 
     def _usage(self, num_generated: int) -> dict[str, int]:
-        return _usage(self.worker.model.measure(self.body.prompt).num_tokens, num_generated)
+        sizes = self.worker.model.measure(self.body.prompt)
+        return _usage(sum(size.num_tokens for size in sizes), num_generated)
 
 
 def _choice(index: int, text: str, end: str | None) -> dict[str, Any]:

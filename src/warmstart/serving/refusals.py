@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from pydantic import ValidationError
+from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
 from warmstart.errors import WarmstartError
-from warmstart.jsonfiles import to_json
 
 
 class RefusedError(Exception):
@@ -35,6 +35,12 @@ class TooLargeError(RefusedError):
     """It is larger than the server allows."""
 
     status = 413
+
+
+class NotJsonError(RefusedError):
+    """Its body is not announced as JSON."""
+
+    status = 415
 
 
 class UnprocessableError(RefusedError):
@@ -77,12 +83,12 @@ class LateError(RefusedError):
 
 
 class Json(Response):
-    """An answer as strict JSON."""
+    """An answer as strict JSON: a number that is not finite becomes null."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        return to_json(content).encode()
+        return to_json(content, inf_nan_mode="null")  # a vector takes a tenth of json's time
 
 
 def error_values(status: int, message: str) -> dict[str, Any]:
@@ -107,10 +113,6 @@ def handle_errors(app: FastAPI) -> None:
     async def _(request: Request, error: WarmstartError) -> Response:
         return refused(RefusedError(str(error)))
 
-    @app.exception_handler(RequestValidationError)
-    async def _(request: Request, error: RequestValidationError) -> Response:
-        return refused(_unprocessable(error))
-
     @app.exception_handler(HTTPException)
     async def _(request: Request, error: HTTPException) -> Response:
         message = f"{request.method} {request.url.path}: {error.detail}"
@@ -121,11 +123,10 @@ def handle_errors(app: FastAPI) -> None:
         return Json(error_values(500, "the server failed; its log says why"), 500)
 
 
-def _unprocessable(error: RequestValidationError) -> RefusedError:
+def unprocessable(error: ValidationError) -> RefusedError:
     """Return the first problem of a body."""
-    first = error.errors()[0]
+    first = error.errors(include_url=False)[0]
     if first["type"] == "json_invalid":
         return RefusedError(f"the body is not valid JSON: {first['ctx']['error']}")
-    field = ".".join(str(part) for part in first["loc"][1:])
-    problem = first["msg"].removeprefix("Value error, ")
-    return UnprocessableError(f"{field or 'the body'}: {problem}")
+    field = ".".join(map(str, first["loc"]))
+    return UnprocessableError(f"{field or 'the body'}: {first['msg']}")

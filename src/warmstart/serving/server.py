@@ -38,6 +38,7 @@ def serve_app(app: FastAPI, listener: socket.socket, timeout_s: float) -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # nothing here depends on the address of a client
         limit_concurrency=MOST_CONNECTIONS,
         timeout_graceful_shutdown=max(1, round(timeout_s)),
     )

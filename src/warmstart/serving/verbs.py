@@ -14,6 +14,7 @@ from warmstart.results.attention import AttentionMap, readable
 from warmstart.serving import messages as m
 from warmstart.serving.calls import AttentionCall, call
 from warmstart.serving.jobs import Answer
+from warmstart.serving.json_route import JsonRoute
 from warmstart.serving.refusals import Json, TooLargeError
 from warmstart.serving.service import Generation, Service
 from warmstart.serving.streaming import Pieces, event_stream, opened, whole
@@ -39,7 +40,7 @@ class VerbRoutes:
 
     def router(self) -> APIRouter:
         """Return the routes."""
-        routes = APIRouter(tags=["verbs"])
+        routes = APIRouter(tags=["verbs"], route_class=JsonRoute)
         answers: dict[str, tuple[Callable[..., Any], type[BaseModel]]] = {
             "predict": (self.classify, m.ClassifyAnswer),
             "embed": (self.embed, m.EmbedAnswer),
@@ -56,8 +57,7 @@ class VerbRoutes:
         """Label texts."""
         worker = self.service.runs.choose(body.model, "predict")
         answer = await self.service.answer(worker, call("predict"), body.texts, body.texts2)
-        predictions = [asdict(prediction) for prediction in answer.results]
-        return Json({**_sizes(worker, answer), "predictions": predictions})
+        return Json({**_sizes(worker, answer), "predictions": answer.results})
 
     async def embed(self, body: m.EmbedRequest) -> Response:
         """Turn texts into vectors."""
@@ -71,15 +71,14 @@ class VerbRoutes:
         worker = self.service.runs.choose(body.model, "fill_mask")
         fill = call("fill_mask", top_k=body.top_k)
         answer = await self.service.answer(worker, fill, body.texts)
-        return Json({"model": worker.model.name, "texts": [asdict(t) for t in answer.results]})
+        return Json({"model": worker.model.name, "texts": answer.results})
 
     async def translate(self, body: m.TranslateRequest) -> Response:
         """Translate sentences."""
         worker = self.service.runs.choose(body.model, "translate")
         options = body.model_dump(include={"beam", "n_best", "length_penalty"})
         answer = await self.service.answer(worker, call("translate", **options), body.texts)
-        translations = [[asdict(one) for one in best] for best in answer.results]
-        return Json({"model": worker.model.name, "translations": translations})
+        return Json({"model": worker.model.name, "translations": answer.results})
 
     async def generate(self, body: m.GenerateRequest) -> Response:
         """Continue a prompt."""
@@ -114,11 +113,10 @@ async def _growing(pieces: Pieces) -> AsyncIterator[dict[str, Any]]:
 
 
 def _sizes(worker: Worker, answer: Answer) -> dict[str, Any]:
-    sizes = answer.sizes
     return {
         "model": worker.model.name,
-        "tokens": sizes.num_tokens,
-        "truncated": sizes.num_truncated,
+        "tokens": answer.num_tokens,
+        "truncated": answer.num_truncated,
     }
 
 

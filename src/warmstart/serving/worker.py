@@ -1,17 +1,19 @@
 """The thread of one model: takes the requests that wait, as many as a token budget allows.
 
-Nothing waits for a batch to fill: what arrives while one is computed forms the next.
+Nothing waits for a batch to fill: it starts once the event loop has sent the answers of the last
+one and read what has arrived.
 """
 
 import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 
 from warmstart.inference.text_model import TextModel
 from warmstart.results.predictions import GeneratedPiece
 from warmstart.serving.calls import Call
+from warmstart.serving.gathering import Gathering
 from warmstart.serving.jobs import Answer, Job, Stream, hand_over
 from warmstart.serving.refusals import BusyError, ClosingError, DeadError
 
@@ -49,7 +51,8 @@ class Worker:
         self._streams: list[Stream] = []
         self._num_waiting = 0
         self._changed = threading.Condition()
-        self._is_closing = self._is_dead = False
+        self._is_ready = self._is_closing = self._is_dead = False
+        self._gathering = Gathering(self._make_ready)
         self._thread = threading.Thread(target=self._work, name=model.name, daemon=True)
         self._thread.start()
 
@@ -72,6 +75,7 @@ class Worker:
         with self._changed:
             self._admit(len(texts))
             self._jobs.append(job)
+        self._gathering.arrive()
         return job.future
 
     def stream(self, start: Callable[[], Iterator[GeneratedPiece]]) -> Stream:
@@ -80,6 +84,7 @@ class Worker:
         with self._changed:
             self._admit(1)
             self._streams.append(stream)
+            self._changed.notify()
         return stream
 
     def close(self) -> None:
@@ -100,7 +105,12 @@ class Worker:
                 f"{self.limits.max_queue:,}: try again in a second"
             )
         self._num_waiting += num_texts
-        self._changed.notify()
+
+    def _make_ready(self) -> None:
+        """Let the next batch start; runs in the event loop."""
+        with self._changed:
+            self._is_ready = True
+            self._changed.notify()
 
     def _work(self) -> None:
         try:
@@ -126,10 +136,14 @@ class Worker:
         return DeadError(f"the thread of {self.model.name} has died: the server must be restarted")
 
     def _wait(self) -> bool:
-        """Wait for work; return whether there is any, or may be."""
+        """Wait for work; return whether there is any."""
         with self._changed:
-            self._changed.wait_for(lambda: self._jobs or self._streams or self._is_closing)
+            self._changed.wait_for(lambda: self._can_start or self._streams or self._is_closing)
             return bool(self._jobs or self._streams)
+
+    @property
+    def _can_start(self) -> bool:
+        return bool(self._jobs) and self._is_ready
 
     def _advance_streams(self) -> None:
         """Compute one token of each text that is being generated."""
@@ -141,16 +155,13 @@ class Worker:
     def _take(self) -> list[Job]:
         """Take the first job, and later ones that can be computed with it within the budget."""
         with self._changed:
+            self._is_ready = False  # until the answers are sent
             waiting = [job for job in self._jobs if not job.future.done()]
-        batch: list[Job] = []
-        num_tokens = 0
-        for job in waiting:
-            if batch and not job.joins(batch[0]):
-                continue
-            num_tokens += self._num_tokens(job)
-            if batch and num_tokens > self.limits.batch_tokens:
-                break
-            batch.append(job)
+        waiting = [job for job in waiting if job.joins(waiting[0])]
+        self._measure(waiting)
+        totals = accumulate(job.num_tokens for job in waiting)
+        num_fitting = sum(total <= self.limits.batch_tokens for total in totals)
+        batch = waiting[: max(1, num_fitting)]
         with self._changed:
             kept = [job for job in self._jobs if job not in batch and not job.future.done()]
             self._num_waiting -= sum(len(job.texts) for job in self._jobs)
@@ -158,37 +169,59 @@ class Worker:
             self._jobs = kept
         return batch
 
-    def _num_tokens(self, job: Job) -> int:
-        """Return the tokens of a job; one whose texts cannot be read fails when it is computed."""
+    def _measure(self, jobs: Sequence[Job]) -> None:
+        """Count the tokens of jobs; one whose texts cannot be read fails when it is computed."""
+        jobs = [job for job in jobs if not job.sizes]
+        if not jobs:
+            return
         try:
-            job.sizes = job.sizes or self.model.measure(job.texts, job.texts2)
+            sizes = iter(self.model.measure(*_texts(jobs)))
         except Exception:
-            return 0
-        return job.sizes.num_tokens
-
-    def _answer(self, jobs: Sequence[Job]) -> None:
-        """Compute jobs together; if that fails, each alone, so that one cannot spoil the others."""
-        try:
-            outcomes: Sequence[Answer | Exception] = self._compute(jobs)
-        except Exception as error:
             if len(jobs) > 1:
                 for job in jobs:
-                    self._answer([job])
-                return
-            outcomes = [error]
+                    self._measure([job])
+            return
+        for job in jobs:
+            job.sizes = list(islice(sizes, len(job.texts)))
+
+    def _answer(self, jobs: Sequence[Job]) -> None:
+        """Compute jobs together, and hand over their answers together."""
+        try:
+            outcomes = self._outcomes(jobs)
         except BaseException:
             self._refuse(jobs)
             raise
+        hand_over(jobs[0].future.get_loop(), self._settle, jobs, outcomes)
+
+    def _settle(self, jobs: Sequence[Job], outcomes: Sequence[Answer | Exception]) -> None:
+        """Give every job its outcome; what still waits comes next. Runs in the event loop."""
         for job, outcome in zip(jobs, outcomes, strict=True):
-            hand_over(job.future.get_loop(), job.settle, outcome)
+            job.settle(outcome)
+        if self._jobs:
+            self._gathering.arrive()
+
+    def _outcomes(self, jobs: Sequence[Job]) -> Sequence[Answer | Exception]:
+        """Compute jobs together; if that fails, each alone, so that one cannot spoil the others."""
+        try:
+            return self._compute(jobs)
+        except Exception as error:
+            if len(jobs) == 1:
+                return [error]
+        return [outcome for job in jobs for outcome in self._outcomes([job])]
 
     def _compute(self, jobs: Sequence[Job]) -> list[Answer]:
-        sizes = [job.sizes or self.model.measure(job.texts, job.texts2) for job in jobs]
-        texts = [text for job in jobs for text in job.texts]
-        texts2 = [text for job in jobs for text in job.texts2 or ()]
-        has_pairs = jobs[0].texts2 is not None
-        self._observe(BatchSize(len(jobs), len(texts), sum(size.num_tokens for size in sizes)))
-        results = jobs[0].call(self.model, texts, texts2 if has_pairs else None)
+        texts, texts2 = _texts(jobs)
+        num_tokens = sum(job.num_tokens for job in jobs)
+        self._observe(BatchSize(len(jobs), len(texts), num_tokens))
+        results = jobs[0].call(self.model, texts, texts2)
         ends = list(accumulate(len(job.texts) for job in jobs))
         parts = [results[end - len(job.texts) : end] for job, end in zip(jobs, ends, strict=True)]
-        return list(map(Answer, parts, sizes))
+        return [Answer(part, job.sizes) for part, job in zip(parts, jobs, strict=True)]
+
+
+def _texts(jobs: Sequence[Job]) -> tuple[list[str], list[str] | None]:
+    """Return the texts of jobs, and their second texts if they are pairs."""
+    texts = [text for job in jobs for text in job.texts]
+    if jobs[0].texts2 is None:
+        return texts, None
+    return texts, [text for job in jobs for text in job.texts2 or ()]

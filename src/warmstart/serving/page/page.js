@@ -44,6 +44,10 @@ function numberOption(name, label, value, rest) {
 
 const option = (name) => Number(find(name).value);
 
+// The second text, for a run that was trained on pairs.
+const second = (name) =>
+  models.find((model) => model.id === name).reads_pairs ? find("text2").value : null;
+
 // Words in a row that arrow keys walk through; the chosen one is pressed.
 function tokenRow(label, words, choose) {
   const buttons = words.map((word, index) =>
@@ -75,28 +79,49 @@ function bar(name, share, isBest) {
 
 // ---- what each task shows in the card of a run -----------------------------------------------
 
+function labelBars({ label, probabilities }) {
+  const shares = Object.entries(probabilities).sort((a, b) => b[1] - a[1]);
+  return shares.map(([name, share]) => bar(name, share, name === label));
+}
+
+async function labels(model, texts) {
+  const text2 = second(model);
+  const texts2 = text2 === null ? null : texts.map(() => text2);
+  return (await ask("classify", { model, texts, texts2 })).predictions;
+}
+
 async function classify(card, model, text) {
-  const words = text.split(/\s+/).filter(Boolean).slice(0, MOST_WORDS);
-  const without = words.length > 1
-    ? words.map((_, left) => words.filter((_, at) => at !== left).join(" ")) : [];
-  const { predictions } = await ask("classify", { model, texts: [text, ...without] });
-  const [whole, ...others] = predictions;
-  const shares = Object.entries(whole.probabilities).sort((a, b) => b[1] - a[1]);
-  card.append(...shares.map(([name, share]) => bar(name, share, name === whole.label)));
-  if (!others.length) return;
+  const [whole] = await labels(model, [text]);
+  card.append(...labelBars(whole));
+  const words = text.split(/\s+/).filter(Boolean);
+  if (words.length > 1) await leaveOut(card, model, whole, words);
+}
+
+// What each word changes: the text is labelled again without it.
+async function leaveOut(card, model, whole, words) {
+  const tried = words.slice(0, MOST_WORDS);
+  const without = tried.map((_, left) => words.filter((_, at) => at !== left).join(" "));
+  const others = await labels(model, without);
   const changes = others.map((other) => whole.probability - other.probabilities[whole.label]);
   const largest = Math.max(...changes.map(Math.abs), 1e-9);
-  const note = element("p", { class: "note" }, `Choose a word to see ${whole.label} without it.`);
-  const { row, buttons } = tokenRow("Words of the text", words, (index) => {
-    const share = others[index].probabilities[whole.label];
-    note.textContent = `Without “${words[index]}”: ${whole.label} ${percent(share)} instead of ` +
-      `${percent(whole.probability)}; the label would be ${others[index].label}.`;
+  const seen = element("div", { class: "without" });
+  const { row, buttons } = tokenRow("Words of the text", tried, (index) => {
+    const { label } = others[index];
+    const outcome = label === whole.label ? `still ${label}` : `${label} instead of ${whole.label}`;
+    seen.replaceChildren(
+      element("p", { class: "note" }, `Without “${tried[index]}”: ${outcome}`),
+      ...labelBars(others[index]));
   });
-  changes.forEach((change, at) =>
-    shade(buttons[at], 0.75 * Math.abs(change) / largest, change > 0 ? "for" : "against"));
+  changes.forEach((change, at) => {
+    shade(buttons[at], 0.75 * Math.abs(change) / largest, change > 0 ? "for" : "against");
+    buttons[at].classList.toggle("decides", others[at].label !== whole.label);
+  });
+  const limit = words.length > MOST_WORDS ? ` Only the first ${MOST_WORDS} words are tried.` : "";
   card.append(
-    element("h3", {}, "Each word left out"), row, note,
-    element("p", { class: "note" }, `Blue words speak for ${whole.label}, orange ones against it.`));
+    element("h3", {}, "Each word left out"), row,
+    element("p", { class: "note" }, `Choose a word to see the labels without it. Blue words speak ` +
+      `for ${whole.label}, orange ones against it; without an underlined word the label changes.` +
+      limit), seen);
 }
 
 async function fillMask(card, model, text) {
@@ -144,7 +169,8 @@ async function translate(card, model, text) {
 }
 
 async function attention(card, model, text) {
-  const { maps } = await ask("attention", { model, text, words: find("words").checked });
+  const body = { model, text, text2: second(model), words: find("words").checked };
+  const { maps } = await ask("attention", body);
   const choices = (name, values) => element("select", { "aria-label": name, onchange: show },
     ...values.map((value, at) => element("option", { value: at }, value)));
   const numbered = (name, num) => Array.from({ length: num }, (_, at) => `${name} ${at + 1}`);
@@ -184,7 +210,7 @@ async function attention(card, model, text) {
 }
 
 const TASKS = [
-  { ability: "classify", name: "Classify", label: "Text to label", show: classify,
+  { ability: "classify", name: "Classify", label: "Text to label", show: classify, pairs: true,
     example: "A fine book, but far too long." },
   { ability: "fill-mask", name: "Fill mask", label: "Text with [MASK] where words are missing",
     show: fillMask, example: "A [MASK] book, but far too long.",
@@ -198,6 +224,7 @@ const TASKS = [
     options: () => [numberOption("beam", "beam", 5, { min: 1, max: 64 }),
                     numberOption("n-best", "translations", 1, { min: 1, max: 10 })] },
   { ability: "attention", name: "Attention", label: "Text to look into", show: attention,
+    pairs: true,
     example: "A fine book, but far too long.",
     options: () => [element("label", {},
       element("input", { type: "checkbox", id: "words", checked: true }), "whole words")] },
@@ -221,6 +248,7 @@ function openTask(chosen) {
   find("ask").setAttribute("aria-labelledby", `tab-${task.ability}`);
   find("prompt").textContent = task.label;
   find("options").replaceChildren(...(task.options?.() ?? []));
+  find("second").hidden = !(task.pairs && able().some((model) => model.reads_pairs));
   find("results").replaceChildren();
   const boxes = able().flatMap(({ id }) => [element("label", {},
     element("input", { type: "checkbox", value: id, checked: true }), id)]);
@@ -278,7 +306,7 @@ async function start() {
 find("ask").addEventListener("submit", run);
 find("tabs").addEventListener("keydown", moveTab);
 find("stop").addEventListener("click", () => { running?.abort(); find("stop").hidden = true; });
-find("text").addEventListener("keydown", (event) => {
+find("ask").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run(event);
 });
 find("token-form").addEventListener("submit", (event) => {
