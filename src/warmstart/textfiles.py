@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import io
 import lzma
+import os
 import shlex
 import sys
 import zlib
@@ -87,6 +88,10 @@ def _matching_files(pattern: str) -> list[Path]:
 
 def missing(path: Path) -> str:
     """Say that nothing is at a path, and what has a name like it."""
+    if path.is_symlink():
+        target = Path(os.path.realpath(path))
+        end = "back to itself" if target.is_symlink() else f"to {target}, which does not exist"
+        return f"is a symbolic link that leads {end}"
     folder = path.parent
     if not folder.is_dir():
         return f"does not exist: there is no folder {folder}"

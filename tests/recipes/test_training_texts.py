@@ -36,7 +36,7 @@ def test_a_share_of_the_labels(parts: str, world: World, base: Path, here: Path)
     assert "10 texts to train on (negative " in ran.err
     ran = run(f"{command} --labels 49 -o other")
     assert ran.code == 2
-    assert "--labels 49 is not possible: a.tsv, b.csv has 48 texts" in ran.said
+    assert "--labels 49 is not possible: there are 48 texts in a.tsv, b.csv" in ran.said
     assert not (here / "other").exists()
 
 

@@ -126,12 +126,8 @@ def _subset(texts: TrainingTexts, config: FinetuneConfig) -> TrainingTexts:
         return texts
     classes = sorted(set(texts.train.labels))
     pool = LabelPool(len(texts.train), None if config.valid else len(texts.valid))
-    num_train, num_valid = pool.divide(min(config.labels, len(pool)))
-    if not len(classes) <= num_train <= config.labels <= len(pool):
-        raise WarmstartError(
-            f"--labels {config.labels} is not possible: {texts.train.file} has {len(pool):,} texts "
-            f"in {len(classes)} classes"
-        )
+    pool.check(config.labels, len(classes), str(texts.train.file))
+    num_train, num_valid = pool.divide(config.labels)
     train, valid = texts.train, texts.valid
     train = train.subset(_rows(train, classes, config.seed)[:num_train])
     if num_valid is not None:

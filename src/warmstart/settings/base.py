@@ -127,7 +127,8 @@ class Setting:
         if "\0" in value and self.is_path:
             raise WarmstartError(f"{self.flag} {value!r} is not allowed: it has a NUL character")
         if value != value.encode(errors="ignore").decode():
-            raise WarmstartError(f"{self.flag} {value!r} is not valid UTF-8 text")
+            problem = "a name that is not UTF-8: rename it" if self.is_path else "not UTF-8 text"
+            raise WarmstartError(f"{self.flag} {value!r} is {problem}")
 
     @property
     def is_path(self) -> bool:
