@@ -262,7 +262,8 @@ def _read_stream(stream: BinaryIO | _Recoded, name: str, limit: int | None) -> I
             yield line.removeprefix("\ufeff") if number == 1 else line
     except UnicodeError as error:
         raise WarmstartError(
-            f"{name}: not the encoding that --encoding names ({error}), soon after line {number}"
+            f"{name} line {number + 1} or soon after: not the encoding that --encoding names "
+            f"({error})"
         ) from None
     except UNREADABLE as error:
         raise WarmstartError(f"{name} line {number + 1}: {explain(error)}") from None

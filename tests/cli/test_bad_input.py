@@ -220,6 +220,21 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     "a billion dimensions": (f"{PRE} --width 1000000000", ["--width 1000000000"]),
     "a billion positions": (f"{PRE} --max-length 1000000000000", ["--max-length"]),
     "a billion positions to count": ("params lab --max-length 100000000000", ["--max-length 1"]),
+    "a vocabulary for all words of the world": (
+        "tokenizer {texts} -o {out} --vocab-size 99999999999",
+        ["--vocab-size 99999999999", "16,777,216"],
+    ),
+    "a rate that no number holds": (f"{PRE} --learning-rate 1e300", ["--learning-rate 1e+300"]),
+    "an empty list": (f"{COMPARE} --seeds ''", ["--seeds is empty"]),
+    "a figure over a file of the user": (
+        "look positions {base} -o {bad}/mine.png",
+        ["mine.png exists already", "did not draw it"],
+    ),
+    "a demo in a folder of the user": ("demo -o {bad} --resume", ["{bad}", "not the folder of"]),
+    "a demo in a file": ("demo -o {bad}/word.txt", ["word.txt is a file"]),
+    "a file to import": ("import {bad}/word.txt -o {out}", ["word.txt is a file"]),
+    "a name on a hub": ("import bert-base-uncased -o {out}", ["bert-base-uncased", "downloaded"]),
+    "a folder of settings": (f"{PRE} --config {{bad}}", ["--config {bad}", "Is a directory"]),
     "a model larger than the machine": (f"{PRE} --width 200000 --heads 2", ["GiB", "--width"]),
     "more than 64 bits": (f"{PRE} --steps {10**20}", ["--steps", f"{10**20}", "64 bits"]),
     "more than a float": (f"{PRE} --config {{bad}}/large.toml", ["--learning-rate", "finite"]),
@@ -301,6 +316,7 @@ def _damage(folder: Path, text: bytes) -> None:
     (folder / "nul.toml").write_text('tokenizer = "a\\u0000b"\n')
     (folder / "large.toml").write_text(f"learning_rate = {10**400}\n")
     (folder / "loop").symlink_to("loop")
+    (folder / "mine.png").write_bytes(b"a picture of mine")
     (folder / "dangling").symlink_to(folder / "gone.txt")
     (folder / "names").mkdir()
     Path(os.fsdecode(os.fsencode(folder / "names") + b"/\xff.txt")).write_text("text\n")
