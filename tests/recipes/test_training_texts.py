@@ -84,3 +84,13 @@ def test_flags_that_do_not_fit(flags: str, reason: str, world: World, base: Path
     ran = run(f"finetune --from {base} --train {world.train} {flags} -o run {QUICK}")
     assert ran.code == 2
     assert reason in ran.said
+
+
+def test_validation_texts_that_are_trained_on_are_told(
+    world: World, base: Path, here: Path
+) -> None:
+    command = f"finetune --from {base} --train {world.train} {QUICK}"
+    warning = "48 of 48 texts in {} also occur, exactly or nearly, in {}, so validation scores"
+    ran = succeed(f"{command} --valid {world.train} -o copies")
+    assert warning.format(world.train, world.train) in ran.err
+    assert "also occur" not in succeed(f"{command} --valid {world.valid} -o other").err
