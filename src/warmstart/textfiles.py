@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import io
 import lzma
+import os
 import shlex
 import sys
 import zlib
@@ -87,6 +88,10 @@ def _matching_files(pattern: str) -> list[Path]:
 
 def missing(path: Path) -> str:
     """Say that nothing is at a path, and what has a name like it."""
+    if path.is_symlink():
+        target = Path(os.path.realpath(path))
+        end = "back to itself" if target.is_symlink() else f"to {target}, which does not exist"
+        return f"is a symbolic link that leads {end}"
     folder = path.parent
     if not folder.is_dir():
         return f"does not exist: there is no folder {folder}"
@@ -257,7 +262,8 @@ def _read_stream(stream: BinaryIO | _Recoded, name: str, limit: int | None) -> I
             yield line.removeprefix("\ufeff") if number == 1 else line
     except UnicodeError as error:
         raise WarmstartError(
-            f"{name}: not the encoding that --encoding names ({error}), soon after line {number}"
+            f"{name} line {number + 1} or soon after: not the encoding that --encoding names "
+            f"({error})"
         ) from None
     except UNREADABLE as error:
         raise WarmstartError(f"{name} line {number + 1}: {explain(error)}") from None

@@ -56,7 +56,7 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     ),
     "labelled folder": (WARM.replace("{valid}", "{bad}"), ["{bad}", "folder"]),
     "unknown preset": (PRE.replace("preset tiny", "preset tinny"), ["'tinny'", "'tiny'"]),
-    "heads do not divide width": (f"{PRE} --heads 3", ["width", "16", "heads", "3"]),
+    "heads do not divide width": (f"{PRE} --heads 3", ["--width 16", "--heads 3"]),
     "existing run": (PRE.replace("{out}", "{base}"), ["{base}", "--resume"]),
     "existing run for finetune": (WARM.replace("{out}", "{base}"), ["{base}", "--resume"]),
     "out is a file": (PRE.replace("{out}", "{bad}/word.txt"), ["word.txt", "file"]),
@@ -192,6 +192,14 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     "a loop of links": (PRE.replace("{out}", "{bad}/loop"), ["loop", "leads back to itself"]),
     "a loop of links to write": ("tokenizer {texts} -o {bad}/loop", ["loop", "leads back"]),
     "a loop of links to read": (PRE.replace("{texts}", "{bad}/loop"), ["loop"]),
+    "a loop of links for data": ("data {bad}/loop", ["{bad}/loop is a symbolic link", "itself"]),
+    "a link to nothing": ("data {bad}/dangling", ["{bad}/dangling is a symbolic link", "gone.txt"]),
+    "an argument that is not UTF-8": ("data caf\udce9.txt", ["caf\\udce9.txt", "rename it"]),
+    "too few labels to validate on": (
+        "compare --from {base} --train {train} --labels 3 -o {out}",
+        ["--labels 3", "2 classes", "2 set aside"],
+    ),
+    "too many entries to count": ("params lab --vocab-size 100000000", ["--vocab-size 100000000"]),
     "a loop of links for texts": ("predict {warm} {bad}/loop -o {bad}/loop", ["loop"]),
     "a pipe for a table": (WARM.replace("{train}", "{bad}/pipe.tsv"), ["pipe.tsv", "a pipe"]),
     "a pipe for labels": (
@@ -208,10 +216,25 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     "a table in a pipe": ("predict {warm} {bad}/pipe.tsv", ["pipe.tsv"]),
     "NUL in a path": (f"{PRE} --config {{bad}}/nul.toml", ["--tokenizer", "NUL"]),
     "a name that is not UTF-8": (PRE.replace("{texts}", "{bad}/names"), ["not UTF-8", "udcff.txt"]),
-    "a billion blocks": (f"{PRE} --depth 1000000000", ["model.depth=1000000000", "10,000"]),
-    "a billion dimensions": (f"{PRE} --width 1000000000", ["model.width=1000000000"]),
-    "a billion positions": (f"{PRE} --max-length 1000000000000", ["max_length"]),
-    "a billion positions to count": ("params lab --max-length 100000000000", ["max_length"]),
+    "a billion blocks": (f"{PRE} --depth 1000000000", ["--depth 1000000000", "10,000"]),
+    "a billion dimensions": (f"{PRE} --width 1000000000", ["--width 1000000000"]),
+    "a billion positions": (f"{PRE} --max-length 1000000000000", ["--max-length"]),
+    "a billion positions to count": ("params lab --max-length 100000000000", ["--max-length 1"]),
+    "a vocabulary for all words of the world": (
+        "tokenizer {texts} -o {out} --vocab-size 99999999999",
+        ["--vocab-size 99999999999", "16,777,216"],
+    ),
+    "a rate that no number holds": (f"{PRE} --learning-rate 1e300", ["--learning-rate 1e+300"]),
+    "an empty list": (f"{COMPARE} --seeds ''", ["--seeds is empty"]),
+    "a figure over a file of the user": (
+        "look positions {base} -o {bad}/mine.png",
+        ["mine.png exists already", "did not draw it"],
+    ),
+    "a demo in a folder of the user": ("demo -o {bad} --resume", ["{bad}", "not the folder of"]),
+    "a demo in a file": ("demo -o {bad}/word.txt", ["word.txt is a file"]),
+    "a file to import": ("import {bad}/word.txt -o {out}", ["word.txt is a file"]),
+    "a name on a hub": ("import bert-base-uncased -o {out}", ["bert-base-uncased", "downloaded"]),
+    "a folder of settings": (f"{PRE} --config {{bad}}", ["--config {bad}", "Is a directory"]),
     "a model larger than the machine": (f"{PRE} --width 200000 --heads 2", ["GiB", "--width"]),
     "more than 64 bits": (f"{PRE} --steps {10**20}", ["--steps", f"{10**20}", "64 bits"]),
     "more than a float": (f"{PRE} --config {{bad}}/large.toml", ["--learning-rate", "finite"]),
@@ -293,6 +316,8 @@ def _damage(folder: Path, text: bytes) -> None:
     (folder / "nul.toml").write_text('tokenizer = "a\\u0000b"\n')
     (folder / "large.toml").write_text(f"learning_rate = {10**400}\n")
     (folder / "loop").symlink_to("loop")
+    (folder / "mine.png").write_bytes(b"a picture of mine")
+    (folder / "dangling").symlink_to(folder / "gone.txt")
     (folder / "names").mkdir()
     Path(os.fsdecode(os.fsencode(folder / "names") + b"/\xff.txt")).write_text("text\n")
     (folder / "latin.toml").write_bytes("title = 'é'\n".encode("latin-1"))

@@ -16,6 +16,16 @@ def test_rows_lengths_and_balance_are_reported(here: Path) -> None:
     assert "x 1 (33%), y 2 (67%)" in shown
 
 
+def test_no_figure_is_cut_off_on_a_narrow_terminal(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_labelled(here / f"{'long' * 9}.tsv", [("x", f"text {n}") for n in range(1234)])
+    monkeypatch.setenv("COLUMNS", "40")
+    shown = succeed(f"data {'long' * 9}.tsv").out
+    assert "1,234" in shown
+    assert "…" not in shown
+
+
 def test_texts_shared_between_files_are_counted_pair_by_pair(here: Path) -> None:
     write_labelled(here / "a.tsv", [("x", "same  text"), ("y", "other"), ("x", "third")])
     write_labelled(here / "b.tsv", [("x", "Same text"), ("y", "same text"), ("y", "new")])

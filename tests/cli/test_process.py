@@ -36,7 +36,7 @@ def test_a_mistake_is_one_line_on_standard_error(here: Path) -> None:
 def test_an_argument_that_is_no_text_is_one_line(base: Path) -> None:
     ran = fork("generate {base} --prompt '{prompt}'", base=base, prompt=os.fsdecode(b"bad \xff"))
     assert ran.code == 2
-    assert ran.err == "warmstart: --prompt 'bad \\udcff' is not valid UTF-8 text\n"
+    assert ran.err == "warmstart: --prompt 'bad \\udcff' is not UTF-8 text\n"
 
 
 def test_results_go_to_standard_output_and_progress_to_standard_error(

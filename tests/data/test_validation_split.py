@@ -53,7 +53,7 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
 
 
 def test_too_few_texts_to_set_aside() -> None:
-    with pytest.raises(WarmstartError, match=r"2 texts are too few .* --valid"):
+    with pytest.raises(WarmstartError, match=r"too few texts \(2\) .* --valid"):
         set_aside(_data([("a", "x"), ("b", "y")]))
 
 

@@ -1,11 +1,13 @@
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import warmstart
 from product import MACHINE, World, read, read_labelled_rows, run, succeed
 from warmstart.evaluation.metrics import accuracy
+from warmstart.files import write_json
 
 COMMAND = (
     f"compare --from {{base}} --train {{train}} --valid {{valid}} --test {{test}} "
@@ -114,3 +116,31 @@ def test_a_resumed_comparison_keeps_the_same_models(world: World, base: Path, he
     succeed(f"{command} --resume", **vars(world), base=base)
     assert len(models) == 2
     assert {path: path.read_bytes() for path in models} == models
+
+
+@pytest.mark.parametrize(
+    ("model", "classes"), [("tf-idf", None), ("tf-idf", ["a", "a"]), ("warm", ["a", "a"])]
+)
+def test_classes_that_are_missing_or_not_different(
+    world: World, kept: Path, tmp_path: Path, model: str, classes: list[str] | None
+) -> None:
+    folder = shutil.copytree(kept / "models" / model, tmp_path / "run")
+    config = read(folder / "config.json")
+    others = {key: value for key, value in config.items() if key != "classes"}
+    write_json(folder / "config.json", {**others, "classes": classes} if classes else others)
+    ran = run(f"predict {folder} {world.texts} {MACHINE}")
+    assert ran.code == 2
+    assert "classes" in ran.said
+
+
+@pytest.mark.parametrize("changed", [{"trials": 2}, {"seeds": [0]}, {"labels": ["12"]}])
+def test_a_limit_that_does_not_fit_the_settings(
+    world: World, base: Path, kept: Path, tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    folder = shutil.copytree(kept, tmp_path / "out")
+    config = read(folder / "config.json")
+    limit = config["within_minutes"] | changed
+    write_json(folder / "config.json", {**config, "within_minutes": limit})
+    ran = run(f"{COMMAND} -o {folder} --resume", **vars(world), base=base)
+    assert ran.code == 2
+    assert "'within_minutes' does not fit 'settings'" in ran.said

@@ -190,8 +190,15 @@ def _uses(runs: dict[str, Path], hub: dict[str, Path], samples: SampleFiles) -> 
     training = f"--train {test} --valid {test} --epochs 1 {MACHINE} --device cpu"
     small = f"--preset tiny --width 16 --heads 2 --depth 1 --max-length 16 {MACHINE} --device cpu"
     commands = {
-        f"predict {{folder}} {pairs.english} --json {cpu}": ("classifier", "imported"),
-        f"evaluate {{folder}} --test {test} --json {cpu}": ("classifier",),
+        f"predict {{folder}} {pairs.english} --json {cpu}": ("classifier", "imported", "compared"),
+        f"evaluate {{folder}} --test {test} --json {cpu}": ("classifier", "compared"),
+        f"evaluate {{folder}} --source {pairs.english} --target {pairs.french} --json {cpu}": (
+            "translator",
+        ),
+        f"data {test} --against {{folder}} --json": ("base", "classifier", "compared"),
+        f"fill-mask {{folder}} --text 'a [MASK]' --json {cpu}": ("masked",),
+        "plan {folder} --no-measure --json": ("base", "classifier"),
+        "look mask {folder} --text good -o {out}.png": ("base",),
         f"evaluate {{folder}} --test {lines} --json {cpu}": ("base", "masked"),
         f"embed {{folder}} {pairs.english} {cpu}": ("classifier", "masked", "imported"),
         "params {folder} --json": ("classifier", "translator"),
@@ -202,6 +209,7 @@ def _uses(runs: dict[str, Path], hub: dict[str, Path], samples: SampleFiles) -> 
         f"pretrain {lines} --tokenizer {{folder}} {small} --steps 1 -o {{out}}": ("base",),
         "pretrain --config {folder}/config.json -o {folder} --resume": ("stopped", "base"),
         "finetune --config {folder}/config.json -o {folder} --resume": ("classifier",),
+        "train-translator --config {folder}/config.json -o {folder} --resume": ("translator",),
         "compare --config {folder}/config.json -o {folder} --resume": ("compared",),
         "export {folder} -o {out}": ("imported", "base"),
     }
@@ -217,4 +225,4 @@ def _uses(runs: dict[str, Path], hub: dict[str, Path], samples: SampleFiles) -> 
 def _json_of(folder: Path) -> tuple[str, ...]:
     """Return every JSON file of a folder that is read, by its path inside the folder."""
     names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.json"))
-    return tuple(name for name in names if name not in ("results.json", "generation_config.json"))
+    return tuple(name for name in names if name != "generation_config.json")

@@ -30,6 +30,21 @@ def test_attention_in_every_format(base: Path, tmp_path: Path, words: str) -> No
         assert f"wrote {tmp_path / name}" in ran.out
 
 
+@pytest.mark.parametrize("look", ["attention {base} --text book", "positions {base}"])
+@pytest.mark.parametrize("ending", ["html", "png", "svg"])
+def test_a_figure_replaces_a_figure_and_nothing_else(
+    base: Path, tmp_path: Path, look: str, ending: str
+) -> None:
+    out = tmp_path / f"a.{ending}"
+    for _ in range(2):
+        succeed(f"look {look} -o {{out}}", base=base, out=out)
+    out.write_text("a file of mine")
+    ran = run(f"look {look} -o {{out}}", base=base, out=out)
+    assert ran.code == 2
+    assert f"-o {out} exists already" in ran.said
+    assert out.read_text() == "a file of mine"
+
+
 def test_attention_of_a_classifier(warm: Path, tmp_path: Path) -> None:
     out = tmp_path / "a.html"
     succeed(f"look attention {{run}} --text '{TEXT}' -o {{out}}", run=warm, out=out)

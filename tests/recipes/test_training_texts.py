@@ -36,7 +36,7 @@ def test_a_share_of_the_labels(parts: str, world: World, base: Path, here: Path)
     assert "10 texts to train on (negative " in ran.err
     ran = run(f"{command} --labels 49 -o other")
     assert ran.code == 2
-    assert "--labels 49 is not possible: a.tsv, b.csv has 48 texts" in ran.said
+    assert "--labels 49 is not possible: there are 48 texts in a.tsv, b.csv" in ran.said
     assert not (here / "other").exists()
 
 
@@ -84,3 +84,13 @@ def test_flags_that_do_not_fit(flags: str, reason: str, world: World, base: Path
     ran = run(f"finetune --from {base} --train {world.train} {flags} -o run {QUICK}")
     assert ran.code == 2
     assert reason in ran.said
+
+
+def test_validation_texts_that_are_trained_on_are_told(
+    world: World, base: Path, here: Path
+) -> None:
+    command = f"finetune --from {base} --train {world.train} {QUICK}"
+    warning = "48 of 48 texts in {} also occur, exactly or nearly, in {}, so validation scores"
+    ran = succeed(f"{command} --valid {world.train} -o copies")
+    assert warning.format(world.train, world.train) in ran.err
+    assert "also occur" not in succeed(f"{command} --valid {world.valid} -o other").err

@@ -68,7 +68,9 @@ def test_too_little_memory_says_what_to_lower(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     write_whole(folder.cells / "a.json", b"{}")
     for fault in (torch.OutOfMemoryError("CUDA out of memory"), MemoryError()):
-        with pytest.raises(WarmstartError, match=r"lower --micro-tokens, .* 1 finished cells"):
+        with pytest.raises(
+            WarmstartError, match=r"lower --micro-tokens, .* 1 finished cell is safe"
+        ):
             _raise(fault, folder)
 
 

@@ -102,7 +102,7 @@ def test_words_given_replace_the_presets() -> None:
     )
     expected = {"norm": "rms", "tied": True, "dropout": 0.0, "biases": False}
     assert changed == replace(lab, **expected)
-    with pytest.raises(WarmstartError, match=r"model\.width=200 must be a multiple of .*heads=3"):
+    with pytest.raises(WarmstartError, match="--width 200 must be a multiple of --heads 3"):
         apply_overrides(lab, ArchitectureOverrides(heads=3))
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from warmstart.results.metrics import read_metrics
+from warmstart.results.metrics import parse_line, read_metrics
 from warmstart.runs.folder import RunFolder
 from warmstart.training.record import Record
 
@@ -76,8 +76,25 @@ def test_cutting_anywhere(tmp_path: Path, lines: int, step: int) -> None:
     written = [{"step": n, "loss": 0.5, "more": "x" * (n % 50)} for n in range(1, lines + 1)]
     run.metrics_file.write_text("".join(json.dumps(line) + "\n" for line in written) + '{"st')
     Record(run, step).close()
-    assert read_metrics(run.metrics_file) == [line for line in written if line["step"] <= step]
+    kept = [line["step"] for line in written if line["step"] <= step]
+    assert [line["step"] for line in read_metrics(run.metrics_file)] == kept
 
 
 def test_no_file_is_no_line(tmp_path: Path) -> None:
     assert read_metrics(tmp_path / "metrics.jsonl") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "figures"),
+    [
+        ('{"step": 1, "train_loss": 2.5}', {"step": 1, "train_loss": 2.5}),
+        ('{"step": 1, "train_loss": null}', {"step": 1}),  # it was not finite
+        ('{"step": 1, "train_loss": NaN, "valid_loss": "x"}', {"step": 1}),
+        (f'{{"step": 1, "train_loss": {10**400}}}', {"step": 1}),
+        (f'{{"step": {10**400}}}', None),
+        ('{"step": "x"}', None),
+        ("[1]", None),
+    ],
+)
+def test_only_finite_figures_are_read(line: str, figures: dict[str, float] | None) -> None:
+    assert parse_line(line.encode()) == figures

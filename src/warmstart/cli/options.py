@@ -154,10 +154,12 @@ def _parsed(setting: Setting, value: Any) -> Any:
     """Return a flag's value as its setting expects it; None if the flag is absent."""
     if not setting.is_list:
         return value
-    if not value:
-        return None
     if not setting.comma_separated:
-        return tuple(value)
+        return tuple(value) if value else None
+    if value is None:
+        return None
+    if not value.strip():
+        raise WarmstartError(f"{setting.flag} is empty: {setting.help}")
     convert = str if setting.choices else setting.value_type
     try:
         return tuple(convert(item.strip()) for item in value.split(","))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -51,9 +51,10 @@ def print_table(
 ) -> None:
     """Print a table with names at the left and numbers at the right, then totals in bold."""
     table = Table(title=_plain(title), title_justify="left", header_style="bold")
-    table.add_column(_plain(headers[0]), overflow="fold")
-    for header in headers[1:]:
-        table.add_column(_plain(header), justify="left" if header == "formula" else "right")
+    for number, header in enumerate(headers):
+        is_left = not number or header == "formula"
+        justify: JustifyMethod = "left" if is_left else "right"
+        table.add_column(_plain(header), justify=justify, overflow="fold")  # no figure is cut off
     for row in rows:
         table.add_row(*map(_plain, row))
     table.add_section()

@@ -35,7 +35,7 @@ def split_rows(data: LabelledTexts, order: int = 0) -> tuple[list[int], list[int
     valid = {row for groups in by_class.values() for rows in _share(groups, share) for row in rows}
     if not valid:
         raise WarmstartError(
-            f"{data.file}: {len(data):,} texts are too few to set some aside for validation; "
+            f"{data.file} has too few texts ({len(data):,}) to set some aside for validation; "
             "label more, or give others with --valid"
         )
     return [row for row in range(len(data)) if row not in valid], sorted(valid)

@@ -125,6 +125,11 @@ def limited(
     taken = replace(config, **asdict(limit))
     if taken == config:
         return config, plan
+    if config.minutes is None or not _is_part(taken, config):
+        raise WarmstartError(
+            f"{config.out}/config.json: 'within_minutes' does not fit 'settings': one of them was "
+            "changed"
+        )
     left_out = describe_limit(config, taken)
     first, then = ("seeds", "trials") if config.folds else ("trials", "seeds")
     progress.say(
@@ -137,6 +142,15 @@ def limited(
         for planned in plan.arms
     ]
     return taken, replace(plan, arms=arms, left_out=left_out)
+
+
+def _is_part(taken: CompareConfig, asked: CompareConfig) -> bool:
+    is_shorter = taken.trials <= asked.trials and _most_epochs(taken) <= _most_epochs(asked)
+    return (
+        is_shorter
+        and set(taken.seeds) <= set(asked.seeds)
+        and set(taken.labels) <= set(asked.labels)
+    )
 
 
 def largest_within(

@@ -37,16 +37,24 @@ class LabelPool:
         num_train = min(labels - num_selecting, self.num_train)
         return num_train, labels - num_train
 
+    def check(self, labels: int, num_classes: int, files: str) -> None:
+        """Refuse a number of labels above that of the texts, or without a text of every class."""
+        if labels > len(self):
+            problem = f"there are {len(self):,} texts in {files}"
+        elif (divided := self.divide(labels))[0] < num_classes:
+            aside = f" besides {divided[1]} set aside to validate on" if divided[1] else ""
+            problem = f"{files} has {num_classes} classes, and each needs a text to train on{aside}"
+        else:
+            return
+        raise WarmstartError(f"--labels {labels} is not possible: {problem}")
+
 
 def subset_sizes(config: CompareConfig, pool: LabelPool, num_classes: int) -> tuple[int, ...]:
     """Return the sizes of the label subsets, rising."""
     sizes = {len(pool) if size == "all" else int(size) for size in config.labels}
+    files = ", ".join(config.train) + (" in each fold" if config.folds else "")
     for size in sizes:
-        if not num_classes <= pool.divide(min(size, len(pool)))[0] <= size <= len(pool):
-            raise WarmstartError(
-                f"--labels {size} is not possible: {', '.join(config.train)} has {len(pool):,} "
-                f"texts in {num_classes} classes"
-            )
+        pool.check(size, num_classes, files)
     return tuple(sorted(sizes))
 
 

@@ -1,6 +1,6 @@
 """A training job as numbers: which model, which batches, how many steps."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from torch import nn
 from warmstart.errors import WarmstartError
 from warmstart.insight.named_model import find_model
 from warmstart.runs.folder import RunFolder
-from warmstart.settings.architecture import PRESETS, apply_overrides
+from warmstart.settings.architecture import PRESETS, apply_overrides, override
 from warmstart.settings.base import choose
 from warmstart.settings.looking import PlanConfig
 from warmstart.settings.model import ModelConfig, model_from_json
@@ -101,7 +101,7 @@ def planned_job(config: PlanConfig, name: str) -> TrainingJob:
     shape, folder = find_model(name)
     shape = apply_overrides(shape, config)
     if config.vocab_size:
-        shape = replace(shape, vocab_size=config.vocab_size, target_vocab_size=0)
+        shape = override(shape, {"vocab_size": config.vocab_size, "target_vocab_size": 0})
     workload = _choose_workload(config, folder, shape)
     if shape.decoder_depth and not workload.has_decoder:
         raise WarmstartError(

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import parse_object, typed
-from warmstart.textfiles import read_bytes
+from warmstart.textfiles import missing, read_bytes
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -22,7 +22,11 @@ class HfFolder:
 
     def __init__(self, path: Path) -> None:
         if not path.is_dir():
-            raise WarmstartError(f"{path}: no such folder")
+            if path.exists():
+                raise WarmstartError(f"{path} is a file; name the folder of a model")
+            raise WarmstartError(
+                f"{path} {missing(path)}; a model of a hub must be downloaded to a folder first"
+            )
         self.path = path
         self._roots = [path.resolve()]
         if path.resolve().parent.name == "snapshots":  # a hub cache links to its blobs

@@ -221,7 +221,7 @@ def _config(model: _Model, source: SavedRun, tokenizer: HfTokenizer) -> dict[str
     if model.head == "translation":
         config["decoder_start_token_id"] = tokenizer.bos
     if model.head == "sequence":
-        classes = list(map(str, source.config["classes"]))
+        classes = source.classes
         config["id2label"] = {str(index): name for index, name in enumerate(classes)}
         config["label2id"] = {name: index for index, name in enumerate(classes)}
         config["problem_type"] = "single_label_classification"

@@ -137,8 +137,8 @@ def _config(source: SavedRun) -> dict[str, Any]:
         "num_attention_heads": model.heads,
         "hidden_size": model.width,
     }
-    if "classes" in source.config:
-        config["id2label"] = dict(enumerate(map(str, source.config["classes"])))
+    if source.classes:
+        config["id2label"] = dict(enumerate(source.classes))
     else:
         num_ids = model.target_vocab_size or model.vocab_size
         config["suppress_tokens"] = target.suppressed_ids(num_ids)

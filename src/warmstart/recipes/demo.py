@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
+from warmstart.files import make_folder, write_json
 from warmstart.loading import load_on
 from warmstart.recipes.compare import CompareResult, compare
 from warmstart.recipes.data import report_data
@@ -25,6 +26,7 @@ from warmstart.settings.shared import Machine
 from warmstart.settings.starting import DataConfig, DemoConfig
 from warmstart.settings.translating import TrainTranslatorConfig
 from warmstart.settings.using import EvaluateConfig
+from warmstart.version import package_version
 
 SIZES = SampleSizes(train=400, valid=300, test=1_000)
 BATCH_TOKENS = 4_096
@@ -38,6 +40,7 @@ TRANSLATOR_STEPS = 250
 BEAM = 4
 NUM_REVIEWS = 3  # shown in the report
 NUM_TRANSLATIONS = 5  # shown in the report
+MARK = "demo.json"  # tells the folder of a demo from others
 
 Job = TypeVar("Job", bound=Machine)
 
@@ -57,10 +60,7 @@ class DemoResult:
 def demo(config: DemoConfig) -> DemoResult:
     """Run every step on built-in reviews and write one report."""
     folder = Path(config.out)
-    if folder.exists() and any(folder.iterdir()) and not config.resume:
-        raise WarmstartError(
-            f"{folder} exists already: add --resume to continue, or choose another -o"
-        )
+    _open_folder(folder, config.resume)
     progress.say("writing the built-in reviews")
     files = write_samples(folder / "data", config.seed, sizes=SIZES)
     texts = (files.unlabelled, files.train, files.valid, files.test)
@@ -88,6 +88,24 @@ def demo(config: DemoConfig) -> DemoResult:
     )
     report = write_demo_page(page, folder / "report.html")
     return DemoResult(folder, report, base, compared, translator, scores)
+
+
+def _open_folder(folder: Path, resume: bool) -> None:
+    """Create and mark the folder of a demo; refuse one that holds anything else."""
+    if folder.exists() and not folder.is_dir():
+        raise WarmstartError(f"-o {folder} is a file; name a folder")
+    if folder.exists() and any(folder.iterdir()):
+        if not resume:
+            raise WarmstartError(
+                f"{folder} exists already: add --resume to continue, or choose another -o"
+            )
+        if not (folder / MARK).exists():
+            raise WarmstartError(
+                f"{folder} is not the folder of a demo, so nothing there can be resumed; choose "
+                "another -o"
+            )
+    make_folder(folder)
+    write_json(folder / MARK, {"command": "demo", "warmstart": package_version()})
 
 
 def _on_machine(config: DemoConfig, job: Job) -> Job:

@@ -8,6 +8,7 @@ from warmstart import progress
 from warmstart.batching.encode import EncodedTexts
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.labelled import LabelledTexts
+from warmstart.data.overlap import find_matches
 from warmstart.errors import WarmstartError
 from warmstart.experiments.subsets import HALVING_SEED, LabelPool, nested_rows
 from warmstart.files import write_json
@@ -107,6 +108,8 @@ def _prepare(config: FinetuneConfig, task: FinetuningTask, run: RunFolder) -> tu
         Examples(split.ids, task.align(target, split, tokenizer), split.starts)
         for split, target in zip(encoded, targets, strict=True)
     )
+    if config.valid:
+        _warn_of_shared(train, valid, config)
     if not run.data_file.exists():  # written last: everything before it is complete
         facts = {"task": task.name, **labels, "arm": start.arm, "pairs": train.seconds is not None}
         write_config(run, "finetune", config, architecture, **facts)
@@ -126,12 +129,8 @@ def _subset(texts: TrainingTexts, config: FinetuneConfig) -> TrainingTexts:
         return texts
     classes = sorted(set(texts.train.labels))
     pool = LabelPool(len(texts.train), None if config.valid else len(texts.valid))
-    num_train, num_valid = pool.divide(min(config.labels, len(pool)))
-    if not len(classes) <= num_train <= config.labels <= len(pool):
-        raise WarmstartError(
-            f"--labels {config.labels} is not possible: {texts.train.file} has {len(pool):,} texts "
-            f"in {len(classes)} classes"
-        )
+    pool.check(config.labels, len(classes), str(texts.train.file))
+    num_train, num_valid = pool.divide(config.labels)
     train, valid = texts.train, texts.valid
     train = train.subset(_rows(train, classes, config.seed)[:num_train])
     if num_valid is not None:
@@ -174,6 +173,17 @@ def _architecture(
     check_length(parent.model, config.max_length, parent.path)
     model = replace(parent.model, max_length=finetuning_length(parent.model))
     return apply_overrides(model, config)
+
+
+def _warn_of_shared(train: LabelledTexts, valid: LabelledTexts, config: FinetuneConfig) -> None:
+    """Warn of validation texts that are also trained on."""
+    trained, held_out = (fingerprints_of(readable_rows(t, config.pieces)) for t in (train, valid))
+    num_shared = int(find_matches(held_out, trained).both.sum())
+    if num_shared:
+        progress.say(
+            f"warning: {num_shared:,} of {len(valid):,} texts in {valid.file} also occur, exactly "
+            f"or nearly, in {train.file}, so validation scores are too good"
+        )
 
 
 def _say_data(train: LabelledTexts, valid: LabelledTexts, described: str) -> None:

@@ -1,6 +1,6 @@
 """Count the parameters of a preset or run, in closed form."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from warmstart.errors import WarmstartError
@@ -12,7 +12,7 @@ from warmstart.report.html import table
 from warmstart.report.notebook import Shown
 from warmstart.runs.checkpoint import weight_shapes
 from warmstart.runs.folder import RunFolder
-from warmstart.settings.architecture import apply_overrides
+from warmstart.settings.architecture import apply_overrides, override
 from warmstart.settings.looking import ParamsConfig
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.backbone import BackboneTask
@@ -50,7 +50,7 @@ def count_parameters(config: ParamsConfig) -> ParameterCount:
     shape, folder = find_model(config.model)
     shape = apply_overrides(shape, config)
     values = {name: getattr(config, name) for name in OVERRIDES}
-    shape = replace(shape, **{name: value for name, value in values.items() if value is not None})
+    shape = override(shape, {name: value for name, value in values.items() if value is not None})
     if shape.decoder_depth:
         if config.head != "all" or config.frozen:
             raise WarmstartError(

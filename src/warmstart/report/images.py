@@ -53,7 +53,8 @@ def _rename_ids(element: str, prefix: str) -> str:
 
 
 def _render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
-    metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
+    author = {"png": "Software", "svg": "Creator"}[kind]  # by which look recognises its figures
+    metadata = {author: "warmstart"} | ({} if kind == "png" else {"Date": None})
     buffer = BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": _SALT}), warnings.catch_warnings():
         # A character that the font lacks is drawn as a box, so the warning adds nothing.

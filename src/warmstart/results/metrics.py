@@ -1,6 +1,7 @@
 """The figures that a training recorded: the lines of metrics.jsonl."""
 
 import json
+import sys
 from pathlib import Path
 
 
@@ -13,10 +14,16 @@ def read_metrics(path: Path) -> list[dict[str, float]]:
 
 
 def parse_line(line: bytes) -> dict[str, float] | None:
-    """Return the figures of one line; None if it is not whole."""
+    """Return the figures of one line, without what is no finite number; None: it is not whole."""
     try:
         figures = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    is_whole = isinstance(figures, dict) and isinstance(figures.get("step"), int)
-    return figures if is_whole else None
+    if not isinstance(figures, dict):
+        return None
+    finite = {name: value for name, value in figures.items() if _is_figure(value)}
+    return finite if isinstance(finite.get("step"), int) else None
+
+
+def _is_figure(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max

@@ -71,7 +71,8 @@ def _safe(command: str, run: RunFolder) -> str:
     cells = list(run.cells.glob("*.json"))
     if not steps and not cells:
         return ""
-    saved = f"step {steps[-1]} is safe" if steps else f"{len(cells)} finished cells are safe"
+    kept = f"{len(cells)} finished cell{' is' if len(cells) == 1 else 's are'} safe"
+    saved = f"step {steps[-1]} is safe" if steps else kept
     return f". {saved}; continue with: {resume_command(command, run)}"
 
 

@@ -70,7 +70,9 @@ class RunFolder:
     def config(self) -> dict[str, Any]:
         """Return the resolved configuration the run was made with."""
         config = self.read_json(self.config_file)
-        typed(ConfigFile, config, self.config_file)
+        classes = typed(ConfigFile, config, self.config_file).classes
+        if len(set(classes)) < len(classes):
+            raise WarmstartError(f"{self.config_file}: classes={show(classes)} must be different")
         if config.get("format") != FORMAT:
             raise WarmstartError(
                 f"{self.config_file} has run format {show(config.get('format'))}, this version "

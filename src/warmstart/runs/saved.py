@@ -91,6 +91,11 @@ class SavedRun:
         settings: dict[str, Any] = self.config["settings"]
         return settings
 
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Return the classes that it tells apart; empty: it is no classifier."""
+        return tuple(self.config.get("classes", ()))
+
     def recorded(self, kind: type[S], *keys: str) -> S:
         """Return settings of a class with the values that the run was trained with, checked."""
         file = self.folder.config_file

@@ -1,10 +1,13 @@
 """The named architectures, and the settings that choose one and change it."""
 
+import re
 import tomllib
+from collections.abc import Mapping, Set
 from dataclasses import fields, replace
 from importlib.resources import files
-from typing import get_args
+from typing import Any, get_args
 
+from warmstart.errors import WarmstartError
 from warmstart.settings.base import Settings, advanced, choose, option
 from warmstart.settings.model import Activation, ModelConfig, Norm, NormPosition, Positions
 
@@ -68,4 +71,19 @@ def apply_overrides(model: ModelConfig, overrides: ArchitectureOverrides) -> Mod
     changed = {name: value for name, value in values.items() if value is not None}
     if overrides.positions == "sinusoidal":
         changed["scale_embedding"] = True
-    return replace(model, **changed)
+    return override(model, changed)
+
+
+def override(model: ModelConfig, changed: Mapping[str, Any]) -> ModelConfig:
+    """Return the architecture with changes that flags ask for; errors name the flags."""
+    try:
+        return replace(model, **changed)
+    except WarmstartError as error:
+        flags = {field.name for field in fields(ArchitectureOverrides)} | changed.keys()
+        raise WarmstartError(_as_flags(str(error), flags)) from None
+
+
+def _as_flags(message: str, names: Set[str]) -> str:
+    """Write `--width 7` where a message has `model.width=7`, for the names that are flags."""
+    pattern = rf"model\.({'|'.join(sorted(names))})="
+    return re.sub(pattern, lambda found: f"--{found[1].replace('_', '-')} ", message)

@@ -116,7 +116,7 @@ class Setting:
         )
         limits = [(name, bound, is_met) for name, bound, is_met in bounds if bound is not None]
         if not all(is_met(value, bound) for _, bound, is_met in limits):
-            allowed = " and ".join(f"{name} {bound:g}" for name, bound, _ in limits)
+            allowed = " and ".join(f"{name} {_written(bound)}" for name, bound, _ in limits)
             raise WarmstartError(f"{self.flag} {value} is not allowed: it must be {allowed}")
         return value
 
@@ -127,7 +127,8 @@ class Setting:
         if "\0" in value and self.is_path:
             raise WarmstartError(f"{self.flag} {value!r} is not allowed: it has a NUL character")
         if value != value.encode(errors="ignore").decode():
-            raise WarmstartError(f"{self.flag} {value!r} is not valid UTF-8 text")
+            problem = "a name that is not UTF-8: rename it" if self.is_path else "not UTF-8 text"
+            raise WarmstartError(f"{self.flag} {value!r} is {problem}")
 
     @property
     def is_path(self) -> bool:
@@ -209,6 +210,11 @@ class Settings:
         ]
 
 
+def _written(bound: float) -> str:
+    """Write a limit: 0.95, 1024, 16,777,216."""
+    return f"{bound:g}" if bound < 1e6 else f"{bound:,.0f}"
+
+
 def _shown(value: Any) -> str:
     return "left to its default" if value is None else show(value)
 
@@ -275,5 +281,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise WarmstartError(f"--config {path} {missing(path)}") from None
-    except (OSError, ValueError, RecursionError) as error:  # the decoders raise ValueErrors
+    except OSError as error:
+        raise WarmstartError(f"--config {path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:  # the decoders raise ValueErrors
         raise WarmstartError(f"--config {path} cannot be read: {error}") from None

@@ -6,6 +6,7 @@ from warmstart.errors import WarmstartError
 from warmstart.settings.architecture import Architecture
 from warmstart.settings.base import Settings, advanced, option
 from warmstart.settings.shared import (
+    MAX_RATE,
     Destination,
     LabelledFiles,
     Machine,
@@ -29,8 +30,10 @@ class Tuning(Settings, panel="Training"):
     most_epochs: int | None = option("set by --minutes", None, least=1, has_flag=False)
     batch_size: int = option("texts per optimizer step", 16, least=1)
     micro_tokens: int = option("padded tokens per forward pass", 8192, least=2)
-    learning_rate: float | None = option("peak; default: by arm and norm position", None, above=0)
-    weight_decay: float = advanced("decoupled, on matrices", 0.01, least=0)
+    learning_rate: float | None = option(
+        "peak; default: by arm and norm position", None, above=0, most=MAX_RATE
+    )
+    weight_decay: float = advanced("decoupled, on matrices", 0.01, least=0, most=MAX_RATE)
     warmup: float = advanced("share of steps with a rising learning rate", 0.1, least=0, most=1)
     clip: float = advanced("largest gradient norm", 1.0, above=0)
     layer_decay: float | None = advanced(

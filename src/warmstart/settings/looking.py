@@ -56,6 +56,11 @@ class PlanConfig(ArchitectureOverrides, Machine, panel="Training"):
 
 
 FIGURE_TYPES = (".html", ".png", ".svg")
+FIGURE_MARKS = (  # of the figures that we write: only these are replaced
+    b'<meta name="generator" content="warmstart">',
+    b"Software\0warmstart",
+    b"<dc:title>warmstart</dc:title>",
+)
 
 
 class FigureFile(Settings):
@@ -69,6 +74,19 @@ class FigureFile(Settings):
             raise WarmstartError(f"-o {self.out} must end in {', '.join(FIGURE_TYPES)}")
         if Path(self.out).is_dir():
             raise WarmstartError(f"-o {self.out} is a folder; name a file")
+        if not _is_replaceable(Path(self.out)):
+            raise WarmstartError(
+                f"-o {self.out} exists already, and warmstart did not draw it; name another file"
+            )
+
+
+def _is_replaceable(path: Path) -> bool:
+    """Tell whether nothing is lost when a figure is written to a path."""
+    if not path.is_file():
+        return True
+    with path.open("rb") as file:
+        start = file.read(4096)
+    return not start or any(mark in start for mark in FIGURE_MARKS)
 
 
 class LookAttentionConfig(FigureFile, SplitTexts, Machine):

@@ -9,6 +9,7 @@ from warmstart.settings.architecture import Architecture
 from warmstart.settings.base import Settings, advanced, argument, option
 from warmstart.settings.model import Ablation
 from warmstart.settings.shared import (
+    MAX_RATE,
     Documents,
     Optimizer,
     TextColumn,
@@ -104,9 +105,9 @@ class PretrainConfig(
     )
     optimizer: Optimizer = option("muon: for the matrices of the blocks", "muon")
     learning_rate: float | None = option(
-        "peak; default: by optimizer and norm position", None, above=0
+        "peak; default: by optimizer and norm position", None, above=0, most=MAX_RATE
     )
-    weight_decay: float = advanced("decoupled, on matrices", 0.1, least=0)
+    weight_decay: float = advanced("decoupled, on matrices", 0.1, least=0, most=MAX_RATE)
     warmup: float = advanced("share of steps with a rising learning rate", 0.05, least=0, most=1)
     clip: float = advanced("largest gradient norm", 1.0, above=0)
     eval_every: int = option("steps between validations", 200, least=1)

@@ -16,6 +16,8 @@ Truncate = Literal["head", "tail", "middle"]  # the part of an overlong text tha
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["auto", "fp32", "bf16"]
 MIN_VOCAB_SIZE = 261  # the bytes and the special tokens
+MAX_VOCAB_SIZE = 1 << 24  # libraries take memory for as many entries at once
+MAX_RATE = 1e6  # far above all use, and far below what single precision cannot hold
 
 
 class TableFormat(Settings):
@@ -130,7 +132,10 @@ class ModelTokenizer(Settings, panel="Model"):
 
     tokenizer: str | None = option("tokenizer, or run that has one; default: train one", None)
     vocab_size: int | None = option(
-        "size of the trained tokenizer; default: the preset's", None, least=MIN_VOCAB_SIZE
+        "size of the trained tokenizer; default: the preset's",
+        None,
+        least=MIN_VOCAB_SIZE,
+        most=MAX_VOCAB_SIZE,
     )
 
 

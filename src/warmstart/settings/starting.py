@@ -4,6 +4,7 @@ from typing import Literal
 
 from warmstart.settings.base import Settings, argument, option
 from warmstart.settings.shared import (
+    MAX_VOCAB_SIZE,
     MIN_VOCAB_SIZE,
     Documents,
     LabelledColumns,
@@ -50,5 +51,7 @@ class TokenizerConfig(Documents, TextColumn):
     files: tuple[str, ...] = argument("text files, folders or globs")
     out: str = option("folder to write", short="-o", recorded=False)
     kind: TokenizerKind = option("algorithm", "bpe")
-    vocab_size: int = option("entries, including special tokens", 16_000, least=MIN_VOCAB_SIZE)
+    vocab_size: int = option(
+        "entries, including special tokens", 16_000, least=MIN_VOCAB_SIZE, most=MAX_VOCAB_SIZE
+    )
     sample_mb: int = option("megabytes of text to learn from, at most", 100, least=1)

@@ -7,6 +7,7 @@ from warmstart.settings.architecture import ArchitectureOverrides, preset_named
 from warmstart.settings.base import Settings, advanced, argument, option
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import (
+    MAX_RATE,
     Machine,
     Optimizer,
     TableFormat,
@@ -101,9 +102,11 @@ class TrainTranslatorConfig(PairFiles, TranslatorArchitecture, TrainingRun, pane
         least=0,
     )
     optimizer: Optimizer = option("muon: for the matrices of the blocks", "muon")
-    learning_rate: float | None = option("peak; default: by optimizer and width", None, above=0)
+    learning_rate: float | None = option(
+        "peak; default: by optimizer and width", None, above=0, most=MAX_RATE
+    )
     schedule: Literal["cosine", "inverse-sqrt"] = advanced("learning rate after warm-up", "cosine")
-    weight_decay: float = advanced("decoupled, on matrices", 0.01, least=0)
+    weight_decay: float = advanced("decoupled, on matrices", 0.01, least=0, most=MAX_RATE)
     warmup: float = advanced("share of steps with a rising learning rate", 0.1, least=0, most=1)
     clip: float = advanced("largest gradient norm", 1.0, above=0)
     eval_every: int | None = option("steps between validations; default: one epoch", None, least=1)

@@ -70,8 +70,8 @@ def class_names(train: LabelledTexts) -> tuple[str, ...]:
     names = tuple(sorted(set(train.labels)))
     if len(names) < 2:
         raise WarmstartError(
-            f"{train.file}: all {len(train):,} texts have the label '{names[0]}'; "
-            "a classifier needs at least two"
+            f"{train.file}: every text to train on has the label '{names[0]}'; a classifier needs "
+            "at least two labels"
         )
     return names
 

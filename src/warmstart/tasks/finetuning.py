@@ -143,7 +143,7 @@ class FinetuningTask(Task):
             truncate=tuning.truncate,
             reads_pairs=run.config.get("pairs"),
             answer=answer,
-            classes=tuple(run.config.get("classes", ())),
+            classes=run.classes,
         )
 
     def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:

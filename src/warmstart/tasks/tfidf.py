@@ -102,7 +102,7 @@ def read_baseline(run: SavedRun) -> Baseline:
     except (KeyError, TypeError, ValueError) as error:
         raise WarmstartError(f"{run.weights_file} does not fit {file}: {error}") from None
     numbers = baseline.model.classes_
-    if numbers.dtype != np.int64 or not set(numbers) <= set(range(len(run.config["classes"]))):
+    if numbers.dtype != np.int64 or not set(numbers) <= set(range(len(run.classes))):
         raise WarmstartError(f"{run.weights_file} does not fit the classes in config.json")
     return baseline
 
@@ -265,7 +265,7 @@ class TfidfTask(Task):
             description=self.description,
             reads_pairs=run.config.get("pairs"),
             baseline=read_baseline(run),
-            names=tuple(run.config["classes"]),
+            names=run.classes,
         )
 
     def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
@@ -273,7 +273,7 @@ class TfidfTask(Task):
         self.open(run, runtime).check_form(data.seconds is not None)
         targets = CLASSIFY.targets(data, run.config)
         texts = readable_rows(data, settings.pieces)
-        outputs = read_baseline(run).probabilities(texts, len(run.config["classes"]))
+        outputs = read_baseline(run).probabilities(texts, len(run.classes))
         seen = rows_seen(data, run.texts_seen(), settings.pieces)
         return CLASSIFY.all_scores(outputs, targets, run.config, seen)
 

@@ -180,4 +180,5 @@ def estimate(trainer: Trainer, steps: int) -> str:
         pace = replace(pace, validation_s=_time_validation(trainer))
         validations = f"with {counted(num_validations(steps, trainer.settings), 'validation')}"
     total = duration(pace.training_s(steps, trainer.settings))
-    return f"{counted(steps, 'step')} take about {total} on this machine, {validations}"
+    take = "takes" if steps == 1 else "take"
+    return f"{counted(steps, 'step')} {take} about {total} on this machine, {validations}"
