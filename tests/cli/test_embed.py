@@ -63,6 +63,8 @@ def test_lines_in_json_lines_out(base: Path) -> None:
     assert [record["text"] for record in records] == ["déjà", "", "vu"]
     assert np.allclose([np.linalg.norm(record["vector"]) for record in records], 1)
     assert succeed(f"embed {base} {MACHINE}").out == ""
+    one = succeed(f"embed {base} --normalize --text déjà {MACHINE}").out.splitlines()
+    assert one == ran.out.splitlines()[:1]
 
 
 def test_order_and_vectors_do_not_depend_on_the_batch(

@@ -33,6 +33,8 @@ def test_a_file_and_standard_input_give_the_same(toy: Toy, translator: Path, her
     piped = _lines(f"translate {translator}", toy.test_source.read_bytes())
     assert _lines(f"translate {translator} -", toy.test_source.read_bytes()) == piped
     assert _lines(f"translate {translator} {toy.test_source}") == piped
+    first = toy.test_source.read_text().splitlines()[0]
+    assert _lines(f"translate {translator} --text '{first}'") == piped[:1]
     succeed(f"translate {translator} {toy.test_source} -o out.txt {MACHINE}")
     assert (here / "out.txt").read_text().splitlines() == piped
     assert [path.name for path in here.iterdir()] == ["out.txt"]

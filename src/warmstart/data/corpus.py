@@ -13,8 +13,8 @@ from typing import BinaryIO
 from warmstart import progress
 from warmstart.data.tables import DEFAULT, Table, open_table
 from warmstart.errors import WarmstartError
-from warmstart.settings.shared import TableFormat
-from warmstart.textfiles import expand, format_of, read_lines, text_size
+from warmstart.settings.shared import TableFormat, TextLines
+from warmstart.textfiles import expand, file_or_stream, format_of, read_lines, text_size
 
 _PASSAGE_CHARS = 1 << 16  # a longer document is split into several passages
 
@@ -104,6 +104,13 @@ def read_passages(
             yield passage
     if is_empty:
         raise WarmstartError(f"{path}: no rows with text")
+
+
+def read_input(config: TextLines, stream: BinaryIO | None) -> Iterator[str]:
+    """Yield the text of --text, or those of the file or of a stream."""
+    if config.text is not None:
+        return iter([config.text])
+    return read_texts(file_or_stream(config.file, stream), config)
 
 
 def read_texts(source: Path | BinaryIO, tables: TableFormat = DEFAULT) -> Iterator[str]:

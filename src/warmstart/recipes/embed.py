@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from warmstart import progress
 from warmstart.batching.encode import EncodedTexts, Truncation
 from warmstart.data.chunks import chunked
-from warmstart.data.corpus import read_texts
+from warmstart.data.corpus import read_input
 from warmstart.data.vector_files import TextVectors, check_name, writing
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
@@ -23,7 +23,6 @@ from warmstart.report.word_figure import word_sections, write_word_similarity
 from warmstart.results.word_similarity import WordSimilarity
 from warmstart.runtime import Runtime
 from warmstart.settings.using import EmbedConfig
-from warmstart.textfiles import file_or_stream
 from warmstart.tokenization.pieces import text_reader
 
 CHUNK = 1024  # texts sorted by length and read together
@@ -138,10 +137,10 @@ class _EmbedStream:
 def _open_texts(
     config: EmbedConfig, standard_input: BinaryIO | None
 ) -> tuple[TransformerModel, Iterator[str]]:
-    source = file_or_stream(config.file, standard_input)
+    texts = read_input(config, standard_input)
     predictor = load_transformer(config.run, config)
     read = text_reader(predictor.tokenizer, config.pieces, config.run)
-    return predictor, map(read, read_texts(source, config))
+    return predictor, map(read, texts)
 
 
 def _compare_word(config: EmbedConfig, word: str, standard_input: BinaryIO | None) -> EmbedResult:

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from warmstart.data.chunks import chunked
-from warmstart.data.corpus import read_texts
+from warmstart.data.corpus import read_input
 from warmstart.files import write_lines
 from warmstart.formats import one_line
 from warmstart.loading import load_on
 from warmstart.results.predictions import FilledText
 from warmstart.settings.using import FillMaskConfig
-from warmstart.textfiles import file_or_stream, standard_input
+from warmstart.textfiles import standard_input
 
 CHUNK = 1024  # texts sorted by length and read together
 
@@ -28,11 +28,7 @@ def fill_file(config: FillMaskConfig, stream: BinaryIO | None) -> Iterator[Fille
     """Yield every text with the words for its masks."""
     model = load_on(config.run, config)
     readable = model.text_reader(config.pieces)
-    if config.text is not None:
-        texts = iter([config.text])
-    else:
-        texts = read_texts(file_or_stream(config.file, stream), config)
     first_number = 1
-    for chunk in chunked(map(readable, texts), CHUNK):
+    for chunk in chunked(map(readable, read_input(config, stream)), CHUNK):
         yield from model.fill_mask(chunk, config.top_k, first_number)
         first_number += len(chunk)

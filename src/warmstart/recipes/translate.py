@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from warmstart.data.chunks import chunked
-from warmstart.data.corpus import read_texts
+from warmstart.data.corpus import read_input
 from warmstart.files import write_lines
 from warmstart.formats import one_line
 from warmstart.inference.translator import Translation
 from warmstart.loading import load_on
 from warmstart.settings.translating import TranslateConfig
 from warmstart.tasks.translate import report_overlong
-from warmstart.textfiles import file_or_stream, standard_input
+from warmstart.textfiles import standard_input
 
 WINDOW = 2048  # sentences read together, so that those of similar length share a batch
 
@@ -44,9 +44,8 @@ def translate(config: TranslateConfig) -> list[Translated]:
 
 def translate_file(config: TranslateConfig, stream: BinaryIO | None) -> Iterator[Translated]:
     """Yield the translations of each line, in order."""
-    source = file_or_stream(config.file, stream)
-    is_typed = not isinstance(source, Path) and source.isatty()
-    sentences = read_texts(source, config)
+    is_typed = config.file in (None, "-") and stream is not None and stream.isatty()
+    sentences = read_input(config, stream)
     model = load_on(config.run, config)
     first_number, num_overlong = 1, 0
     for texts in chunked(sentences, 1 if is_typed else WINDOW):

@@ -90,8 +90,13 @@ class TextLines(TextColumn, WrittenFile):
     """The texts to read and the file to write, one line per text."""
 
     file: str | None = argument("one text per line; default, or -: standard input", None)
+    text: str | None = option(
+        "one text, instead of a file", None, metavar="TEXT", excludes=("file",)
+    )
 
     def __post_init__(self) -> None:
+        if self.text is not None and not self.text.strip():
+            raise WarmstartError("--text is empty: give the text to read")
         if self.file and self.out and os.path.realpath(self.file) == os.path.realpath(self.out):
             raise WarmstartError(f"-o {self.out} is the input file; name another file")
         super().__post_init__()

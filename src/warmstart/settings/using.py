@@ -34,9 +34,6 @@ class PredictConfig(TextLines, SplitTexts, Machine):
     """A classifier and texts in, labels out."""
 
     run: str = argument("run folder of a classifier")
-    text: str | None = option(
-        "one text, instead of a file", None, metavar="TEXT", excludes=("file",)
-    )
     text2: str | None = option("its second text, for a model of pairs", None, metavar="TEXT")
     out: str | None = option(
         ".csv .tsv .jsonl .parquet: the input with new columns; any other name: one label per line",
@@ -49,8 +46,6 @@ class PredictConfig(TextLines, SplitTexts, Machine):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.text is not None and not self.text.strip():
-            raise WarmstartError("--text is empty: give the text to label")
         if self.text2 is not None and self.text is None:
             raise WarmstartError("--text2 is the second text of a pair: give --text too")
         if self.out is not None and Path(self.out).is_dir():
@@ -67,15 +62,7 @@ class FillMaskConfig(TextLines, SplitTexts, Machine):
     """A masked language model and texts in, probable words out."""
 
     run: str = argument("run folder of a masked language model")
-    text: str | None = option(
-        "one text with [MASK] in it, instead of a file", None, metavar="TEXT", excludes=("file",)
-    )
     top_k: int = option("words for each mask", 5, least=1, panel="Decoding")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.text is not None and not self.text.strip():
-            raise WarmstartError("--text is empty: give a text with [MASK] where a word is missing")
 
 
 class GenerateConfig(WrittenFile, Machine, panel="Decoding"):
