@@ -38,8 +38,7 @@ from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.classify import ClassifyObjective
-from warmstart.tasks.document_loss import DocumentLoss, rarities
-from warmstart.tasks.masked_objective import MaskedObjective
+from warmstart.tasks.masked_objective import DocumentLoss, MaskedObjective, rarities
 from warmstart.tasks.translate import TranslateObjective
 from warmstart.training.loop_settings import LoopSettings
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers

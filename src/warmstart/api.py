@@ -48,7 +48,6 @@ from warmstart.settings import (
     finetuning,
     looking,
     pretraining,
-    resuming,
     serving,
     starting,
     translating,
@@ -112,4 +111,4 @@ report_data = _verb(starting.DataConfig, _data.report_data)
 serve = _verb(serving.ServeConfig, _serve.serve)
 train_translator = _verb(translating.TrainTranslatorConfig, _train_translator.train_translator)
 translate = _verb(translating.TranslateConfig, _translate.translate)
-verify_resume = _verb(resuming.VerifyResumeConfig, _verify_resume.verify_resume)
+verify_resume = _verb(starting.VerifyResumeConfig, _verify_resume.verify_resume)

@@ -1,4 +1,4 @@
-"""Seeds derived from names: a seed and a position in the job always give the same numbers.
+"""Seeds derived from names, and random numbers of a seed, a row and a position alone.
 
 No stream of random numbers is shared, so a resumed run has nothing to replay.
 """
@@ -7,6 +7,9 @@ from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
+
+Bits = NDArray[np.uint64]
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # odd, so its multiples are all distinct
 
 
 def derive_seed(*parts: int | str) -> int:
@@ -18,3 +21,27 @@ def derive_seed(*parts: int | str) -> int:
 def shuffled(num: int, *seed: int | str) -> NDArray[np.int64]:
     """Return a permutation that depends on the seed alone."""
     return np.random.Generator(np.random.PCG64(derive_seed(*seed))).permutation(num)
+
+
+def bits_of(seed: int, rows: NDArray[np.int64], num: int) -> Bits:
+    """Return `num` numbers of 64 random bits for each row: (rows, num)."""
+    keys = _mixed(rows.astype(np.uint64) * _STEP + np.uint64(seed))
+    positions = np.arange(1, num + 1, dtype=np.uint64) * _STEP
+    return _mixed(keys[:, None] + positions)
+
+
+def shares_of(bits: Bits) -> NDArray[np.float64]:
+    """Return the bits as numbers from 0 to below 1."""
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def picks_of(bits: Bits, nums: NDArray[np.int64] | int) -> NDArray[np.int64]:
+    """Return the bits as whole numbers from 0 to below `nums`."""
+    return (shares_of(bits) * nums).astype(np.int64)
+
+
+def _mixed(bits: Bits) -> Bits:
+    """Mix the bits: the finalizer of SplitMix64 (Steele et al., 2014)."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))

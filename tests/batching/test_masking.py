@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmstart.batching.batch import MaskedBatch, Rows, move
-from warmstart.batching.counters import bits_of, picks_of, shares_of
 from warmstart.batching.masking import OVERHANG, Corruption
 from warmstart.kernels.loss import IGNORE
+from warmstart.seeds import bits_of, picks_of, shares_of
 
 V, MASK, SPECIALS = 60, 4, (0, 1, 2, 3)
 PLAIN = Corruption(V, SPECIALS, MASK, mask_rate=0.15, seed=0)

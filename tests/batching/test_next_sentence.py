@@ -13,8 +13,7 @@ from warmstart.batching.batch import MaskedBatch
 from warmstart.batching.masking import Corruption, MaskedStream, masked_in_order, pairs_in_order
 from warmstart.batching.next_sentence import NextSentencePairs
 from warmstart.batching.packing import PackedStream, RunningText
-from warmstart.data.encoding import EncodedPassage
-from warmstart.data.token_file import DocumentWriter, SentenceFile, TokenFile
+from warmstart.data.token_file import DocumentWriter, EncodedPassage, SentenceFile, TokenFile
 from warmstart.errors import WarmstartError
 from warmstart.tokenization.tokenizer import Tokenizer
 

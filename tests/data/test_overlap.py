@@ -13,7 +13,7 @@ from warmstart.data.overlap import (
     find_repeats,
     find_shared,
 )
-from warmstart.results.data import NearCopy
+from warmstart.results.data_report import NearCopy
 
 few_texts = st.lists(st.sampled_from(["a", "b", "c", "d e", "é"]), max_size=12)
 

@@ -11,10 +11,10 @@ from ray.cluster_utils import Cluster
 
 from product import TINY, World, read, run, succeed
 from warmstart import ray_cluster
-from warmstart.data import ray_workers, shards
+from warmstart.data import shard_workers, shards
 from warmstart.data.corpus import source_of
 from warmstart.data.prepare import prepare, workers_of
-from warmstart.data.ray_workers import files_of
+from warmstart.data.shard_workers import files_of
 from warmstart.data.shards import ShardWriter, cut
 from warmstart.errors import LostProcessError, WarmstartError
 from warmstart.runs.chaos import traces
@@ -89,7 +89,7 @@ def test_a_text_that_no_worker_survives_ends_the_preparation(
 ) -> None:
     monkeypatch.setattr(shards, "SHARD_CHARS", 200_000)
     monkeypatch.setattr(ray_cluster, "RETRIES", 1)
-    monkeypatch.setattr(ray_workers, "files_of", lambda *_: os._exit(1))
+    monkeypatch.setattr(shard_workers, "files_of", lambda *_: os._exit(1))
     with pytest.raises(LostProcessError, match=r"all were lost \(WorkerCrashedError\), perhaps"):
         _prepared(text, writer, tmp_path, cluster.address)
     assert _finished(tmp_path) == {}

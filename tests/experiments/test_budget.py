@@ -7,7 +7,7 @@ import pytest
 
 from product import MACHINE, World, read, run, succeed
 from warmstart.experiments.budget import ArmPace, largest_within
-from warmstart.experiments.plan import plan_experiment
+from warmstart.experiments.experiment_plan import plan_experiment
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.training.pace import Pace
 from warmstart.training.trainer import Trainer

@@ -9,11 +9,11 @@ import pytest
 import warmstart
 from product import MACHINE, World, read, read_labelled_rows, run, succeed, write_labelled
 from warmstart.data.fingerprints import fingerprints_of
-from warmstart.data.folds import split_folds
 from warmstart.data.labelled import read_labelled
 from warmstart.data.overlap import find_matches
-from warmstart.experiments.final_model import train_final_model
-from warmstart.experiments.plan import plan_experiment
+from warmstart.data.splits import split_folds
+from warmstart.experiments.experiment_plan import plan_experiment
+from warmstart.experiments.grid import train_final_model
 from warmstart.files import write_json
 from warmstart.results.comparison import TunedArm
 from warmstart.runs.folder import RunFolder

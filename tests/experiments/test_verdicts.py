@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.experiments.differences import outcome_of
-from warmstart.experiments.labels_saved import labels_needed
+from warmstart.experiments.differences import labels_needed, outcome_of
 from warmstart.experiments.verdicts import summarise
 from warmstart.formats import duration
 from warmstart.formats import unsigned_points as points

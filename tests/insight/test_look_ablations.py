@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from product import MACHINE, run, succeed
-from warmstart.insight.word_pairs import WordPairs
+from warmstart.evaluation.metrics import WordPairs
 from warmstart.report.ablations_figure import ablation_rows, ablation_sections, failures
-from warmstart.results.ablations import AblatedTraining, variants_of
+from warmstart.results.training_views import AblatedTraining, variants_of
 
 QUICK = f"--steps 30 --seeds 0 {MACHINE}"
 

@@ -10,7 +10,7 @@ from warmstart.decoding.beam import Beam
 from warmstart.inference.text_translator import TextTranslator
 from warmstart.insight.beam_tree import watch_beam
 from warmstart.report.beam_figure import beam_sections, draw_beam
-from warmstart.results.beam_tree import BeamTree
+from warmstart.results.model_views import BeamTree
 from warmstart.runtime import Runtime
 from warmstart.tasks.registry import task_of
 

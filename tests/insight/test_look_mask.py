@@ -15,7 +15,7 @@ from warmstart.insight.attention_masks import batch_masks, cross_masks, packed_m
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.model.models import Translator
 from warmstart.report.mask_figure import draw_masks
-from warmstart.results.mask_picture import ALLOWED, DOCUMENT, LATER, PADDING, UNREAD
+from warmstart.results.model_views import ALLOWED, DOCUMENT, LATER, PADDING, UNREAD
 from warmstart.settings.model import ModelConfig
 
 ROWS = (("<s>", "a", "b", "</s>"), ("<s>", "</s>"))

@@ -9,13 +9,13 @@ import torch.nn.functional as F
 from looking import SHAPE
 
 from warmstart.errors import WarmstartError
-from warmstart.insight.position_perplexity import (
+from warmstart.insight.position_view import (
     MIN_WINDOWS,
     cut_windows,
     longest_length,
     perplexity_by_position,
+    view_positions,
 )
-from warmstart.insight.position_vectors import view_positions
 from warmstart.interop.ctranslate2_spec import refuse_unknown
 from warmstart.model.attention import apply_rope
 from warmstart.model.backbone import Backbone

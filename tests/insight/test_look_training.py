@@ -7,7 +7,7 @@ import pytest
 import warmstart
 from product import MACHINE, SHAPE, World, run, succeed
 from warmstart.report.transfer_figure import draw_transfer
-from warmstart.results.moments import spaced
+from warmstart.results.training_views import spaced
 from warmstart.settings.architecture import PRESETS
 
 

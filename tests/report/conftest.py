@@ -18,7 +18,7 @@ from warmstart.results.comparison import (
     Trial,
     TunedArm,
 )
-from warmstart.results.data import NearCopy, SharedTexts
+from warmstart.results.data_report import NearCopy, SharedTexts
 from warmstart.results.summary import Summary
 
 ARMS = (("warm", "warm"), ("frozen", "frozen"), ("cold", "cold"), ("tf-idf", "baseline"))

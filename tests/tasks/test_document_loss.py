@@ -19,8 +19,7 @@ from warmstart.kernels.loss import IGNORE
 from warmstart.model.models import LanguageModel
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
-from warmstart.tasks.document_loss import DocumentLoss, rarities
-from warmstart.tasks.masked_objective import MaskedObjective
+from warmstart.tasks.masked_objective import DocumentLoss, MaskedObjective, rarities
 from warmstart.training.step import train_step
 
 EXACT = {"rtol": 0.0, "atol": 1e-10}

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.batching.batch import Ints, Rows
-from warmstart.batching.counters import bits_of, picks_of, shares_of
 from warmstart.batching.packing import epoch_order
 from warmstart.data.token_file import Ids, SentenceFile
-from warmstart.seeds import derive_seed
+from warmstart.seeds import bits_of, derive_seed, picks_of, shares_of
 
 CHUNK = 1 << 16  # rows whose segments are chosen together to count tokens
 

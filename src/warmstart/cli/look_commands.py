@@ -59,7 +59,7 @@ def neurons(config: looking.LookNeuronsConfig) -> None:
 def training(config: looking.LookTrainingConfig) -> None:
     """Show what a language model predicts before, during and after its training."""
     from warmstart.recipes.look_training import look_training
-    from warmstart.report.moments_figure import moment_rows
+    from warmstart.report.training_figure import moment_rows
 
     moments = look_training(config).moments
     print_table(("moment", "words"), moment_rows(moments))

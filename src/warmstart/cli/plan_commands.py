@@ -8,9 +8,8 @@ from warmstart.cli.printing import print_json, print_table, say
 from warmstart.settings import looking
 
 if TYPE_CHECKING:
-    from warmstart.insight.devices import Device
+    from warmstart.insight.devices import Device, SharedStep
     from warmstart.insight.job_plan import JobPlan
-    from warmstart.insight.several_devices import SharedStep
     from warmstart.insight.training_job import TrainingJob
 
 

@@ -19,7 +19,7 @@ from warmstart.settings.starting import (
 )
 
 if TYPE_CHECKING:
-    from warmstart.results.data import DataReport, SharedTexts
+    from warmstart.results.data_report import DataReport, SharedTexts
 
 
 def demo(config: DemoConfig) -> None:
@@ -96,7 +96,7 @@ def _print_files(report: "DataReport") -> None:
 
 
 def _data_sentences(report: "DataReport") -> Iterator[str]:
-    from warmstart.data.validation_split import describe_similar
+    from warmstart.data.splits import describe_similar
 
     rows = {file.file: file.rows for file in report.files}
     for file in report.files:

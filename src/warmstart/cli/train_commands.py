@@ -7,8 +7,8 @@ from warmstart.formats import duration
 from warmstart.results.comparison import Arm
 from warmstart.settings.finetuning import CompareConfig, FinetuneConfig
 from warmstart.settings.pretraining import PretrainConfig
-from warmstart.settings.resuming import VerifyResumeConfig
 from warmstart.settings.shared import LabelledFiles
+from warmstart.settings.starting import VerifyResumeConfig
 from warmstart.settings.translating import TrainTranslatorConfig
 
 FILES = "--train train.tsv --valid valid.tsv"

@@ -23,7 +23,7 @@ from warmstart.settings.using import (
 from warmstart.textfiles import standard_input
 
 if TYPE_CHECKING:
-    from warmstart.results.word_similarity import WordSimilarity
+    from warmstart.results.model_views import WordSimilarity
 
 
 def predict(config: PredictConfig, as_json: bool) -> None:

@@ -19,11 +19,10 @@ from warmstart.data.labelled import join_pair, read_labelled
 from warmstart.data.overlap import find_repeats
 from warmstart.data.tables import open_table
 from warmstart.errors import WarmstartError
-from warmstart.results.data import FileReport
+from warmstart.results.data_report import FileReport
 from warmstart.settings.shared import TableFormat
 from warmstart.textfiles import format_of
-from warmstart.tokenization.pieces import join_pieces
-from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer, join_pieces
 
 CHUNK = 1000  # texts encoded together
 

@@ -9,14 +9,12 @@ from typing import Any
 
 from warmstart import progress
 from warmstart.data.corpus import RowCounts, TextSource
-from warmstart.data.encoding import encode
 from warmstart.data.fingerprints import code_of
-from warmstart.data.ray_workers import RayWorkers
 from warmstart.data.sentences import SentenceFinder
-from warmstart.data.shard_workers import LocalWorkers, OpenWorkers, write_shards
+from warmstart.data.shard_workers import LocalWorkers, OpenWorkers, RayWorkers, write_shards
 from warmstart.data.shards import TRAIN, VALID, ShardWriter, join_shards
 from warmstart.data.shingles import CODE_BITS
-from warmstart.data.token_file import DocumentWriter, SentenceFile, TokenFile
+from warmstart.data.token_file import DocumentWriter, SentenceFile, TokenFile, encode
 from warmstart.errors import WarmstartError
 from warmstart.files import whole_folder
 from warmstart.ray_cluster import RayCluster

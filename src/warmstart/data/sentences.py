@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.tokenization.pieces import SPACE_MARK
-from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.tokenization.tokenizer import SPACE_MARK, Tokenizer
 from warmstart.tokenization.words import INSIDE, follows_space, is_unspaced
 
 Flags = NDArray[np.bool_]

@@ -1,23 +1,32 @@
-"""Write the shards of a corpus: in this process, or several at a time in others."""
+"""Write the shards of a corpus: in this process, in others of this machine, or on a Ray cluster."""
 
 import json
 import os
 import subprocess
 import sys
+import tempfile
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from threading import Thread
 
 from warmstart import progress
 from warmstart.data.chunks import submitted_ahead
 from warmstart.data.corpus import RowCounts, TextSource
-from warmstart.data.shards import Shard, ShardWriter, cut, to_request
+from warmstart.data.shards import Shard, ShardWriter, cut, from_request, to_request
 from warmstart.errors import LostProcessError, WarmstartError
-from warmstart.files import make_folder, whole_folder
+from warmstart.files import make_folder, whole_folder, write_whole
+from warmstart.ray_cluster import RETRIES, RayCluster, refuse_other_code
+from warmstart.tokenization.loading import load_tokenizer
+from warmstart.version import code_digest
+
+POLL_S = 0.5
 
 
 def write_shards(
@@ -141,7 +150,7 @@ class LocalWorkers(ShardWorkers):
 def _started(writer: ShardWriter, folder: Path) -> "subprocess.Popen[str]":
     settings = [str(os.getpid()), str(folder), str(writer.held_out), str(writer.has_index)]
     return subprocess.Popen(
-        [sys.executable, "-m", "warmstart.data.shard_worker", *settings],
+        [sys.executable, "-m", "warmstart.data.shard_workers", *settings],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -149,3 +158,65 @@ def _started(writer: ShardWriter, folder: Path) -> "subprocess.Popen[str]":
         env={**os.environ, "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"},
         process_group=0,  # Ctrl-C is for the process that reads the text
     )
+
+
+class RayWorkers(ShardWorkers):
+    """One worker for each CPU of a cluster."""
+
+    def __init__(self, cluster: RayCluster, writer: ShardWriter, folder: Path) -> None:
+        if not cluster.has_room(CPU=1):
+            raise WarmstartError("no machine of the Ray cluster has a CPU to tokenize with")
+        super().__init__(writer, folder, int(cluster.total("CPU")))
+        self._cluster = cluster
+        self._files_of = cluster.task(files_of)
+        self._shared = cluster.put(replace(writer))  # without what it has cached
+
+    def write(self, shard: Shard, folder: Path) -> None:
+        try:
+            files = self._files_of(code_digest(), self._shared, shard).result()
+        except self._cluster.losses as fault:
+            raise LostProcessError(
+                f"a part of the text was sent to {RETRIES + 1} workers of the Ray cluster, and all "
+                f"were lost ({type(fault).__name__}), perhaps for lack of memory"
+            ) from None
+        for name, content in files.items():
+            write_whole(folder / name, content)
+
+    def stop(self) -> None:
+        self._cluster.cancel()
+
+
+def files_of(code: bytes, writer: ShardWriter, shard: Shard) -> dict[str, bytes]:
+    """Return the files of a shard by name."""
+    refuse_other_code(code)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # there is a worker for each CPU
+    with tempfile.TemporaryDirectory(prefix="warmstart-shard-") as folder:
+        writer.write(shard, Path(folder))
+        return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
+
+
+def main(parent: str, tokenizer: str, held_out: str, has_index: str) -> None:
+    """Write every shard that is asked for, until there are no more requests."""
+    Thread(target=_end_with, args=(int(parent),), daemon=True).start()
+    writer = ShardWriter(load_tokenizer(Path(tokenizer)), float(held_out), has_index == "True")
+    for line in sys.stdin:
+        answer: dict[str, object] = {}
+        try:
+            writer.write(*from_request(json.loads(line)))
+        except WarmstartError as fault:
+            answer["error"] = str(fault)
+        except OSError as fault:  # a full disk, say
+            answer["errno"] = fault.errno
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+def _end_with(parent: int) -> None:
+    """End at once when the process that sends requests is gone."""
+    while os.getppid() == parent:
+        time.sleep(POLL_S)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from warmstart.data.corpus import Passage
-from warmstart.data.encoding import encode
 from warmstart.data.fingerprints import (
     Fingerprints,
     FingerprintWriter,
@@ -23,11 +22,10 @@ from warmstart.data.fingerprints import (
     normalise,
 )
 from warmstart.data.sentences import SentenceFinder
-from warmstart.data.token_file import DocumentWriter, join_token_files
+from warmstart.data.token_file import DocumentWriter, encode, join_token_files
 from warmstart.files import write_json
 from warmstart.jsonfiles import read_object, typed
-from warmstart.tokenization.pieces import join_pieces
-from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer, join_pieces
 from warmstart.version import code_digest
 
 # Few enough for every core to have some; a document that is twice as long is divided.

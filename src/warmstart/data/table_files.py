@@ -1,14 +1,13 @@
-"""Read the cells of .csv, .tsv, .xlsx, .jsonl and .parquet files, row by row.
+"""Read the cells of .csv, .tsv, .xlsx, .jsonl and .parquet files, row by row."""
 
-The rows of .jsonl and .parquet files have names for their cells; those of the others are lists, and
-the first one may be a header.
-"""
-
+import csv
 import json
+import re
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -19,14 +18,109 @@ from warmstart.textfiles import (
     UNREADABLE,
     bomb_error,
     explain,
+    format_of,
     is_compressed,
     max_bytes,
     open_binary,
     read_lines,
 )
 
+NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+_DOUBLED = re.compile(r'"(?:[^"]|"")*""(?:[^"]|"")*"')  # a quoted field with quotes inside
+_LONGEST_FIELD = 2**31 - 1  # the csv module's own limit refuses long texts
+
+Fields = tuple[int, list[str]]  # number of the line where a row begins, and its fields
 Cells = tuple[int, list[Any]]  # number of a row, and its cells; none on a blank row
 Record = tuple[int, dict[str, Any]]  # number of a line or row, and its cells by name
+_BROKEN_ZIP = (SyntaxError, zipfile.BadZipFile, NotImplementedError, *UNREADABLE)  # broken XML, zip
+
+
+class QuotingError(ValueError):
+    """Quotes that do not follow the rules of CSV, in the row that begins on a line."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What separates fields, and whether fields may be quoted."""
+
+    delimiter: str
+    is_quoted: bool
+
+    def describe(self) -> str:
+        """Name the delimiter."""
+        return f"{NAMES.get(self.delimiter, repr(self.delimiter))}-separated"
+
+    def split(self, lines: Iterable[str]) -> Iterator[Fields]:
+        """Yield the fields of every row, none for a blank line."""
+        return self._split_quoted(lines) if self.is_quoted else self._split_plain(lines)
+
+    def _split_plain(self, lines: Iterable[str]) -> Iterator[Fields]:
+        for number, line in enumerate(lines, 1):
+            yield number, line.split(self.delimiter) if line else []
+
+    def _split_quoted(self, lines: Iterable[str]) -> Iterator[Fields]:
+        csv.field_size_limit(_LONGEST_FIELD)
+        ended = (f"{line}\n" for line in lines)
+        reader = csv.reader(ended, delimiter=self.delimiter, strict=True)
+        start = 1
+        try:
+            for fields in reader:
+                yield start, fields
+                start = reader.line_num + 1
+        except csv.Error as error:
+            raise QuotingError(start, str(error)) from None
+
+
+def read_fields(path: Path, lines: Iterable[str], dialect: Dialect) -> Iterator[Fields]:
+    """Yield the fields of every row; an error names the file and the line."""
+    try:
+        yield from dialect.split(lines)
+    except QuotingError as error:
+        raise WarmstartError(
+            f"{path} line {error.line}: this row is not valid CSV ({error}); put a field that "
+            'contains delimiters, quotes or line breaks in "quotes" and double the quotes inside'
+        ) from None
+
+
+def find_dialect(path: Path, lines: Sequence[str], delimiter: str | None) -> Dialect:
+    """Return how the first lines of a file are split into fields; a given delimiter is kept."""
+    is_tsv = format_of(path) == "tsv"
+    usual = ("\t", ",", ";", "|") if is_tsv else (",", ";", "\t", "|")
+    delimiters = (delimiter,) if delimiter else usual
+    is_plain = is_tsv and not _shows_quoting(lines)
+    dialects = [
+        Dialect(character, not (is_plain and character == "\t")) for character in delimiters
+    ]
+    # The first of the best: the delimiter of the file's extension wins a tie.
+    return max(dialects, key=lambda dialect: _regularity(lines, dialect))
+
+
+def _regularity(lines: Sequence[str], dialect: Dialect) -> float:
+    """Return the share of rows with as many fields as the first one; 0 if that is one field."""
+    widths: list[int] = []
+    try:
+        widths += (len(fields) for _, fields in dialect.split(lines) if fields)
+    except QuotingError as error:
+        widths += [0] * (len(lines) - error.line + 1)  # lines that could not be split
+    if not widths or widths[0] < 2:
+        return 0.0
+    return widths.count(widths[0]) / len(widths)
+
+
+def _shows_quoting(lines: Sequence[str]) -> bool:
+    """Tell whether the fields of a .tsv file are quoted: some field must need its quotes."""
+    plain, quoted = (_regularity(lines, Dialect("\t", is_quoted)) for is_quoted in (False, True))
+    first = next((line for line in lines if line), "").split("\t")
+    is_needed = (
+        all(len(field) > 1 and field[0] == field[-1] == '"' for field in first)
+        or any(_DOUBLED.fullmatch(field) for line in lines for field in line.split("\t"))
+        or plain < quoted
+    )
+    return is_needed and quoted > 0.99  # the last of these lines may end inside a field
 
 
 def show(value: object) -> str:
@@ -114,9 +208,6 @@ def read_xlsx(path: Path) -> Iterator[Cells]:
         except (ValueError, LookupError, TypeError, AttributeError, *_BROKEN_ZIP) as error:
             reason = str(error).strip().split("\n")[0]
             raise WarmstartError(f"{path}: not a whole .xlsx file ({reason})") from None
-
-
-_BROKEN_ZIP = (SyntaxError, zipfile.BadZipFile, NotImplementedError, *UNREADABLE)  # broken XML, zip
 
 
 def _refuse_zip_bomb(path: Path, stream: BinaryIO) -> None:

@@ -9,9 +9,18 @@ from typing import Any, NamedTuple, TypeVar
 
 from warmstart.data.column_values import Sample
 from warmstart.data.columns import Layout, find_layout, parse_columns
-from warmstart.data.delimiters import Dialect, QuotingError, find_dialect, read_fields
 from warmstart.data.detection import is_surely_header
-from warmstart.data.table_files import Cells, read_jsonl, read_parquet, read_xlsx, show
+from warmstart.data.table_files import (
+    Cells,
+    Dialect,
+    QuotingError,
+    find_dialect,
+    read_fields,
+    read_jsonl,
+    read_parquet,
+    read_xlsx,
+    show,
+)
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
 from warmstart.settings.shared import TableFormat

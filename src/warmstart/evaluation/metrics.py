@@ -1,8 +1,9 @@
 """Metrics of classifiers and language models from plain values; class indices count from 0."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,3 +102,15 @@ def check_lengths(truth: Classes, predicted: Classes | NDArray[np.float64]) -> N
     """Refuse lists that do not match; there must be something to score."""
     if len(truth) != len(predicted) or len(truth) == 0:
         raise ValueError(f"{len(truth)} true classes and {len(predicted)} predictions do not match")
+
+
+class WordPairs:
+    """The pairs of neighbouring words of a text."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._known = {pair for line in lines for pair in pairwise(line.split())}
+
+    def known_share(self, text: str) -> float:
+        """Return the share of a text's pairs that occur here; a text without pairs has none."""
+        pairs = list(pairwise(text.split()))
+        return sum(pair in self._known for pair in pairs) / max(1, len(pairs))

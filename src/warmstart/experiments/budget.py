@@ -12,7 +12,7 @@ import torch
 from warmstart import progress
 from warmstart.errors import WarmstartError
 from warmstart.experiments.arms import ExperimentArm, Splits, TransformerArm
-from warmstart.experiments.plan import ExperimentPlan
+from warmstart.experiments.experiment_plan import ExperimentPlan
 from warmstart.experiments.subsets import nested_rows, subset_sizes
 from warmstart.experiments.tfidf_arm import TfidfArm
 from warmstart.formats import counted, duration

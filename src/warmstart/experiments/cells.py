@@ -17,8 +17,8 @@ import numpy as np
 from warmstart.errors import WarmstartError
 from warmstart.experiments.arms import ExperimentArm, Splits
 from warmstart.experiments.contrast import attention_arms
+from warmstart.experiments.experiment_plan import ExperimentPlan
 from warmstart.experiments.kept_models import ModelKeeper
-from warmstart.experiments.plan import ExperimentPlan
 from warmstart.experiments.selection import CellOutputs, FittedCell, fit_cell, tune
 from warmstart.experiments.subsets import LabelPool, nested_rows
 from warmstart.files import write_json

@@ -1,19 +1,22 @@
 """Train every cell of a comparison: first what is missing, wherever it runs; then read them all."""
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from warmstart import progress
+from warmstart.data.splits import Fold
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.experiments.cells import CellGroup, cell_groups
-from warmstart.experiments.cross_validation import cells_by_key, join_folds
-from warmstart.experiments.plan import ExperimentPlan
+from warmstart.experiments.experiment_plan import ExperimentPlan, plan_arms
+from warmstart.experiments.kept_models import ModelKeeper
 from warmstart.experiments.selection import FittedCell
 from warmstart.experiments.worker_pools import Workers
 from warmstart.experiments.workers import Outcome
-from warmstart.results.comparison import TunedArm
+from warmstart.results.comparison import Epoch, TunedArm
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.training.interrupt import Interrupt, listening
@@ -121,3 +124,72 @@ def _blend(fitted: Sequence[FittedCell], plan: ExperimentPlan) -> Iterator[Fitte
             others = cells[blend.second, labels, seed]
             for first, second, part in zip(of_folds, others, parts[arm], strict=True):
                 yield blend.fit(first, second, replace(part, num_selecting=num_selecting))
+
+
+def join_folds(fitted: Sequence[FittedCell], folds: Sequence[Fold]) -> list[FittedCell]:
+    """Return one cell for each arm, subset and seed, of those of every fold in order."""
+    return [_join(of_folds, folds) for of_folds in cells_by_key(fitted).values()]
+
+
+def cells_by_key(fitted: Sequence[FittedCell]) -> dict[tuple[str, int, int], list[FittedCell]]:
+    """Return the cells of each arm, subset and seed: one, or one for each fold in order."""
+    cells: dict[tuple[str, int, int], list[FittedCell]] = defaultdict(list)
+    for one in fitted:
+        cells[one.cell.arm, one.cell.labels, one.cell.seed].append(one)
+    return cells
+
+
+def _join(fitted: Sequence[FittedCell], folds: Sequence[Fold]) -> FittedCell:
+    cells = [one.cell for one in fitted]
+    predicted = np.zeros(sum(len(fold.test) for fold in folds), np.int64)
+    for cell, fold in zip(cells, folds, strict=True):
+        predicted[fold.test] = cell.predictions["test"]
+    joined = replace(
+        cells[0],
+        setting=" or ".join(dict.fromkeys(cell.setting for cell in cells)),
+        epochs=tuple(map(_mean, zip(*(cell.epochs for cell in cells), strict=False))),
+        elapsed_s=float(np.mean([cell.elapsed_s for cell in cells])),
+        predictions={"cross-validation": tuple(predicted.tolist())},
+    )
+    attention = next((one.attention for one in fitted if one.attention is not None), None)
+    return FittedCell(joined, attention=attention)
+
+
+def _mean(epochs: Sequence[Epoch]) -> Epoch:
+    """Return the mean over folds of what was measured after one epoch."""
+    return Epoch(
+        epoch=epochs[0].epoch,
+        train_loss=float(np.mean([epoch.train_loss for epoch in epochs])),
+        valid_loss=float(np.mean([epoch.valid_loss for epoch in epochs])),
+        valid_accuracy=float(np.mean([epoch.valid_accuracy for epoch in epochs])),
+        valid_f1=float(np.mean([epoch.valid_f1 for epoch in epochs])),
+        elapsed_s=float(np.mean([epoch.elapsed_s for epoch in epochs])),
+    )
+
+
+def train_final_model(
+    config: CompareConfig, run: RunFolder, plan: ExperimentPlan, tuned: Sequence[TunedArm]
+) -> None:
+    """Train an arm once more with the setting that most folds chose, and keep the model."""
+    name = tuned[0].arm
+    progress.say(f"training {name} on the texts of all folds, to keep the model")
+    config = replace(config, folds=None)
+    with progress.silenced():
+        plan = plan_arms(config, plan.texts.joined(), plan.sources)
+    planned = next(planned for planned in plan.arms if planned.arm.name == name)
+    labels = len(plan.texts.pool)
+    group = CellGroup(
+        arm=planned.arm,
+        splits=planned.parts[0],
+        labels=labels,
+        pool=plan.texts.pool,
+        config=config,
+        stem=run.cells / "all-folds",
+        attention_seed=None,
+        keeper=ModelKeeper(config, run, plan, labels),
+        fold=None,
+    )
+    seed = config.seeds[0]
+    if group.missing([seed]):
+        ((value, _),) = Counter(fold.values[0] for fold in tuned).most_common(1)
+        group.fit(replace(tuned[0], labels=labels, values=(value, value)), seed)

@@ -8,7 +8,7 @@ from typing import Any
 
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.evaluation.metrics import accuracy, macro_f1
-from warmstart.experiments.plan import ExperimentPlan
+from warmstart.experiments.experiment_plan import ExperimentPlan
 from warmstart.experiments.selection import FittedCell
 from warmstart.files import whole_folder, write_json
 from warmstart.results.comparison import Cell

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.data.validation_split import SHARE
+from warmstart.data.splits import SHARE
 from warmstart.errors import WarmstartError
 from warmstart.seeds import shuffled
 from warmstart.settings.finetuning import CompareConfig

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import get_args
 
 from warmstart import progress
-from warmstart.data.folds import Fold, split_folds
 from warmstart.data.labelled import LabelledTexts
-from warmstart.data.validation_split import describe_labels, set_aside
+from warmstart.data.splits import Fold, describe_labels, set_aside, split_folds
 from warmstart.experiments.arms import ArmSplit, Splits
 from warmstart.experiments.subsets import (
     HALVING_SEED,

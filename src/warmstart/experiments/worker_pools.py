@@ -13,10 +13,11 @@ from typing import Protocol
 
 import torch
 
+from warmstart.errors import WarmstartError
 from warmstart.experiments.budget import is_beside, num_at_once
 from warmstart.experiments.cells import CellGroup
-from warmstart.experiments.ray_tasks import RayTasks
 from warmstart.experiments.workers import CellOrder, Outcome
+from warmstart.ray_cluster import RayCluster
 from warmstart.settings.finetuning import CompareConfig
 
 
@@ -139,3 +140,35 @@ def _ctrl_c_blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class RayTasks:
+    """Trains cells wherever a cluster has room for them."""
+
+    def __init__(self, config: CompareConfig) -> None:
+        self.config, self._cluster = config, RayCluster(config.ray or "auto")
+        self.losses = self._cluster.losses
+        num_cpus, num_gpus = float(config.threads or 1), self._num_gpus()
+        if not self._cluster.has_room(CPU=num_cpus, GPU=num_gpus):
+            self._cluster.close()
+            raise WarmstartError(
+                f"no machine of the Ray cluster has {num_cpus:g} CPUs and {num_gpus:g} GPUs for a "
+                "model: lower --threads or --ray-gpus"
+            )
+        self._train = self._cluster.task(CellOrder.run, num_cpus, num_gpus)
+
+    def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
+        return True  # the cluster queues them
+
+    def submit(self, group: CellGroup, seed: int | None) -> "Future[Outcome]":
+        return self._train(CellOrder.of(self.config, group, seed))
+
+    def close(self) -> None:
+        """End what is still running, and leave the cluster."""
+        self._cluster.close()
+
+    def _num_gpus(self) -> float:
+        """Return what each model needs: a GPU wherever there are any, unless told otherwise."""
+        if self.config.ray_gpus is not None:
+            return self.config.ray_gpus
+        return float(self._cluster.total("GPU") > 0 and self.config.device != "cpu")

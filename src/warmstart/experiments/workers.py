@@ -16,7 +16,7 @@ from warmstart import progress
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.experiments.budget import limited
 from warmstart.experiments.cells import CellGroup, cell_groups
-from warmstart.experiments.plan import plan_experiment
+from warmstart.experiments.experiment_plan import plan_experiment
 from warmstart.experiments.subsets import subset_sizes
 from warmstart.jsonfiles import typed
 from warmstart.ray_cluster import refuse_other_code

@@ -11,7 +11,7 @@ from warmstart.errors import WarmstartError
 from warmstart.results.attention import AttentionMap
 from warmstart.results.predictions import FilledText, GeneratedPiece, ProbableWord
 from warmstart.settings.shared import Pooling, Truncate
-from warmstart.tokenization.pieces import join_pieces
+from warmstart.tokenization.tokenizer import join_pieces
 
 VERBS = ("predict", "embed", "attention", "generate", "translate", "fill_mask")
 FORMS = ("single texts", "pairs (text, text2)")

@@ -22,8 +22,7 @@ from warmstart.runtime import Runtime
 from warmstart.settings.base import check_choice
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Pooling, Truncate
-from warmstart.tokenization.pieces import text_reader
-from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer, text_reader
 
 MICRO_TOKENS = 8192  # padded tokens read together by default
 OVERFLOW = "its weights are too large for this precision or damaged: try --precision fp32"

@@ -11,7 +11,7 @@ from warmstart import progress
 from warmstart.batching.packing import pack
 from warmstart.model.masks import causal_mask, document_mask, padding_mask
 from warmstart.results.attention import readable
-from warmstart.results.mask_picture import ALLOWED, DOCUMENT, LATER, PADDING, UNREAD, MaskPicture
+from warmstart.results.model_views import ALLOWED, DOCUMENT, LATER, PADDING, UNREAD, MaskPicture
 from warmstart.tokenization.tokenizer import Tokenizer
 
 PAD = "<pad>"  # label of padding

@@ -9,7 +9,7 @@ from warmstart.decoding.beam import Beam, beam_search
 from warmstart.decoding.sample import SpecialIds, Step
 from warmstart.inference.text_translator import TextTranslator
 from warmstart.inference.translator import max_target_tokens
-from warmstart.results.beam_tree import BeamTree, Candidate, Ending, Fate, Path
+from warmstart.results.model_views import BeamTree, Candidate, Ending, Fate, Path
 from warmstart.tokenization.tokenizer import Tokenizer
 
 

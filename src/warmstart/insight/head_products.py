@@ -10,7 +10,7 @@ from warmstart.inference.transformer_model import TransformerModel
 from warmstart.model.attention import AttentionContext, MultiHeadAttention, attention_weights
 from warmstart.model.backbone import Backbone
 from warmstart.results.attention import readable
-from warmstart.results.head_products import HeadProducts
+from warmstart.results.model_views import HeadProducts
 from warmstart.settings.looking import LookNeuronsConfig
 
 

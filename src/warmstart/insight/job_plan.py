@@ -8,9 +8,16 @@ from pathlib import Path
 import torch
 
 from warmstart.formats import counted
-from warmstart.insight.devices import GIB, Device, known_devices, step_seconds, target_on
+from warmstart.insight.devices import (
+    GIB,
+    Device,
+    SharedStep,
+    known_devices,
+    most_useful,
+    step_seconds,
+    target_on,
+)
 from warmstart.insight.flops import PartFlops, optimizer_flops, row_flops, step_flops
-from warmstart.insight.several_devices import SharedStep, most_useful
 from warmstart.insight.step_memory import ComputeTarget, StepMemory, largest_rows, step_memory
 from warmstart.insight.step_timing import StepTiming
 from warmstart.insight.training_job import PAPER, TrainingJob, empty_model, paper_parameters

@@ -15,10 +15,10 @@ from warmstart.errors import WarmstartError
 from warmstart.formats import counted
 from warmstart.inference.transformer_model import TransformerModel
 from warmstart.inference.vectors import token_vectors
-from warmstart.results.word_similarity import WordSimilarity
+from warmstart.results.model_views import WordSimilarity
 from warmstart.settings.shared import Truncate
-from warmstart.tokenization.pieces import SPACE_MARK, join_pieces
-from warmstart.tokenization.spans import find_spans
+from warmstart.tokenization.tokenizer import SPACE_MARK, join_pieces
+from warmstart.tokenization.words import find_spans
 
 MAX_SENTENCES = 12  # that a table and a figure can show
 

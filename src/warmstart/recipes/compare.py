@@ -12,9 +12,8 @@ from warmstart.data.overlap import NamedTexts, describe_shared, find_matches
 from warmstart.experiments.arms import TransformerArm
 from warmstart.experiments.budget import limit_to_minutes, limited, with_threads
 from warmstart.experiments.contrast import attention_example, contrast
-from warmstart.experiments.final_model import train_final_model
-from warmstart.experiments.grid import TrainedCells, train_cells
-from warmstart.experiments.plan import ExperimentPlan, plan_experiment
+from warmstart.experiments.experiment_plan import ExperimentPlan, plan_experiment
+from warmstart.experiments.grid import TrainedCells, train_cells, train_final_model
 from warmstart.experiments.subsets import subset_sizes
 from warmstart.experiments.verdicts import summarise
 from warmstart.experiments.worker_pools import open_workers
@@ -29,12 +28,12 @@ from warmstart.report.html import soft
 from warmstart.report.images import save_figure
 from warmstart.report.notebook import Shown
 from warmstart.results.comparison import Arm, AttentionExample, Comparison, Contrast, Split
-from warmstart.results.data import SharedTexts
+from warmstart.results.data_report import SharedTexts
 from warmstart.results.summary import Summary
 from warmstart.runs.facts import ConfigFile, Limit
 from warmstart.runs.folder import RunFolder
-from warmstart.runs.kept import kept_models
 from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, write_config
+from warmstart.runs.saved import kept_models
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.tasks.classify import count_classes
 from warmstart.tasks.labelled import readable_rows, rows_seen

@@ -8,7 +8,7 @@ from warmstart import progress
 from warmstart.data.file_report import FileReader, Reading, read_row, report_file
 from warmstart.data.overlap import NamedTexts, describe_shared, find_matches, find_shared
 from warmstart.errors import WarmstartError
-from warmstart.results.data import DataReport, SharedTexts
+from warmstart.results.data_report import DataReport, SharedTexts
 from warmstart.runs.lineage import describe_unrecorded
 from warmstart.runs.saved import read_run
 from warmstart.settings.starting import DataConfig

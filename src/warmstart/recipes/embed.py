@@ -20,10 +20,10 @@ from warmstart.insight.word_context import compare_word
 from warmstart.loading import load_transformer
 from warmstart.report.notebook import Shown
 from warmstart.report.word_figure import word_sections, write_word_similarity
-from warmstart.results.word_similarity import WordSimilarity
+from warmstart.results.model_views import WordSimilarity
 from warmstart.runtime import Runtime
 from warmstart.settings.using import EmbedConfig
-from warmstart.tokenization.pieces import text_reader
+from warmstart.tokenization.tokenizer import text_reader
 
 CHUNK = 1024  # texts sorted by length and read together
 SAMPLE = 32  # texts that are read in full precision too, to see what a faster one costs

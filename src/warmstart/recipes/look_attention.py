@@ -15,8 +15,7 @@ from warmstart.report.images import save_image
 from warmstart.report.notebook import ShownFile
 from warmstart.results.attention import AttentionMap
 from warmstart.settings.looking import LookAttentionConfig
-from warmstart.tokenization.pieces import text_reader
-from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer, text_reader
 
 
 @dataclass(frozen=True)

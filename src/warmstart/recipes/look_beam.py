@@ -11,7 +11,7 @@ from warmstart.loading import load_on
 from warmstart.report.beam_figure import beam_sections, draw_beam
 from warmstart.report.html import write_picture
 from warmstart.report.notebook import ShownFile
-from warmstart.results.beam_tree import BeamTree
+from warmstart.results.model_views import BeamTree
 from warmstart.settings.looking import LookBeamConfig
 
 

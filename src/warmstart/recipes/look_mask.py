@@ -15,12 +15,11 @@ from warmstart.insight.named_model import find_model
 from warmstart.report.html import write_picture
 from warmstart.report.mask_figure import draw_masks, mask_sections
 from warmstart.report.notebook import ShownFile
-from warmstart.results.mask_picture import MaskPicture
+from warmstart.results.model_views import MaskPicture
 from warmstart.settings.looking import LookMaskConfig
 from warmstart.settings.model import ModelConfig
 from warmstart.tokenization.pair import load_tokenizer_pair
-from warmstart.tokenization.pieces import text_reader
-from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer, text_reader
 
 
 @dataclass(frozen=True)

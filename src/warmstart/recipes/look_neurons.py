@@ -8,7 +8,7 @@ from warmstart.loading import load_transformer
 from warmstart.report.html import write_picture
 from warmstart.report.neurons_figure import draw_neurons, neuron_sections
 from warmstart.report.notebook import ShownFile
-from warmstart.results.head_products import HeadProducts
+from warmstart.results.model_views import HeadProducts
 from warmstart.settings.looking import LookNeuronsConfig
 
 

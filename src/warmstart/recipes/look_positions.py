@@ -6,13 +6,12 @@ from pathlib import Path
 from warmstart.errors import WarmstartError
 from warmstart.formats import shorten
 from warmstart.insight.named_model import find_model
-from warmstart.insight.position_perplexity import perplexity_of_file
-from warmstart.insight.position_vectors import view_positions
+from warmstart.insight.position_view import perplexity_of_file, view_positions
 from warmstart.loading import load_transformer
 from warmstart.report.html import write_picture
 from warmstart.report.notebook import ShownFile
 from warmstart.report.positions_figure import draw_positions, position_sections
-from warmstart.results.position_view import PositionView
+from warmstart.results.model_views import PositionView
 from warmstart.settings.looking import LookPositionsConfig
 
 

@@ -8,9 +8,9 @@ import torch
 
 from warmstart.loading import open_saved
 from warmstart.report.html import write_picture
-from warmstart.report.moments_figure import draw_moments, moment_sections
 from warmstart.report.notebook import ShownFile
-from warmstart.results.moments import Moment, TrainingMoments, spaced
+from warmstart.report.training_figure import draw_moments, moment_sections
+from warmstart.results.training_views import Moment, TrainingMoments, spaced
 from warmstart.runs.checkpoint import list_checkpoints, step_of
 from warmstart.runs.saved import SavedRun, read_run
 from warmstart.seeds import derive_seed

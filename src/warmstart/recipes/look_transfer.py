@@ -13,7 +13,7 @@ from warmstart.model.count import Layer
 from warmstart.report.html import write_picture
 from warmstart.report.notebook import ShownFile
 from warmstart.report.transfer_figure import draw_transfer, transfer_sections
-from warmstart.results.head_swap import HeadSwap, Stage, merged
+from warmstart.results.training_views import HeadSwap, Stage, merged
 from warmstart.settings.looking import LookTransferConfig
 from warmstart.settings.model import ModelConfig
 

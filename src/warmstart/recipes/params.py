@@ -15,7 +15,7 @@ from warmstart.runs.folder import RunFolder
 from warmstart.settings.architecture import apply_overrides, override
 from warmstart.settings.looking import ParamsConfig
 from warmstart.settings.model import ModelConfig
-from warmstart.tasks.backbone import BackboneTask
+from warmstart.tasks.backbone_only import BackboneTask
 
 Head = Literal["all", "lm", "classifier", "none"]
 HEADERS = ("layer", "formula", "parameters")

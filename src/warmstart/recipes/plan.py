@@ -4,9 +4,8 @@ from dataclasses import replace
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
-from warmstart.insight.devices import GIB, Device, known_devices, target_on
+from warmstart.insight.devices import GIB, Device, known_devices, shared_steps, target_on
 from warmstart.insight.job_plan import JobPlan, PlannedMachine, make_plan, this_machine
-from warmstart.insight.several_devices import shared_steps
 from warmstart.insight.step_memory import largest_rows
 from warmstart.insight.step_timing import time_steps
 from warmstart.insight.training_job import planned_job

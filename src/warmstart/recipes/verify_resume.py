@@ -27,8 +27,7 @@ from warmstart.settings.base import Settings, read_settings_file
 from warmstart.settings.exchanging import ExportConfig, ImportConfig
 from warmstart.settings.finetuning import CompareConfig, FinetuneConfig
 from warmstart.settings.pretraining import PretrainConfig
-from warmstart.settings.resuming import VerifyResumeConfig
-from warmstart.settings.starting import TokenizerConfig
+from warmstart.settings.starting import TokenizerConfig, VerifyResumeConfig
 from warmstart.settings.translating import TrainTranslatorConfig
 
 JOBS: dict[str, tuple[type[Settings], Callable[[Any], object]]] = {

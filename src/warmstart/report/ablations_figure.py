@@ -11,7 +11,7 @@ from matplotlib.ticker import NullFormatter
 from warmstart.formats import percent
 from warmstart.report.html import Section, bullets, figure, table
 from warmstart.report.style import INK, WIDTH, EndLabel, styled, write_end_labels
-from warmstart.results.ablations import Variant
+from warmstart.results.training_views import Variant
 
 COLOURS = (INK, "#d5521c", "#2166ac", "#2a9d8f", "#efa02b", "#9a4f96", "#757575")
 BAND = 0.15  # opacity of the range over seeds

@@ -11,7 +11,7 @@ from warmstart.formats import shorten
 from warmstart.report.html import Section, figure, table
 from warmstart.report.style import FAINT, INK, styled
 from warmstart.results.attention import readable
-from warmstart.results.beam_tree import BeamTree, Candidate, Fate
+from warmstart.results.model_views import BeamTree, Candidate, Fate
 
 COLUMN, ROW = 1.25, 0.42  # inches of a step and of a candidate
 STEPS_IN_ROW = 6

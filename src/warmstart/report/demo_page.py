@@ -12,7 +12,7 @@ from warmstart.report.outcomes import PretrainResult
 from warmstart.report.training_figure import draw_metrics
 from warmstart.results.attention import AttentionMap
 from warmstart.results.comparison import AttentionExample, Comparison, Contrast
-from warmstart.results.data import DataReport
+from warmstart.results.data_report import DataReport
 from warmstart.results.summary import Summary
 
 

@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 from warmstart.formats import shorten
 from warmstart.report.html import Section, figure
 from warmstart.report.style import FAINT, styled
-from warmstart.results.mask_picture import MaskPicture
+from warmstart.results.model_views import MaskPicture
 
 # By value of a cell.
 REASONS = (

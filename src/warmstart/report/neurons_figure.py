@@ -8,7 +8,7 @@ from matplotlib.image import AxesImage
 from warmstart.formats import shorten
 from warmstart.report.html import Section, figure, table
 from warmstart.report.style import FAINT, SHADES, styled
-from warmstart.results.head_products import Array, HeadProducts
+from warmstart.results.model_views import Array, HeadProducts
 
 HEADERS = ("key", "q·k", "q·k / √K", "weight")
 

@@ -12,7 +12,7 @@ from matplotlib.ticker import LogLocator
 from warmstart.formats import counted
 from warmstart.report.html import Section, figure, folded, table
 from warmstart.report.style import FAINT, INK, WIDTH, new_axes, styled
-from warmstart.results.position_view import PerplexityByPosition, PositionView
+from warmstart.results.model_views import PerplexityByPosition, PositionView
 
 WARM, COLD = "#d5521c", "#2166ac"
 

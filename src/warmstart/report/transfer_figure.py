@@ -7,7 +7,7 @@ from matplotlib.patches import FancyBboxPatch
 from warmstart.formats import shorten
 from warmstart.report.html import Section, figure, table
 from warmstart.report.style import FAINT, INK, WIDTH, styled
-from warmstart.results.head_swap import HeadSwap, Stage
+from warmstart.results.training_views import HeadSwap, Stage
 
 KEPT, FROZEN, GONE, NEW = "#f5c9a8", "#cfdff0", "#ececec", "#2a9d8f"
 BOX, GAP = 2.4, 1.4  # width of a box and space between the stacks, in units of the axes

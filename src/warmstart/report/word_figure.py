@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from warmstart.report.html import Section, figure, render, soft, table, write_picture
 from warmstart.report.style import FAINT, INK, WIDTH, EndLabel, styled, write_end_labels
-from warmstart.results.word_similarity import WordSimilarity
+from warmstart.results.model_views import WordSimilarity
 
 MAX_PAIRS = 6  # named one by one in figure and tables
 MAX_NUMBERS = 6  # sentences up to which the heat maps show numbers

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from warmstart.results.attention import AttentionMap
-from warmstart.results.data import SharedTexts
+from warmstart.results.data_report import SharedTexts
 
 ArmKind = Literal["warm", "frozen", "cold", "baseline", "blend"]
 SplitName = Literal["validation", "test", "cross-validation"]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from warmstart import progress
 from warmstart.data.fingerprints import Fingerprints, join_fingerprints
 from warmstart.errors import WarmstartError
+from warmstart.formats import counted
 from warmstart.jsonfiles import typed
 from warmstart.model.count import count_backbone, count_translator
 from warmstart.runs.checkpoint import (
@@ -19,9 +20,8 @@ from warmstart.runs.checkpoint import (
     read_weights,
     weight_shapes,
 )
-from warmstart.runs.facts import DataFile
+from warmstart.runs.facts import DataFile, ResultsFile
 from warmstart.runs.folder import RunFolder
-from warmstart.runs.kept import advised_model
 from warmstart.settings.base import Settings
 from warmstart.settings.model import ModelConfig, ablation_warning, model_from_json
 from warmstart.textfiles import missing
@@ -233,3 +233,34 @@ def run_folder(path: str | Path) -> RunFolder:
     path = Path(path)
     is_checkpoint = path.parent.name == "checkpoints" and path.name.startswith("step-")
     return RunFolder(path.parent.parent if is_checkpoint else path)
+
+
+def kept_models(comparison: RunFolder) -> dict[Path, str]:
+    """Return the folder of every model that a comparison keeps, with the name of its arm."""
+    folders = sorted(file.parent for file in comparison.models.glob("*/config.json"))
+    return {folder: RunFolder(folder).entry("arm") for folder in folders}
+
+
+def advised_model(comparison: RunFolder) -> tuple[Path, str]:
+    """Return the model to use after a comparison, and a sentence about it.
+
+    It is of the arm that the comparison advises; of several, the best one with the most labels.
+    """
+    file = comparison.path / "results.json"
+    if not file.exists():
+        raise WarmstartError(
+            f"{comparison.path} is an unfinished comparison: continue it with `compare --resume`"
+        )
+    arm = typed(ResultsFile, comparison.read_json(file), file).summary.advice.arm
+    models = kept_models(comparison)
+    scores = {path: RunFolder(path).scores() for path, of_arm in models.items() if of_arm == arm}
+    accuracies = {path: RunFolder(path).valid_scores()["accuracy"] for path in scores}
+    if not scores:
+        names = ", ".join(map(str, models))
+        others = f"name one of its models: {names}" if models else "compare without --save none"
+        raise WarmstartError(
+            f"{comparison.path} advises {arm}, of which no model is kept: {others}"
+        )
+    best = max(scores, key=lambda path: (scores[path].labels, accuracies[path]))
+    labels = counted(scores[best].labels, "label")
+    return best, f"{comparison.path} advises {arm}: using {best}, the best model with {labels}"

@@ -1,4 +1,4 @@
-"""The settings of `demo`, `samples`, `doctor`, `data` and `tokenizer`."""
+"""The settings of `demo`, `samples`, `doctor`, `data`, `tokenizer` and `verify-resume`."""
 
 from typing import Literal
 
@@ -14,6 +14,7 @@ from warmstart.settings.shared import (
 )
 
 Language = Literal["english", "french"]
+KilledCommand = Literal["pretrain", "finetune", "compare", "train-translator"]
 
 
 class DemoConfig(Machine):
@@ -55,3 +56,21 @@ class TokenizerConfig(Documents, TextColumn):
         "entries, including special tokens", 16_000, least=MIN_VOCAB_SIZE, most=MAX_VOCAB_SIZE
     )
     sample_mb: int = option("megabytes of text to learn from, at most", 100, least=1)
+
+
+class VerifyResumeConfig(Machine, panel="Training"):
+    """A job in, proof out that it survives being killed."""
+
+    job: str | None = argument("TOML file or config.json of a job; default: tiny pretraining", None)
+    command: KilledCommand = option(
+        "command of a TOML file; config.json names its own",
+        "pretrain",
+        metavar="NAME",
+        panel="Input and output",
+    )
+    out: str | None = option(
+        "folder for the runs; default: a temporary one", None, short="-o", panel="Input and output"
+    )
+    kills: int = option("times a run is killed with SIGKILL", 10, least=1)
+    steps: int = option("steps of a pretraining; other jobs run few epochs", 60, least=4)
+    save_every: int = option("steps between checkpoints", 5, least=1, panel="Saving")

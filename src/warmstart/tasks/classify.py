@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from warmstart.batching.batch import LabelledBatch
 from warmstart.batching.padding import pad_texts
 from warmstart.data.labelled import LabelledTexts
-from warmstart.data.validation_split import describe_labels
+from warmstart.data.splits import describe_labels
 from warmstart.errors import WarmstartError
 from warmstart.evaluation.calibration import at_temperature, calibration, fit_temperature
 from warmstart.evaluation.intervals import accuracy_interval

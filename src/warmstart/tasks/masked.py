@@ -11,12 +11,18 @@ from torch import Tensor, nn
 
 from warmstart import progress
 from warmstart.batching.batch import MaskedBatch, move
-from warmstart.batching.masked_rows import FIXED_SEED, HeldOutRows, build_masking, build_pairs
-from warmstart.batching.masking import Corruption, MaskedStream
+from warmstart.batching.masking import (
+    FIXED_SEED,
+    Corruption,
+    HeldOutRows,
+    MaskedStream,
+    build_masking,
+    build_pairs,
+)
 from warmstart.data.sentences import SentenceFinder
 from warmstart.data.token_file import SentenceFile
 from warmstart.errors import WarmstartError
-from warmstart.evaluation.masked_scores import MaskedRows
+from warmstart.evaluation.token_scores import MaskedRows
 from warmstart.inference.mask_filler import MaskFiller
 from warmstart.kernels.loss import IGNORE, LOGITS_PER_CHUNK
 from warmstart.model.models import LanguageModel
@@ -31,9 +37,8 @@ from warmstart.tasks.causal import (
     freeze_pair_head,
     packed_stream,
 )
-from warmstart.tasks.document_loss import DocumentLoss, rarities
 from warmstart.tasks.held_out import BATCH_TOKENS, held_out_text
-from warmstart.tasks.masked_objective import MaskedObjective, masked_output
+from warmstart.tasks.masked_objective import DocumentLoss, MaskedObjective, masked_output, rarities
 from warmstart.tasks.semantic_start import start_from_semantics
 from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
 from warmstart.tasks.workload import WorkloadShape

@@ -1,17 +1,80 @@
-"""The losses of masked pretraining, and what a model makes of a batch."""
+"""Predict a document's masked tokens from the mean of its hidden vectors.
+
+Masked tokens alone teach a model about words; this teaches it what a whole text is like.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from warmstart.batching.batch import MaskedBatch
+from warmstart.data.token_file import Ids
 from warmstart.kernels.loss import IGNORE, linear_cross_entropy
 from warmstart.model.backbone import Layout
 from warmstart.model.models import LanguageModel
-from warmstart.tasks.document_loss import DocumentLoss
+
+RARITY = 0.25  # a token counts in inverse proportion to this power of its frequency
+SAMPLED_TOKENS = 4_000_000  # from which frequencies are estimated, at most
+
+
+def rarities(ids: Ids, vocab_size: int) -> Tensor:
+    """Return how much each token counts as a target: (V,)."""
+    sample = ids[:: max(1, len(ids) // SAMPLED_TOKENS)]
+    counts = np.bincount(sample, minlength=vocab_size)
+    return torch.from_numpy(np.maximum(counts, 1) ** -RARITY)
+
+
+@dataclass(frozen=True)
+class DocumentLoss:
+    """The loss of a document's masked tokens, each counted once, given the document's mean vector.
+
+    A row may contain several documents; of a document, it sees the part within its row.
+    """
+
+    weight: float  # relative to the loss of masked tokens at their positions
+    rarities: Tensor  # (V,)
+
+    def count(self, batch: MaskedBatch) -> float:
+        """Return the sum of what the targets of a batch count."""
+        return float(self.rarities[_targets(batch, len(self.rarities))[1]].sum())
+
+    def __call__(self, model: LanguageModel, hidden: Tensor, batch: MaskedBatch) -> Tensor:
+        """Return the summed loss, from the hidden vectors (B, T, D) of a batch."""
+        embedding = model.backbone.embed.weight
+        means = _means(hidden.to(embedding.dtype), _documents(batch))  # (documents, D)
+        log_shares = model.head(means, embedding).to(embedding.dtype).log_softmax(-1)
+        documents, tokens = _targets(batch, len(self.rarities))
+        counted = self.rarities.to(log_shares)[tokens]
+        return -self.weight * (counted * log_shares[documents, tokens]).sum()
+
+
+def _documents(batch: MaskedBatch) -> Tensor:
+    """Return the number of each token's document within the batch: (B, T)."""
+    rows = torch.arange(len(batch.ids), device=batch.ids.device)[:, None]
+    if batch.documents is None:
+        return rows.expand_as(batch.ids)
+    return batch.documents + rows * (batch.documents.max() + 1)
+
+
+def _means(hidden: Tensor, documents: Tensor) -> Tensor:
+    """Return the mean vector of each document: (documents, D)."""
+    num_documents = int(documents.max()) + 1
+    sums = hidden.new_zeros(num_documents, hidden.shape[-1])
+    sums = sums.index_add(0, documents.flatten(), hidden.flatten(0, 1))
+    sizes = documents.flatten().bincount(minlength=num_documents)
+    return sums / sizes.clamp(min=1)[:, None]  # numbers that no document has get zeros
+
+
+def _targets(batch: MaskedBatch, vocab_size: int) -> tuple[Tensor, Tensor]:
+    """Return the documents and the tokens of all distinct pairs of document and masked token."""
+    documents = _documents(batch).gather(1, batch.masked_positions)  # (B, P)
+    is_used = batch.targets != IGNORE
+    pairs = (documents * vocab_size + batch.targets)[is_used].unique()
+    return pairs // vocab_size, pairs % vocab_size
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from warmstart.errors import WarmstartError
 from warmstart.runs.saved import SavedRun, read_run
 from warmstart.settings.base import suggestion
 from warmstart.settings.model import ModelConfig
-from warmstart.tasks.backbone import BackboneTask
+from warmstart.tasks.backbone_only import BackboneTask
 from warmstart.tasks.causal import CausalTask
 from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.finetuning import FinetuningTask

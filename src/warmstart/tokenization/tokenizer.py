@@ -6,14 +6,17 @@ No special token is added, and no text can produce one. backends.py has the two 
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
+from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.tokenization import specials
 
 Names = Mapping[str, str]  # of special tokens, by role: bos, eos, pad, unk, mask
+
+SPACE_MARK = "▁"  # how a piece writes a space
 
 
 class Tokenizer(ABC):
@@ -110,3 +113,23 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def _add_mask(self, name: str) -> Self: ...
+
+
+def join_pieces(text: str) -> str:
+    """Return the text that these pieces were split from."""
+    return "".join(text.split()).replace(SPACE_MARK, " ").strip()
+
+
+def text_reader(tokenizer: Tokenizer, is_split: bool, name: str) -> Callable[[str], str]:
+    """Return the function that prepares a text, perhaps already split, for the tokenizer.
+
+    `name` is the run or the file that an error refers to.
+    """
+    if tokenizer.kind != "pieces":
+        return join_pieces if is_split else str
+    if not is_split:
+        raise WarmstartError(
+            f"{name}: the tokenizer is a vocabulary of pieces, which cannot split text; "
+            "add --pieces if the text is already split"
+        )
+    return str

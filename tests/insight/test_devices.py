@@ -6,8 +6,13 @@ from pathlib import Path
 import pytest
 
 from product import run, succeed
-from warmstart.insight.devices import known_devices, target_on
-from warmstart.insight.several_devices import LEAST_EFFICIENCY, most_useful, shared_steps
+from warmstart.insight.devices import (
+    LEAST_EFFICIENCY,
+    known_devices,
+    most_useful,
+    shared_steps,
+    target_on,
+)
 from warmstart.insight.training_job import planned_job
 from warmstart.settings.looking import PlanConfig
 

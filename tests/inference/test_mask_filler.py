@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from saving import LEARN, write_wordpieces
-from warmstart.tokenization.loading import load_tokenizer
-from warmstart.tokenization.masked_text import encode_masked, mask_spellings, split_at_masks
+from warmstart.inference.mask_filler import encode_masked, mask_spellings, split_at_masks
+from warmstart.tokenization.loading import load_tokenizer, train_json
 from warmstart.tokenization.tokenizer import Tokenizer
-from warmstart.tokenization.vocabularies import train_json
 
 
 @pytest.fixture(params=["bpe", "unigram", "wordpiece"])
