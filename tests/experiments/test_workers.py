@@ -12,8 +12,7 @@ import pytest
 from comparing import COMMAND, await_cell, without_times
 from forked import Forked
 from product import World, succeed
-from warmstart.experiments.worker_pools import BesideTheDevice
-from warmstart.experiments.workers import CellOrder
+from warmstart.experiments.workers import BesideTheDevice, CellOrder
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.version import code_digest
 

@@ -163,13 +163,6 @@ def delimiter_of(path: Path, tables: TableFormat = DEFAULT) -> str:
     return dialect.delimiter
 
 
-def read_rows(
-    path: Path, tables: TableFormat = DEFAULT, roles: Sequence[str] = ("text",)
-) -> Iterator[Row]:
-    """Yield every row of a table, without the header."""
-    return open_table(path, tables, roles).rows()
-
-
 def _read_sample(path: Path, tables: TableFormat) -> tuple[Dialect | None, Sample]:
     """Return the first rows that are not blank, and how the lines of a text file are split."""
     refuse_pipe(path)

@@ -14,8 +14,7 @@ from warmstart.experiments.cells import CellGroup, cell_groups
 from warmstart.experiments.experiment_plan import ExperimentPlan, plan_arms
 from warmstart.experiments.kept_models import ModelKeeper
 from warmstart.experiments.selection import FittedCell
-from warmstart.experiments.worker_pools import Workers
-from warmstart.experiments.workers import Outcome
+from warmstart.experiments.workers import Outcome, Workers
 from warmstart.results.comparison import Epoch, TunedArm
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.finetuning import CompareConfig

@@ -16,7 +16,7 @@ from warmstart.experiments.experiment_plan import ExperimentPlan, plan_experimen
 from warmstart.experiments.grid import TrainedCells, train_cells, train_final_model
 from warmstart.experiments.subsets import subset_sizes
 from warmstart.experiments.verdicts import summarise
-from warmstart.experiments.worker_pools import open_workers
+from warmstart.experiments.workers import open_workers
 from warmstart.files import write_json
 from warmstart.interop.hf_writer import export_problem
 from warmstart.interop.model_card import write_card

@@ -1,12 +1,13 @@
 """The report of a comparison: the verdict first, then the results, then the data and settings."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from warmstart.report.attention_figure import draw_layers
 from warmstart.report.comparison_figures import draw_differences, draw_epochs, draw_labels
-from warmstart.report.html import Section, render, write_page
+from warmstart.report.html import Section, render_block, write_page
 from warmstart.report.style import arm_colours
 from warmstart.results.attention import AttentionMap, readable
 from warmstart.results.comparison import AttentionExample, Comparison, Contrast
@@ -41,9 +42,8 @@ def comparison_sections(
     """Return every section of the report, the verdict first, without the explanations."""
     values = _values(comparison, summary)
 
-    def section(title: str, template: str, **drawn: object) -> Section:
-        body = render(f"comparison/{template}.html", {**values, **drawn})
-        return Section(title=title, pieces=[body])
+    def section(title: str, block: str, **drawn: object) -> Section:
+        return _section(title, block, {**values, **drawn})
 
     subsets = [_epochs(comparison, summary, n) for n in reversed(comparison.subsets)]
     sections = [
@@ -73,8 +73,12 @@ def comparison_sections(
     ]
 
 
+def _section(title: str, block: str, values: Mapping[str, object]) -> Section:
+    return Section(title=title, pieces=[render_block("comparison.html", block, values)])
+
+
 def _values(comparison: Comparison, summary: Summary) -> dict[str, object]:
-    """Return what every template of the report may refer to."""
+    """Return what every block of the template may refer to."""
     return {
         "comparison": comparison,
         "summary": summary,
@@ -87,8 +91,7 @@ def _values(comparison: Comparison, summary: Summary) -> dict[str, object]:
 
 def reading_section(comparison: Comparison) -> Section:
     """Explain the terms of the report."""
-    body = render("comparison/reading.html", {"comparison": comparison})
-    return Section(title="How to read this page", pieces=[body])
+    return _section("How to read this page", "reading", {"comparison": comparison})
 
 
 def _epochs(comparison: Comparison, summary: Summary, labels: int) -> dict[str, object]:
@@ -116,8 +119,7 @@ def contrast_section(contrast: Contrast) -> Section:
         "num_folded": FOLDED,
         "max_chars": MAX_CHARS,
     }
-    body = render("comparison/disagreements.html", values)
-    return Section(title=f"Where {first} and {second} disagree", pieces=[body])
+    return _section(f"Where {first} and {second} disagree", "disagreements", values)
 
 
 def attention_section(example: AttentionExample) -> Section:
@@ -129,8 +131,7 @@ def attention_section(example: AttentionExample) -> Section:
         "words": {arm: _shaded_words(attention) for arm, attention in maps.items()},
         "drawing": draw_layers(maps),
     }
-    body = render("comparison/attention.html", values)
-    return Section(title="Attention on one text", pieces=[body])
+    return _section("Attention on one text", "attention", values)
 
 
 def _shaded_words(attention: AttentionMap) -> list[tuple[str, float]]:

@@ -56,6 +56,13 @@ def render(template: str, values: Mapping[str, object]) -> Markup:
     return Markup(environment().get_template(template).render(values))
 
 
+def render_block(template: str, block: str, values: Mapping[str, object]) -> Markup:
+    """Fill in one block of a template, which can use the macros as `ui`."""
+    source = environment().get_template(template)
+    context = source.new_context({**values, "ui": _macros()})
+    return Markup("".join(source.blocks[block](context)))
+
+
 def table(
     headers: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = ()
 ) -> Markup:
