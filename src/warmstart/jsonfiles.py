@@ -127,54 +127,54 @@ def typed(kind: type[T], value: object, file: object, key: str = "") -> T:
     Kinds are dataclasses, lists, tuples of any length, dicts, literals, plain types, each of these
     or None, and Any. Keys that a dataclass does not declare are ignored.
     """
-    return cast(T, _read(kind, value, _Place(file, key)))
+    return cast(T, _read(kind, value, _Location(file, key)))
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where a value stands."""
+class _Location:
+    """Where a value is: in which file, under which key."""
 
     file: object
     key: str
 
-    def of(self, key: str | int) -> "_Place":
+    def of(self, key: str | int) -> "_Location":
         if isinstance(key, int):
-            return _Place(self.file, f"{self.key}[{key}]")
-        return _Place(self.file, f"{self.key}.{key}" if self.key else key)
+            return _Location(self.file, f"{self.key}[{key}]")
+        return _Location(self.file, f"{self.key}.{key}" if self.key else key)
 
     def refuse(self, value: object, allowed: str) -> NoReturn:
         raise WarmstartError(f"{self.file}: {self.key}={show(value)} must be {allowed}")
 
 
-def _read(kind: Any, value: Any, place: _Place) -> Any:
+def _read(kind: Any, value: Any, location: _Location) -> Any:
     origin, parts = get_origin(kind), get_args(kind)
     if kind is Any:
         return value
     if is_dataclass(kind):
-        return _read_fields(kind, value, place)
+        return _read_fields(kind, value, location)
     if origin in (Union, UnionType):  # of one kind with None
         inner = next(part for part in parts if part is not NoneType)
-        return None if value is None else _read(inner, value, place)
+        return None if value is None else _read(inner, value, location)
     if origin is Literal:
         known = ", ".join(map(str, parts))
-        return value if value in parts else place.refuse(value, f"one of {known}")
+        return value if value in parts else location.refuse(value, f"one of {known}")
     if origin in (list, tuple):
         if not isinstance(value, list):
-            place.refuse(value, "a list")
-        return origin(_read(parts[0], item, place.of(i)) for i, item in enumerate(value))
+            location.refuse(value, "a list")
+        return origin(_read(parts[0], item, location.of(i)) for i, item in enumerate(value))
     if origin is dict or kind is dict:
         if not isinstance(value, dict):
-            place.refuse(value, "an object")
+            location.refuse(value, "an object")
         inner = parts[1] if parts else Any
-        return {key: _read(inner, item, place.of(key)) for key, item in value.items()}
-    return _read_plain(kind, value, place)
+        return {key: _read(inner, item, location.of(key)) for key, item in value.items()}
+    return _read_plain(kind, value, location)
 
 
-def _read_plain(kind: type, value: Any, place: _Place) -> Any:
+def _read_plain(kind: type, value: Any, location: _Location) -> Any:
     if not has_type(value, kind):
-        place.refuse(value, TYPE_NAMES[kind])
+        location.refuse(value, TYPE_NAMES[kind])
     if isinstance(value, int) and abs(value) > LARGEST_INT:
-        place.refuse(value, f"at most {LARGEST_INT:,}")
+        location.refuse(value, f"at most {LARGEST_INT:,}")
     return value
 
 
@@ -183,14 +183,16 @@ def _field_types(kind: type) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
-def _read_fields(kind: Any, value: Any, place: _Place) -> Any:
+def _read_fields(kind: Any, value: Any, location: _Location) -> Any:
     if not isinstance(value, dict):
-        place.refuse(value, "an object")
+        location.refuse(value, "an object")
     types = _field_types(kind)
     values = {}
     for field in fields(kind):
         if field.name in value:
-            values[field.name] = _read(types[field.name], value[field.name], place.of(field.name))
+            values[field.name] = _read(
+                types[field.name], value[field.name], location.of(field.name)
+            )
         elif field.default is MISSING and field.default_factory is MISSING:
-            raise WarmstartError(f"{place.file} has no '{place.of(field.name).key}'")
+            raise WarmstartError(f"{location.file} has no '{location.of(field.name).key}'")
     return kind(**values)

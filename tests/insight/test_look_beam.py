@@ -40,7 +40,7 @@ def test_steps_fit_together(tree: BeamTree) -> None:
         totals = [candidate.log_prob for candidate in step]
         assert totals == sorted(totals, reverse=True)
         assert len(step) <= 2 * tree.width
-        kept = {candidate.path for candidate in step if candidate.fate == "kept"}
+        kept = {candidate.path for candidate in step if candidate.status == "kept"}
         assert len(kept) <= tree.width
 
 
@@ -49,7 +49,7 @@ def test_the_best_way_is_in_the_tree(tree: BeamTree) -> None:
     for number, step in enumerate(tree.steps[: len(best)], 1):
         (candidate,) = [c for c in step if tree.is_best(c)]
         assert candidate.path == best[:number]
-        assert candidate.fate == "kept"
+        assert candidate.status == "kept"
     assert all(math.isfinite(ending.log_prob) for ending in tree.endings)
 
 

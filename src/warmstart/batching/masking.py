@@ -60,8 +60,8 @@ class Corruption:
             P = min(P + OVERHANG, T)
             arcs = shares_of(bits_of(derive_seed(self.seed, "arc"), numbers, 1))  # (B, 1)
             starts = self._word_starts(ids, can_mask)
-            places = _word_places(starts, keys, can_mask, arcs)
-            can_mask = _whole_words(places, starts, can_mask, nums, P)
+            offsets = _word_offsets(starts, keys, can_mask, arcs)
+            can_mask = _whole_words(offsets, starts, can_mask, nums, P)
             nums = can_mask.sum(1)
         positions, is_masked = _smallest(keys, can_mask, nums, P)  # (B, P)
         originals = np.take_along_axis(ids, positions, 1)
@@ -101,10 +101,10 @@ class Corruption:
         return starts
 
 
-def _word_places(starts: Ints, keys: Bits, can_mask: Flags, arcs: NDArray[np.float64]) -> Ints:
+def _word_offsets(starts: Ints, keys: Bits, can_mask: Flags, arcs: NDArray[np.float64]) -> Ints:
     """Return where each token's word begins on a circle of the row's words in random order: (B, T).
 
-    Places are counted in tokens, from where the row's arc begins.
+    Offsets are counted in tokens, from where the row's arc begins.
     """
     # All tokens of a word share the key of its first.
     keys = np.where(can_mask, np.take_along_axis(keys, starts, 1), NEVER)
@@ -113,20 +113,20 @@ def _word_places(starts: Ints, keys: Bits, can_mask: Flags, arcs: NDArray[np.flo
     np.put_along_axis(ranks, order, np.arange(order.shape[1])[None], 1)
     num_tokens = np.maximum(1, can_mask.sum(1, keepdims=True))
     from_arc = np.take_along_axis(ranks, starts, 1) - (arcs * num_tokens).astype(np.int64)
-    places: Ints = from_arc % num_tokens
-    return places
+    offsets: Ints = from_arc % num_tokens
+    return offsets
 
 
-def _whole_words(places: Ints, starts: Ints, can_mask: Flags, nums: Ints, most: int) -> Flags:
+def _whole_words(offsets: Ints, starts: Ints, can_mask: Flags, nums: Ints, most: int) -> Flags:
     """Return the tokens of the words that begin on an arc of `nums` tokens: (B, T).
 
     A word of any length is chosen with the same probability, unless more than `most` tokens of the
     row would be. At least one word is chosen; it is cut if it does not fit.
     """
-    T = places.shape[1]
-    after_first = places - np.where(can_mask, places, T).min(1, keepdims=True)
+    T = offsets.shape[1]
+    after_first = offsets - np.where(can_mask, offsets, T).min(1, keepdims=True)
     fits = can_mask & (after_first + _word_sizes(starts) <= most)
-    is_chosen = fits & ((after_first == 0) | (places < nums[:, None]))
+    is_chosen = fits & ((after_first == 0) | (offsets < nums[:, None]))
     after_first += np.arange(T) - starts  # of each token
     is_cut = can_mask & (after_first < nums[:, None]) & ~is_chosen.any(1, keepdims=True)
     return is_chosen | is_cut

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def predict(config: PredictConfig, as_json: bool) -> None:
     """Label texts: one row in, one row out."""
-    from warmstart.recipes.predict import label_lines, predict_file, write_answers
+    from warmstart.recipes.predict import label_lines, predict_file, write_predictions
 
     answers = predict_file(config, standard_input())
     if config.out is None:
@@ -37,7 +37,7 @@ def predict(config: PredictConfig, as_json: bool) -> None:
         return
     if as_json:
         raise WarmstartError(f"--json is for standard output; -o {config.out} has its own format")
-    say(f"wrote {quoted(write_answers(config, config.out, answers))}")
+    say(f"wrote {quoted(write_predictions(config, config.out, answers))}")
 
 
 def fill_mask(config: FillMaskConfig, as_json: bool) -> None:

@@ -45,7 +45,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ColumnLayout:
     """Where the roles are in a table."""
 
     names: tuple[str, ...]  # of all columns; without a header, "column 1" and so on
@@ -85,7 +85,7 @@ def _parse_column(column: str) -> Column:
     return Column(first if is_role else None, name or first, is_role and not equals)
 
 
-def find_layout(sample: Sample, wanted: Wanted) -> Layout:
+def find_layout(sample: Sample, wanted: Wanted) -> ColumnLayout:
     """Return where the wanted roles are, and whether the first row is a header."""
     if not wanted.columns:
         return _detected(sample, wanted)
@@ -99,7 +99,7 @@ def find_layout(sample: Sample, wanted: Wanted) -> Layout:
     raise _missing_column(headed, wanted.named)
 
 
-def _detected(sample: Sample, wanted: Wanted) -> Layout:
+def _detected(sample: Sample, wanted: Wanted) -> ColumnLayout:
     chosen, positions = choose_columns(sample, wanted.roles)
     for role in wanted.optional:
         if chosen.names and role in chosen.normal_names:
@@ -111,7 +111,7 @@ def _has_names(sample: Sample, wanted: Wanted) -> bool:
     return {normal(column.name) for column in wanted.named} <= set(sample.normal_names)
 
 
-def _by_name(sample: Sample, wanted: Wanted) -> Layout:
+def _by_name(sample: Sample, wanted: Wanted) -> ColumnLayout:
     if not _has_names(sample, wanted):
         raise _missing_column(sample, wanted.named)
     positions, unassigned = {}, []
@@ -136,7 +136,7 @@ def _index_of(sample: Sample, name: str) -> int:
     return names.index(normal(name))
 
 
-def _by_position(sample: Sample, wanted: Wanted) -> Layout:
+def _by_position(sample: Sample, wanted: Wanted) -> ColumnLayout:
     """Take roles in file order; a first row that is surely a header is still none of the data."""
     width, num_named = len(sample.rows[0]), len(wanted.columns)
     if width != num_named:
@@ -159,11 +159,11 @@ def _missing_column(sample: Sample, columns: Iterable[Column]) -> WarmstartError
     )
 
 
-def _layout(sample: Sample, positions: dict[str, int]) -> Layout:
+def _layout(sample: Sample, positions: dict[str, int]) -> ColumnLayout:
     has_header = sample.names is not None
     names = sample.names or ("",) * len(sample.rows[0])
     distinct = (
         f"{name or 'column'} {number}" if not name or name in names[: number - 1] else name
         for number, name in enumerate(names, 1)
     )
-    return Layout(tuple(distinct), positions, has_header)
+    return ColumnLayout(tuple(distinct), positions, has_header)

@@ -108,8 +108,8 @@ def _collect(rows: Iterable[tuple[Row, Row]], file: str, description: str) -> La
             lines.append(row.number)
             seconds.append(second)
     if not texts:
-        found = f"none of the {counted(num_rows, 'row')} has both" if num_rows else "no rows"
-        raise WarmstartError(f"{file}: no rows with text and label ({found}); {description}")
+        reason = f"none of the {counted(num_rows, 'row')} has both" if num_rows else "no rows"
+        raise WarmstartError(f"{file}: no rows with text and label ({reason}); {description}")
     return LabelledTexts(
         file,
         tuple(texts),

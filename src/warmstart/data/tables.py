@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from warmstart.data.column_values import Sample
-from warmstart.data.columns import Layout, find_layout, parse_columns
+from warmstart.data.columns import ColumnLayout, find_layout, parse_columns
 from warmstart.data.detection import is_surely_header
 from warmstart.data.table_files import (
     Cells,
@@ -70,7 +70,7 @@ class Table:
     path: Path
     tables: TableFormat
     dialect: Dialect | None  # of .csv and .tsv
-    layout: Layout
+    layout: ColumnLayout
 
     def describe(self) -> str:
         """Say how the table is read, in one line."""
@@ -144,7 +144,7 @@ def open_table(
     dialect, sample = _read_sample(path, tables)
     if not sample.rows:
         positions = {role: index for index, role in enumerate(roles)}
-        return Table(path, tables, dialect, Layout(tuple(roles), positions, has_header=True))
+        return Table(path, tables, dialect, ColumnLayout(tuple(roles), positions, has_header=True))
     return Table(path, tables, dialect, find_layout(sample, wanted))
 
 

@@ -133,13 +133,14 @@ def join_folds(fitted: Sequence[FittedCell], folds: Sequence[Fold]) -> list[Fitt
 def cells_by_key(fitted: Sequence[FittedCell]) -> dict[tuple[str, int, int], list[FittedCell]]:
     """Return the cells of each arm, subset and seed: one, or one for each fold in order."""
     cells: dict[tuple[str, int, int], list[FittedCell]] = defaultdict(list)
-    for one in fitted:
-        cells[one.cell.arm, one.cell.labels, one.cell.seed].append(one)
+    for result in fitted:
+        cell = result.cell
+        cells[cell.arm, cell.labels, cell.seed].append(result)
     return cells
 
 
 def _join(fitted: Sequence[FittedCell], folds: Sequence[Fold]) -> FittedCell:
-    cells = [one.cell for one in fitted]
+    cells = [result.cell for result in fitted]
     predicted = np.zeros(sum(len(fold.test) for fold in folds), np.int64)
     for cell, fold in zip(cells, folds, strict=True):
         predicted[fold.test] = cell.predictions["test"]
@@ -150,7 +151,7 @@ def _join(fitted: Sequence[FittedCell], folds: Sequence[Fold]) -> FittedCell:
         elapsed_s=float(np.mean([cell.elapsed_s for cell in cells])),
         predictions={"cross-validation": tuple(predicted.tolist())},
     )
-    attention = next((one.attention for one in fitted if one.attention is not None), None)
+    attention = next((result.attention for result in fitted if result.attention is not None), None)
     return FittedCell(joined, attention=attention)
 
 

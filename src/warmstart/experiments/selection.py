@@ -44,8 +44,8 @@ def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -
     best: list[tuple[Preference, float]] = [((-np.inf, 0.0), values[0])] * len(splits.selections)
     for model in arm.fit(splits, values, seed) if len(values) > 1 else ():
         for index, selection in enumerate(splits.selections):
-            found = _best_epoch(model, splits, selection.selecting, config)[0], model.value
-            best[index] = max(best[index], found, key=lambda entry: entry[0])
+            entry = _best_epoch(model, splits, selection.selecting, config)[0], model.value
+            best[index] = max(best[index], entry, key=lambda pair: pair[0])
         shares = [np.mean(o.argmax(1) == np.array(splits.valid.classes)) for o in model.outputs]
         trial = Trial(setting=arm.describe_setting(model.value), valid_accuracy=float(max(shares)))
         trials.append(trial)

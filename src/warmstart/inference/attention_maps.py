@@ -27,14 +27,14 @@ def tokens_of(tokenizer: Tokenizer, ids: Sequence[int]) -> Tokens:
     marks = {tokenizer.bos, tokenizer.eos, tokenizer.pad, tokenizer.mask}
     pieces = tokenizer.pieces(ids)
     words: list[int] = []
-    for place, piece in enumerate(pieces):
-        follows = place > 0 and ids[place] not in marks and ids[place - 1] not in marks
+    for index, piece in enumerate(pieces):
+        follows = index > 0 and ids[index] not in marks and ids[index - 1] not in marks
         is_inside = (
             piece.startswith("##")
             if tokenizer.kind == "wordpiece"
             else not piece.startswith(BLANKS)
         )
-        words.append(0 if place == 0 else words[-1] + (not (follows and is_inside)))
+        words.append(0 if index == 0 else words[-1] + (not (follows and is_inside)))
     return Tokens(pieces=tuple(tokenizer.labels(ids)), words=tuple(words))
 
 

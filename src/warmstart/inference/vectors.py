@@ -46,7 +46,7 @@ def text_vectors(
 ) -> Tensor:
     """Return one vector for every text, at the last layer unless named: (texts, D)."""
     depth = backbone.config.depth
-    found = torch.empty(len(texts), backbone.config.width, dtype=_kept_type(backbone))
+    vectors = torch.empty(len(texts), backbone.config.width, dtype=_kept_type(backbone))
     chosen = depth if layer is None else layer
 
     def keep(rows: list[int], batch: LabelledBatch, states: list[Tensor]) -> None:
@@ -54,10 +54,10 @@ def text_vectors(
             pooled = states[0][:, 0]  # a pooler has only learned to read the last layer
         else:
             pooled = pool(backbone, states[0], batch.is_token, pooling)
-        found[rows] = pooled.to(found.dtype).cpu()
+        vectors[rows] = pooled.to(vectors.dtype).cpu()
 
     _read(backbone, texts, [chosen], micro_tokens, pad, runtime, starts, keep)
-    return found
+    return vectors
 
 
 def token_vectors(
@@ -69,15 +69,15 @@ def token_vectors(
     runtime: Runtime,
 ) -> list[Tensor]:
     """Return for every text the vectors of its tokens at these layers: (layers, T, D) each."""
-    found: list[Tensor] = [torch.empty(0)] * len(texts)
+    vectors: list[Tensor] = [torch.empty(0)] * len(texts)
 
     def keep(rows: list[int], batch: LabelledBatch, states: list[Tensor]) -> None:
         chosen = torch.stack(states).to(_kept_type(backbone)).cpu()
-        for place, row in enumerate(rows):
-            found[row] = chosen[:, place, : len(texts[row])].clone()
+        for index, row in enumerate(rows):
+            vectors[row] = chosen[:, index, : len(texts[row])].clone()
 
     _read(backbone, texts, layers, micro_tokens, pad, runtime, None, keep)
-    return found
+    return vectors
 
 
 @torch.no_grad()

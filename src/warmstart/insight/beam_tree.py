@@ -9,7 +9,7 @@ from warmstart.decoding.beam import Beam, beam_search
 from warmstart.decoding.sample import SpecialIds, Step
 from warmstart.inference.text_translator import TextTranslator
 from warmstart.inference.translator import max_target_tokens
-from warmstart.results.model_views import BeamTree, Candidate, Ending, Fate, Path
+from warmstart.results.model_views import BeamTree, Candidate, Ending, Path, Status
 from warmstart.tokenization.tokenizer import Tokenizer
 
 
@@ -63,7 +63,7 @@ def _steps(
         continued = set(calls[number][0]) if number < len(calls) else set()
         ranked = _ranked(totals, prefixes, log_probs, 2 * width)
 
-        def fate(rank: int, path: Path, going_on: set[Path] = continued) -> Fate:
+        def status(rank: int, path: Path, going_on: set[Path] = continued) -> Status:
             if path[-1] == special.eos:
                 return "ended" if rank < width else "dropped"
             return "kept" if path in going_on else "dropped"
@@ -73,7 +73,7 @@ def _steps(
                 path=path,
                 piece=tokenizer.labels([path[-1]])[0],
                 log_prob=total,
-                fate=fate(rank, path),
+                status=status(rank, path),
             )
             for rank, (path, total) in enumerate(ranked)
         )

@@ -13,7 +13,7 @@ from warmstart.model.count import Layer
 from warmstart.report.html import write_picture
 from warmstart.report.notebook import ShownFile
 from warmstart.report.transfer_figure import draw_transfer, transfer_sections
-from warmstart.results.training_views import HeadSwap, Stage, merged
+from warmstart.results.training_views import HeadSwap, ModelPart, merged
 from warmstart.settings.looking import LookTransferConfig
 from warmstart.settings.model import ModelConfig
 
@@ -36,8 +36,8 @@ def look_transfer(config: LookTransferConfig) -> TransferResult:
     swap = HeadSwap(
         name=config.model,
         backbone=_backbone(shape, sizes),
-        old_head=_stage("language-model head", count.count_pretraining_heads(shape), sizes),
-        new_head=_stage(
+        old_head=_part("language-model head", count.count_pretraining_heads(shape), sizes),
+        new_head=_part(
             f"classifier, {config.labels} classes",
             count.count_classification_head(shape, config.labels),
             sizes,
@@ -49,25 +49,25 @@ def look_transfer(config: LookTransferConfig) -> TransferResult:
     return TransferResult(out, swap)
 
 
-def _backbone(shape: ModelConfig, sizes: dict[str, int]) -> tuple[Stage, ...]:
-    """Return embeddings, blocks and what follows them; equal blocks are one stage."""
+def _backbone(shape: ModelConfig, sizes: dict[str, int]) -> tuple[ModelPart, ...]:
+    """Return embeddings, blocks and what follows them; equal blocks are one part."""
     names = {"embed": "embedding", "norm_final": "final norm"}
 
     def part(layer: Layer) -> str:
         return ".".join(layer.name.split(".")[:2]) if "blocks." in layer.name else layer.name
 
     groups = groupby(count.count_backbone(shape), key=part)
-    return merged([_stage(names.get(name, name), list(layers), sizes) for name, layers in groups])
+    return merged([_part(names.get(name, name), list(layers), sizes) for name, layers in groups])
 
 
-def _stage(name: str, layers: Sequence[Layer], sizes: dict[str, int]) -> Stage:
+def _part(name: str, layers: Sequence[Layer], sizes: dict[str, int]) -> ModelPart:
     shapes = tuple(
         f"{layer.name.split('.', 2)[-1] if 'blocks.' in layer.name else layer.name}: "
         f"{_in_numbers(layer.formula, sizes)}"
         for layer in layers
         if layer.count
     )
-    return Stage(name=name, shapes=shapes, count=sum(layer.count for layer in layers))
+    return ModelPart(name=name, shapes=shapes, count=sum(layer.count for layer in layers))
 
 
 def _in_numbers(formula: str, sizes: dict[str, int]) -> str:

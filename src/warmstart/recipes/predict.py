@@ -24,7 +24,7 @@ PREFIX = "predicted_"  # of new columns, where the input has columns of the same
 
 
 @dataclass(frozen=True)
-class Answer:
+class PredictedRow:
     """One row of the input, and what the model says of it."""
 
     row: TextRow
@@ -47,7 +47,7 @@ class Answer:
         return dict.fromkeys(values) if self.row.is_empty else values
 
 
-def label_lines(answers: Iterable[Answer]) -> Iterator[str]:
+def label_lines(answers: Iterable[PredictedRow]) -> Iterator[str]:
     """Yield one line for each answer: its label, with line breaks escaped."""
     is_told = False
     for answer in answers:
@@ -62,11 +62,11 @@ def predict(config: PredictConfig) -> list[Any]:
     """Label the rows of a file, or of standard input; a row without text gets None."""
     answers = list(predict_file(config, standard_input()))
     if config.out:
-        write_answers(config, config.out, answers)
+        write_predictions(config, config.out, answers)
     return [None if answer.row.is_empty else answer.prediction for answer in answers]
 
 
-def predict_file(config: PredictConfig, stream: BinaryIO | None) -> Iterator[Answer]:
+def predict_file(config: PredictConfig, stream: BinaryIO | None) -> Iterator[PredictedRow]:
     """Yield an answer for every row, in order."""
     model = load_on(config.run, config)
     if config.threshold is not None and UNSURE in model.classes:
@@ -83,7 +83,7 @@ def predict_file(config: PredictConfig, stream: BinaryIO | None) -> Iterator[Ans
             num_rows += 1
             num_empty += row.is_empty
             num_unsure += is_unsure and not row.is_empty
-            yield Answer(row, replace(prediction, label=UNSURE) if is_unsure else prediction)
+            yield PredictedRow(row, replace(prediction, label=UNSURE) if is_unsure else prediction)
     if num_empty:
         progress.say(f"{counted(num_empty, 'row')} of {num_rows:,} without text: no label")
     if config.threshold is not None:
@@ -109,7 +109,7 @@ def _reads_pairs(config: PredictConfig, model: TextModel, source: Path | BinaryI
     return bool(model.reads_pairs)
 
 
-def write_answers(config: PredictConfig, out: str, answers: Iterable[Answer]) -> Path:
+def write_predictions(config: PredictConfig, out: str, answers: Iterable[PredictedRow]) -> Path:
     """Write labels as lines, or the rows of the input with the new columns as a table."""
     path = Path(out)
     if format_of(path) == "lines":
@@ -123,7 +123,7 @@ def _delimiter(config: PredictConfig) -> str:
     return delimiter_of(Path(config.file), config) if config.file and is_csv else ","
 
 
-def _table_rows(answers: Iterable[Answer]) -> Iterator[Mapping[str, Any]]:
+def _table_rows(answers: Iterable[PredictedRow]) -> Iterator[Mapping[str, Any]]:
     prefix: str | None = None
     for chunk in chunked(answers, CHUNK):
         if prefix is None:

@@ -11,12 +11,12 @@ from warmstart.formats import shorten
 from warmstart.report.html import Section, figure, table
 from warmstart.report.style import FAINT, INK, styled
 from warmstart.results.attention import readable
-from warmstart.results.model_views import BeamTree, Candidate, Fate
+from warmstart.results.model_views import BeamTree, Candidate, Status
 
 COLUMN, ROW = 1.25, 0.42  # inches of a step and of a candidate
 STEPS_IN_ROW = 6
-COLOURS: dict[Fate, str] = {"kept": "#d5521c", "ended": "#2166ac", "dropped": "#b4b4b4"}
-MEANINGS: dict[Fate, str] = {
+COLOURS: dict[Status, str] = {"kept": "#d5521c", "ended": "#2166ac", "dropped": "#b4b4b4"}
+MEANINGS: dict[Status, str] = {
     "kept": "kept: continues",
     "ended": "ended: a whole translation",
     "dropped": "dropped",
@@ -45,7 +45,7 @@ def beam_sections(tree: BeamTree) -> list[Section]:
 
 def _step_rows(tree: BeamTree) -> list[tuple[str, str]]:
     def said(candidate: Candidate) -> str:
-        return f"{readable(candidate.piece)} {_share(candidate)} {candidate.fate}"
+        return f"{readable(candidate.piece)} {_share(candidate)} {candidate.status}"
 
     return [(str(n), "; ".join(map(said, step))) for n, step in enumerate(tree.steps, 1)]
 
@@ -65,7 +65,7 @@ def draw_beam(tree: BeamTree) -> Figure:
         axes.set_xlim(first - 0.5, first + columns - 0.5)
         axes.set_ylim(-height + 0.4, 1.2)
         _draw_steps(axes, tree, first)
-    lines = [Line2D([], [], color=COLOURS[fate], label=MEANINGS[fate]) for fate in COLOURS]
+    lines = [Line2D([], [], color=COLOURS[status], label=MEANINGS[status]) for status in COLOURS]
     drawing.legend(handles=lines, loc="outside lower center", ncols=3, frameon=False)
     return drawing
 
@@ -76,7 +76,7 @@ def _draw_steps(axes: Axes, tree: BeamTree, first: int) -> None:
         axes.text(0, 0, "start", ha="center", va="center", color=FAINT)
     else:
         for rank, candidate in enumerate(tree.steps[first - 1]):
-            if candidate.fate == "kept":
+            if candidate.status == "kept":
                 _name(axes, tree, candidate, (first, -rank))
     for number, step in enumerate(tree.steps[first : first + STEPS_IN_ROW], first + 1):
         axes.text(number, 0.85, f"step {number}", ha="center", color=FAINT)
@@ -88,7 +88,7 @@ def _draw_steps(axes: Axes, tree: BeamTree, first: int) -> None:
             axes.plot(
                 [number - 0.64, number - 0.36],
                 [parent, -rank],
-                color=COLOURS[candidate.fate],
+                color=COLOURS[candidate.status],
                 linewidth=2.4 if is_best else 0.8,
                 zorder=2 if is_best else 1,
             )
@@ -98,8 +98,8 @@ def _draw_steps(axes: Axes, tree: BeamTree, first: int) -> None:
 def _name(axes: Axes, tree: BeamTree, candidate: Candidate, place: tuple[int, int]) -> None:
     x, y = place
     weight = "bold" if tree.is_best(candidate) else "normal"
-    text = FAINT if candidate.fate == "dropped" else INK
-    name, colour = shorten(readable(candidate.piece), 11), COLOURS[candidate.fate]
+    text = FAINT if candidate.status == "dropped" else INK
+    name, colour = shorten(readable(candidate.piece), 11), COLOURS[candidate.status]
     axes.text(x, y + 0.04, name, ha="center", va="bottom", color=text, weight=weight, fontsize=8)
     axes.text(x, y - 0.04, _share(candidate), ha="center", va="top", color=colour, fontsize=6.5)
 

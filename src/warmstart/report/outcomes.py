@@ -87,8 +87,8 @@ class EvaluationResult(Shown):
         if not num_seen:
             return None
         num_texts = next(self.scores[name] for name in ("rows", "sentences") if name in self.scores)
-        kept = (n for n, v in self.scores.items() if n.endswith("_unseen") and v is not None)
-        without = "".join(f": see {name.replace('_', ' ')}" for name in kept)
+        unseen = (n for n, v in self.scores.items() if n.endswith("_unseen") and v is not None)
+        without = "".join(f": see {name.replace('_', ' ')}" for name in unseen)
         return (
             f"warning: {num_seen:,} of {num_texts:,} texts also occur, exactly or nearly, in what "
             f"the run was trained on, so its scores are too good{without}"

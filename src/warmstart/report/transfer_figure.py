@@ -7,7 +7,7 @@ from matplotlib.patches import FancyBboxPatch
 from warmstart.formats import shorten
 from warmstart.report.html import Section, figure, table
 from warmstart.report.style import FAINT, INK, WIDTH, styled
-from warmstart.results.training_views import HeadSwap, Stage
+from warmstart.results.training_views import HeadSwap, ModelPart
 
 KEPT, FROZEN, GONE, NEW = "#f5c9a8", "#cfdff0", "#ececec", "#2a9d8f"
 BOX, GAP = 2.4, 1.4  # width of a box and space between the stacks, in units of the axes
@@ -28,16 +28,16 @@ def transfer_sections(swap: HeadSwap) -> list[Section]:
 
 def transfer_rows(swap: HeadSwap) -> list[tuple[str, str, str, str]]:
     """Return a row for each part under `HEADERS`."""
-    kept = "copied, frozen" if swap.is_frozen else "copied, then trained"
-    fates = [(stage, kept) for stage in swap.backbone]
-    fates += [(swap.old_head, "thrown away"), (swap.new_head, "new, random, trained")]
-    return [(s.name, "; ".join(s.shapes), f"{s.total:,}", fate) for s, fate in fates]
+    treatment = "copied, frozen" if swap.is_frozen else "copied, then trained"
+    treated = [(part, treatment) for part in swap.backbone]
+    treated += [(swap.old_head, "thrown away"), (swap.new_head, "new, random, trained")]
+    return [(s.name, "; ".join(s.shapes), f"{s.total:,}", how) for s, how in treated]
 
 
 @styled
 def draw_transfer(swap: HeadSwap) -> Figure:
     """Draw both models side by side."""
-    heights = [_height(stage) for stage in swap.backbone]
+    heights = [_height(part) for part in swap.backbone]
     head = max(_height(swap.old_head), _height(swap.new_head))
     top = sum(heights) + head + 0.35 * (len(heights) + 1)
     drawing = Figure(figsize=(WIDTH, 0.95 * top + 0.9), layout="constrained")
@@ -46,12 +46,12 @@ def draw_transfer(swap: HeadSwap) -> Figure:
     axes.set_xlim(-0.1, 2 * BOX + GAP + 0.1)
     axes.set_ylim(-0.5, top + 0.45)
     right, y = BOX + GAP, 0.0
-    colour, fate = (FROZEN, "frozen") if swap.is_frozen else (KEPT, "then trained")
-    for stage, height in zip(swap.backbone, heights, strict=True):
-        _draw_box(axes, stage, (0, y, height), KEPT)
-        _draw_box(axes, stage, (right, y, height), colour)
-        if stage.total:
-            _draw_arrow(axes, y + height / 2, f"copied,\n{fate}")
+    colour, treatment = (FROZEN, "frozen") if swap.is_frozen else (KEPT, "then trained")
+    for part, height in zip(swap.backbone, heights, strict=True):
+        _draw_box(axes, part, (0, y, height), KEPT)
+        _draw_box(axes, part, (right, y, height), colour)
+        if part.total:
+            _draw_arrow(axes, y + height / 2, f"copied,\n{treatment}")
         y += height + 0.35
     _draw_box(axes, swap.old_head, (0, y, head), GONE)
     _draw_box(axes, swap.new_head, (right, y, head), NEW)
@@ -63,11 +63,11 @@ def draw_transfer(swap: HeadSwap) -> Figure:
     return drawing
 
 
-def _height(stage: Stage) -> float:
-    return LINE * (2 + len(stage.shapes)) + 0.12
+def _height(part: ModelPart) -> float:
+    return LINE * (2 + len(part.shapes)) + 0.12
 
 
-def _draw_box(axes: Axes, stage: Stage, place: tuple[float, float, float], colour: str) -> None:
+def _draw_box(axes: Axes, part: ModelPart, place: tuple[float, float, float], colour: str) -> None:
     x, y, height = place
     style = "round,pad=0,rounding_size=0.06"
     ink = "white" if colour == NEW else INK
@@ -77,8 +77,8 @@ def _draw_box(axes: Axes, stage: Stage, place: tuple[float, float, float], colou
         (x, y), BOX, height, boxstyle=style, facecolor=colour, edgecolor=edge, linestyle=dashed
     )
     axes.add_patch(box)
-    count = f"{stage.times} · {stage.count:,}" if stage.times > 1 else f"{stage.count:,}"
-    lines = [stage.name, *stage.shapes, count]
+    count = f"{part.times} · {part.count:,}" if part.times > 1 else f"{part.count:,}"
+    lines = [part.name, *part.shapes, count]
     for number, line in enumerate(lines):
         middle = y + height / 2 + LINE * ((len(lines) - 1) / 2 - number)
         weight = "bold" if number in (0, len(lines) - 1) else "normal"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 ALLOWED, UNREAD, LATER, DOCUMENT, PADDING = range(5)
 
 Array = NDArray[np.float64]
-Fate = Literal["kept", "ended", "dropped"]
+Status = Literal["kept", "ended", "dropped"]
 Path = tuple[int, ...]  # token ids from the first to the last
 
 
@@ -160,7 +160,7 @@ class Candidate:
     path: Path
     piece: str  # its last token
     log_prob: float  # of all its tokens
-    fate: Fate
+    status: Status
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,12 +185,12 @@ class BeamTree:
     @property
     def num_dropped(self) -> int:
         """Return how many candidates of all steps were dropped."""
-        return sum(candidate.fate == "dropped" for step in self.steps for candidate in step)
+        return sum(candidate.status == "dropped" for step in self.steps for candidate in step)
 
     def is_best(self, candidate: Candidate) -> bool:
         """Tell whether a candidate lies on the way to the best target."""
         best = self.endings[0].path
-        is_end = candidate.fate == "ended" and candidate.path[:-1] == best
+        is_end = candidate.status == "ended" and candidate.path[:-1] == best
         return is_end or (candidate.path == best[: len(candidate.path)])
 
     @property

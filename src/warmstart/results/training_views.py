@@ -95,7 +95,7 @@ def spaced(values: Sequence[T], num: int) -> list[T]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stage:
+class ModelPart:
     """One part of a model, as a box in a picture: its matrices, and how many parameters it has."""
 
     name: str
@@ -114,15 +114,15 @@ class HeadSwap:
     """A pretrained model and the classifier that starts from it."""
 
     name: str  # preset or run
-    backbone: tuple[Stage, ...]  # from the tokens up
-    old_head: Stage
-    new_head: Stage
+    backbone: tuple[ModelPart, ...]  # from the tokens up
+    old_head: ModelPart
+    new_head: ModelPart
     is_frozen: bool  # only the new head is trained
 
     @property
     def kept(self) -> int:
         """Return the parameters that the classifier starts with."""
-        return sum(stage.total for stage in self.backbone)
+        return sum(part.total for part in self.backbone)
 
     @property
     def trainable(self) -> int:
@@ -140,13 +140,13 @@ class HeadSwap:
         )
 
 
-def merged(stages: list[Stage]) -> tuple[Stage, ...]:
-    """Return the stages with equal neighbours as one."""
-    groups = (list(group) for _, group in groupby(stages, key=lambda s: (s.shapes, s.count)))
+def merged(parts: list[ModelPart]) -> tuple[ModelPart, ...]:
+    """Return the parts with equal neighbours as one."""
+    groups = (list(group) for _, group in groupby(parts, key=lambda s: (s.shapes, s.count)))
     return tuple(
         group[0]
         if len(group) == 1
-        else Stage(
+        else ModelPart(
             name=f"{len(group)} blocks",
             shapes=group[0].shapes,
             count=group[0].count,

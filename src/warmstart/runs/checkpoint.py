@@ -72,8 +72,8 @@ def save_checkpoint(
 
 def list_checkpoints(run: RunFolder) -> list[Path]:
     """Return the checkpoint folders, oldest first."""
-    found = run.checkpoints.glob("step-*") if run.checkpoints.is_dir() else []
-    return sorted((path for path in found if _STEP.fullmatch(path.name)), key=step_of)
+    folders = run.checkpoints.glob("step-*") if run.checkpoints.is_dir() else []
+    return sorted((path for path in folders if _STEP.fullmatch(path.name)), key=step_of)
 
 
 def step_of(checkpoint: Path) -> int:

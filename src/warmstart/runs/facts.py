@@ -80,7 +80,7 @@ class DataFile(Stage):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score:
+class LedgerEntry:
     """A test evaluation."""
 
     sha256: str | None = None  # of the test file
@@ -118,7 +118,7 @@ class ScoresFile:
     labels: int = 0  # that a model of a comparison took
     trained_on: int = 0  # of these; it was validated on the others
     seed: int = 0
-    ledger: tuple[Score, ...] = ()
+    ledger: tuple[LedgerEntry, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,15 +96,15 @@ class Arena:
 
     def faults(self, commands: Sequence[str]) -> list[str]:
         """Say what of the user's is gone, and whether the destination is half written."""
-        place = self.destination.parent
-        found = [f"{name} is gone" for name in _NEIGHBOURS if not _is_intact(place / name)]
+        folder = self.destination.parent
+        faults = [f"{name} is gone" for name in _NEIGHBOURS if not _is_intact(folder / name)]
         actual = contents(self.destination)
         if _USERS_FILE in actual and not _is_intact(self.destination / _USERS_FILE):
-            found.append(f"{_USERS_FILE} is changed")
+            faults.append(f"{_USERS_FILE} is changed")
         actual.pop(_USERS_FILE, None)
         if actual and actual not in [self.expected[command] for command in commands]:
-            found.append(f"the destination holds {sorted(actual)}")
-        return found
+            faults.append(f"the destination holds {sorted(actual)}")
+        return faults
 
 
 def run_trials(arena: Arena, jobs: Sequence[FolderJob], num_trials: int) -> Iterator[RaceTrial]:

@@ -26,12 +26,12 @@ class Transfer:
             f"{name} {_by(self.file_shapes[name])} replaced by {_by(self.own_shapes[name])}"
             for name in replaced
         ]
-        for names, shapes, fate in (
+        for names, shapes, group in (
             (self.new, self.own_shapes, "new"),
             (self.left_out, self.file_shapes, "left out"),
         ):
             shown = [f"{name} {_by(shapes[name])}" for name in names if name not in replaced]
-            parts += [f"{fate}: {', '.join(shown)}"] if shown else []
+            parts += [f"{group}: {', '.join(shown)}"] if shown else []
         return "; ".join(parts)
 
 

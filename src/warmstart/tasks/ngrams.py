@@ -63,9 +63,9 @@ class NgramCounter:
         column_of[[self._ids[name] for name in names]] = np.arange(len(names))
         columns, counts = [], []  # row by row: all n-grams of all texts would take twice the memory
         for text in counted:
-            found = column_of[text.ids]
-            columns.append(found[found >= 0])
-            counts.append(text.counts[found >= 0])
+            numbers = column_of[text.ids]
+            columns.append(numbers[numbers >= 0])
+            counts.append(text.counts[numbers >= 0])
         starts = np.cumsum([0, *map(len, columns)])
         matrix = csr_matrix(
             (_joined(counts).astype(np.float64), _joined(columns), starts),
