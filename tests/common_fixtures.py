@@ -14,6 +14,7 @@ from torch import nn
 from http_server import server
 from product import base, here, masked, warm, world
 from saving import saved
+from shapes import TINY
 from toy_pairs import beginner, toy, translator
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
@@ -35,9 +36,6 @@ torch.set_num_threads(1)
 settings.register_profile("steady", deadline=None)  # the first example pays for warming up
 settings.load_profile("steady")
 
-TINY = ModelConfig(
-    vocab_size=23, width=16, depth=2, heads=2, ffn_width=24, max_length=32, dropout=0.0
-)
 CHOICES: dict[str, tuple[Any, ...]] = {
     "norm": ("layer", "rms"),
     "norm_position": ("post", "pre"),

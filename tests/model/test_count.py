@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from shapes import any_architecture
 from warmstart.model.count import (
     Layer,
     count_backbone,
@@ -17,27 +18,10 @@ from warmstart.model.count import (
 )
 from warmstart.model.models import Classifier, LanguageModel
 from warmstart.settings.architecture import PRESETS
-from warmstart.settings.model import Ablation, Activation, ModelConfig
+from warmstart.settings.model import Ablation, ModelConfig
 
-shapes = st.builds(
-    lambda half, **settings: ModelConfig(heads=2, width=4 * half, **settings),
-    half=st.integers(1, 5),
-    vocab_size=st.integers(1, 40),
-    depth=st.integers(1, 3),
-    ffn_width=st.integers(1, 20),
-    max_length=st.integers(1, 20),
+shapes = any_architecture(
     attention=st.sampled_from(["causal", "bidirectional"]),
-    norm=st.sampled_from(["layer", "rms"]),
-    norm_position=st.sampled_from(["post", "pre"]),
-    positions=st.sampled_from(["sinusoidal", "learned", "rope"]),
-    activation=st.sampled_from(get_args(Activation)),
-    tied=st.booleans(),
-    biases=st.booleans(),
-    embedding_norm=st.booleans(),
-    first_norm=st.booleans(),
-    segments=st.integers(0, 3),
-    pooler=st.booleans(),
-    transform=st.booleans(),
     ablated=st.sampled_from(get_args(Ablation)),
 )
 

@@ -12,25 +12,14 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from scoring import class_probabilities
+from shapes import TINY
 from warmstart.batching.padding import pad_texts
 from warmstart.inference.text_predictor import TextBatches
 from warmstart.model.models import Classifier
 from warmstart.runtime import Runtime
-from warmstart.settings.model import ModelConfig
 from warmstart.tasks.classify import ClassifyObjective
 
-SHAPE = ModelConfig(
-    vocab_size=23,
-    width=16,
-    depth=2,
-    heads=2,
-    ffn_width=24,
-    max_length=32,
-    dropout=0.0,
-    attention="bidirectional",
-    segments=2,
-    pooler=True,
-)
+SHAPE = replace(TINY, attention="bidirectional", segments=2, pooler=True)
 EXACT = {"rtol": 0.0, "atol": 1e-10}
 TEXTS = [
     [1, 5, 2, 6, 7, 2],

@@ -14,27 +14,17 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from scoring import translation_scores
+from shapes import TINY
 from warmstart.batching.pair_batches import EncodedPairs, PairStream, TokenLists, pad_pairs
 from warmstart.kernels import loss as module
 from warmstart.kernels.loss import IGNORE, linear_cross_entropy
 from warmstart.model.models import Translator
 from warmstart.runtime import Runtime
-from warmstart.settings.model import ModelConfig
 from warmstart.tasks.translate import TranslateObjective, disagreement
 
 N, D, V = 11, 6, 9
 EXACT = {"rtol": 0.0, "atol": 1e-10}
-SHAPE = ModelConfig(
-    vocab_size=23,
-    width=16,
-    depth=2,
-    heads=2,
-    ffn_width=24,
-    max_length=32,
-    dropout=0.0,
-    decoder_depth=2,
-    tied=True,
-)
+SHAPE = replace(TINY, decoder_depth=2, tied=True)
 SOURCES = [[1, 5, 2], [1, 6, 7, 8, 2], [1, 9, 10, 2], [1, 11, 12, 13, 14, 15, 2], [1, 3, 2]]
 TARGETS = [[1, 5, 6, 7, 2], [1, 8, 2], [1, 9, 10, 11, 12, 2], [1, 13, 2], [1, 14, 15, 2]]
 PAIRS = EncodedPairs(TokenLists(SOURCES), TokenLists(TARGETS))

@@ -138,6 +138,19 @@ def read_prepared(folder: Path, facts: dict[str, Any], has_index: bool = False) 
     return PreparedText(TokenFile(train), TokenFile(valid), facts, *indices)
 
 
+def check_known(file: TokenFile, tokenizer: Tokenizer) -> None:
+    """Report the share of unknown tokens; refuse text that the tokenizer cannot read."""
+    sample = file.ids[:1_000_000]
+    share = float((sample == tokenizer.unk).mean()) if tokenizer.unk is not None else 0.0
+    if share > 0.5:
+        raise WarmstartError(
+            f"the tokenizer does not know {share:.0%} of the text; a vocabulary of pieces reads "
+            "only text that is already split into them"
+        )
+    if share > 0.001:
+        progress.say(f"{share:.1%} of the tokens are unknown to the tokenizer")
+
+
 def write_tokens(
     source: TextSource, tokenizer: Tokenizer, path: Path, finder: SentenceFinder | None = None
 ) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from warmstart import progress
 from warmstart.data.corpus import TextSource, source_of
 from warmstart.data.prepare import (
     PreparedText,
+    check_known,
     prepare,
     read_prepared,
     sample_tokenizer,
     workers_of,
 )
 from warmstart.data.shards import ShardWriter
-from warmstart.data.token_file import TokenFile
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.interop.model_card import write_card
@@ -154,7 +154,7 @@ def _prepare(
     write_json(run.data_file, facts)
     run.drop_shards()
     text = read_prepared(run.cache, facts, has_index)
-    _check_known(text.train, tokenizer)
+    check_known(text.train, tokenizer)
     progress.say(
         f"{facts['tokens']:,} tokens to train on, {text.valid.num_tokens:,} to validate with, "
         f"vocabulary {tokenizer.vocab_size:,}"
@@ -182,19 +182,6 @@ def _tokenizer(
     progress.say(f"training a {config.tokenizer_kind} tokenizer")
     size = preset.vocab_size if config.vocab_size is None else config.vocab_size
     return sample_tokenizer(source, config.tokenizer_kind, size, SAMPLE_MB)
-
-
-def _check_known(file: TokenFile, tokenizer: Tokenizer) -> None:
-    """Report the share of unknown tokens; refuse text that the tokenizer cannot read."""
-    sample = file.ids[:1_000_000]
-    share = float((sample == tokenizer.unk).mean()) if tokenizer.unk is not None else 0.0
-    if share > 0.5:
-        raise WarmstartError(
-            f"the tokenizer does not know {share:.0%} of the text; a vocabulary of pieces reads "
-            "only text that is already split into them"
-        )
-    if share > 0.001:
-        progress.say(f"{share:.1%} of the tokens are unknown to the tokenizer")
 
 
 def _architecture(
