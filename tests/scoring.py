@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from warmstart.evaluation.token_scores import TokenScores, score_tokens
-from warmstart.inference.text_predictor import TextBatches
+from warmstart.inference.vectors import TextBatches
 from warmstart.runtime import Runtime
 from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.classify import ClassifyTask

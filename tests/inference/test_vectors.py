@@ -11,6 +11,7 @@ from torch.testing import assert_close
 from warmstart.batching.padding import pad_texts
 from warmstart.inference.vectors import (
     ENOUGH_TOKENS,
+    TextBatches,
     backbone_of,
     layer_states,
     text_vectors,
@@ -40,9 +41,11 @@ def test_a_text_has_the_same_vector_alone_and_in_a_batch(
     randomised: Callable[[Any], Any],
 ) -> None:
     backbone = randomised(BackboneOnly(replace(tiny, **words))).backbone
-    together = text_vectors(backbone, TEXTS, pooling, 1000, 0, cpu, layer, STARTS)
+    together = text_vectors(backbone, TEXTS, TextBatches(1000, 0, cpu), pooling, layer, STARTS)
     for row, text in enumerate(TEXTS):
-        alone = text_vectors(backbone, [text], pooling, 8, 22, cpu, layer, STARTS[row : row + 1])
+        alone = text_vectors(
+            backbone, [text], TextBatches(8, 22, cpu), pooling, layer, STARTS[row : row + 1]
+        )
         assert_close(together[row], alone[0], **EXACT)
 
 
@@ -52,9 +55,9 @@ def test_tokens_and_texts_agree(
 ) -> None:
     backbone = randomised(BackboneOnly(replace(tiny, **words))).backbone
     depth = backbone.config.depth
-    by_token = token_vectors(backbone, TEXTS, range(depth + 1), 20, 0, cpu)
+    by_token = token_vectors(backbone, TEXTS, TextBatches(20, 0, cpu), range(depth + 1))
     for layer in range(depth + 1):
-        mean = text_vectors(backbone, TEXTS, "mean", 1000, 0, cpu, layer)
+        mean = text_vectors(backbone, TEXTS, TextBatches(1000, 0, cpu), "mean", layer)
         for row, text in enumerate(TEXTS):
             assert by_token[row].shape == (depth + 1, len(text), backbone.config.width)
             assert_close(by_token[row][layer].mean(0), mean[row], **EXACT)
@@ -86,14 +89,16 @@ def test_every_model_has_a_base(tiny: ModelConfig, cpu: Runtime) -> None:
         Translator(replace(tiny, decoder_depth=1)),
     ]
     for model in models:
-        found = text_vectors(backbone_of(model), TEXTS, "mean", 1000, 0, cpu)
+        found = text_vectors(backbone_of(model), TEXTS, TextBatches(1000, 0, cpu), "mean")
         assert found.shape == (4, tiny.width)
         assert found.dtype == torch.float32
 
 
 def test_dropout_is_off_and_training_goes_on_afterwards(tiny: ModelConfig, cpu: Runtime) -> None:
     backbone = BackboneOnly(replace(tiny, dropout=0.5)).backbone.train()
-    first, second = (text_vectors(backbone, TEXTS, "mean", 1000, 0, cpu) for _ in range(2))
+    first, second = (
+        text_vectors(backbone, TEXTS, TextBatches(1000, 0, cpu), "mean") for _ in range(2)
+    )
     assert torch.equal(first, second)
     assert backbone.training
 
@@ -103,6 +108,6 @@ def test_a_cpu_reads_short_and_long_texts_apart(tiny: ModelConfig, cpu: Runtime)
     shapes: list[torch.Size] = []
     backbone.register_forward_pre_hook(lambda _, given: shapes.append(given[0].shape))
     texts = [[1] * length for length in (4, 800, 5, 700, 6, 4)]
-    text_vectors(backbone, texts, "mean", 1_000_000, 0, cpu)
+    text_vectors(backbone, texts, TextBatches(1_000_000, 0, cpu), "mean")
     assert all(shape.numel() <= ENOUGH_TOKENS for shape in shapes)
     assert sorted(shapes) == [torch.Size([1, 700]), torch.Size([1, 800]), torch.Size([4, 6])]

@@ -17,7 +17,7 @@ from scoring import causal_scores, class_probabilities
 from warmstart.batching.batch import LabelledBatch, PackedBatch
 from warmstart.batching.packing import RunningText, pack, packed_in_order
 from warmstart.batching.padding import LabelledStream, pad_texts
-from warmstart.inference.text_predictor import TextBatches
+from warmstart.inference.vectors import TextBatches
 from warmstart.kernels.loss import IGNORE
 from warmstart.model.backbone import Layout
 from warmstart.model.models import Classifier, LanguageModel

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 import warmstart
 from product import MACHINE, World, read, run, succeed
 from warmstart.data.labelled import LabelledTexts
-from warmstart.inference.text_predictor import TextBatches, text_outputs
+from warmstart.inference.text_predictor import text_outputs
+from warmstart.inference.vectors import TextBatches
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.results.predictions import Prediction
 from warmstart.settings.model import ModelConfig

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 from scoring import class_probabilities
 from shapes import TINY
 from warmstart.batching.padding import pad_texts
-from warmstart.inference.text_predictor import TextBatches
+from warmstart.inference.vectors import TextBatches
 from warmstart.model.models import Classifier
 from warmstart.runtime import Runtime
 from warmstart.tasks.classify import ClassifyObjective

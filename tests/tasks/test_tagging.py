@@ -15,7 +15,7 @@ import warmstart
 from product import MACHINE, World, succeed
 from warmstart.batching.padding import budgeted, pad_texts
 from warmstart.data.labelled import LabelledTexts
-from warmstart.inference.text_predictor import TextBatches
+from warmstart.inference.vectors import TextBatches
 from warmstart.kernels.loss import IGNORE
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.settings.model import ModelConfig

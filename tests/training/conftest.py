@@ -13,7 +13,7 @@ from scoring import causal_scores, class_probabilities
 from warmstart.batching.batch import ALL_ROWS
 from warmstart.batching.packing import PackedStream, RunningText, packed_in_order
 from warmstart.batching.padding import LabelledStream
-from warmstart.inference.text_predictor import TextBatches
+from warmstart.inference.vectors import TextBatches
 from warmstart.model.models import Classifier, LanguageModel
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime

@@ -14,7 +14,7 @@ from warmstart import progress
 from warmstart.errors import DivergedError, WarmstartError
 from warmstart.experiments.subsets import Selection, selections
 from warmstart.inference.attention_maps import text_attention
-from warmstart.inference.text_predictor import TextBatches
+from warmstart.inference.vectors import TextBatches
 from warmstart.model import count
 from warmstart.model.models import Classifier
 from warmstart.results.attention import AttentionMap

@@ -11,9 +11,8 @@ from warmstart.batching.batch import move
 from warmstart.batching.encode import EncodedTexts
 from warmstart.batching.padding import budgeted, pad_texts
 from warmstart.inference.transformer_model import TransformerModel
-from warmstart.inference.vectors import forward_tokens
+from warmstart.inference.vectors import TextBatches, forward_tokens
 from warmstart.model.backbone import Layout
-from warmstart.runtime import Runtime
 
 LEAST_TOKENS = {"cpu": 0, "cuda": 65_536}  # that fill a GPU; without gradients they need little
 
@@ -29,15 +28,6 @@ class TextPredictor(TransformerModel):
         """Label texts, or pairs of a text and its second text."""
         self.check_texts(texts, texts2)
         return self.answer(self.encode(texts, texts2)) if len(texts) else []
-
-
-@dataclass(frozen=True)
-class TextBatches:
-    """How encoded texts are grouped for a forward pass."""
-
-    micro_tokens: int  # padded tokens in one batch
-    pad: int
-    runtime: Runtime
 
 
 @torch.inference_mode()

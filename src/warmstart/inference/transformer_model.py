@@ -14,7 +14,7 @@ from warmstart.batching.encode import EncodedTexts, encode_texts, truncate, trun
 from warmstart.errors import WarmstartError
 from warmstart.inference.attention_maps import text_attention
 from warmstart.inference.text_model import TextModel, TextSize
-from warmstart.inference.vectors import backbone_of, text_vectors, token_vectors
+from warmstart.inference.vectors import TextBatches, backbone_of, text_vectors, token_vectors
 from warmstart.model.backbone import Backbone
 from warmstart.results.attention import AttentionMap
 from warmstart.results.predictions import ProbableWord
@@ -104,10 +104,8 @@ class TransformerModel(TextModel):
         vectors = text_vectors(
             self.backbone,
             encoded.ids,
+            TextBatches(micro_tokens, self.tokenizer.pad, self.runtime),
             pooling,
-            micro_tokens,
-            self.tokenizer.pad,
-            self.runtime,
             self._layer(layer),
             encoded.starts,
         )
@@ -121,8 +119,8 @@ class TransformerModel(TextModel):
         micro_tokens: int = MICRO_TOKENS,
     ) -> list[NDArray[np.float32]]:
         """Return a vector for each token in context of every encoded text: (T, D)."""
-        layers, pad = [self._layer(layer)], self.tokenizer.pad
-        by_text = token_vectors(self.backbone, encoded.ids, layers, micro_tokens, pad, self.runtime)
+        batches = TextBatches(micro_tokens, self.tokenizer.pad, self.runtime)
+        by_text = token_vectors(self.backbone, encoded.ids, batches, [self._layer(layer)])
         return [_as_array(vectors[0], normalize) for vectors in by_text]
 
     def attention(

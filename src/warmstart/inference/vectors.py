@@ -3,8 +3,9 @@
 Knows nothing about files; texts of similar length are read together and come back in order.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -34,72 +35,70 @@ def backbone_of(model: nn.Module) -> Backbone:
     return backbone
 
 
+@dataclass(frozen=True)
+class TextBatches:
+    """How encoded texts are grouped for a forward pass."""
+
+    micro_tokens: int  # padded tokens in one batch
+    pad: int
+    runtime: Runtime
+
+
+@torch.no_grad()
 def text_vectors(
     backbone: Backbone,
     texts: Sequence[Sequence[int]],
+    batches: TextBatches,
     pooling: Pooling,
-    micro_tokens: int,
-    pad: int,
-    runtime: Runtime,
     layer: int | None = None,
     starts: Sequence[int] | None = None,
 ) -> Tensor:
     """Return one vector for every text, at the last layer unless named: (texts, D)."""
     depth = backbone.config.depth
-    vectors = torch.empty(len(texts), backbone.config.width, dtype=_kept_type(backbone))
     chosen = depth if layer is None else layer
-
-    def keep(rows: list[int], batch: LabelledBatch, states: list[Tensor]) -> None:
+    vectors = torch.empty(len(texts), backbone.config.width, dtype=_kept_type(backbone))
+    for rows, batch, (states,) in _read(backbone, texts, batches, [chosen], starts):
         if pooling == "cls" and chosen < depth:
-            pooled = states[0][:, 0]  # a pooler has only learned to read the last layer
+            pooled = states[:, 0]  # a pooler has only learned to read the last layer
         else:
-            pooled = pool(backbone, states[0], batch.is_token, pooling)
+            pooled = pool(backbone, states, batch.is_token, pooling)
         vectors[rows] = pooled.to(vectors.dtype).cpu()
-
-    _read(backbone, texts, [chosen], micro_tokens, pad, runtime, starts, keep)
-    return vectors
-
-
-def token_vectors(
-    backbone: Backbone,
-    texts: Sequence[Sequence[int]],
-    layers: Sequence[int],
-    micro_tokens: int,
-    pad: int,
-    runtime: Runtime,
-) -> list[Tensor]:
-    """Return for every text the vectors of its tokens at these layers: (layers, T, D) each."""
-    vectors: list[Tensor] = [torch.empty(0)] * len(texts)
-
-    def keep(rows: list[int], batch: LabelledBatch, states: list[Tensor]) -> None:
-        chosen = torch.stack(states).to(_kept_type(backbone)).cpu()
-        for index, row in enumerate(rows):
-            vectors[row] = chosen[:, index, : len(texts[row])].clone()
-
-    _read(backbone, texts, layers, micro_tokens, pad, runtime, None, keep)
     return vectors
 
 
 @torch.no_grad()
+def token_vectors(
+    backbone: Backbone,
+    texts: Sequence[Sequence[int]],
+    batches: TextBatches,
+    layers: Sequence[int],
+) -> list[Tensor]:
+    """Return for every text the vectors of its tokens at these layers: (layers, T, D) each."""
+    vectors: list[Tensor] = [torch.empty(0)] * len(texts)
+    for rows, _, states in _read(backbone, texts, batches, layers):
+        chosen = torch.stack(states).to(_kept_type(backbone)).cpu()
+        for index, row in enumerate(rows):
+            vectors[row] = chosen[:, index, : len(texts[row])].clone()
+    return vectors
+
+
 def _read(
     backbone: Backbone,
     texts: Sequence[Sequence[int]],
+    batches: TextBatches,
     layers: Sequence[int],
-    micro_tokens: int,
-    pad: int,
-    runtime: Runtime,
-    starts: Sequence[int] | None,
-    keep: Callable[[list[int], LabelledBatch, list[Tensor]], None],
-) -> None:
-    """Hand every batch to `keep` with its states at these layers; dropout is off meanwhile."""
+    starts: Sequence[int] | None = None,
+) -> Iterator[tuple[list[int], LabelledBatch, list[Tensor]]]:
+    """Yield the rows of every batch, the batch, and its states at these layers; no dropout."""
+    runtime = batches.runtime
     was_training = backbone.training
     backbone.eval()
-    nothing = [0] * len(texts)
-    budget = forward_tokens(micro_tokens, runtime.device)
+    unused = [0] * len(texts)
+    budget = forward_tokens(batches.micro_tokens, runtime.device)
     for rows in budgeted(range(len(texts)), texts, budget):
-        batch = move(pad_texts(texts, nothing, rows, pad, starts), runtime.device)
+        batch = move(pad_texts(texts, unused, rows, batches.pad, starts), runtime.device)
         with runtime.precision():
-            keep(rows, batch, layer_states(backbone, batch, layers))
+            yield rows, batch, layer_states(backbone, batch, layers)
     backbone.train(was_training)
 
 

@@ -14,7 +14,7 @@ from warmstart.batching.encode import truncate
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
 from warmstart.inference.transformer_model import TransformerModel
-from warmstart.inference.vectors import token_vectors
+from warmstart.inference.vectors import TextBatches, token_vectors
 from warmstart.results.model_views import WordSimilarity
 from warmstart.settings.shared import Truncate
 from warmstart.tokenization.tokenizer import SPACE_MARK, join_pieces
@@ -105,9 +105,8 @@ def _similarities(
     backbone = predictor.backbone
     layers = range(backbone.config.depth + 1)
     ids = [occurrence.ids for occurrence in occurrences]
-    states = token_vectors(
-        backbone, ids, layers, micro_tokens, predictor.tokenizer.pad, predictor.runtime
-    )
+    batches = TextBatches(micro_tokens, predictor.tokenizer.pad, predictor.runtime)
+    states = token_vectors(backbone, ids, batches, layers)
     pairs = list(zip(states, occurrences, strict=True))
     means = [state[:, word.positions].double().mean(1) for state, word in pairs]
     units = F.normalize(torch.stack(means, 1), dim=-1)  # (layers, S, D)

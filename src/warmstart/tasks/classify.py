@@ -19,7 +19,8 @@ from warmstart.errors import WarmstartError
 from warmstart.evaluation.calibration import at_temperature, calibration, fit_temperature
 from warmstart.evaluation.intervals import accuracy_interval
 from warmstart.evaluation.metrics import accuracy, class_scores, macro_f1
-from warmstart.inference.text_predictor import TextBatches, text_outputs
+from warmstart.inference.text_predictor import text_outputs
+from warmstart.inference.vectors import TextBatches
 from warmstart.model.backbone import Layout
 from warmstart.model.models import Classifier
 from warmstart.results.comparison import Epoch

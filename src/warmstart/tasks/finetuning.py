@@ -16,8 +16,9 @@ from warmstart.batching.encode import EncodedTexts
 from warmstart.data.labelled import LabelledTexts
 from warmstart.data.overlap import Matches, count_seen
 from warmstart.errors import WarmstartError
-from warmstart.inference.text_predictor import TextBatches, TextPredictor
+from warmstart.inference.text_predictor import TextPredictor
 from warmstart.inference.transformer_model import OVERFLOW
+from warmstart.inference.vectors import TextBatches
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun
 from warmstart.runs.transfer import Transfer, transfer_backbone

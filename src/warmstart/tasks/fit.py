@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from warmstart.batching.padding import LabelledStream
-from warmstart.inference.text_predictor import TextBatches
+from warmstart.inference.vectors import TextBatches
 from warmstart.runtime import Runtime
 from warmstart.settings.finetuning import Tuning
 from warmstart.tasks.labelled import Examples

@@ -44,10 +44,8 @@ class FrozenTexts:
         vectors = text_vectors(
             self.model.backbone,
             self.texts.ids,
+            self.fit.batches,
             self.model.head.pooling,
-            self.fit.tuning.micro_tokens,
-            self.fit.pad,
-            self.fit.runtime,
             starts=self.texts.starts,
         )
         return vectors.to(self.fit.runtime.device)
