@@ -192,6 +192,9 @@ def test_the_file_map_is_true_and_whole() -> None:
         assert (ROOT / path).exists(), path
     packages = {p.parent for p in (ROOT / "src/warmstart").glob("*/__init__.py")}
     assert {f"{package.relative_to(ROOT)}/" for package in packages} <= paths
+    for package in packages:  # each says which file to open first
+        for name in re.findall(r"\w+\.py", (package / "__init__.py").read_text()):
+            assert (package / name).exists(), package / name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

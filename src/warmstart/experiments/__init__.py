@@ -1,4 +1,4 @@
 """The comparison: arms × label subsets × seeds as a plan, its cells, the verdict.
 
-Start with plan.py; grid.py trains its cells, verdicts.py summarises and judges the cells.
+Start with experiment_plan.py; grid.py trains the cells, verdicts.py judges them.
 """
