@@ -1,6 +1,7 @@
 """What a model's position encoding looks like, and how well it predicts at each position."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ class PositionSimilarity:
     mean: Array
     low: Array  # over all pairs at that distance
     high: Array
+    by_start: Mapping[int, Array] = field(default_factory=dict)  # from single positions onwards
 
 
 @dataclass(frozen=True, kw_only=True)
