@@ -16,6 +16,8 @@ from torch import Tensor
 from product import ENVIRONMENT
 from warmstart.decoding.beam import Beam, beam_search
 from warmstart.decoding.sample import SpecialIds
+from warmstart.recipes.plan import plan
+from warmstart.settings.looking import PlanConfig
 
 LABS = Path(__file__).parents[2] / "docs/labs"
 
@@ -79,6 +81,18 @@ def test_a_beam_can_lose_what_greedy_finds() -> None:
     assert best(1) == pytest.approx(0.16)
     assert best(2) <= 0.0175 + 1e-9
     assert "0.4 · 0.4 · 1.0 = 0.16" in text_of("translation")
+
+
+@pytest.mark.parametrize(("device", "micro_tokens"), [("rtx-4090", None), ("rtx-4060", 16_384)])
+def test_memory_is_what_plan_says(device: str, micro_tokens: int | None) -> None:
+    planned = plan(PlanConfig(model="vaswani-base", on=device, micro_tokens=micro_tokens))
+    memory = planned.memory
+    assert f"{memory.peak / 2**20:,.0f} MiB" in text_of("translation")
+    assert planned.fits
+    if micro_tokens is None:
+        parts = memory.weights, memory.gradients, memory.optimizer, memory.copies
+        for part in (*parts, memory.activations, memory.loss):
+            assert f" | {part / 2**20:,.0f} |" in text_of("translation")
 
 
 def test_numbers_of_the_maths() -> None:
