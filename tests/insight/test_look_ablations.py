@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 
 from product import MACHINE, run, succeed
+from warmstart.errors import DivergedError
 from warmstart.evaluation.metrics import WordPairs
+from warmstart.recipes.look_ablations import look_ablations
 from warmstart.report.ablations_figure import ablation_rows, ablation_sections, failures
 from warmstart.results.training_views import AblatedTraining, variants_of
+from warmstart.settings.looking import LookAblationsConfig
+from warmstart.settings.pretraining import PretrainConfig
 
 QUICK = f"--steps 30 --seeds 0 {MACHINE}"
 
@@ -54,6 +58,23 @@ def test_a_variant_that_never_finished_is_still_shown() -> None:
     variants = variants_of([TRAININGS[0], TRAININGS[2]])
     assert ablation_rows(variants)[1] == ("without norm", "–", "–", "–", "–")
     assert len(ablation_sections(variants, "title")) == 2
+
+
+def test_masked_models_train_the_plain_objective(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = []
+
+    def diverge(job: PretrainConfig) -> None:
+        jobs.append(job)
+        Path(job.out).mkdir()
+        (Path(job.out) / "metrics.jsonl").write_text("")
+        raise DivergedError("the loss became nan")
+
+    monkeypatch.setattr("warmstart.recipes.look_ablations.pretrain", diverge)
+    out = str(tmp_path / "order.png")
+    look_ablations(LookAblationsConfig(objective="masked", parts=("positions",), out=out))
+    assert {(job.document_loss, job.semantic_start) for job in jobs} == {(0.0, False)}
 
 
 @pytest.mark.slow

@@ -38,7 +38,12 @@ def test_sinusoids_depend_on_distance_alone() -> None:
     expected = np.cos(view.similarity.distances[:, None] * speeds).mean(1)
     for found in (view.similarity.mean, view.similarity.low, view.similarity.high):
         np.testing.assert_allclose(found, expected, atol=1e-12)
+    for start, values in view.similarity.by_start.items():
+        np.testing.assert_allclose(values, expected[: 64 - start], atol=1e-12)
+    assert len(view.similarity.by_start) == 3
     assert view.vectors.shape == (64, SHAPE.width)
+    labels = draw_positions(view).axes[1].get_legend_handles_labels()[1]
+    assert labels == ["mean over all positions", *(f"from position {p}" for p in (0, 16, 32))]
 
 
 def test_an_unknown_encoding_is_refused() -> None:

@@ -33,7 +33,7 @@ POD, SLURM = "examples/kubernetes.yaml", "examples/slurm.sbatch"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 GUIDES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]  # what shows commands
 COMMANDS: dict[str, click.Command] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-OTHER_FLAGS = {"--help", "--strict", "--max-restarts"}  # the last is torchrun's
+OTHER_FLAGS = {"--help", "--strict", "--max-restarts", "--sync"}  # torchrun's, jupytext's
 LABELS = 2  # of the classifiers that docs/model.md counts
 
 

@@ -16,9 +16,10 @@ from torch import Tensor
 from product import ENVIRONMENT
 from warmstart.decoding.beam import Beam, beam_search
 from warmstart.decoding.sample import SpecialIds
+from warmstart.recipes.plan import plan
+from warmstart.settings.looking import PlanConfig
 
 LABS = Path(__file__).parents[2] / "docs/labs"
-SENTENCES = "The story is not boring at all.\nA boring book.\n"
 
 
 def text_of(lab: str) -> str:
@@ -58,6 +59,42 @@ def test_the_beam_by_hand(width: int, best: str, probability: float) -> None:
     assert f"{probability:.2f}" in text_of("translation")
 
 
+def test_a_beam_can_lose_what_greedy_finds() -> None:
+    rows = re.findall(r"^\| ([^|]+) \| (.+ \d.*) \|$", text_of("translation"), re.MULTILINE)
+    shown = {name: dict(re.findall(r"([a-z.]) ([\d.]+)", cells)) for name, cells in rows}
+    table = {"": shown["(start)"], **{name: shown[name] for name in ("a", "b", "ax")}}
+    tokens = "_.abcxyz123456"  # the first begins, the second ends
+
+    def step(prefixes: Tensor, parents: Tensor) -> Tensor:
+        return torch.tensor([next_tokens(prefix) for prefix in prefixes.tolist()]).log()
+
+    def next_tokens(prefix: list[int]) -> list[float]:
+        chances = table.get("".join(tokens[token] for token in prefix[1:]))
+        if chances is None:  # ten tokens of 0.1 each, one of them the end
+            return [0.1 if token in ".123456xyz" else 0.0 for token in tokens]
+        return [float(chances.get(token, 0.0)) for token in tokens]
+
+    def best(width: int) -> float:
+        beam = Beam(width=width, length_penalty=0.0)
+        return math.exp(beam_search(step, [8], SpecialIds(0, 1, ()), beam)[0][0].score)
+
+    assert best(1) == pytest.approx(0.16)
+    assert best(2) <= 0.0175 + 1e-9
+    assert "0.4 · 0.4 · 1.0 = 0.16" in text_of("translation")
+
+
+@pytest.mark.parametrize(("device", "micro_tokens"), [("rtx-4090", None), ("rtx-4060", 16_384)])
+def test_memory_is_what_plan_says(device: str, micro_tokens: int | None) -> None:
+    planned = plan(PlanConfig(model="vaswani-base", on=device, micro_tokens=micro_tokens))
+    memory = planned.memory
+    assert f"{memory.peak / 2**20:,.0f} MiB" in text_of("translation")
+    assert planned.fits
+    if micro_tokens is None:
+        parts = memory.weights, memory.gradients, memory.optimizer, memory.copies
+        for part in (*parts, memory.activations, memory.loss):
+            assert f" | {part / 2**20:,.0f} |" in text_of("translation")
+
+
 def test_numbers_of_the_maths() -> None:
     text = text_of("transfer")
     assert f"{math.log(7.12):.3f} nats = {math.log2(7.12):.3f} bits" in text
@@ -68,11 +105,12 @@ def test_numbers_of_the_maths() -> None:
 
 @pytest.mark.docs
 def test_every_command_of_the_labs_runs(tmp_path: Path) -> None:
-    (tmp_path / "sentences.txt").write_text(SENTENCES)
     done: set[str] = set()
     for lab in ("transfer", "translation"):
         for block in blocks(lab, "sh"):
             for line in block.splitlines():
+                if line.startswith("printf "):  # writes a file that the next command reads
+                    subprocess.run(line, shell=True, cwd=tmp_path, check=True)
                 if line.startswith("warmstart ") and line not in done:
                     done.add(line)
                     command = [sys.executable, "-m", *shlex.split(line)]

@@ -2,6 +2,11 @@
 # jupyter:
 #   jupytext:
 #     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
@@ -13,7 +18,7 @@
 #
 # The six questions of the [lab](../transfer.md) as cells to run. The lab's page has the formulas,
 # the usual mistakes and the solutions; here you predict, run, and look. Everything is made up on
-# your machine: nothing is downloaded.
+# your machine: no data is downloaded.
 #
 # Every verb takes the settings of its command as keywords: `help(warmstart.pretrain)` lists them.
 
@@ -59,8 +64,8 @@ warmstart.look_transfer(model="lab", labels=2, frozen=True, out="transfer.png")
 # %% [markdown]
 # ## 3. Why is there a square mask?
 #
-# A causal model predicts each token from those before it. The mask hides the answers, which stand
-# right there in the row.
+# A causal model predicts each token from those before it. The mask hides the answers, which are in
+# the same row.
 
 # %%
 warmstart.look_mask(model="lab", text=["un livre", "un très bon livre"], out="mask.png")
@@ -104,7 +109,8 @@ for run in ("runs/causal", "runs/no-mask"):
 # ## 4. Why are there positions?
 #
 # Attention is a weighted mean, and a mean does not know the order of its terms. The figure shows
-# the vectors that are added, and how similar two positions are by their distance.
+# the vectors that are added, and how similar two positions are by their distance, seen from several
+# positions.
 
 # %%
 warmstart.look_positions(model="lab", length=64, out="positions.png")
@@ -112,8 +118,8 @@ warmstart.look_positions(model="lab", length=64, out="positions.png")
 # %% [markdown]
 # ## 5. Does a warm start beat a cold one?
 #
-# The same data, budget and settings; several seeds; differences with an interval. Read the
-# sentence before the numbers.
+# The same data, architecture and tuning budget; several seeds; differences with an interval. Read
+# the sentence before the numbers.
 
 # %%
 comparison = warmstart.compare(
@@ -132,8 +138,9 @@ comparison
 # %% [markdown]
 # ## 6. What does a masked objective change?
 #
-# A masked model sees both sides of a gap. Its checkpoints show how the words become probable:
-# random weights at the left, trained at the right.
+# A masked model sees both sides of a gap. Its checkpoints show how words become probable: random
+# weights at the left, trained at the right. Document loss and semantic start are extras of a CPU
+# that the [lab](../transfer.md) leaves out.
 
 # %%
 masked = warmstart.pretrain(
@@ -141,6 +148,8 @@ masked = warmstart.pretrain(
     preset="tiny",
     steps=STEPS,
     learning_rate=0.01,
+    document_loss=0,
+    semantic_start=False,
     save_every=max(1, STEPS // 5),
     keep=5,
     tokenizer="runs/causal",

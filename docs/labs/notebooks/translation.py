@@ -2,6 +2,11 @@
 # jupyter:
 #   jupytext:
 #     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
@@ -11,7 +16,7 @@
 # %% [markdown]
 # # Lab 2: the Transformer for translation
 #
-# The nine questions of the [lab](../translation.md) as cells to run. The lab's page has the
+# The ten questions of the [lab](../translation.md) as cells to run. The lab's page has the
 # formulas, the usual mistakes and the solutions; here you predict, run, and look.
 
 # %%
@@ -33,7 +38,7 @@ print(os.getcwd())
 
 # %% tags=["parameters"]
 STEPS = 150
-SECONDS = 20
+SECONDS = 40
 LENGTHS = (256, 1024, 4096)
 
 # %%
@@ -71,18 +76,18 @@ warmstart.look_neurons(run="runs/en-fr", text=SENTENCE, layer=1, head=1, out="ne
 # %% [markdown]
 # ## 2. Why is the product divided by √d_k?
 #
-# A score is a sum of d_k products (K in the code). **Predict first:** if each has variance 1, what
-# is the variance of the sum? The table has d_k, the variance, and the mean of the largest of ten
+# A score is a sum of d_k products. **Predict first:** if each has variance 1, what is the variance
+# of the sum? The table has d_k, the variance, and the mean of the largest of ten
 # weights, without and with the division.
 
 # %%
-for K in (4, 16, 64, 256):
+for d_k in (4, 16, 64, 256):
     torch.manual_seed(0)
-    q, k = torch.randn(2000, 1, K), torch.randn(2000, 10, K)
+    q, k = torch.randn(2000, 1, d_k), torch.randn(2000, 10, d_k)
     scores = (q * k).sum(-1)  # (2000, 10)
-    raw, scaled = scores.softmax(-1), (scores / K**0.5).softmax(-1)
+    raw, scaled = scores.softmax(-1), (scores / d_k**0.5).softmax(-1)
     largest = (weights.max(-1)[0].mean() for weights in (raw, scaled))
-    print(K, *(f"{number:.2f}" for number in (scores.var(), *largest)))
+    print(d_k, *(f"{number:.2f}" for number in (scores.var(), *largest)))
 
 # %% [markdown]
 # ## 3. Why several heads?
@@ -94,7 +99,16 @@ for K in (4, 16, 64, 256):
 warmstart.look_attention(run="runs/en-fr", source=SENTENCE, out="heads.html")
 
 # %% [markdown]
-# ## 4. What does length cost?
+# ## 4. How is a block built?
+#
+# Attention, then a feed-forward layer; each adds to its input, and a norm keeps the numbers in one
+# range. **Predict first:** how many parameters does pre-norm add to `lab`, which has post-norm?
+
+# %%
+warmstart.count_parameters(model="lab", norm_position="pre")
+
+# %% [markdown]
+# ## 5. What does length cost?
 #
 # n²d for attention, nd² for recurrence, knd² for convolution. **Predict first:** which lines have
 # slope 2? Then let the width vary instead: `widths=(64, 128, 256)` in place of the lengths.
@@ -103,7 +117,7 @@ warmstart.look_attention(run="runs/en-fr", source=SENTENCE, out="heads.html")
 warmstart.look_complexity(lengths=LENGTHS, widths=(64,), seconds=SECONDS, out="growth.png")
 
 # %% [markdown]
-# ## 5. Encoder, decoder, cross-attention: who sees what?
+# ## 6. Encoder, decoder, cross-attention: who sees what?
 
 # %%
 warmstart.look_mask(
@@ -111,10 +125,10 @@ warmstart.look_mask(
 )
 
 # %% [markdown]
-# ## 6. How is a sentence predicted?
+# ## 7. How is a sentence predicted?
 #
-# The likeliest token at each step need not begin the likeliest sentence, so a beam keeps several
-# beginnings. Blue paths have ended, grey ones were dropped.
+# The most probable token at each step need not begin the most probable sentence, so a beam keeps
+# several beginnings. Blue paths have ended, grey ones were dropped, the thick one is the answer.
 
 # %%
 warmstart.look_beam(
@@ -123,21 +137,21 @@ warmstart.look_beam(
 
 # %%
 model = warmstart.load("runs/en-fr")
-for width in (1, 4):
+for width in (1, 3):
     ((best,),) = model.translate(["I read it in one evening."], beam=width)
     print(f"beam {width}: {best.text} ({best.score:.3f})")
 
 # %% [markdown]
-# ## 7. Do 65 million parameters fit on my GPU?
+# ## 8. Do 65 million parameters fit on my GPU?
 #
 # Weights, gradients and Adam's averages depend on the parameters; activations depend on the
-# tokens of a pass.
+# tokens of a pass. A card of 8 GB is `rtx-4060`; `--on list` names all.
 
 # %%
 # !{sys.executable} -m warmstart plan vaswani-base --on rtx-4090
 
 # %% [markdown]
-# ## 8. What if it crashes in the middle?
+# ## 9. What if it crashes in the middle?
 #
 # A short run is killed at a random moment, resumed, and compared with one that was never killed.
 
@@ -145,7 +159,7 @@ for width in (1, 4):
 warmstart.verify_resume(kills=1)
 
 # %% [markdown]
-# ## 9. What is a contextual embedding?
+# ## 10. What is a contextual embedding?
 #
 # In the table of embeddings a word has one vector. Each block mixes in what surrounds it.
 

@@ -83,6 +83,7 @@ def similarity(vectors: NDArray[np.float64]) -> PositionSimilarity:
         mean=np.array([values.mean() for values in by_distance]),
         low=np.array([values.min() for values in by_distance]),
         high=np.array([values.max() for values in by_distance]),
+        by_start={p: products[p, p:][: len(by_distance)] for p in (0, T // 4, T // 2)},
     )
 
 

@@ -74,7 +74,10 @@ def _write_text(folder: Path) -> Path:
 
 
 def _job(config: LookAblationsConfig, folder: Path, part: Ablation, seed: int) -> PretrainConfig:
+    is_masked = config.objective == "masked"
     return PretrainConfig(
+        document_loss=0.0 if is_masked else None,  # the plain objective, on every machine
+        semantic_start=False if is_masked else None,
         files=(str(folder / "data" / "unlabelled.txt"),),
         out=str(folder / f"{part}-{seed}"),
         tokenizer=str(folder / "tokenizer"),

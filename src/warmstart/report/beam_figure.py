@@ -66,7 +66,8 @@ def draw_beam(tree: BeamTree) -> Figure:
         axes.set_ylim(-height + 0.4, 1.2)
         _draw_steps(axes, tree, first)
     lines = [Line2D([], [], color=COLOURS[status], label=MEANINGS[status]) for status in COLOURS]
-    drawing.legend(handles=lines, loc="outside lower center", ncols=3, frameon=False)
+    lines.append(Line2D([], [], color=INK, linewidth=2.4, label="thick: the translation"))
+    drawing.legend(handles=lines, loc="outside lower center", ncols=4, frameon=False)
     return drawing
 
 

@@ -10,7 +10,7 @@ from warmstart.report.html import Section, figure, table
 from warmstart.report.style import FAINT, SHADES, styled
 from warmstart.results.model_views import Array, HeadProducts
 
-HEADERS = ("key", "q·k", "q·k / √K", "weight")
+HEADERS = ("key", "q·k", "q·k / √d_k", "weight")
 
 
 def neuron_sections(head: HeadProducts) -> list[Section]:
@@ -18,7 +18,7 @@ def neuron_sections(head: HeadProducts) -> list[Section]:
     caption = (
         f"Top: the query of “{head.tokens[head.query - 1]}”. Left: every key. Middle: their product"
         " in each neuron; orange adds to the score, purple takes away. A row of it sums to q·k;"
-        " divided by the root of K and through softmax it becomes the weight at the right."
+        " divided by √d_k and through softmax it becomes the weight at the right."
     )
     pieces = [f"{head.sentence}.", figure(draw_neurons(head), caption)]
     rows = table(HEADERS, neuron_rows(head))
@@ -46,14 +46,14 @@ def draw_neurons(head: HeadProducts) -> Figure:
     )
     for axes in (grid[0][1], grid[0][2], grid[0][3]):
         axes.set_axis_off()
-    _draw_numbers(grid[0][0], head.q[None], f"query “{head.tokens[head.query - 1]}” q (K)")
-    _draw_numbers(grid[1][0], head.k, f"keys k ({T}, K)")
-    image = _draw_numbers(grid[1][1], head.products, f"products qᵢ·kᵢ ({T}, K)")
+    _draw_numbers(grid[0][0], head.q[None], f"query “{head.tokens[head.query - 1]}” q (d_k)")
+    _draw_numbers(grid[1][0], head.k, f"keys k ({T}, d_k)")
+    image = _draw_numbers(grid[1][1], head.products, f"products qᵢ·kᵢ ({T}, d_k)")
     names = [shorten(token, 12) for token in head.tokens]
     grid[1][0].set_yticks(range(T), names, fontsize=7)
     for axes in (grid[1][0], grid[1][1]):
         axes.set_xlabel(f"neuron, 1 to {len(head.q)}")
-    _draw_bars(grid[1][2], head.scores, "score", SHADES["cold"][0])
+    _draw_bars(grid[1][2], head.scores, "q·k / √d_k", SHADES["cold"][0])
     _draw_bars(grid[1][3], head.weights, "weight", SHADES["warm"][0])
     bar = drawing.colorbar(image, ax=grid[0][1], orientation="horizontal", fraction=0.5, aspect=30)
     bar.outline.set_visible(False)

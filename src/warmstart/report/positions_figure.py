@@ -15,6 +15,7 @@ from warmstart.report.style import FAINT, INK, WIDTH, new_axes, styled
 from warmstart.results.model_views import PerplexityByPosition, PositionView
 
 WARM, COLD = "#d5521c", "#2166ac"
+MARKERS = "ox+"  # of single positions
 
 COLUMNS = {
     "sinusoidal": "column of the vector: sines and cosines of decreasing frequency",
@@ -55,10 +56,17 @@ def _similarity(axes: Axes, view: PositionView) -> None:
     axes.axhline(0, color=FAINT, linewidth=0.7)
     if float((high - low).max()) > 1e-6:
         axes.fill_between(distances, low, high, color=WARM, alpha=0.16, lw=0)
-    axes.plot(distances, view.similarity.mean, color=WARM)
+    axes.plot(distances, view.similarity.mean, color=WARM, label="mean over all positions")
+    starts = sorted(view.similarity.by_start.items())
+    for number, (start, values) in enumerate(starts):  # turns, so that equal ones stay visible
+        turns = slice(number, None, len(starts))
+        where = distances[: len(values)][turns], values[turns]
+        axes.plot(*where, MARKERS[number], color=INK, markersize=4, label=f"from position {start}")
+    if starts:
+        axes.legend(frameon=False)
     axes.set_xlim(0, float(distances[-1]))
     axes.set_xlabel("distance in tokens")
-    axes.set_ylabel("mean score" if view.kind == "rope" else "dot product")
+    axes.set_ylabel("mean score" if view.kind == "rope" else "dot product, relative")
     what = "rotated query · key" if view.kind == "rope" else "two positions, 1 at distance 0"
     axes.set_title(f"Similarity against distance: {what}")
 

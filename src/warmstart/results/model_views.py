@@ -1,6 +1,7 @@
 """What `look` shows of a model: masks, query-key products, positions, word vectors, searches."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import Any, Literal
 
@@ -86,6 +87,7 @@ class PositionSimilarity:
     mean: Array
     low: Array  # over all pairs at that distance
     high: Array
+    by_start: Mapping[int, Array] = field(default_factory=dict)  # from single positions onwards
 
 
 @dataclass(frozen=True, kw_only=True)
