@@ -197,7 +197,7 @@ def _uses(runs: dict[str, Path], hub: dict[str, Path], samples: SampleFiles) -> 
         ),
         f"data {test} --against {{folder}} --json": ("base", "classifier", "compared"),
         f"fill-mask {{folder}} --text 'a [MASK]' --json {cpu}": ("masked",),
-        "plan {folder} --no-measure --json": ("base", "classifier"),
+        "plan {folder} --no-measure --json --threads 1": ("base", "classifier"),
         "look mask {folder} --text good -o {out}.png": ("base",),
         f"evaluate {{folder}} --test {lines} --json {cpu}": ("base", "masked"),
         f"embed {{folder}} {pairs.english} {cpu}": ("classifier", "masked", "imported"),

@@ -46,8 +46,8 @@ def test_a_run_says_what_it_is(paired: Path, single: Path) -> None:
         assert {f"valid_{name}" for name in names} <= set(last)
         card = (folder / "README.md").read_text()
         assert "pipeline_tag: fill-mask" in card
-        assert "mlm_accuracy" in card
-        assert "bits_per_byte" not in card
+        assert "masked tokens restored" in card
+        assert "bits per byte" not in card
         assert not (folder / "cache").exists()
 
 

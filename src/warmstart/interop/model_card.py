@@ -25,6 +25,10 @@ HIDDEN = ("train_", "elapsed", "epoch")  # how names begin of figures that do no
 FIGURES = {  # what figures are called in prose; of others, the name says it
     "f1": "F1",
     "macro_f1": "macro F1",
+    "mlm_accuracy": "masked tokens restored",
+    "mlm_loss": "loss on masked tokens",
+    "nsp_accuracy": "next sentences judged correctly",
+    "nsp_loss": "loss on next sentences",
     "accuracy_unseen": "accuracy on texts that do not occur in the training data",
     "calibration_error": "calibration error",
     "uncalibrated_error": "calibration error before temperature scaling",
