@@ -83,6 +83,16 @@ def test_no_text_chooses_the_weight_that_it_is_predicted_with() -> None:
     assert _accuracy(BLEND.fit(first, second, splits).cell.predictions["validation"]) == 0
 
 
+def test_the_other_folds_choose_the_weight_of_a_fold() -> None:
+    # Each arm is right on one fold only: weights chosen on the fold itself would be right on both.
+    right, wrong = _answers([True] * 20), _answers([False] * 20)
+    first = [_fitted([], right), _fitted([], wrong)]
+    second = [_fitted([], wrong), _fitted([], right)]
+    for fitted in BLEND.cross_fit(first, second, [CLASSES, CLASSES]):
+        assert _accuracy(fitted.cell.predictions["test"]) == 0
+        assert set(fitted.cell.predictions) == {"test"}
+
+
 def _cells(folder: Path) -> dict[tuple[str, int], Any]:
     return {
         (cell["arm"], cell["seed"]): cell["predictions"]

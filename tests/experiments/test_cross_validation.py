@@ -1,6 +1,8 @@
 """compare --folds: every text is scored once by models that never saw its fold."""
 
 import html
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,30 @@ from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.labelled import read_labelled
 from warmstart.data.overlap import find_matches
 from warmstart.data.splits import split_folds
+from warmstart.experiments.arms import ExperimentArm, Splits, TrainedModel
+from warmstart.experiments.cells import cell_groups
 from warmstart.experiments.experiment_plan import plan_experiment
 from warmstart.experiments.grid import train_final_model
 from warmstart.files import write_json
 from warmstart.results.comparison import TunedArm
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.finetuning import CompareConfig
+
+
+class SpyingArm:
+    """An arm that tells which texts it was given."""
+
+    def __init__(self, arm: ExperimentArm) -> None:
+        self.arm = arm
+        self.splits: Splits | None = None
+
+    def fit(self, splits: Splits, values: Sequence[float], seed: int) -> Iterator[TrainedModel]:
+        self.splits = splits
+        return self.arm.fit(splits, values, seed)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.arm, name)
+
 
 OPTIONS = f"--seeds 0,1 --trials 2 --epochs 2 {MACHINE}"
 COMMAND = f"compare --from {{base}} --train {{train}} --folds 3 {OPTIONS}"
@@ -91,6 +111,43 @@ def test_no_arm_is_trained_or_chosen_on_texts_of_the_fold_that_it_is_tested_on(
             rest = fingerprints_of([*part.train.texts, *part.valid.texts])
             assert not find_matches(fingerprints_of(part.test.texts), rest).both.any()
         assert sorted(tested) == sorted(text for _, text in [*rows, *copies])
+
+
+@pytest.mark.parametrize(("keep", "is_refitted"), [("last", True), ("best", False)])
+def test_texts_that_chose_the_setting_are_trained_on_where_they_choose_no_epoch(
+    keep: str, is_refitted: bool, world: World, base: Path, here: Path
+) -> None:
+    config = CompareConfig.from_values(
+        {
+            "from": [str(base)],
+            "train": [str(world.train)],
+            "folds": 3,
+            "labels": ["20"],
+            "arms": ["cold", "tfidf"],
+            "keep_epoch": keep,
+            "epochs": 1,
+            "out": "out",
+        }
+    )
+    plan = plan_experiment(config)
+    for group in cell_groups(config, RunFolder(here), plan, (20,)):
+        arm = SpyingArm(group.arm)
+        spied = replace(group, arm=arm)
+        value = group.arm.settings(1)[0]
+        spied.fit(
+            TunedArm(arm=group.arm.name, labels=20, trials=(), values=(value,), settings=()), 0
+        )
+        assert arm.splits is not None
+        assert group.splits.test is not None
+        test, trained = set(group.splits.test.texts), arm.splits.train.texts
+        assert not test.intersection(trained)
+        assert len(trained) == (20 if is_refitted else 16)
+        assert set(group.splits.valid.texts).isdisjoint(trained) != is_refitted
+        cell = spied.cell(0).cell
+        assert (cell.labels, set(cell.predictions)) == (
+            20,
+            {"test"} if is_refitted else {"validation", "test"},
+        )
 
 
 def test_a_resumed_cross_validation_ends_the_same(

@@ -10,7 +10,7 @@ import torch
 from warmstart.errors import WarmstartError
 from warmstart.runs.folder import RunFolder
 from warmstart.training.loop_settings import LoopSettings
-from warmstart.training.pace import Clock, Pace, estimate, fitting_steps, measure
+from warmstart.training.pace import Clock, Pace, estimate, fitting_steps, measure, num_validations
 from warmstart.training.trainer import Trainer
 
 Build = Callable[[RunFolder | None], Trainer]
@@ -79,3 +79,11 @@ def test_only_a_share_of_a_training_is_rehearsed(build_lm: Build, steps: int, mo
     estimate(trainer, steps)
     assert len(taken) <= most
     assert taken == list(range(len(taken)))
+
+
+@pytest.mark.parametrize(("steps", "num"), [(1, 1), (200, 1), (201, 2), (4000, 20), (100_000, 20)])
+def test_a_training_validates_every_200_steps_and_a_long_one_twenty_times(
+    steps: int, num: int
+) -> None:
+    assert num_validations(steps, replace(LOOP, eval_every=None)) == num
+    assert num_validations(steps, LOOP) == -(-steps // 10)

@@ -7,7 +7,7 @@ so a preparation that was interrupted finds those that it has finished.
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -129,10 +129,13 @@ def _fingerprints(file: Path) -> Fingerprints:
 
 def to_request(shard: Shard, folder: Path) -> dict[str, Any]:
     """Return a shard, and the folder to write it to, as JSON for another process."""
-    return {"folder": str(folder), "shard": asdict(shard)}
+    passages = [(passage.rows, passage.continues) for passage in shard.passages]
+    request = {"number": shard.number, "num_documents": shard.num_documents}
+    return {"folder": str(folder), **request, "passages": passages}
 
 
 def from_request(request: dict[str, Any]) -> tuple[Shard, Path]:
     """Return the shard that another process sent, and the folder to write it to."""
-    passages = [Passage(**passage) for passage in request["shard"].pop("passages")]
-    return Shard(**request["shard"], passages=passages), Path(request["folder"])
+    passages = [Passage(tuple(rows), continues) for rows, continues in request["passages"]]
+    shard = Shard(request["number"], request["num_documents"], passages)
+    return shard, Path(request["folder"])

@@ -61,6 +61,9 @@ class ArmSplit:
     def subset(self, rows: Sequence[int]) -> "ArmSplit":
         return ArmSplit([self.texts[row] for row in rows], self.examples.subset(rows))
 
+    def joined(self, other: "ArmSplit") -> "ArmSplit":
+        return ArmSplit([*self.texts, *other.texts], self.examples.joined(other.examples))
+
 
 @dataclass(frozen=True)
 class Splits:
@@ -81,6 +84,12 @@ class Splits:
     def scored(self) -> ArmSplit:
         """Return the split that the report scores: test where there is one."""
         return self.test or self.valid
+
+    def refitted(self) -> "Splits":
+        """Return splits that also train on the texts that select; nothing is selected any more."""
+        (selection,) = self.selections
+        train = self.train.joined(self.valid.subset(selection.selecting.tolist()))
+        return replace(self, train=train, valid=self.scored, num_selecting=None)
 
     @cached_property
     def selections(self) -> tuple[Selection, ...]:

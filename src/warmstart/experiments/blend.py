@@ -1,15 +1,22 @@
 """Blend two arms of a comparison: the average of their calibrated log-probabilities.
 
 Both are trained anyway, so a blend costs nothing. Its weight is chosen on the validation texts that
-chose the members' settings, and never on a text that it then predicts.
+chose the members' settings, in a cross-validation on the other folds, and never on a text that it
+then predicts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from warmstart.evaluation.calibration import Floats, log_blend, log_loss
+from warmstart.evaluation.calibration import (
+    Floats,
+    at_temperature,
+    fit_temperature,
+    log_blend,
+    log_loss,
+)
 from warmstart.experiments.arms import Splits
 from warmstart.experiments.selection import FittedCell
 from warmstart.results.comparison import Arm, Cell
@@ -50,6 +57,30 @@ class Blend:
             predictions["test"] = tuple(log_blend(a.test, b.test, weights[0]).argmax(1).tolist())
         return FittedCell(self._cell(first.cell, second.cell, weights, predictions))
 
+    def cross_fit(
+        self,
+        first: Sequence[FittedCell],
+        second: Sequence[FittedCell],
+        classes: Sequence[Sequence[int]],
+    ) -> Iterator[FittedCell]:
+        """Yield the cell of every fold, given its true classes; the other folds calibrate it."""
+        for fold in range(len(classes)):
+            others = [other for other in range(len(classes)) if other != fold]
+            truth = [number for other in others for number in classes[other]]
+            calibrated = []  # the texts of the other folds, and of this one, by each arm
+            for cells in (first, second):
+                known = np.concatenate([_tested(cells[other]) for other in others])
+                temperature = fit_temperature(truth, known)
+                outputs = (known, _tested(cells[fold]))
+                calibrated.append([at_temperature(o, temperature) for o in outputs])
+            (known_a, of_a), (known_b, of_b) = calibrated
+            weight = choose_weight(truth, known_a, known_b)
+            predicted = log_blend(of_a, of_b, weight).argmax(1)
+            cell = self._cell(
+                first[fold].cell, second[fold].cell, [weight], {"test": tuple(predicted.tolist())}
+            )
+            yield FittedCell(cell)
+
     def _cell(
         self,
         first: Cell,
@@ -65,6 +96,12 @@ class Blend:
             elapsed_s=first.elapsed_s + second.elapsed_s,
             predictions=predictions,
         )
+
+
+def _tested(fitted: FittedCell) -> Floats:
+    assert fitted.outputs is not None
+    assert fitted.outputs.test is not None
+    return fitted.outputs.test
 
 
 def choose_weight(classes: Sequence[int], first: Floats, second: Floats) -> float:

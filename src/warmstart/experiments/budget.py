@@ -222,7 +222,7 @@ def _subsets(labels: Sequence[str], config: CompareConfig, plan: ExperimentPlan)
 def _total_s(config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPace]) -> float:
     subsets = _subsets(config.labels, config, plan)
     pool = plan.texts.pool
-    sizes = [pool.divide(labels)[0] for labels in subsets]
+    sizes = [labels if config.refits else pool.divide(labels)[0] for labels in subsets]
     all_texts, held_out = plan.texts.data, plan.texts.held_out
     num_counted = min(
         sum(map(len, all_texts.values())),
@@ -230,7 +230,10 @@ def _total_s(config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPac
     )
     device_s = other_s = counting_s = 0.0
     for planned, pace in zip(plan.arms, paces, strict=True):
-        cells_s = sum(pace.cells_s(size, config, size == pool.num_train) for size in sizes)
+        cells_s = sum(
+            pace.cells_s(size, config, labels == len(pool))
+            for size, labels in zip(sizes, subsets, strict=True)
+        )
         counting_s += num_counted * pace.counting_s
         if planned.arm.uses_device:
             device_s += cells_s

@@ -2,7 +2,8 @@
 
 Each arm is tuned at each subset with a seed that is not reported, so that the reported cells are
 independent. A cell depends only on its own arm, subset and seed, and on that tuning. In a
-cross-validation, each fold has tunings and cells of its own.
+cross-validation, each fold has tunings and cells of its own, and the cells train on the texts that
+tuned them, too.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ from warmstart.experiments.arms import ExperimentArm, Splits
 from warmstart.experiments.contrast import attention_arms
 from warmstart.experiments.experiment_plan import ExperimentPlan
 from warmstart.experiments.kept_models import ModelKeeper
-from warmstart.experiments.selection import CellOutputs, FittedCell, fit_cell, tune
+from warmstart.experiments.selection import CellOutputs, FittedCell, fit_cell, refit_cell, tune
 from warmstart.experiments.subsets import LabelPool, nested_rows
 from warmstart.files import write_json
 from warmstart.formats import counted
@@ -72,7 +73,11 @@ class CellGroup:
 
     def fit(self, tuned: TunedArm, seed: int) -> None:
         """Train a cell as tuned; its model is saved before its file, which marks the end."""
-        fitted = fit_cell(self.arm, self._subset(seed), tuned.values, seed, self.config)
+        subset = self._subset(seed)
+        if self.config.refits:
+            fitted = refit_cell(self.arm, subset, tuned.values[0], seed)
+        else:
+            fitted = fit_cell(self.arm, subset, tuned.values, seed, self.config)
         content = _fitted_to_json(fitted if self.is_blended else replace(fitted, outputs=None))
         if not self.keeper:
             write_json(self.file(seed), content)
@@ -110,6 +115,8 @@ class CellGroup:
             raise ValueError("it is another cell")
         numbers = set(self.splits.train.classes)
         splits = {"validation": self.splits.valid, "test": self.splits.test}
+        if self.config.refits:
+            del splits["validation"]
         num_texts = {name: len(split.texts) for name, split in splits.items() if split}
         if {name: len(predicted) for name, predicted in cell.predictions.items()} != num_texts:
             raise ValueError("it predicts another number of texts")

@@ -61,7 +61,7 @@ def train_cells(
             raise StoppedError(message, stop.signal_number) from None
     tuned = [group.tuned() for group in groups]
     fitted = [group.cell(seed) for group in groups for seed in config.seeds]
-    fitted += _blend(fitted, plan)
+    fitted += _blend(fitted, plan, config)
     folds = plan.texts.folds
     return TrainedCells(join_folds(fitted, folds) if folds else fitted, tuned)
 
@@ -111,7 +111,9 @@ def _check_losses(num: int, group: CellGroup, fault: BaseException | None) -> No
         )
 
 
-def _blend(fitted: Sequence[FittedCell], plan: ExperimentPlan) -> Iterator[FittedCell]:
+def _blend(
+    fitted: Sequence[FittedCell], plan: ExperimentPlan, config: CompareConfig
+) -> Iterator[FittedCell]:
     """Yield the cells of every blend."""
     cells = cells_by_key(fitted)
     parts = {planned.arm.name: planned.parts for planned in plan.arms}
@@ -119,8 +121,12 @@ def _blend(fitted: Sequence[FittedCell], plan: ExperimentPlan) -> Iterator[Fitte
         for (arm, labels, seed), of_folds in cells.items():
             if arm != blend.first:
                 continue
-            _, num_selecting = plan.texts.pool.divide(labels)
             others = cells[blend.second, labels, seed]
+            if config.refits:
+                classes = [part.scored.classes for part in parts[arm]]
+                yield from blend.cross_fit(of_folds, others, classes)
+                continue
+            _, num_selecting = plan.texts.pool.divide(labels)
             for first, second, part in zip(of_folds, others, parts[arm], strict=True):
                 yield blend.fit(first, second, replace(part, num_selecting=num_selecting))
 

@@ -1,7 +1,8 @@
 """Select settings and epochs on validation texts, and predict with what was selected.
 
 With a test set, all validation texts select. Without one, each half selects the model that predicts
-the other half, so that no text is scored by a model that it helped to select.
+the other half, so that no text is scored by a model that it helped to select. In a cross-validation
+the texts that select the setting are then trained on, too.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ Preference = tuple[float, float]  # the score that selects, then minus the loss
 class CellOutputs:
     """Probabilities (texts, C) of the selected models, calibrated on the texts that select."""
 
-    validation: tuple[Floats, ...]  # one for each selection
+    validation: tuple[Floats, ...]  # one for each selection; none: `test` is not calibrated
     test: Floats | None
 
 
@@ -91,6 +92,23 @@ def fit_cell(
     every_row = np.arange(len(splits.valid.classes))
     best = max(models.values(), key=lambda m: _best_epoch(m, splits, every_row, tuning)[0])
     return FittedCell(cell, CellOutputs(tuple(calibrated), tested), model.attention(), best)
+
+
+def refit_cell(arm: ExperimentArm, splits: Splits, value: float, seed: int) -> FittedCell:
+    """Train with a setting on all labels, and predict the test texts."""
+    splits = splits.refitted()
+    (model,) = arm.fit(splits, [value], seed)
+    outputs = model.predict(splits.scored)
+    cell = Cell(
+        arm=arm.name,
+        labels=splits.num_labels,
+        seed=seed,
+        setting=arm.describe_setting(model.value),
+        epochs=model.epochs,
+        elapsed_s=model.elapsed_s,
+        predictions={"test": tuple(outputs.argmax(1).tolist())},
+    )
+    return FittedCell(cell, CellOutputs((), outputs), model.attention(), model)
 
 
 def _temperature(outputs: Floats, splits: Splits, rows: Rows) -> float:

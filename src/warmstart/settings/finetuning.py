@@ -141,6 +141,11 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
     save: Literal["best", "all", "none"] = option("models to keep: the best of each arm", "best")
     attainable: float | None = option("best possible accuracy", None, has_flag=False, fixed=False)
 
+    @property
+    def refits(self) -> bool:
+        """Tell whether the texts that choose a setting are trained on once it is chosen."""
+        return self.folds is not None and self.keep_epoch == "last"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):

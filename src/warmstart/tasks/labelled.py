@@ -32,6 +32,12 @@ class Examples:
         starts = None if self.starts is None else [self.starts[row] for row in rows]
         return Examples([self.ids[r] for r in rows], [self.targets[r] for r in rows], starts)
 
+    def joined(self, other: "Examples") -> "Examples":
+        """Return these texts, then others of the same kind."""
+        both = self.starts is not None and other.starts is not None
+        starts = [*(self.starts or ()), *(other.starts or ())] if both else None
+        return Examples([*self.ids, *other.ids], [*self.targets, *other.targets], starts)
+
 
 def read_labelled_file(path: str, labels: str | None, tables: TableFormat) -> LabelledTexts:
     """Read one labelled file, and say how: labels are in a column or in a file of their own."""

@@ -74,7 +74,7 @@ class Pace:
 
 def num_validations(steps: int, settings: LoopSettings) -> int:
     """Return how often a training validates: at its last step too."""
-    return -(-steps // settings.eval_every)
+    return -(-steps // settings.interval(steps))
 
 
 def measure(trainer: Trainer, seconds: float, steps: int | None = None) -> Pace:

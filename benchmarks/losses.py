@@ -1,0 +1,84 @@
+"""The training loss of the fast paths beside that of the plain ones: the same texts and seed.
+
+Plain is fp32 without compiled or replayed steps (`--no-compile --precision fp32`); fast is what the
+machine does by default. Dropout is drawn in another order there, so single steps differ.
+
+    python benchmarks/losses.py --text reviews.txt --train labelled.tsv --source train.en \\
+      --target train.fr -o docs/figures/losses.png
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from warmstart.report.style import styled
+
+PLAIN = ["--no-compile", "--precision", "fp32"]
+COLOURS = {"plain": "#777777", "fast": "#d5521c"}
+Losses = dict[int, float]  # by step
+
+
+def main() -> None:
+    """Train every kind of model twice, print the largest difference, and draw both losses."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("text", "train", "source", "target"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--labels", default="2000")
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    given = parser.parse_args()
+    pairs = ["--source", given.source, "--target", given.target]
+    pairs += ["--valid-source", given.source, "--valid-target", given.target]
+    length = ["--steps", str(given.steps), "--eval-every", str(given.steps)]
+    works = {
+        "causal, lab": ["pretrain", given.text, "--preset", "lab", *length],
+        "masked, default": ["pretrain", given.text, *length],
+        "classifier, cold": ["finetune", "--train", given.train, "--labels", given.labels],
+        "translator, default": ["train-translator", *pairs, *length],
+    }
+    curves = {name: _train_twice(arguments) for name, arguments in works.items()}
+    for name, (plain, fast) in curves.items():
+        gaps = [abs(fast[step] - loss) / loss for step, loss in plain.items() if step in fast]
+        print(
+            f"{name}: {len(gaps)} losses, apart by {np.median(gaps):.2%} (median), "
+            f"{max(gaps):.2%} (most)"
+        )
+    given.out.with_suffix(".json").write_text(json.dumps(curves))
+    _draw(curves, given.out)
+
+
+def _train_twice(arguments: list[str]) -> tuple[Losses, Losses]:
+    with tempfile.TemporaryDirectory() as folder:
+        plain, fast = (Path(folder) / name for name in COLOURS)
+        command = [sys.executable, "-m", "warmstart", *arguments]
+        subprocess.run([*command, *PLAIN, "-o", str(plain)], check=True)
+        subprocess.run([*command, "-o", str(fast)], check=True)
+        return _losses(plain), _losses(fast)
+
+
+def _losses(run: Path) -> Losses:
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    entries = [json.loads(line) for line in lines]
+    return {entry["step"]: entry["train_loss"] for entry in entries if "train_loss" in entry}
+
+
+@styled
+def _draw(curves: dict[str, tuple[Losses, Losses]], out: Path) -> None:
+    figure = Figure(figsize=(9, 6), layout="constrained")
+    for axes, (name, both) in zip(figure.subplots(2, 2).flat, curves.items(), strict=True):
+        for (label, colour), losses in zip(COLOURS.items(), both, strict=True):
+            style = "-" if label == "plain" else "--"
+            axes.plot(losses.keys(), losses.values(), style, color=colour, label=label)
+        axes.set(title=name, xlabel="step", ylabel="training loss")
+        axes.legend()
+    figure.savefig(out, dpi=150)
+
+
+if __name__ == "__main__":
+    main()
