@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import warmstart
@@ -181,7 +182,11 @@ def test_the_arm_to_use_is_trained_on_the_texts_of_all_folds_and_kept(
     assert model.name == result["summary"]["advice"]["arm"]
     texts = [text for path in (world.train, world.valid) for _, text in read_labelled_rows(path)]
     assert len(warmstart.load(model, precision="fp32").predict(texts)) == len(texts)
-    assert read(model / "scores.json")["labels"] == len(texts)
+    scores = read(model / "scores.json")
+    assert (scores["labels"], scores["trained_on"]) == (len(texts), len(texts))
+    cell = next(c for c in result["cells"] if (c["arm"], c["seed"]) == (model.name, 0))
+    truth, predicted = result["splits"][0]["classes"], cell["predictions"]["cross-validation"]
+    assert scores["valid"]["accuracy"] == np.mean(np.array(truth) == predicted)
 
 
 @pytest.mark.parametrize("arm", ["warm", "frozen", "cold", "tf-idf"])
@@ -197,10 +202,12 @@ def test_any_arm_can_be_the_one_to_keep(arm: str, world: World, base: Path, here
     run_folder = RunFolder(here)
     write_json(run_folder.data_file, {"files": []})
     write_json(run_folder.config_file, {})
-    train_final_model(config, run_folder, plan, tuned)
+    train_final_model(config, run_folder, plan, tuned, {"accuracy": 0.25})
     cell = read(here / "cells/all-folds-0.json")["cell"]
     setting = "C 0.01" if arm == "tf-idf" else "learning rate 0.01"
     assert (cell["setting"], cell["labels"]) == (setting, 48)
+    scores = read(here / "models" / arm / "scores.json")
+    assert (scores["valid"], scores["trained_on"]) == ({"accuracy": 0.25}, 48)
     assert warmstart.load(here / "models" / arm, precision="fp32").classes == plan.texts.classes
 
 

@@ -15,7 +15,7 @@ from warmstart.experiments.experiment_plan import ExperimentPlan, plan_arms
 from warmstart.experiments.kept_models import ModelKeeper
 from warmstart.experiments.selection import FittedCell
 from warmstart.experiments.workers import Outcome, Workers
-from warmstart.results.comparison import Epoch, TunedArm
+from warmstart.results.comparison import Cell, Epoch, TunedArm
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.training.interrupt import Interrupt, listening
@@ -31,6 +31,12 @@ class TrainedCells:
 
     fitted: list[FittedCell]
     tuned: list[TunedArm]
+
+    def cell_of(self, arm: str, seed: int) -> Cell:
+        """Return the cell of an arm with the most labels."""
+        cells = [fitted.cell for fitted in self.fitted]
+        most = max(cell.labels for cell in cells)
+        return next(c for c in cells if (c.arm, c.labels, c.seed) == (arm, most, seed))
 
     def tuned_at(self, arm: str) -> list[TunedArm]:
         """Return the tunings of an arm with the most labels, one for each fold."""
@@ -174,14 +180,21 @@ def _mean(epochs: Sequence[Epoch]) -> Epoch:
 
 
 def train_final_model(
-    config: CompareConfig, run: RunFolder, plan: ExperimentPlan, tuned: Sequence[TunedArm]
+    config: CompareConfig,
+    run: RunFolder,
+    plan: ExperimentPlan,
+    tuned: Sequence[TunedArm],
+    scores: dict[str, float],
 ) -> None:
-    """Train an arm once more with the setting that most folds chose, and keep the model."""
-    name = tuned[0].arm
+    """Train an arm once more with the setting that most folds chose, and keep the model.
+
+    If it is trained on all texts, it has the scores of the cross-validation.
+    """
+    name, is_refitted = tuned[0].arm, config.refits
     progress.say(f"training {name} on the texts of all folds, to keep the model")
     config = replace(config, folds=None)
     with progress.silenced():
-        plan = plan_arms(config, plan.texts.joined(), plan.sources)
+        plan = plan_arms(config, plan.texts.joined(is_refitted), plan.sources)
     planned = next(planned for planned in plan.arms if planned.arm.name == name)
     labels = len(plan.texts.pool)
     group = CellGroup(
@@ -192,7 +205,7 @@ def train_final_model(
         config=config,
         stem=run.cells / "all-folds",
         attention_seed=None,
-        keeper=ModelKeeper(config, run, plan, labels),
+        keeper=ModelKeeper(config, run, plan, labels, scores if is_refitted else None),
         fold=None,
     )
     seed = config.seeds[0]

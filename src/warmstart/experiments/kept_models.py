@@ -28,6 +28,7 @@ class ModelKeeper:
     run: RunFolder  # of the comparison
     plan: ExperimentPlan
     most_labels: int  # the best model of an arm has all of these
+    scores: dict[str, float] | None = None  # None: those of the model itself on validation
 
     def keep(self, fitted: FittedCell, rows: Sequence[int], others: Sequence[Cell]) -> None:
         """Save a model that was trained on these rows, if it is asked for.
@@ -51,9 +52,10 @@ class ModelKeeper:
         return self._scores(cell)[self.config.select], -self.config.seeds.index(cell.seed)
 
     def _scores(self, cell: Cell) -> dict[str, float]:
+        if self.scores is not None:
+            return self.scores
         truth = self.plan.texts.class_numbers(self.plan.texts.data["validation"])
-        predicted = cell.predictions["validation"]
-        return {"accuracy": accuracy(truth, predicted), "f1": macro_f1(truth, predicted)}
+        return class_scores(truth, cell.predictions["validation"])
 
     def _write(self, fitted: FittedCell, rows: Sequence[int]) -> None:
         assert fitted.model is not None
@@ -85,3 +87,8 @@ class ModelKeeper:
             "fingerprints": fingerprints_of(texts[row] for row in rows).to_json(),
             "lineage": lineage_of(fitted.model.saving.parent),
         }
+
+
+def class_scores(truth: Sequence[int], predicted: Sequence[int]) -> dict[str, float]:
+    """Return the scores that are recorded with a model."""
+    return {"accuracy": accuracy(truth, predicted), "f1": macro_f1(truth, predicted)}

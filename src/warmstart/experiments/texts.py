@@ -62,10 +62,15 @@ class ExperimentTexts:
         """Return the true classes of a split."""
         return class_numbers(split, self.classes)
 
-    def joined(self) -> "ExperimentTexts":
-        """Return the texts of all folds as one part, with a share set aside to validate on."""
+    def joined(self, trains_on_all: bool) -> "ExperimentTexts":
+        """Return the texts of all folds as one part, with a share to validate on.
+
+        It is set aside, or trained on too: then scores on it say nothing.
+        """
         train, valid = set_aside(self.training)
         pool = LabelPool(len(train), len(valid))
+        if trains_on_all:
+            train, pool = self.training, LabelPool(len(self.training), None)
         return ExperimentTexts({"train": train, "validation": valid}, self.files, pool, self.notes)
 
     def parts(self, read: Mapping[str, ArmSplit]) -> tuple[Splits, ...]:

@@ -14,6 +14,7 @@ from warmstart.experiments.budget import limit_to_minutes, limited, with_threads
 from warmstart.experiments.contrast import attention_example, contrast
 from warmstart.experiments.experiment_plan import ExperimentPlan, plan_experiment
 from warmstart.experiments.grid import TrainedCells, train_cells, train_final_model
+from warmstart.experiments.kept_models import class_scores
 from warmstart.experiments.subsets import subset_sizes
 from warmstart.experiments.verdicts import summarise
 from warmstart.experiments.workers import open_workers
@@ -104,10 +105,20 @@ def compare(config: CompareConfig) -> CompareResult:
         )
         if not is_finished:
             if config.folds and config.save == "best":
-                train_final_model(config, run, plan, trained.tuned_at(summary.advice.arm))
+                _train_final_model(config, run, plan, trained, summary.advice.arm)
             _write_cards(run)
             _write(result)
         return result
+
+
+def _train_final_model(
+    config: CompareConfig, run: RunFolder, plan: ExperimentPlan, trained: TrainedCells, arm: str
+) -> None:
+    """Train the arm to use on the texts of all folds."""
+    truth = plan.texts.class_numbers(plan.texts.training)
+    cell = trained.cell_of(arm, config.seeds[0])
+    scores = class_scores(truth, cell.predictions["cross-validation"])
+    train_final_model(config, run, plan, trained.tuned_at(arm), scores)
 
 
 def _say_what_is_not_exportable(plan: ExperimentPlan) -> None:
