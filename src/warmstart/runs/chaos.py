@@ -23,7 +23,8 @@ from warmstart.runs.sessions import Session, Sessions
 from warmstart.temporary import final_name
 from warmstart.textfiles import sha256_of
 
-_POLL_S = 0.0003
+_POLL_S = 0.01
+WRITE_POLL_S = 0.0003  # a write is over soon; to look so often at all times would slow the runs
 _PATIENCE_S = 120.0  # for a session to make progress
 _NEW_RUN_SHARE = 0.4  # of kills that hit a new run rather than the killed one, resumed
 _WRITE_S = 0.004  # longest delay between the start of a write and the kill
@@ -134,7 +135,7 @@ def _killed(
     until = time.monotonic() + rng.uniform(0, took_s)
     await_condition(session, lambda: time.monotonic() > until)
     if rng.random() < 0.5:
-        await_condition(session, lambda: bool(_being_written(run)))
+        await_condition(session, lambda: bool(_being_written(run)), WRITE_POLL_S)
         time.sleep(rng.uniform(0, _WRITE_S))
     started = started_by(session.pid)
     victim = rng.choice([session.pid, *started])
@@ -163,11 +164,13 @@ def started_by(pid: int) -> list[int]:
     return [int(child) for children in lists for child in children.split()]
 
 
-def await_condition(session: Session, condition: Callable[[], bool]) -> None:
+def await_condition(
+    session: Session, condition: Callable[[], bool], poll_s: float = _POLL_S
+) -> None:
     """Wait for a condition, the end of the session, or the time limit."""
     until = time.monotonic() + _PATIENCE_S
     while not condition() and not session.is_over and time.monotonic() < until:
-        time.sleep(_POLL_S)
+        time.sleep(poll_s)
 
 
 def _has_saved_work(run: RunFolder) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from warmstart.files import write_whole
-from warmstart.runs.chaos import await_condition
+from warmstart.runs.chaos import WRITE_POLL_S, await_condition
 from warmstart.runs.sessions import Session, Sessions
 from warmstart.temporary import is_temporary
 from warmstart.textfiles import sha256_of
@@ -90,7 +90,7 @@ class Arena:
         """Let a random part of a job's time pass, half the time after it began to write."""
         share = 1.0
         if self.rng.random() < 0.5:
-            await_condition(session, lambda: self.is_being_written)
+            await_condition(session, lambda: self.is_being_written, WRITE_POLL_S)
             share = 0.5
         time.sleep(self.rng.uniform(0, share * self.took_s[job.command]))
 
