@@ -149,7 +149,7 @@ def kinds_of_run(folder: Path) -> dict[str, KilledJob]:
 def shared_run(folder: Path) -> KilledJob:
     """Return a run that a launcher and two processes share."""
     files = [str(folder / "samples" / "unlabelled.txt")]
-    pace = {"steps": 300, "eval_every": 100, "save_every": 20, "keep": 2, "processes": "2"}
+    pace = {"steps": 100, "eval_every": 30, "save_every": 10, "keep": 2, "processes": "2"}
     return KilledJob("pretrain", {**SMALL, **MACHINE, **pace, "files": files, "dropout": 0.1})
 
 

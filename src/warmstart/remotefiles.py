@@ -37,9 +37,9 @@ def local_copies(url: str, is_wanted: Callable[[str], bool] = bool) -> list[Path
         names = _names(filesystem, path, is_wanted)
         copies = [_copy(filesystem, name) for name in names]
     except ImportError as error:
+        advice = "pip install 'warmstart[s3]'" if url.startswith("s3:") else "install it with pip"
         raise WarmstartError(
-            f"{url}: a package for such addresses is not installed ({error}); for s3:// there is "
-            "pip install 'warmstart[s3]'"
+            f"{url}: a package for such addresses is not installed ({error}); {advice}"
         ) from None
     except Exception as error:  # each file system has errors of its own
         reason = " ".join(str(error).split()) or type(error).__name__
