@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from races import Arena, FolderJob, run_trials
+
 from warmstart.recipes.export_model import export_model
 from warmstart.recipes.pretrain import pretrain
 from warmstart.recipes.verify_resume import SMALL
 from warmstart.runs.chaos import KilledJob, kill_and_resume
-from warmstart.runs.races import Arena, FolderJob, run_trials
 from warmstart.runs.sessions import Sessions
 from warmstart.samples.sample_files import SampleFiles, SampleSizes, write_samples
 from warmstart.settings.base import Settings

@@ -1,10 +1,12 @@
 """A few kills of the kind that `make chaos` makes by the hundred."""
 
+import importlib
 import json
 import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -12,10 +14,17 @@ from product import World, read, run, succeed
 from warmstart.errors import WarmstartError
 from warmstart.runs.chaos import KilledJob, kill_and_resume, traces
 from warmstart.runs.folder import RunFolder
-from warmstart.runs.races import Arena, FolderJob, contents, run_trials
 from warmstart.runs.sessions import Sessions
 
 pytestmark = pytest.mark.slow
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def races() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(BENCHMARKS)
+        yield importlib.import_module("races")
 
 
 @pytest.fixture(scope="module")
@@ -69,17 +78,20 @@ def test_results_of_another_command_are_refused(here: Path) -> None:
     assert read(here / "config.json")["command"] == "predict"
 
 
-def test_kills_and_races_lose_nothing(world: World, sessions: Sessions, tmp_path: Path) -> None:
-    job = FolderJob("tokenizer", {"files": [str(world.texts)], "vocab_size": 300})
-    trials = list(run_trials(Arena(tmp_path, sessions, random.Random(0)), [job], 6))
+def test_kills_and_races_lose_nothing(
+    world: World, sessions: Sessions, races: ModuleType, tmp_path: Path
+) -> None:
+    job = races.FolderJob("tokenizer", {"files": [str(world.texts)], "vocab_size": 300})
+    arena = races.Arena(tmp_path, sessions, random.Random(0))
+    trials = list(races.run_trials(arena, [job], 6))
     assert [trial.faults for trial in trials] == [[]] * 6
 
 
-def test_what_is_lost_is_found(sessions: Sessions, tmp_path: Path) -> None:
-    arena = Arena(tmp_path, sessions, random.Random(0))
+def test_what_is_lost_is_found(sessions: Sessions, races: ModuleType, tmp_path: Path) -> None:
+    arena = races.Arena(tmp_path, sessions, random.Random(0))
     arena.reset("empty")
     (arena.destination / "whole").write_text("whole")
-    arena.expected["tokenizer"] = contents(arena.destination)
+    arena.expected["tokenizer"] = races.contents(arena.destination)
     assert arena.faults(["tokenizer"]) == []
     (arena.destination / "whole").write_text("half")
     assert arena.faults(["tokenizer"]) == ["the destination holds ['whole']"]
