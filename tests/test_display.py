@@ -29,3 +29,17 @@ def test_no_more_time_is_left_than_the_job_may_take(
             bar.advance(1)
     assert ("0:00:09" in shown.getvalue() or " 9 s left" in shown.getvalue()) == is_limited
     assert ("0:11:19" in shown.getvalue() or " 679 s left" in shown.getvalue()) != is_limited
+
+
+def test_items_are_counted_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    shown = io.StringIO()
+    with progress.shown_by(LineDisplay(Console(file=shown, width=200))):
+        for item, expected in zip(progress.along("abc", "labelling", "text"), "abc", strict=True):
+            assert item == expected
+            now[0] += 25.0
+    assert shown.getvalue().splitlines()[:2] == [
+        "labelling: 1, 25.0 s/text, 25 s",
+        "labelling: 2, 25.0 s/text, 50 s",
+    ]

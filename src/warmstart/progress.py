@@ -6,10 +6,12 @@ shown.
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Bar(Protocol):
@@ -88,3 +90,11 @@ def say(line: str) -> None:
 def bar(title: str, total: float | None, unit: str = "", done: float = 0) -> Iterator[Bar]:
     """Show a job of `total` units (None: unknown), of which `done` are already finished."""
     yield from _display.get().bar(title, total, unit, done)
+
+
+def along(items: Iterable[T], title: str, unit: str) -> Iterator[T]:
+    """Yield items of unknown number; a bar counts them."""
+    with bar(title, None, unit) as shown:
+        for item in items:
+            yield item
+            shown.advance(1)

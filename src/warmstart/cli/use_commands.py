@@ -11,6 +11,7 @@ from warmstart.cli.printing import print_json, print_table, quoted, say, write_l
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted, one_line, visible
 from warmstart.jsonfiles import to_json
+from warmstart.progress import along
 from warmstart.settings.serving import ServeConfig
 from warmstart.settings.translating import TranslateConfig
 from warmstart.settings.using import (
@@ -37,6 +38,7 @@ def predict(config: PredictConfig, as_json: bool) -> None:
         return
     if as_json:
         raise WarmstartError(f"--json is for standard output; -o {config.out} has its own format")
+    answers = along(answers, "labelling", "text")
     say(f"wrote {quoted(write_predictions(config, config.out, answers))}")
 
 
@@ -107,6 +109,8 @@ def translate(config: TranslateConfig, as_json: bool) -> None:
     from warmstart.recipes.translate import translate_file
 
     translated = translate_file(config, standard_input())
+    if config.out:  # else the translations themselves show the progress
+        translated = along(translated, "translating", "sentence")
     if as_json:
         lines = (
             to_json({"source": s.source, "translations": [asdict(t) for t in s.translations]})
