@@ -123,7 +123,7 @@ def writers(folder: Path) -> list[FolderJob]:
         FolderJob("tokenizer", {"files": texts, "vocab_size": 1000}),
         FolderJob("export", {"run": str(run)}),
         FolderJob("import", {"folder": str(exported)}),
-        FolderJob("pretrain", short, is_rival=True),
+        FolderJob("pretrain", short, only_competes=True),
     ]
 
 

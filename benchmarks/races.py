@@ -32,7 +32,7 @@ class FolderJob:
 
     command: str
     settings: Mapping[str, Any]  # without the folder
-    is_rival: bool = False  # only competes with the others: what a kill leaves can be resumed
+    only_competes: bool = False  # only competes with the others: what a kill leaves can be resumed
 
 
 @dataclass
@@ -110,7 +110,7 @@ class Arena:
 def run_trials(arena: Arena, jobs: Sequence[FolderJob], num_trials: int) -> Iterator[RaceTrial]:
     """Yield every trial: a kill, a race for one destination, or a file of the user that appears."""
     arena.measure(jobs)
-    writers = [job for job in jobs if not job.is_rival]
+    writers = [job for job in jobs if not job.only_competes]
     for number in range(num_trials):
         first = arena.rng.choice(writers)
         state = arena.rng.choice(("absent", "empty", "link"))

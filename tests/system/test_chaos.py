@@ -1,10 +1,9 @@
 """A few kills of the kind that `make chaos` makes by the hundred."""
 
-import importlib
 import json
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -17,14 +16,11 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.sessions import Sessions
 
 pytestmark = pytest.mark.slow
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def races() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.syspath_prepend(BENCHMARKS)
-        yield importlib.import_module("races")
+def races(benchmark_module: Callable[[str], ModuleType]) -> ModuleType:
+    return benchmark_module("races")
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,10 +14,8 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def guard() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.syspath_prepend(BENCHMARKS)
-        yield importlib.import_module("guard")
+def guard(benchmark_module: Callable[[str], ModuleType]) -> ModuleType:
+    return benchmark_module("guard")
 
 
 def ratio(guard: ModuleType, *rounds: tuple[float, float], **more: Any) -> Any:

@@ -104,7 +104,6 @@ class Trainer:
     def _loop(self, bar: progress.Bar, record: Record | None, interrupt: Interrupt) -> None:
         began, saved, before = time.monotonic(), time.monotonic(), self.state.elapsed_s
         note, rates = "", self.rates()
-        interval = self.settings.interval(self.settings.steps)
         while not self.is_done:
             loss, norm = self._step(rates(self.state.step))
             step = self.state.step
@@ -115,7 +114,7 @@ class Trainer:
                 if record:
                     record.add(step, figures)
                 note = f"loss {figures['train_loss']:.3f}"
-            if step % interval == 0 or is_last:
+            if step % self.settings.interval(self.settings.steps) == 0 or is_last:
                 self._check_finite_weights(loss)
                 evaluation = self._evaluate()
                 self.state.elapsed_s = before + time.monotonic() - began
