@@ -1,7 +1,8 @@
 """The training loss of the fast paths beside that of the plain ones: the same texts and seed.
 
-Plain is fp32 without compiled or replayed steps (`--no-compile --precision fp32`); fast is what the
-machine does by default. Dropout is drawn in another order there, so single steps differ.
+Plain is fp32 without compiled or replayed steps (`--no-compile --precision fp32`); fast is compiled
+and replayed, as long trainings on a GPU are. Dropout is drawn in another order there, so single
+steps differ.
 
     python benchmarks/losses.py --text reviews.txt --train labelled.tsv --source train.en \\
       --target train.fr -o docs/figures/losses.png
@@ -19,7 +20,7 @@ from matplotlib.figure import Figure
 
 from warmstart.report.style import styled
 
-PLAIN = ["--no-compile", "--precision", "fp32"]
+PLAIN, FAST = ["--no-compile", "--precision", "fp32"], ["--compile"]
 COLOURS = {"plain": "#777777", "fast": "#d5521c"}
 Losses = dict[int, float]  # by step
 
@@ -42,15 +43,17 @@ def main() -> None:
         "classifier, cold": ["finetune", "--train", given.train, "--labels", given.labels],
         "translator, default": ["train-translator", *pairs, *length],
     }
-    curves = {name: _train_twice(arguments) for name, arguments in works.items()}
-    for name, (plain, fast) in curves.items():
+    curves: dict[str, tuple[Losses, Losses]] = {}
+    for name, arguments in works.items():
+        plain, fast = curves[name] = _train_twice(arguments)
         gaps = [abs(fast[step] - loss) / loss for step, loss in plain.items() if step in fast]
         print(
             f"{name}: {len(gaps)} losses, apart by {np.median(gaps):.2%} (median), "
-            f"{max(gaps):.2%} (most)"
+            f"{max(gaps):.2%} (most)",
+            flush=True,
         )
-    given.out.with_suffix(".json").write_text(json.dumps(curves))
-    _draw(curves, given.out)
+        given.out.with_suffix(".json").write_text(json.dumps(curves))
+        _draw(curves, given.out)
 
 
 def _train_twice(arguments: list[str]) -> tuple[Losses, Losses]:
@@ -58,7 +61,7 @@ def _train_twice(arguments: list[str]) -> tuple[Losses, Losses]:
         plain, fast = (Path(folder) / name for name in COLOURS)
         command = [sys.executable, "-m", "warmstart", *arguments]
         subprocess.run([*command, *PLAIN, "-o", str(plain)], check=True)
-        subprocess.run([*command, "-o", str(fast)], check=True)
+        subprocess.run([*command, *FAST, "-o", str(fast)], check=True)
         return _losses(plain), _losses(fast)
 
 
@@ -71,7 +74,7 @@ def _losses(run: Path) -> Losses:
 @styled
 def _draw(curves: dict[str, tuple[Losses, Losses]], out: Path) -> None:
     figure = Figure(figsize=(9, 6), layout="constrained")
-    for axes, (name, both) in zip(figure.subplots(2, 2).flat, curves.items(), strict=True):
+    for axes, (name, both) in zip(figure.subplots(2, 2).flat, curves.items(), strict=False):
         for (label, colour), losses in zip(COLOURS.items(), both, strict=True):
             style = "-" if label == "plain" else "--"
             axes.plot(losses.keys(), losses.values(), style, color=colour, label=label)

@@ -86,3 +86,22 @@ def test_label_sizes(size: str) -> None:
     assert CompareConfig.from_values({**COMPARE, "labels": ["50", "all"]}).labels == ("50", "all")
     with pytest.raises(WarmstartError, match="--labels is empty"):
         CompareConfig.from_values({**COMPARE, "labels": []})
+
+
+@pytest.mark.parametrize(
+    ("values", "steps", "device", "is_compiled"),
+    [
+        ({}, 10_000, "cuda", True),
+        ({}, 10_000, "cpu", False),
+        ({}, 200, "cuda", False),  # a small text
+        ({"steps": 200}, 200, "cuda", False),
+        ({"steps": 2000}, 2000, "cuda", True),
+        ({"minutes": 0.5}, 10_000, "cuda", False),
+        ({"steps": 200, "compile": True}, 200, "cuda", True),
+        ({"compile": False}, 10_000, "cuda", False),
+    ],
+)
+def test_only_a_training_that_repays_it_is_compiled(
+    values: dict[str, Any], steps: int, device: str, is_compiled: bool
+) -> None:
+    assert _pretrain(**values).is_compiled(steps, device) == is_compiled

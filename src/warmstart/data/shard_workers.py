@@ -207,8 +207,11 @@ def main(parent: str, tokenizer: str, held_out: str, has_index: str) -> None:
             answer["error"] = str(fault)
         except OSError as fault:  # a full disk, say
             answer["errno"] = fault.errno
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
+        try:
+            sys.stdout.write(json.dumps(answer) + "\n")
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os._exit(1)  # whoever asked is gone
 
 
 def _end_with(parent: int) -> None:

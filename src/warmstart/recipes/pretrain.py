@@ -88,15 +88,16 @@ def _train(config: PretrainConfig, run: RunFolder, clock: Clock) -> None:
     model, transfer = _model(config, task, architecture, parent)
     model.to(runtime.device)
     say_if_not_exportable(run, model)
-    is_compiled = compile_backbone(model.get_submodule("backbone"), config.compile, runtime)
     data = PretrainingData(config, tokenizer, text, runtime)
     training = task.training(model, data)
     optimizer = _optimizer_settings(config, architecture, transfer)
+    num_tokens = text.train.num_tokens
+    steps = config.num_steps(architecture.max_length, num_tokens, training.filled_share)
+    if is_compiled := config.is_compiled(steps, device):
+        compile_backbone(model.get_submodule("backbone"))
     trainer = _trainer(data, model, training, optimizer, run)
     if is_compiled and training.is_recordable:
         trainer.recorded = RecordedObjective(model, training.objective, runtime)
-    num_tokens = text.train.num_tokens
-    steps = config.num_steps(architecture.max_length, num_tokens, training.filled_share)
     fix_steps(trainer, given, clock, steps)
     announce(
         run,

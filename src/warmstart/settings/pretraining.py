@@ -21,6 +21,7 @@ DEFAULT_MINUTES = 10
 MAX_PASSES = 60  # over the text; more teach little
 BATCH_TOKENS = {"cuda": 32_768, "cpu": 4_096}
 MICRO_TOKENS = {"cuda": 65_536, "cpu": 16_384}
+COMPILED_STEPS, COMPILED_MINUTES = 500, 1  # a shorter training does not repay compiling
 DOCUMENT_LOSS = {"cuda": 0.0, "cpu": 1.0}
 
 
@@ -119,7 +120,9 @@ class PretrainConfig(
         recorded=False,
         panel="Machine",
     )
-    compile: bool | None = advanced("use torch.compile; default: on CUDA only", None, fixed=False)
+    compile: bool | None = advanced(
+        f"use torch.compile; default: on CUDA, from {COMPILED_STEPS} steps on", None, fixed=False
+    )
 
     @property
     def time(self) -> float | None:
@@ -141,6 +144,13 @@ class PretrainConfig(
         """Return the number of full rows of text in an optimizer step."""
         assert self.batch_tokens is not None
         return max(1, self.batch_tokens // max_length)
+
+    def is_compiled(self, steps: int, device: str) -> bool:
+        """Return whether to compile the backbone for so many steps at most."""
+        if self.compile is not None:
+            return self.compile
+        is_long = steps >= COMPILED_STEPS and (self.time or COMPILED_MINUTES) >= COMPILED_MINUTES
+        return device == "cuda" and is_long
 
     def num_steps(self, max_length: int, text_tokens: int, filled: float = 1.0) -> int:
         """Return the optimizer steps to run at most; they see the tokens asked for.

@@ -8,7 +8,6 @@ from torch import nn
 
 from warmstart.model.backbone import Stack
 from warmstart.model.models import Translator
-from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
 from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
@@ -28,16 +27,10 @@ def seed_weights(seed: int, purpose: str) -> None:
     torch.manual_seed(derive_seed(seed, "weights", purpose))
 
 
-def compile_backbone(backbone: nn.Module, wanted: bool | None, runtime: Runtime) -> bool:
-    """Compile in place where asked, by default on CUDA; tell whether it was done.
-
-    The names of parameters stay the same.
-    """
-    is_wanted = wanted if wanted is not None else runtime.device.type == "cuda"
-    if is_wanted:
-        backbone.compile(dynamic=False)
-        torch.backends.cuda.enable_cudnn_sdp(True)  # one shape repays its planning
-    return is_wanted
+def compile_backbone(backbone: nn.Module) -> None:
+    """Compile in place for batches of one shape; the names of parameters stay the same."""
+    backbone.compile(dynamic=False)
+    torch.backends.cuda.enable_cudnn_sdp(True)  # one shape repays its planning
 
 
 def compile_blocks(stack: Stack, backend: str | Backend = "inductor") -> None:
