@@ -1,7 +1,10 @@
 """A corpus in shards: the same tokens by any number of processes, and after any interruption."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +20,7 @@ from warmstart.data.corpus import Passage, source_of
 from warmstart.data.fingerprints import TextSample
 from warmstart.data.prepare import prepare, workers_of
 from warmstart.data.shard_workers import LocalWorkers
-from warmstart.data.shards import Shard, ShardWriter, cut
+from warmstart.data.shards import Shard, ShardWriter, cut, to_request
 from warmstart.errors import WarmstartError
 from warmstart.runs.chaos import started_by
 from warmstart.tokenization.loading import train_tokenizer
@@ -135,6 +138,27 @@ def test_a_lost_process_is_one_sentence(text: Path, tokenizer: Tokenizer, tmp_pa
         with pytest.raises(WarmstartError, match="a process that tokenized ended with code -9"):
             written.result()
     assert _written(tmp_path / "shards") == {}
+
+
+def test_a_worker_whose_parent_is_gone_ends_quietly(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    tokenizer.save(tmp_path)
+    arguments = [str(os.getpid()), str(tmp_path), "0.1", "False"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "warmstart.data.shard_workers", *arguments],
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as worker:
+        assert worker.stdin
+        assert worker.stdout
+        assert worker.stderr
+        worker.stdout.close()
+        shard = Shard(0, 0, [Passage(("a book",), False)])
+        worker.stdin.write(json.dumps(to_request(shard, tmp_path)) + "\n")
+        worker.stdin.flush()
+        assert worker.wait() == 1
+        assert worker.stderr.read() == ""
 
 
 @given(st.lists(st.lists(st.integers(0, 2**48 - 1), min_size=1), min_size=1), st.randoms())
