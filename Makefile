@@ -82,6 +82,7 @@ SEED ?= 0
 fuzz: setup
 	FUZZ_EXAMPLES=3500 $(BIN)/python -m pytest tests/fuzz -n auto --hypothesis-seed=$(SEED)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/tampering.py --seed $(SEED)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/options.py --seed $(SEED)
 
 clean:
 	rm -rf $(VENV) demo build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -22,9 +22,9 @@ from warmstart.runtime import choose_runtime
 from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.classify import ClassifyTask
-from warmstart.tasks.finetuning import build_trainer
+from warmstart.tasks.finetuning_task import build_trainer
 from warmstart.tasks.fit import Fit
-from warmstart.tasks.labelled import Examples
+from warmstart.tasks.labelled_data import Examples
 
 SHAPE = ModelConfig(
     vocab_size=8000,

@@ -23,7 +23,7 @@ import torch.distributed as dist
 
 from warmstart.cli.main import main as command_line
 from warmstart.processes import Processes, sharing
-from warmstart.recipes.tokenizer import make_tokenizer
+from warmstart.recipes.make_tokenizer import make_tokenizer
 from warmstart.samples.sample_files import SampleSizes, write_samples
 from warmstart.settings.starting import TokenizerConfig
 from warmstart.training import opening

@@ -39,10 +39,10 @@ from warmstart.settings.architecture import PRESETS
 from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.classify import ClassifyTask
-from warmstart.tasks.finetuning import build_trainer
+from warmstart.tasks.finetuning_task import build_trainer
 from warmstart.tasks.fit import Fit
-from warmstart.tasks.labelled import Examples
-from warmstart.tokenization.loading import train_tokenizer
+from warmstart.tasks.labelled_data import Examples
+from warmstart.tokenization.load_tokenizer import train_tokenizer
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.step import train_step
 

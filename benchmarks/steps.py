@@ -31,7 +31,7 @@ from warmstart.settings.model import ModelConfig
 from warmstart.tasks.causal import CausalWorkload
 from warmstart.tasks.classify import ClassifyWorkload
 from warmstart.tasks.masked import MaskedWorkload
-from warmstart.tasks.translate import TranslateWorkload
+from warmstart.tasks.translation import TranslateWorkload
 from warmstart.tasks.workload import Workload, WorkloadShape
 from warmstart.training.defaults import compile_backbone, compile_translator
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers

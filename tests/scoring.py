@@ -13,8 +13,8 @@ from warmstart.inference.vectors import TextBatches
 from warmstart.runtime import Runtime
 from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.classify import ClassifyTask
-from warmstart.tasks.labelled import Examples
-from warmstart.tasks.translate import TranslateObjective
+from warmstart.tasks.labelled_data import Examples
+from warmstart.tasks.translation import TranslateObjective
 
 
 def class_probabilities(

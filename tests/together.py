@@ -39,7 +39,7 @@ from warmstart.settings.model import ModelConfig
 from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.classify import ClassifyObjective
 from warmstart.tasks.masked_objective import DocumentLoss, MaskedObjective, rarities
-from warmstart.tasks.translate import TranslateObjective
+from warmstart.tasks.translation import TranslateObjective
 from warmstart.training.loop_settings import LoopSettings
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.schedules import warmup_cosine

@@ -31,13 +31,13 @@ from warmstart.recipes import look_neurons as _look_neurons
 from warmstart.recipes import look_positions as _look_positions
 from warmstart.recipes import look_training as _look_training
 from warmstart.recipes import look_transfer as _look_transfer
+from warmstart.recipes import make_tokenizer as _tokenizer
 from warmstart.recipes import params as _params
 from warmstart.recipes import plan as _plan
 from warmstart.recipes import predict as _predict
 from warmstart.recipes import pretrain as _pretrain
 from warmstart.recipes import samples as _samples
 from warmstart.recipes import serve as _serve
-from warmstart.recipes import tokenizer as _tokenizer
 from warmstart.recipes import train_translator as _train_translator
 from warmstart.recipes import translate as _translate
 from warmstart.recipes import verify_resume as _verify_resume
@@ -54,7 +54,7 @@ from warmstart.settings import (
     using,
 )
 from warmstart.settings.base import suggestion
-from warmstart.tasks.finetuning import FinetuningTask as FinetuningTask
+from warmstart.tasks.finetuning_task import FinetuningTask as FinetuningTask
 from warmstart.tasks.registry import register as register
 from warmstart.tasks.task import PretrainingTask as PretrainingTask
 from warmstart.tasks.task import Task as Task

@@ -6,7 +6,7 @@ from warmstart.batching.encode import Truncation, encode_texts, truncate, trunca
 from warmstart.batching.padding import pad_texts
 from warmstart.errors import WarmstartError
 from warmstart.settings.shared import Truncate
-from warmstart.tokenization.loading import train_tokenizer
+from warmstart.tokenization.load_tokenizer import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 TEXTS = ["one two three four five", "six", "seven eight"]

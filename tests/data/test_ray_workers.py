@@ -19,7 +19,7 @@ from warmstart.data.shards import ShardWriter, cut
 from warmstart.errors import LostProcessError, WarmstartError
 from warmstart.runs.chaos import traces
 from warmstart.runs.folder import RunFolder
-from warmstart.tokenization.loading import train_tokenizer
+from warmstart.tokenization.load_tokenizer import train_tokenizer
 from warmstart.version import code_digest
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from warmstart.data.prepare import prepare, read_prepared, write_tokens
 from warmstart.data.sentences import SentenceFinder
 from warmstart.data.shards import ShardWriter
 from warmstart.data.token_file import SentenceFile, TokenFile
-from warmstart.tokenization.loading import train_tokenizer
+from warmstart.tokenization.load_tokenizer import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 BOOKS = [

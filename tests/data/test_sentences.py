@@ -14,7 +14,7 @@ from warmstart.data.corpus import Passage
 from warmstart.data.sentences import SentenceFinder
 from warmstart.data.token_file import encode_passages
 from warmstart.tokenization.backends import JsonTokenizer, SentencePieceTokenizer
-from warmstart.tokenization.loading import train_tokenizer
+from warmstart.tokenization.load_tokenizer import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.tokenization.words import HALF
 

@@ -23,7 +23,7 @@ from warmstart.data.shard_workers import LocalWorkers
 from warmstart.data.shards import Shard, ShardWriter, cut, to_request
 from warmstart.errors import WarmstartError
 from warmstart.runs.chaos import started_by
-from warmstart.tokenization.loading import train_tokenizer
+from warmstart.tokenization.load_tokenizer import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 BOOKS = [f"Book {n} begins. It is short.\nIts last line, number {n}." for n in range(400)]

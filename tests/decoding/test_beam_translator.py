@@ -18,7 +18,7 @@ from warmstart.inference.translator import BeamTranslator, Translation, Translat
 from warmstart.model.models import Translator
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
-from warmstart.tokenization.loading import train_tokenizer
+from warmstart.tokenization.load_tokenizer import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 SHAPE = ModelConfig(

@@ -13,7 +13,7 @@ from warmstart.experiments.arms import ArmSplit, Splits
 from warmstart.experiments.blend import Blend, choose_weight
 from warmstart.experiments.selection import CellOutputs, FittedCell
 from warmstart.results.comparison import Cell
-from warmstart.tasks.labelled import Examples
+from warmstart.tasks.labelled_data import Examples
 
 CLASSES = [0, 1] * 10
 BLEND = Blend("blend", "warm", "tf-idf")

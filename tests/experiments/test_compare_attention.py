@@ -11,7 +11,7 @@ import pytest
 from product import MACHINE, TINY, World, read, read_labelled_rows, run, succeed
 from warmstart.experiments.experiment_plan import MAX_SHOWN_TOKENS, choose_attention_row
 from warmstart.recipes.compare import CompareResult, compare
-from warmstart.results.attention import map_from_json
+from warmstart.results.attention_weights import map_from_json
 from warmstart.settings.finetuning import CompareConfig
 
 FILES = "--train {train} --valid {valid} --test {test}"

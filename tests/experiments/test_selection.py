@@ -11,7 +11,7 @@ from warmstart.experiments.arms import ArmSplit, Saving, Splits, TrainedModel
 from warmstart.experiments.selection import fit_cell, tune
 from warmstart.results.comparison import Arm
 from warmstart.settings.finetuning import CompareConfig
-from warmstart.tasks.labelled import Examples
+from warmstart.tasks.labelled_data import Examples
 
 CLASSES = [0, 1] * 10
 CONFIG = CompareConfig(from_runs=("run",), train=("t",), valid="v", out="o", trials=2)

@@ -9,7 +9,7 @@ from warmstart.experiments.arms import ArmSplit, Splits
 from warmstart.experiments.selection import fit_cell, tune
 from warmstart.experiments.tfidf_arm import TfidfArm
 from warmstart.settings.finetuning import CompareConfig
-from warmstart.tasks.labelled import Examples
+from warmstart.tasks.labelled_data import Examples
 
 CONFIG = CompareConfig(from_runs=("run",), train=("t",), valid="v", out="o", trials=3)
 WORDS = [f"{stem}{end}" for stem in ("ab", "cd", "ef", "gh") for end in ("", "a", "bc", "!")]

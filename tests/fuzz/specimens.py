@@ -27,7 +27,7 @@ from warmstart.runs.saved import check_sizes, read_data, resumed_model
 from warmstart.samples.sample_files import SampleFiles, SampleSizes, write_samples
 from warmstart.settings.base import read_settings_file
 from warmstart.settings.finetuning import FinetuneConfig
-from warmstart.tokenization.loading import load_tokenizer
+from warmstart.tokenization.load_tokenizer import load_tokenizer
 from warmstart.training.state import State
 
 TOKENIZER_FILES = ("tokenizer.json", "special_tokens_map.json")

@@ -6,7 +6,7 @@ import pytest
 
 from saving import LEARN, write_wordpieces
 from warmstart.inference.mask_filler import encode_masked, mask_spellings, split_at_masks
-from warmstart.tokenization.loading import load_tokenizer, train_json
+from warmstart.tokenization.load_tokenizer import load_tokenizer, train_json
 from warmstart.tokenization.tokenizer import Tokenizer
 
 

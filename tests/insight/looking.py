@@ -11,12 +11,12 @@ import torch
 from torch import nn
 
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
-from warmstart.results.attention import AttentionMap
+from warmstart.results.attention_weights import AttentionMap
 from warmstart.runs.saved import SavedRun, SavedTransformer
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.registry import task_of
-from warmstart.tokenization.loading import train_tokenizer
+from warmstart.tokenization.load_tokenizer import train_tokenizer
 from warmstart.tokenization.pair import TokenizerPair
 from warmstart.tokenization.tokenizer import Tokenizer
 

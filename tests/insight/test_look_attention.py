@@ -20,9 +20,9 @@ from warmstart.model.layers import Block
 from warmstart.model.models import Translator
 from warmstart.report.attention_figure import draw_head, draw_heads
 from warmstart.report.attention_page import AttentionPage, attention_html
-from warmstart.results.attention import AttentionMap, Tokens, encode_weights
+from warmstart.results.attention_weights import AttentionMap, Tokens, encode_weights
 from warmstart.runs.saved import SavedTransformer
-from warmstart.tokenization.loading import train_tokenizer
+from warmstart.tokenization.load_tokenizer import train_tokenizer
 from warmstart.tokenization.pair import TokenizerPair
 from warmstart.tokenization.tokenizer import Tokenizer
 

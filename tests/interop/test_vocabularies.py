@@ -21,7 +21,7 @@ from warmstart.interop.hf_config import HfConfig
 from warmstart.interop.hf_folder import HfFolder
 from warmstart.interop.hf_tokenizer_reader import read_tokenizer
 from warmstart.interop.sentencepiece_json import to_json
-from warmstart.tokenization.loading import load_tokenizer
+from warmstart.tokenization.load_tokenizer import load_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 MARKS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from warmstart.kernels.attention import SHORT_ROW, attend, attend_few_queries
+from warmstart.kernels.fast_attention import SHORT_ROW, attend, attend_few_queries
 from warmstart.model.attention import (
     AttentionContext,
     MultiHeadAttention,

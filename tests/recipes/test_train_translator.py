@@ -250,6 +250,12 @@ def test_the_papers_schedule_and_muon(toy: Toy, here: Path) -> None:
     succeed(f"{TRAIN.replace('-o run', '-o muon')} {SHORT} --optimizer muon", **vars(toy))
 
 
+@pytest.mark.parametrize("positions", ["learned", "rope"])
+def test_other_positions_train_and_translate(positions: str, toy: Toy, here: Path) -> None:
+    succeed(f"{TRAIN} {SHORT} --positions {positions}", **vars(toy))
+    assert succeed("translate run --threads 1", b"1 2 3\n").code == 0
+
+
 def test_samples_are_shown_while_it_trains(toy: Toy, here: Path) -> None:
     ran = succeed(f"{TRAIN} {SHORT} --samples 2 --average 1", **vars(toy))
     first = toy.valid_source.read_text().splitlines()[0]

@@ -10,7 +10,7 @@ from warmstart.experiments.contrast import find_disagreements
 from warmstart.report.attention_figure import draw_layers
 from warmstart.report.comparison_page import FOLDED, SHOWN, attention_section, contrast_section
 from warmstart.report.html import write_page
-from warmstart.results.attention import AttentionMap, Tokens, map_from_json, map_to_json
+from warmstart.results.attention_weights import AttentionMap, Tokens, map_from_json, map_to_json
 from warmstart.results.comparison import AttentionExample, Contrast, Disagreement
 
 PIECES = ("<s>", "▁Une", "▁mer", "veille", ",", "</s>")

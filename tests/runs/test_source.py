@@ -13,7 +13,7 @@ from warmstart.runs.checkpoint import save_checkpoint, save_weights
 from warmstart.runs.folder import FORMAT, RunFolder
 from warmstart.runs.saved import read_run
 from warmstart.settings.model import ModelConfig
-from warmstart.tokenization.loading import train_tokenizer
+from warmstart.tokenization.load_tokenizer import train_tokenizer
 
 WORDS = ["le livre est bon", "la page est longue", "un roman sans fin"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from product import QUICK, World, succeed
 from warmstart.report.attention_page import AttentionPage, write_attention_page
-from warmstart.results.attention import AttentionMap, Part, Tokens
+from warmstart.results.attention_weights import AttentionMap, Part, Tokens
 
 pytestmark = [
     pytest.mark.slow,

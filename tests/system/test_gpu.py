@@ -22,7 +22,7 @@ from warmstart.runtime import Runtime
 from warmstart.samples.sample_files import SampleSizes, write_samples
 from warmstart.settings.architecture import PRESETS
 from warmstart.tasks.causal import CausalObjective
-from warmstart.tasks.translate import TranslateObjective
+from warmstart.tasks.translation import TranslateObjective
 
 pytestmark = [
     pytest.mark.gpu,

@@ -14,9 +14,9 @@ from warmstart.seeds import derive_seed
 from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.classify import ClassifyObjective, ClassifyTask
-from warmstart.tasks.finetuning import Start, build_model, build_trainer
+from warmstart.tasks.finetuning_task import Start, build_model, build_trainer
 from warmstart.tasks.fit import Fit
-from warmstart.tasks.labelled import Examples
+from warmstart.tasks.labelled_data import Examples
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers, set_rates
 from warmstart.training.schedules import warmup_linear
 from warmstart.training.state import State

@@ -1,6 +1,7 @@
 """A new kind of training is one object; this toy task is defined and used from outside."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from warmstart.inference.vectors import TextBatches
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.results.predictions import Prediction
 from warmstart.settings.model import ModelConfig
-from warmstart.tasks.labelled import Examples
+from warmstart.tasks.causal import CausalTask
+from warmstart.tasks.labelled_data import Examples
 
 SIZES = ("short", "long")
 
@@ -133,3 +135,51 @@ def test_commands_use_it(lengths: Path, world: World) -> None:
     assert set(lines) <= set(SIZES)
     command = f"finetune --task lenght --train {world.train} --valid {world.valid} -o unused"
     assert "did you mean 'length'?" in run(command).said
+
+
+@dataclass(frozen=True)
+class Number:
+    """A prediction without classes."""
+
+    label: str
+
+
+class NumberTask(LengthTask):
+    """Every text has a label of its own, so there are no classes to take shares of."""
+
+    name, has_classes = "number", False
+
+    def predictions(self, outputs: Any, labels: Any) -> list[Any]:
+        return [Number(f"{output:.3f}") for output in outputs.tolist()]
+
+
+def test_labels_need_not_be_classes(base: Path, here: Path) -> None:
+    warmstart.register(NumberTask())
+    Path("numbers.tsv").write_text(
+        "label\ttext\n"
+        + "".join(f"{row / 7:.3f}\t{'a book ' * (row % 9)}number {row}\n" for row in range(60))
+    )
+    common = f"finetune --task number --from {base} --train numbers.tsv {MACHINE} --epochs 1"
+    assert (
+        "12 texts of 60 set aside to validate on, chosen by content"
+        in succeed(f"{common} -o all").err
+    )
+    assert "16 texts to train on" in succeed(f"{common} --labels 20 -o few").err
+    assert len(succeed(f"predict all {MACHINE}", b"a book\na\n").out.split()) == 2
+    refused = run(f"predict all --threshold 0.9 {MACHINE}", b"a book\n")
+    assert refused.code == 2
+    assert "--threshold needs the probability of a class" in refused.said
+
+
+class OtherCausalTask(CausalTask):
+    """Causal in all but its name."""
+
+    name, hub_class = "other", None
+
+
+def test_pretraining_goes_on_with_the_objective_it_had(world: World, here: Path) -> None:
+    warmstart.register(OtherCausalTask())
+    text = f"pretrain {world.texts} --preset tiny --steps 2 {MACHINE}"
+    succeed(f"{text} --objective other -o first")
+    succeed(f"pretrain {world.texts} --from first --steps 2 {MACHINE} -o second")
+    assert read(Path("second/config.json"))["task"] == "other"

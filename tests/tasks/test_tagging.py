@@ -19,7 +19,7 @@ from warmstart.inference.vectors import TextBatches
 from warmstart.kernels.loss import IGNORE
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.settings.model import ModelConfig
-from warmstart.tasks.labelled import Examples
+from warmstart.tasks.labelled_data import Examples
 from warmstart.tokenization.words import word_table
 
 TAGS = ["short", "long"]

@@ -20,7 +20,7 @@ from warmstart.kernels import loss as module
 from warmstart.kernels.loss import IGNORE, linear_cross_entropy
 from warmstart.model.models import Translator
 from warmstart.runtime import Runtime
-from warmstart.tasks.translate import TranslateObjective, disagreement
+from warmstart.tasks.translation import TranslateObjective, disagreement
 
 N, D, V = 11, 6, 9
 EXACT = {"rtol": 0.0, "atol": 1e-10}

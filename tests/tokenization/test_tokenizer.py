@@ -13,9 +13,9 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from warmstart.errors import WarmstartError
 from warmstart.progress import shown_by
-from warmstart.results.attention import join_word
+from warmstart.results.attention_weights import join_word
 from warmstart.tokenization.backends import SentencePieceTokenizer
-from warmstart.tokenization.loading import load_tokenizer, train_tokenizer
+from warmstart.tokenization.load_tokenizer import load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "cls-books-fr"

@@ -19,7 +19,7 @@ from warmstart.settings.architecture import PRESETS
 from warmstart.settings.shared import Pooling
 from warmstart.tasks.classify import ClassifyObjective
 from warmstart.tasks.masked_objective import MaskedObjective
-from warmstart.tasks.translate import TranslateObjective
+from warmstart.tasks.translation import TranslateObjective
 from warmstart.training.defaults import compile_blocks
 from warmstart.training.step import RecordedObjective, add_gradients
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.model.models import LanguageModel
-from warmstart.results.metrics import read_metrics
+from warmstart.results.metrics_file import read_metrics
 from warmstart.runs.checkpoint import list_checkpoints, load_latest, read_weights
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.model import ModelConfig

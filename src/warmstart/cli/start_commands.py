@@ -129,7 +129,7 @@ def _shared_sentences(pair: "SharedTexts", num_rows: int, other: str) -> Iterato
 
 def tokenizer(config: TokenizerConfig) -> None:
     """Train a tokenizer on a sample of text."""
-    from warmstart.recipes.tokenizer import make_tokenizer
+    from warmstart.recipes.make_tokenizer import make_tokenizer
 
     result = make_tokenizer(config)
     say(f"{result.vocab_size:,} entries; for example {' '.join(result.examples)}")

@@ -20,7 +20,7 @@ from warmstart.files import whole_folder
 from warmstart.ray_cluster import RayCluster
 from warmstart.temporary import remove
 from warmstart.textfiles import file_facts
-from warmstart.tokenization.loading import train_tokenizer
+from warmstart.tokenization.load_tokenizer import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 MIN_SAMPLED = 50  # no text is more than one part in so many of a sample

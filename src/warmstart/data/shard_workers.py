@@ -23,7 +23,7 @@ from warmstart.data.shards import Shard, ShardWriter, cut, from_request, to_requ
 from warmstart.errors import LostProcessError, WarmstartError
 from warmstart.files import make_folder, whole_folder, write_whole
 from warmstart.ray_cluster import RETRIES, RayCluster, refuse_other_code
-from warmstart.tokenization.loading import load_tokenizer
+from warmstart.tokenization.load_tokenizer import load_tokenizer
 from warmstart.version import code_digest
 
 POLL_S = 0.5

@@ -19,17 +19,21 @@ _LEAST = 5  # texts of a class, unless that is more than half of them
 _MOST_NAMED = 5  # classes in one sentence
 
 
-def set_aside(data: LabelledTexts) -> tuple[LabelledTexts, LabelledTexts]:
+def set_aside(data: LabelledTexts, has_classes: bool = True) -> tuple[LabelledTexts, LabelledTexts]:
     """Return the texts to train on, and a share of every class to validate on."""
-    train, valid = split_rows(data)
+    train, valid = split_rows(data, has_classes=has_classes)
     return data.subset(train), data.subset(valid)
 
 
-def split_rows(data: LabelledTexts, order: int = 0) -> tuple[list[int], list[int]]:
+def split_rows(
+    data: LabelledTexts, order: int = 0, has_classes: bool = True
+) -> tuple[list[int], list[int]]:
     """Return the rows to train on and those to validate on; another order chooses other texts."""
     by_class: dict[str, list[list[int]]] = defaultdict(list)
     for rows in _copies(data, order):
-        if len({data.labels[row] for row in rows}) == 1:  # a text with two labels stays in training
+        if not has_classes:
+            by_class[""].append(rows)
+        elif len({data.labels[row] for row in rows}) == 1:  # with two it stays in training
             by_class[data.labels[rows[0]]].append(rows)
     share = min(SHARE, _MOST / len(data)) if len(data) else SHARE
     valid = {row for groups in by_class.values() for rows in _share(groups, share) for row in rows}

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from warmstart.kernels.attention import attend_few_queries
 from warmstart.kernels.caches import BeamCache, SourceKeysValues, StaticCache
+from warmstart.kernels.fast_attention import attend_few_queries
 from warmstart.kernels.linear import CastLinear, PackedLinear
 from warmstart.model.attention import CrossAttention, apply_rope
 from warmstart.model.decoder import EncoderOutput

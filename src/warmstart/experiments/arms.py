@@ -17,7 +17,7 @@ from warmstart.inference.attention_maps import text_attention
 from warmstart.inference.vectors import TextBatches
 from warmstart.model import count
 from warmstart.model.models import Classifier
-from warmstart.results.attention import AttentionMap
+from warmstart.results.attention_weights import AttentionMap
 from warmstart.results.comparison import Arm, ArmKind, Epoch
 from warmstart.runs.checkpoint import save_weights
 from warmstart.runs.folder import RunFolder
@@ -27,9 +27,9 @@ from warmstart.runtime import Runtime
 from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.classify import ClassifyTask, epochs_of
-from warmstart.tasks.finetuning import Start, build_model, build_trainer
+from warmstart.tasks.finetuning_task import Start, build_model, build_trainer
 from warmstart.tasks.fit import Fit
-from warmstart.tasks.labelled import Examples
+from warmstart.tasks.labelled_data import Examples
 from warmstart.training.defaults import (
     compile_blocks,
     finetuning_layer_decay,

@@ -25,7 +25,7 @@ from warmstart.experiments.subsets import LabelPool, nested_rows
 from warmstart.files import write_json
 from warmstart.formats import counted
 from warmstart.jsonfiles import read_object, typed
-from warmstart.results.attention import map_from_json, map_to_json
+from warmstart.results.attention_weights import map_from_json, map_to_json
 from warmstart.results.comparison import Cell, TunedArm
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.finetuning import CompareConfig

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from warmstart.results.attention import AttentionMap
+from warmstart.results.attention_weights import AttentionMap
 from warmstart.results.comparison import (
     Arm,
     AttentionExample,

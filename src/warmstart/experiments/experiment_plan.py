@@ -18,7 +18,7 @@ from warmstart.runs.saved import SavedRun
 from warmstart.runtime import choose_runtime
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.settings.model import ModelConfig, ablation_warning
-from warmstart.tasks.labelled import (
+from warmstart.tasks.labelled_data import (
     Examples,
     describe_encoding,
     encode_labelled,

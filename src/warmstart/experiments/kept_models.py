@@ -16,7 +16,7 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import write_config
 from warmstart.runs.lineage import lineage_of
 from warmstart.settings.finetuning import CompareConfig
-from warmstart.tasks.labelled import readable_rows
+from warmstart.tasks.labelled_data import readable_rows
 from warmstart.temporary import remove
 
 

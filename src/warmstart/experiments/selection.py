@@ -13,7 +13,7 @@ import numpy as np
 from warmstart.evaluation.calibration import at_temperature, fit_temperature
 from warmstart.experiments.arms import ExperimentArm, Floats, Splits, TrainedModel
 from warmstart.experiments.subsets import Rows
-from warmstart.results.attention import AttentionMap
+from warmstart.results.attention_weights import AttentionMap
 from warmstart.results.comparison import Cell, Trial, TunedArm
 from warmstart.settings.finetuning import CompareConfig, Tuning
 from warmstart.tasks.classify import ClassifyTask

@@ -21,7 +21,7 @@ from warmstart.remotefiles import local_name
 from warmstart.results.comparison import SplitName
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.tasks.classify import class_names, class_numbers
-from warmstart.tasks.labelled import (
+from warmstart.tasks.labelled_data import (
     TrainingTexts,
     check_same_form,
     read_all_texts,

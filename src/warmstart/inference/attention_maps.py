@@ -15,7 +15,7 @@ from warmstart.decoding.sample import SpecialIds
 from warmstart.inference.translator import max_target_tokens
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.model.models import Translator
-from warmstart.results.attention import AttentionMap, Part, Tokens
+from warmstart.results.attention_weights import AttentionMap, Part, Tokens
 from warmstart.runtime import Runtime
 from warmstart.tokenization.tokenizer import Tokenizer
 

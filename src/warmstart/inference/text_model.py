@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.errors import WarmstartError
-from warmstart.results.attention import AttentionMap
+from warmstart.results.attention_weights import AttentionMap
 from warmstart.results.predictions import FilledText, GeneratedPiece, ProbableWord
 from warmstart.settings.shared import Pooling, Truncate
 from warmstart.tokenization.tokenizer import join_pieces

@@ -12,7 +12,7 @@ from warmstart.inference.attention_maps import pair_attention
 from warmstart.inference.transformer_model import TransformerModel
 from warmstart.inference.translator import BeamTranslator, Translation, TranslationSearch
 from warmstart.model.models import Translator
-from warmstart.results.attention import AttentionMap
+from warmstart.results.attention_weights import AttentionMap
 from warmstart.settings.translating import Search
 from warmstart.tokenization.pair import TokenizerPair
 from warmstart.tokenization.tokenizer import Tokenizer

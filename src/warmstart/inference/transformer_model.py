@@ -16,7 +16,7 @@ from warmstart.inference.attention_maps import text_attention
 from warmstart.inference.text_model import TextModel, TextSize
 from warmstart.inference.vectors import TextBatches, backbone_of, text_vectors, token_vectors
 from warmstart.model.backbone import Backbone
-from warmstart.results.attention import AttentionMap
+from warmstart.results.attention_weights import AttentionMap
 from warmstart.results.predictions import ProbableWord
 from warmstart.runtime import Runtime
 from warmstart.settings.base import check_choice

@@ -10,7 +10,7 @@ from torch import Tensor
 from warmstart import progress
 from warmstart.batching.packing import pack
 from warmstart.model.masks import causal_mask, document_mask, padding_mask
-from warmstart.results.attention import readable
+from warmstart.results.attention_weights import readable
 from warmstart.results.model_views import ALLOWED, DOCUMENT, LATER, PADDING, UNREAD, MaskPicture
 from warmstart.tokenization.tokenizer import Tokenizer
 

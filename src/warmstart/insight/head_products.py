@@ -9,7 +9,7 @@ from warmstart.errors import WarmstartError
 from warmstart.inference.transformer_model import TransformerModel
 from warmstart.model.attention import AttentionContext, MultiHeadAttention, attention_weights
 from warmstart.model.backbone import Backbone
-from warmstart.results.attention import readable
+from warmstart.results.attention_weights import readable
 from warmstart.results.model_views import HeadProducts
 from warmstart.settings.looking import LookNeuronsConfig
 

@@ -14,7 +14,7 @@ import torch
 
 from warmstart.insight.flops import muon_parameters
 from warmstart.insight.training_job import TrainingJob, empty_model
-from warmstart.kernels.attention import SHORT_ROW
+from warmstart.kernels.fast_attention import SHORT_ROW
 from warmstart.kernels.loss import LOGITS_PER_CHUNK, LOGITS_PER_SOFTMAX
 from warmstart.settings.model import ModelConfig, decoder_config, encoder_config
 

@@ -183,8 +183,8 @@ def _apply_embedding_scale(
     shape: ModelConfig, weights: dict[str, Tensor], head: HfHead
 ) -> ModelConfig:
     """Multiply the embedding by its scale; output weights are then no longer tied to it."""
-    if not shape.scale_embedding or shape.positions == "sinusoidal":
-        return shape  # nothing to apply; no family has sinusoidal positions
+    if not shape.scale_embedding or shape.positions == "sinusoidal" or head == "translation":
+        return shape  # nothing to apply; translators of every family may scale it
     embedding = weights["backbone.embed.weight"]
     if shape.tied and head == "language":
         weights["head.output.weight"] = embedding

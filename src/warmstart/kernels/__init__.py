@@ -1,4 +1,4 @@
 """What is tuned for one kind of machine; each equals a plain path.
 
-Start with attention.py.
+Start with fast_attention.py.
 """

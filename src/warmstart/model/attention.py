@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from warmstart.kernels.attention import attend, masked_softmax
+from warmstart.kernels.fast_attention import attend, masked_softmax
 from warmstart.model.cache import KeyValueCache
 
 

@@ -37,7 +37,7 @@ from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, w
 from warmstart.runs.saved import kept_models
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.tasks.classify import count_classes
-from warmstart.tasks.labelled import readable_rows, rows_seen
+from warmstart.tasks.labelled_data import readable_rows, rows_seen
 from warmstart.textfiles import file_facts
 from warmstart.training.pace import Clock
 

@@ -13,7 +13,7 @@ from warmstart.runs.lineage import describe_unrecorded
 from warmstart.runs.saved import read_run
 from warmstart.settings.starting import DataConfig
 from warmstart.textfiles import expand
-from warmstart.tokenization.loading import load_tokenizer
+from warmstart.tokenization.load_tokenizer import load_tokenizer
 
 
 def report_data(config: DataConfig) -> DataReport:

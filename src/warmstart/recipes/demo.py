@@ -18,7 +18,7 @@ from warmstart.recipes.pretrain import pretrain
 from warmstart.recipes.train_translator import train_translator
 from warmstart.report.demo_page import DemoPage, TranslatorDemo, write_demo_page
 from warmstart.report.outcomes import PretrainResult, TranslatorResult
-from warmstart.results.metrics import read_metrics
+from warmstart.results.metrics_file import read_metrics
 from warmstart.samples.sample_files import SampleFiles, SampleSizes, write_samples
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.settings.pretraining import PretrainConfig

@@ -30,9 +30,9 @@ from warmstart.runs.saved import SavedRun, resumed_model
 from warmstart.settings.architecture import apply_overrides
 from warmstart.settings.finetuning import FinetuneConfig
 from warmstart.settings.model import ModelConfig, model_from_json
-from warmstart.tasks.finetuning import FinetuningTask, Start, build_model, build_trainer
+from warmstart.tasks.finetuning_task import FinetuningTask, Start, build_model, build_trainer
 from warmstart.tasks.fit import Fit
-from warmstart.tasks.labelled import (
+from warmstart.tasks.labelled_data import (
     Examples,
     TrainingTexts,
     describe_encoding,
@@ -43,7 +43,7 @@ from warmstart.tasks.labelled import (
 )
 from warmstart.tasks.registry import finetuning_task, read_backbone
 from warmstart.textfiles import file_facts
-from warmstart.tokenization.loading import load_tokenizer, train_tokenizer
+from warmstart.tokenization.load_tokenizer import load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import (
     finetuning_layer_decay,
@@ -87,7 +87,7 @@ def _train(config: FinetuneConfig, task: FinetuningTask, run: RunFolder, clock: 
 
 def _prepare(config: FinetuneConfig, task: FinetuningTask, run: RunFolder) -> tuple[Trainer, Fit]:
     """Read texts and backbone, write what the run records of them, and build the trainer."""
-    texts = _subset(read_training_texts(config), config)
+    texts = _subset(read_training_texts(config, task.has_classes), task, config)
     labels = task.read_labels(texts.train)
     for note in task.label_notes(texts.train, texts.valid):
         progress.say(note)
@@ -123,11 +123,11 @@ def _prepare(config: FinetuneConfig, task: FinetuningTask, run: RunFolder) -> tu
     return build_trainer(task, model, fit, run, config), fit
 
 
-def _subset(texts: TrainingTexts, config: FinetuneConfig) -> TrainingTexts:
+def _subset(texts: TrainingTexts, task: FinetuningTask, config: FinetuneConfig) -> TrainingTexts:
     """Return as many texts as `--labels` asks for: those that a comparison takes with this seed."""
     if config.labels is None:
         return texts
-    classes = sorted(set(texts.train.labels))
+    classes = sorted(set(texts.train.labels)) if task.has_classes else []
     pool = LabelPool(len(texts.train), None if config.valid else len(texts.valid))
     pool.check(config.labels, len(classes), str(texts.train.file))
     num_train, num_valid = pool.divide(config.labels)
@@ -139,7 +139,7 @@ def _subset(texts: TrainingTexts, config: FinetuneConfig) -> TrainingTexts:
 
 
 def _rows(data: LabelledTexts, classes: list[str], seed: int) -> list[int]:
-    return nested_rows([classes.index(label) for label in data.labels], seed)
+    return nested_rows([classes.index(label) if classes else 0 for label in data.labels], seed)
 
 
 def _cold_tokenizer(

@@ -9,12 +9,12 @@ from warmstart.decoding.sample import Sampling
 from warmstart.errors import DivergedError
 from warmstart.evaluation.metrics import WordPairs
 from warmstart.loading import load_on
+from warmstart.recipes.make_tokenizer import make_tokenizer
 from warmstart.recipes.pretrain import pretrain
-from warmstart.recipes.tokenizer import make_tokenizer
 from warmstart.report.ablations_figure import ablation_sections, draw_ablations
 from warmstart.report.html import write_picture
 from warmstart.report.notebook import ShownFile
-from warmstart.results.metrics import read_metrics
+from warmstart.results.metrics_file import read_metrics
 from warmstart.results.training_views import AblatedTraining, Variant, variants_of
 from warmstart.samples.sample_files import SampleSizes, write_samples
 from warmstart.settings.looking import LookAblationsConfig

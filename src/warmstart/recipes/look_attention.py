@@ -13,7 +13,7 @@ from warmstart.report.attention_figure import draw_head, draw_heads
 from warmstart.report.attention_page import AttentionPage, write_attention_page
 from warmstart.report.images import save_image
 from warmstart.report.notebook import ShownFile
-from warmstart.results.attention import AttentionMap
+from warmstart.results.attention_weights import AttentionMap
 from warmstart.settings.looking import LookAttentionConfig
 from warmstart.tokenization.tokenizer import Tokenizer, text_reader
 

@@ -15,6 +15,7 @@ from warmstart.files import write_lines
 from warmstart.formats import counted, one_line
 from warmstart.inference.text_model import TextModel
 from warmstart.loading import load_on
+from warmstart.results.predictions import Prediction
 from warmstart.settings.using import PredictConfig
 from warmstart.textfiles import file_or_stream, format_of, standard_input
 
@@ -79,6 +80,11 @@ def predict_file(config: PredictConfig, stream: BinaryIO | None) -> Iterator[Pre
         seconds = [readable(row.text2) for row in rows if row.text2 is not None]
         predictions = model.predict([readable(row.text) for row in rows], seconds or None)
         for row, prediction in zip(rows, predictions, strict=True):
+            if config.threshold is not None and not isinstance(prediction, Prediction):
+                raise WarmstartError(
+                    f"--threshold needs the probability of a class, and {config.run} gives none: "
+                    "leave it out"
+                )
             is_unsure = config.threshold is not None and prediction.probability < config.threshold
             num_rows += 1
             num_empty += row.is_empty

@@ -42,7 +42,7 @@ from warmstart.settings.model import ModelConfig
 from warmstart.settings.pretraining import PretrainConfig
 from warmstart.tasks.registry import pretraining_task, task_of
 from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
-from warmstart.tokenization.loading import load_tokenizer
+from warmstart.tokenization.load_tokenizer import load_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import (
     HEAD_STEPS,
@@ -75,7 +75,7 @@ def pretrain(config: PretrainConfig) -> PretrainResult:
 def _train(config: PretrainConfig, run: RunFolder, clock: Clock) -> None:
     """Train the backbone of an unfinished run."""
     parent = _parent(config.from_run) if config.from_run else None
-    task = pretraining_task(config.objective, parent.model if parent else None)
+    task = pretraining_task(config.objective, parent)
     task.check(config)
     runtime = training_runtime(config)
     device = runtime.device.type

@@ -25,7 +25,7 @@ from warmstart.runs.saved import SavedRun, resumed_model
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.translating import TrainTranslatorConfig
-from warmstart.tasks.translate import TranslateObjective, TranslateTask, TranslationValidation
+from warmstart.tasks.translation import TranslateObjective, TranslateTask, TranslationValidation
 from warmstart.tasks.translation_data import choose_tokenizers, encode_pairs, read_training_pairs
 from warmstart.tasks.translation_start import (
     read_translator_parent,

@@ -12,7 +12,7 @@ from warmstart.formats import one_line
 from warmstart.inference.translator import Translation
 from warmstart.loading import load_on
 from warmstart.settings.translating import TranslateConfig
-from warmstart.tasks.translate import report_overlong
+from warmstart.tasks.translation import report_overlong
 from warmstart.textfiles import standard_input
 
 WINDOW = 2048  # sentences read together, so that those of similar length share a batch

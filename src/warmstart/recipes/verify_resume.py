@@ -15,8 +15,8 @@ from warmstart.recipes.compare import compare
 from warmstart.recipes.export_model import export_model
 from warmstart.recipes.finetune import finetune
 from warmstart.recipes.import_model import import_model
+from warmstart.recipes.make_tokenizer import make_tokenizer
 from warmstart.recipes.pretrain import pretrain
-from warmstart.recipes.tokenizer import make_tokenizer
 from warmstart.recipes.train_translator import train_translator
 from warmstart.report.html import bullets
 from warmstart.report.notebook import Shown

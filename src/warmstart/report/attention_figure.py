@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from warmstart.formats import shorten
 from warmstart.report.style import FAINT, styled
-from warmstart.results.attention import AttentionMap, Tokens, readable
+from warmstart.results.attention_weights import AttentionMap, Tokens, readable
 
 MASKED = "#e0e1e4"
 HEAT = LinearSegmentedColormap.from_list(

@@ -9,7 +9,7 @@ import numpy as np
 
 from warmstart.files import write_whole
 from warmstart.report.html import render
-from warmstart.results.attention import AttentionMap, Tokens, encode_weights, readable
+from warmstart.results.attention_weights import AttentionMap, Tokens, encode_weights, readable
 
 MAX_FINE = 2_000_000  # weights up to which each takes two bytes, not one
 

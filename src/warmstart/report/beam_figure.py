@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from warmstart.formats import shorten
 from warmstart.report.html import Section, figure, table
 from warmstart.report.style import FAINT, INK, styled
-from warmstart.results.attention import readable
+from warmstart.results.attention_weights import readable
 from warmstart.results.model_views import BeamTree, Candidate, Status
 
 COLUMN, ROW = 1.25, 0.42  # inches of a step and of a candidate

@@ -9,7 +9,7 @@ from warmstart.report.attention_figure import draw_layers
 from warmstart.report.comparison_figures import draw_differences, draw_epochs, draw_labels
 from warmstart.report.html import Section, render_block, write_page
 from warmstart.report.style import arm_colours
-from warmstart.results.attention import AttentionMap, readable
+from warmstart.results.attention_weights import AttentionMap, readable
 from warmstart.results.comparison import AttentionExample, Comparison, Contrast
 from warmstart.results.summary import Summary
 

@@ -10,7 +10,7 @@ from warmstart.report.comparison_page import comparison_sections, reading_sectio
 from warmstart.report.html import Section, bullets, figure, table, write_page
 from warmstart.report.outcomes import PretrainResult
 from warmstart.report.training_figure import draw_metrics
-from warmstart.results.attention import AttentionMap
+from warmstart.results.attention_weights import AttentionMap
 from warmstart.results.comparison import AttentionExample, Comparison, Contrast
 from warmstart.results.data_report import DataReport
 from warmstart.results.summary import Summary

@@ -11,7 +11,7 @@ from warmstart.formats import duration
 from warmstart.report.html import figure, table
 from warmstart.report.notebook import Shown
 from warmstart.report.training_figure import draw_metrics
-from warmstart.results.metrics import read_metrics
+from warmstart.results.metrics_file import read_metrics
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from warmstart.results.attention import AttentionMap
+from warmstart.results.attention_weights import AttentionMap
 from warmstart.results.data_report import SharedTexts
 
 ArmKind = Literal["warm", "frozen", "cold", "baseline", "blend"]

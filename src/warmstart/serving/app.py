@@ -13,9 +13,9 @@ from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from warmstart.inference.text_model import TextModel
 from warmstart.serving.guard import LimitGuard, RequestLimits, TokenGuard
 from warmstart.serving.hosted import HostedRuns
-from warmstart.serving.metrics import Metrics, MetricsGuard
 from warmstart.serving.openai import OpenAIRoutes
 from warmstart.serving.pages import page_routes
+from warmstart.serving.prometheus import Metrics, MetricsGuard
 from warmstart.serving.refusals import handle_errors
 from warmstart.serving.service import Service
 from warmstart.serving.verbs import VerbRoutes

@@ -66,7 +66,7 @@ class Job:
 
 
 @dataclass(eq=False)
-class Stream:
+class GrowingText:
     """One text that grows piece by piece, and the queue of what is not yet sent.
 
     The model never waits for a slow client: the queue holds at most the tokens of one text.

@@ -11,7 +11,7 @@ from warmstart.serving.calls import Call
 from warmstart.serving.guard import RequestLimits
 from warmstart.serving.hosted import HostedRuns
 from warmstart.serving.jobs import Answer
-from warmstart.serving.metrics import Metrics
+from warmstart.serving.prometheus import Metrics
 from warmstart.serving.refusals import LateError, UnprocessableError
 from warmstart.serving.worker import Worker
 

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from warmstart.decoding.sample import Sampling
-from warmstart.results.attention import AttentionMap, readable
+from warmstart.results.attention_weights import AttentionMap, readable
 from warmstart.serving import messages as m
 from warmstart.serving.calls import AttentionCall, call
 from warmstart.serving.jobs import Answer

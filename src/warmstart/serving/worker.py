@@ -14,7 +14,7 @@ from warmstart.inference.text_model import TextModel
 from warmstart.results.predictions import GeneratedPiece
 from warmstart.serving.calls import Call
 from warmstart.serving.gathering import Gathering
-from warmstart.serving.jobs import Answer, Job, Stream, hand_over
+from warmstart.serving.jobs import Answer, GrowingText, Job, hand_over
 from warmstart.serving.refusals import BusyError, ClosingError, DeadError
 
 MOST_STREAMS = 16  # texts generated in turns; each keeps its keys and values in memory
@@ -48,7 +48,7 @@ class Worker:
     ) -> None:
         self.model, self.limits, self._observe = model, limits, observe
         self._jobs: list[Job] = []
-        self._streams: list[Stream] = []
+        self._streams: list[GrowingText] = []
         self._num_waiting = 0
         self._changed = threading.Condition()
         self._is_ready = self._is_closing = self._is_dead = False
@@ -78,9 +78,9 @@ class Worker:
         self._gathering.arrive()
         return job.future
 
-    def stream(self, start: Callable[[], Iterator[GeneratedPiece]]) -> Stream:
+    def stream(self, start: Callable[[], Iterator[GeneratedPiece]]) -> GrowingText:
         """Queue a text to generate."""
-        stream = Stream(start, asyncio.get_running_loop())
+        stream = GrowingText(start, asyncio.get_running_loop())
         with self._changed:
             self._admit(1)
             self._streams.append(stream)

@@ -27,10 +27,10 @@ from warmstart.results.comparison import Epoch
 from warmstart.results.predictions import Prediction
 from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
-from warmstart.tasks.finetuning import FinetuningTask
+from warmstart.tasks.finetuning_task import FinetuningTask
 from warmstart.tasks.fit import Fit, Labels
 from warmstart.tasks.frozen import FrozenStream, FrozenTexts, VectorBatch, label_vectors
-from warmstart.tasks.labelled import Examples
+from warmstart.tasks.labelled_data import Examples
 from warmstart.tasks.task import Training
 from warmstart.tasks.workload import EOS, Workload, WorkloadShape
 from warmstart.training.state import Evaluation, State

@@ -8,7 +8,7 @@ from warmstart.batching.padding import LabelledStream
 from warmstart.inference.vectors import TextBatches
 from warmstart.runtime import Runtime
 from warmstart.settings.finetuning import Tuning
-from warmstart.tasks.labelled import Examples
+from warmstart.tasks.labelled_data import Examples
 from warmstart.training.defaults import finetuning_epochs
 
 RECORDED_LENGTHS = 64  # recorded batches are padded to a multiple of this

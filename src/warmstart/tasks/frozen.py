@@ -13,7 +13,7 @@ from warmstart.batching.padding import LabelledStream
 from warmstart.inference.vectors import text_vectors
 from warmstart.model.models import Classifier
 from warmstart.tasks.fit import Fit
-from warmstart.tasks.labelled import Examples
+from warmstart.tasks.labelled_data import Examples
 
 
 @dataclass(frozen=True)

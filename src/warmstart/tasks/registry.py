@@ -5,15 +5,14 @@ from typing import TypeVar
 from warmstart.errors import WarmstartError
 from warmstart.runs.saved import SavedRun, read_run
 from warmstart.settings.base import suggestion
-from warmstart.settings.model import ModelConfig
 from warmstart.tasks.backbone_only import BackboneTask
 from warmstart.tasks.causal import CausalTask
 from warmstart.tasks.classify import ClassifyTask
-from warmstart.tasks.finetuning import FinetuningTask
+from warmstart.tasks.finetuning_task import FinetuningTask
 from warmstart.tasks.masked import MaskedTask
 from warmstart.tasks.task import PretrainingTask, Task
 from warmstart.tasks.tfidf import TfidfTask
-from warmstart.tasks.translate import TranslateTask
+from warmstart.tasks.translation import TranslateTask
 from warmstart.tasks.workload import Workload
 
 AnyTask = TypeVar("AnyTask", bound=Task)
@@ -57,12 +56,14 @@ def task_for_class(hub_class: str) -> Task:
     return next(task for task in _TASKS.values() if task.hub_class == hub_class)
 
 
-def pretraining_task(name: str | None, parent: ModelConfig | None = None) -> PretrainingTask:
+def pretraining_task(name: str | None, parent: SavedRun | None = None) -> PretrainingTask:
     """Return the task that `--objective` names, by default that of a parent, or the first one."""
     if name:
         return _choose(PretrainingTask, name, "--objective")  # type: ignore[type-abstract]
+    if parent and isinstance(task := task_of(parent), PretrainingTask):
+        return task
     tasks = [task for task in _TASKS.values() if isinstance(task, PretrainingTask)]
-    return next(task for task in tasks if parent is None or task.attention == parent.attention)
+    return next(t for t in tasks if not parent or t.attention == parent.model.attention)
 
 
 def finetuning_task(name: str) -> FinetuningTask:

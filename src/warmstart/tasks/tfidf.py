@@ -28,7 +28,7 @@ from warmstart.runtime import Runtime
 from warmstart.settings.finetuning import Balance
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.classify import ClassifyTask
-from warmstart.tasks.labelled import read_labelled_file, readable_rows, rows_seen
+from warmstart.tasks.labelled_data import read_labelled_file, readable_rows, rows_seen
 from warmstart.tasks.ngrams import NGRAMS, NgramCounter
 from warmstart.tasks.task import Task
 

@@ -11,7 +11,7 @@ from warmstart.runs.lifecycle import refuse_together
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.shared import TableFormat
 from warmstart.settings.translating import TrainTranslatorConfig
-from warmstart.tokenization.loading import load_tokenizer, train_tokenizer
+from warmstart.tokenization.load_tokenizer import load_tokenizer, train_tokenizer
 from warmstart.tokenization.pair import TokenizerPair
 
 

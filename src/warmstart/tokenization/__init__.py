@@ -1,1 +1,1 @@
-"""Tokenizers: train, load, encode, decode. Start with tokenizer.py, then loading.py."""
+"""Tokenizers: train, load, encode, decode. Start with tokenizer.py, then load_tokenizer.py."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from warmstart.tokenization.loading import load_tokenizer
+from warmstart.tokenization.load_tokenizer import load_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 TARGET_FOLDER = "target"  # inside a run, where the target has a tokenizer of its own

@@ -29,7 +29,7 @@ from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Checkpoints
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.fit import Fit, Labels
-from warmstart.tasks.labelled import Examples, for_tokenizer, read_labelled_file, rows_seen
+from warmstart.tasks.labelled_data import Examples, for_tokenizer, read_labelled_file, rows_seen
 from warmstart.tasks.task import Task, Training
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import epochs_between_validations
@@ -46,6 +46,7 @@ class FinetuningTask(Task):
 
     command = "finetune"
     select_by: ClassVar[str] = "accuracy"  # the validation score that picks the best epoch
+    has_classes: ClassVar[bool] = True  # or else every text may have a label of its own
 
     @abstractmethod
     def read_labels(self, train: LabelledTexts) -> dict[str, Any]:

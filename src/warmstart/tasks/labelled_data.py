@@ -56,15 +56,16 @@ class TrainingTexts:
     files: dict[Path, int]  # every file that was read, with its rows
 
 
-def read_training_texts(settings: LabelledFiles) -> TrainingTexts:
+def read_training_texts(settings: LabelledFiles, has_classes: bool = True) -> TrainingTexts:
     """Read the labelled files; without a validation file, set a share of the texts aside."""
     parts, files = _read_files(settings)
     if settings.valid:
         return TrainingTexts(join_files(parts[:-1]), parts[-1], files)
-    train, valid = set_aside(join_files(parts))
+    train, valid = set_aside(join_files(parts), has_classes)
+    shares = ", the same share of every class" if has_classes else ""
     progress.say(
         f"no --valid: {counted(len(valid), 'text')} of {len(train) + len(valid):,} set aside to "
-        "validate on, the same share of every class, chosen by content"
+        f"validate on{shares}, chosen by content"
     )
     return TrainingTexts(train, replace(valid, file=f"{valid.file} (set aside)"), files)
 
