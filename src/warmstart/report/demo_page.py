@@ -92,8 +92,7 @@ def _pretraining_section(page: DemoPage) -> Section:
         title="The pretraining",
         pieces=[
             f"The language model was pretrained on {model.tokens:,} tokens of unlabelled reviews "
-            f"in {model.elapsed_s:.0f} s. Its validation perplexity is {model.perplexity:.1f} "
-            f"({model.valid['bits_per_byte']:.2f} bits per byte).",
+            f"in {model.elapsed_s:.0f} s; {model.summary}.",
             figure(draw_metrics(page.metrics), "Loss of the language model during pretraining."),
         ],
     )
