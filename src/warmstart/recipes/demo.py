@@ -172,6 +172,7 @@ def _translator_demo(
     sources = _lines(files.test_pairs.english)[:NUM_TRANSLATIONS]
     translator = load_on(result.run, config)
     translations = [best[0].text for best in translator.translate(sources, beam=BEAM)]
+    references = _lines(files.test_pairs.french)[:NUM_TRANSLATIONS]
     return TranslatorDemo(
         num_pairs=len(_lines(files.train_pairs.english)),
         elapsed_s=result.elapsed_s,
@@ -179,8 +180,8 @@ def _translator_demo(
         scores=scores,
         sources=sources,
         translations=translations,
-        references=_lines(files.test_pairs.french)[:NUM_TRANSLATIONS],
-        cross=translator.attention(sources[0], target=translations[0])["cross"],
+        references=references,
+        cross=translator.attention(sources[0], target=translations[0] or references[0])["cross"],
     )
 
 
