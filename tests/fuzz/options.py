@@ -8,18 +8,17 @@ else is printed at once, and the exit code is 1.
 
 import argparse
 import contextlib
-import io
 import os
 import random
 import shutil
 import sys
 import tempfile
-import traceback
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tampering import Failure, Tally, run_command
 
 from warmstart.samples.sample_files import SampleSizes, write_samples
 from warmstart.settings.base import Setting, Settings
@@ -67,10 +66,11 @@ class Job:
                     values.pop(other.flag[2:], None)
             value = draw.choice(_values(setting))
             name = setting.flag[2:]
-            values[name if value is not False else f"no-{name}"] = "" if value is True else value
-        flags = {
-            f"--{name}": "" if value is False else str(value) for name, value in values.items()
-        }
+            if isinstance(value, bool):
+                values[name if value else f"no-{name}"] = ""
+            else:
+                values[name] = str(value)
+        flags = {f"--{name}": value for name, value in values.items()}
         return [*self.command.split(), *(part for pair in flags.items() for part in pair if part)]
 
 
@@ -136,33 +136,26 @@ def _values(setting: Setting) -> Sequence[Any]:
     return ()
 
 
-@dataclass
-class Options:
-    """How the cases ended."""
-
-    ends: Counter[str] = field(default_factory=Counter)
-    failures: list[str] = field(default_factory=list)
-
-
-def fuzz_options(num_cases: int, seed: int, folder: Path) -> Options:
+def fuzz_options(num_cases: int, seed: int, folder: Path) -> Tally:
     """Run cases in a folder of small files; return how they ended."""
-    options, draw = Options(), random.Random(seed)
+    tally, draw = Tally(), random.Random(seed)
     with contextlib.chdir(folder):
         _write_files()
         for number in range(num_cases):
             job = JOBS[number % len(JOBS)]
-            arguments = job.draw(draw)
-            for words in (arguments, *map(str.split, job.uses)):
-                code, said = _run(words)
-                is_answer, is_refusal = code == 0, code == 2 and said.startswith("warmstart: ")
-                options.ends["answered" if is_answer else "refused"] += 1
-                if not is_answer and not is_refusal:
-                    options.failures.append(f"{' '.join(arguments)}\n{' '.join(words)}\n{said}")
-                    sys.stderr.write(options.failures[-1] + "\n\n")
-                if not is_answer:
+            trained = job.draw(draw)
+            for arguments in (trained, *map(str.split, job.uses)):
+                code, _, err = run_command(arguments)
+                said = err.strip().rpartition("\n")[2]
+                if code and not (code == 2 and said.startswith("warmstart: ")):
+                    tally.fail(Failure(" ".join(arguments), " ".join(trained).encode(), err))
+                if code:
+                    tally.add("refused")
                     break
-            _clear()
-    return options
+                tally.add("answered")
+            for name in ("run", "tuned", "exported"):
+                shutil.rmtree(name, ignore_errors=True)
+    return tally
 
 
 def _write_files() -> None:
@@ -172,31 +165,8 @@ def _write_files() -> None:
         file.rename(file.name)
     Path("few.txt").write_text("a good book\na bad film, really\n" * 8)
     base = [part for key, value in ROWS.items() for part in (f"--{key}", str(value))]
-    code, said = _run(["pretrain", "unlabelled.txt", *base, "--steps", "2", "-o", "base"])
-    assert code == 0, said
-
-
-def _clear() -> None:
-    for name in ("run", "tuned", "exported"):
-        shutil.rmtree(name, ignore_errors=True)
-
-
-def _run(arguments: list[str]) -> tuple[int, str]:
-    """Return the exit code of a command, and its last words on standard error."""
-    from warmstart.cli.main import main as warmstart
-
-    sys.argv = ["warmstart", *arguments]
-    err = io.StringIO()
-    code: Any = 0
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err):
-        try:
-            warmstart()
-        except SystemExit as end:
-            code = end.code or 0
-        except BaseException:
-            traceback.print_exc()
-            return 1, err.getvalue()
-    return int(code), err.getvalue().strip().rpartition("\n")[2]
+    code, _, err = run_command(["pretrain", "unlabelled.txt", *base, "--steps", "2", "-o", "base"])
+    assert code == 0, err
 
 
 def main() -> None:
@@ -207,9 +177,9 @@ def main() -> None:
     given = parser.parse_args()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     with tempfile.TemporaryDirectory(prefix="warmstart-options-") as folder:
-        options = fuzz_options(given.cases, given.seed, Path(folder))
-    sys.stdout.write(f"commands with random options: {dict(options.ends)}\n")
-    sys.exit(bool(options.failures))
+        tally = fuzz_options(given.cases, given.seed, Path(folder))
+    sys.stdout.write(f"commands with random options: {tally}\n")
+    sys.exit(bool(tally.failures))
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ class Failure:
     """A case that ended in anything but an answer or a sentence."""
 
     what: str
-    content: bytes  # of the tampered file
+    content: bytes  # of the tampered file, or how the run was trained
     said: str
 
 
@@ -183,14 +183,19 @@ def _be_child(cases: Sequence[Case], place: Path, answers: BinaryIO) -> None:
 
 
 def _run(case: Case, place: Path) -> tuple[int, str, str]:
-    """Run one command; return its exit code, output and messages."""
-    from warmstart.cli.main import main
-
+    """Run one command on a tampered file; return its exit code, output and messages."""
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(case.use.folder, place / "folder")
     (place / "folder" / case.file).write_bytes(case.content)
     paths = {"folder": place / "folder", "out": place / "out"}
-    sys.argv = ["warmstart", *(argument.format(**paths) for argument in case.use.arguments)]
+    return run_command([argument.format(**paths) for argument in case.use.arguments])
+
+
+def run_command(arguments: Sequence[str]) -> tuple[int, str, str]:
+    """Run one command in this process; return its exit code, output and messages."""
+    from warmstart.cli.main import main
+
+    sys.argv = ["warmstart", *arguments]
     out, err = io.StringIO(), io.StringIO()
     code: Any = 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

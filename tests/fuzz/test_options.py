@@ -8,6 +8,6 @@ from options import JOBS, fuzz_options
 
 @pytest.mark.slow
 def test_random_options_are_answered_or_refused(tmp_path: Path) -> None:
-    options = fuzz_options(8 * len(JOBS), 0, tmp_path)
-    assert options.failures == []
-    assert options.ends["answered"] > options.ends["refused"]
+    tally = fuzz_options(8 * len(JOBS), 0, tmp_path)
+    assert tally.failures == []
+    assert tally.ends["answered"] > tally.ends["refused"]

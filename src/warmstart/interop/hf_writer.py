@@ -184,7 +184,7 @@ def _apply_embedding_scale(
 ) -> ModelConfig:
     """Multiply the embedding by its scale; output weights are then no longer tied to it."""
     if not shape.scale_embedding or shape.positions == "sinusoidal" or head == "translation":
-        return shape  # nothing to apply; translators of every family may scale it
+        return shape  # nothing to apply; no family fits; translators there scale it themselves
     embedding = weights["backbone.embed.weight"]
     if shape.tied and head == "language":
         weights["head.output.weight"] = embedding
