@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from warmstart.report.style import styled
 
 PLAIN, FAST = ["--no-compile", "--precision", "fp32"], ["--compile"]
 COLOURS = {"plain": "#777777", "fast": "#d5521c"}
-Losses = dict[int, float]  # by step
+Losses = dict[str, float]  # by step
 
 
 def main() -> None:
@@ -31,7 +32,9 @@ def main() -> None:
     for name in ("text", "train", "source", "target"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--labels", default="2000")
+    parser.add_argument("--labels", default="160")
+    parser.add_argument("--only", help="a part of its name; the others stay as they are in FILE")
+    parser.add_argument("--jobs", type=int, default=1, help="kinds of model at the same time")
     parser.add_argument("-o", "--out", type=Path, required=True)
     given = parser.parse_args()
     pairs = ["--source", given.source, "--target", given.target]
@@ -40,19 +43,29 @@ def main() -> None:
     works = {
         "causal, lab": ["pretrain", given.text, "--preset", "lab", *length],
         "masked, default": ["pretrain", given.text, *length],
-        "classifier, cold": ["finetune", "--train", given.train, "--labels", given.labels],
+        # Small steps, many epochs: there is one loss for each epoch, that of its last batch.
+        "classifier, cold": [
+            *("finetune", "--train", given.train, "--labels", given.labels),
+            *("--epochs", "30", "--learning-rate", "5e-5"),
+        ],
         "translator, default": ["train-translator", *pairs, *length],
     }
+    file = given.out.with_suffix(".json")
     curves: dict[str, tuple[Losses, Losses]] = {}
-    for name, arguments in works.items():
-        plain, fast = curves[name] = _train_twice(arguments)
+    if given.only:
+        curves = json.loads(file.read_text())
+        works = {name: work for name, work in works.items() if given.only in name}
+    with ThreadPoolExecutor(given.jobs) as executor:
+        trainings = {name: executor.submit(_train_twice, work) for name, work in works.items()}
+    for name, training in trainings.items():
+        plain, fast = curves[name] = training.result()
         gaps = [abs(fast[step] - loss) / loss for step, loss in plain.items() if step in fast]
         print(
             f"{name}: {len(gaps)} losses, apart by {np.median(gaps):.2%} (median), "
             f"{max(gaps):.2%} (most)",
             flush=True,
         )
-        given.out.with_suffix(".json").write_text(json.dumps(curves))
+        file.write_text(json.dumps(curves))
         _draw(curves, given.out)
 
 
@@ -68,7 +81,7 @@ def _train_twice(arguments: list[str]) -> tuple[Losses, Losses]:
 def _losses(run: Path) -> Losses:
     lines = (run / "metrics.jsonl").read_text().splitlines()
     entries = [json.loads(line) for line in lines]
-    return {entry["step"]: entry["train_loss"] for entry in entries if "train_loss" in entry}
+    return {str(entry["step"]): entry["train_loss"] for entry in entries if "train_loss" in entry}
 
 
 @styled
@@ -77,7 +90,8 @@ def _draw(curves: dict[str, tuple[Losses, Losses]], out: Path) -> None:
     for axes, (name, both) in zip(figure.subplots(2, 2).flat, curves.items(), strict=False):
         for (label, colour), losses in zip(COLOURS.items(), both, strict=True):
             style = "-" if label == "plain" else "--"
-            axes.plot(losses.keys(), losses.values(), style, color=colour, label=label)
+            steps = [int(step) for step in losses]
+            axes.plot(steps, losses.values(), style, color=colour, label=label)
         axes.set(title=name, xlabel="step", ylabel="training loss")
         axes.legend()
     figure.savefig(out, dpi=150)

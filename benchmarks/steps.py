@@ -95,7 +95,7 @@ def our_step(work: Work, runtime: Runtime, is_fast: bool = True) -> Step:
     counts = objective.count(group)
     group = [move(batch, runtime.device) for batch in group]
     if is_fast and work.workload.is_compiled:
-        compile_backbone(model.get_submodule("backbone"), True, runtime)
+        compile_backbone(model.get_submodule("backbone"))
     elif is_fast and work.workload.has_decoder:
         compile_translator(cast(Translator, model))
     recorded = RecordedObjective(model, objective, runtime) if is_fast else None

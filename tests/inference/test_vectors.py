@@ -9,14 +9,18 @@ import torch
 from torch.testing import assert_close
 
 from warmstart.batching.padding import pad_texts
+from warmstart.inference.text_predictor import text_outputs
 from warmstart.inference.vectors import (
     ENOUGH_TOKENS,
+    MANY_TOKENS,
     TextBatches,
     backbone_of,
     layer_states,
+    packed_for,
     text_vectors,
     token_vectors,
 )
+from warmstart.kernels.linear import can_pack
 from warmstart.model.backbone import Layout
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
 from warmstart.runtime import Runtime
@@ -107,7 +111,27 @@ def test_a_cpu_reads_short_and_long_texts_apart(tiny: ModelConfig, cpu: Runtime)
     backbone = BackboneOnly(replace(tiny, max_length=ENOUGH_TOKENS)).backbone
     shapes: list[torch.Size] = []
     backbone.register_forward_pre_hook(lambda _, given: shapes.append(given[0].shape))
-    texts = [[1] * length for length in (4, 800, 5, 700, 6, 4)]
+    texts = [[1] * length for length in (4, 3200, 5, 2800, 6, 4)]
     text_vectors(backbone, texts, TextBatches(1_000_000, 0, cpu), "mean")
     assert all(shape.numel() <= ENOUGH_TOKENS for shape in shapes)
-    assert sorted(shapes) == [torch.Size([1, 700]), torch.Size([1, 800]), torch.Size([4, 6])]
+    assert sorted(shapes) == [torch.Size([1, 2800]), torch.Size([1, 3200]), torch.Size([4, 6])]
+
+
+@pytest.mark.skipif(not can_pack(torch.device("cpu")), reason="this CPU has no packed weights")
+@pytest.mark.parametrize("words", [{}, BERT, {"norm_position": "pre", "activation": "swiglu"}])
+def test_many_texts_are_read_with_packed_weights_and_have_the_same_vectors(
+    words: dict[str, Any], tiny: ModelConfig
+) -> None:
+    runtime = Runtime(torch.device("cpu"), torch.bfloat16)
+    model = Classifier(replace(tiny, **words), 3, "mean").eval()
+    texts = [*TEXTS, *[[1, 5, 6, 7, 8, 2]] * (MANY_TOKENS // 6)]
+    batches = TextBatches(1_000_000, 0, runtime)
+    packed = packed_for(model, MANY_TOKENS, runtime, "backbone")
+    assert packed is not model
+    assert packed.head.output.weight is model.head.output.weight
+    assert packed_for(model, MANY_TOKENS - 1, runtime, "backbone") is model
+    many = text_vectors(model.backbone, texts, batches, "mean")[: len(TEXTS)]
+    few = text_vectors(model.backbone, TEXTS, batches, "mean")
+    assert_close(many, few, rtol=0.02, atol=0.02)
+    outputs = text_outputs(model, texts, batches)[: len(TEXTS)]
+    assert_close(outputs, text_outputs(model, TEXTS, batches), rtol=0.02, atol=0.02)

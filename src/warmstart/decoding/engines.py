@@ -37,7 +37,9 @@ class Engine:
         ids, is_token = padded(sources, 0)  # the mask hides padding, so any id will do
         device = self.runtime.device
         mask = None if bool(is_token.all()) else is_token.to(device)
-        return EncoderOutput(self.encoder(ids.to(device), Layout(is_token=mask)), mask)
+        return EncoderOutput(
+            self.encoder(ids.to(device), Layout(is_token=mask, skips_padding=True)), mask
+        )
 
 
 def plain_engine(model: Translator, runtime: Runtime) -> Engine:

@@ -11,7 +11,7 @@ from warmstart.batching.batch import move
 from warmstart.batching.encode import EncodedTexts
 from warmstart.batching.padding import budgeted, pad_texts
 from warmstart.inference.transformer_model import TransformerModel
-from warmstart.inference.vectors import TextBatches, forward_tokens
+from warmstart.inference.vectors import TextBatches, forward_tokens, packed_for
 from warmstart.model.backbone import Layout
 
 LEAST_TOKENS = {"cpu": 0, "cuda": 65_536}  # that fill a GPU; without gradients they need little
@@ -43,12 +43,13 @@ def text_outputs(
     order: list[int] = []
     unused = [0] * len(texts)
     budget = max(forward_tokens(batches.micro_tokens, device), LEAST_TOKENS[device.type])
-    for rows in budgeted(range(len(texts)), texts, budget):
-        batch = move(pad_texts(texts, unused, rows, batches.pad, starts), device)
-        layout = Layout(is_token=batch.is_token, segments=batch.segments)
-        with batches.runtime.precision():
+    model = packed_for(model, sum(map(len, texts)), batches.runtime, "backbone")
+    with batches.runtime.precision():  # around all batches, so that weights are cast once
+        for rows in budgeted(range(len(texts)), texts, budget):
+            batch = move(pad_texts(texts, unused, rows, batches.pad, starts), device)
+            layout = Layout(batch.is_token, segments=batch.segments, skips_padding=True)
             outputs.append(model(batch.ids, layout))
-        order += rows
+            order += rows
     if not order:
         return torch.empty(0)
     return torch.cat(outputs).double().cpu()[torch.tensor(order).argsort()]

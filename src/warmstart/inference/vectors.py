@@ -5,7 +5,7 @@ Knows nothing about files; texts of similar length are read together and come ba
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -13,19 +13,30 @@ from torch import Tensor, nn
 
 from warmstart.batching.batch import LabelledBatch, move
 from warmstart.batching.padding import budgeted, pad_texts
+from warmstart.kernels.linear import AnyModule, PackedAutocastLinear, can_pack, packed_copy
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.model.heads import pool
 from warmstart.model.models import Translator
 from warmstart.runtime import Runtime
 from warmstart.settings.shared import Pooling
 
-# A CPU is busy with so many tokens; more of them only means more padding, where lengths differ.
-ENOUGH_TOKENS = 1024
+ENOUGH_TOKENS = 4096  # that keep a CPU busy
+MANY_TOKENS = 8192  # that repay packing the weights
 
 
 def forward_tokens(micro_tokens: int, device: torch.device) -> int:
     """Return how many padded tokens to read together, at most `micro_tokens`."""
     return min(micro_tokens, ENOUGH_TOKENS) if device.type == "cpu" else micro_tokens
+
+
+def packed_for(model: AnyModule, num_tokens: int, runtime: Runtime, inside: str = "") -> AnyModule:
+    """Return a model for so many tokens: itself, or on a CPU a copy that computes the same faster.
+
+    What is packed lies inside the named part, or is all of it.
+    """
+    if runtime.dtype is None or num_tokens < MANY_TOKENS or not can_pack(runtime.device):
+        return model
+    return packed_copy(model, runtime.dtype, PackedAutocastLinear, inside)
 
 
 def backbone_of(model: nn.Module) -> Backbone:
@@ -95,10 +106,11 @@ def _read(
     backbone.eval()
     unused = [0] * len(texts)
     budget = forward_tokens(batches.micro_tokens, runtime.device)
+    reader = packed_for(backbone, sum(map(len, texts)), runtime)
     for rows in budgeted(range(len(texts)), texts, budget):
         batch = move(pad_texts(texts, unused, rows, batches.pad, starts), runtime.device)
         with runtime.precision():
-            yield rows, batch, layer_states(backbone, batch, layers)
+            yield rows, batch, layer_states(reader, batch, layers)
     backbone.train(was_training)
 
 
@@ -109,7 +121,7 @@ def layer_states(backbone: Backbone, batch: LabelledBatch, layers: Sequence[int]
     """
     layout = Layout(is_token=batch.is_token, segments=batch.segments)
     if set(layers) == {backbone.config.depth}:  # no need to keep the others
-        return [backbone(batch.ids, layout)]
+        return [backbone(batch.ids, replace(layout, skips_padding=True))]
     with _watched(backbone) as states:
         states[-1] = backbone(batch.ids, layout)
     return [states[layer] for layer in layers]

@@ -88,9 +88,8 @@ class BackbonePass:
         """Return how attention runs: in one kernel, by `attention_weights`, or by PyTorch."""
         if self.device == "cuda":  # fused kernels need a head width that is a multiple of 8
             return "math" if self.shape.width // self.shape.heads % 8 else "fused"
-        if self.product_bytes < FP32_BYTES and keys <= SHORT_ROW:
-            return "plain"
-        return "math" if self._has_inner_dropout else "fused"
+        is_short = self.product_bytes < FP32_BYTES and keys <= SHORT_ROW
+        return "plain" if is_short or self._has_inner_dropout else "fused"
 
     def _attention_bytes(self, keys: int, mask: str) -> int:
         """Return the bytes of queries, keys and values, and of the weights if they are stored."""
@@ -98,15 +97,12 @@ class BackbonePass:
         num_inputs = self.rows * (self.length + 2 * keys) * shape.width
         num_weights = self.rows * shape.heads * self.length * keys
         match self._kernel(keys):
-            case "math" if self.device == "cuda":  # in full precision
+            case "math":  # in full precision
                 dropout = self._has_inner_dropout * BOOL_BYTES
                 return num_inputs * FP32_BYTES + num_weights * (FP32_BYTES + dropout)
-            case "math":
-                return (num_inputs + 3 * num_weights) * c
             case "plain":
-                is_masked = mask != "none" or shape.is_causal
-                num_tensors = 3 if self._has_inner_dropout else 2 if is_masked else 1
-                masks = 2 * self.rows * self.length * keys * BOOL_BYTES if mask == "square" else 0
+                num_tensors = 3 if self._has_inner_dropout else 1
+                masks = self.rows * self.length * keys * BOOL_BYTES if mask == "square" else 0
                 return (num_inputs + num_tensors * num_weights) * c + masks
         statistics = self.rows * shape.heads * self.length * FP32_BYTES
         has_mask = mask == "square" and not self.is_compiled

@@ -4,32 +4,35 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from warmstart.kernels.dropout import dropout
+
 # Up to this many keys, plain matrix products in bfloat16 beat the fused kernel of a CPU.
 SHORT_ROW = 384
 ALIGNMENT = 8  # of the width of a head, on a GPU
 
 
 def attend(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, dropout: float
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, drop_rate: float
 ) -> Tensor:
     """Return softmax(QK'/sqrt(K))V, (B, H, T, K); a causal mask replaces `mask`."""
-    if q.device.type == "cpu" and q.dtype == torch.bfloat16 and k.shape[-2] <= SHORT_ROW:
+    is_short = q.dtype == torch.bfloat16 and k.shape[-2] <= SHORT_ROW
+    if q.device.type == "cpu" and (is_short or drop_rate):
         scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)  # (B, H, T, S)
         weights = masked_softmax(scores, mask, is_causal)
-        return F.dropout(weights, dropout) @ v if dropout else weights @ v
+        return dropout(weights, drop_rate) @ v
     if q.device.type == "cuda" and q.shape[-1] % ALIGNMENT:
-        return _aligned(q, k, v, mask, is_causal, dropout)
-    return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal=is_causal)
+        return _aligned(q, k, v, mask, is_causal, drop_rate)
+    return F.scaled_dot_product_attention(q, k, v, mask, drop_rate, is_causal=is_causal)
 
 
 def _aligned(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, dropout: float
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, drop_rate: float
 ) -> Tensor:
     """Pad heads with zeros, which change no score, to a width that the fused kernels take."""
     K = q.shape[-1]
     q, k, v = (F.pad(x, (0, -K % ALIGNMENT)) for x in (q, k, v))
     mixed = F.scaled_dot_product_attention(
-        q, k, v, mask, dropout, is_causal=is_causal, scale=K**-0.5
+        q, k, v, mask, drop_rate, is_causal=is_causal, scale=K**-0.5
     )
     return mixed[..., :K]
 
@@ -41,8 +44,10 @@ def masked_softmax(scores: Tensor, mask: Tensor | None, is_causal: bool = False)
     if mask is None:
         return scores.softmax(-1)
     # A finite minimum instead of -inf: a query without keys then has a gradient, which is zero.
-    minimum = torch.finfo(scores.dtype).min
-    return scores.masked_fill(~mask, minimum).softmax(-1).masked_fill(~mask, 0.0)
+    weights = scores.masked_fill_(~mask, torch.finfo(scores.dtype).min).softmax(-1)
+    if mask.device.type == "cpu" and bool(mask.any(-1).all()):
+        return weights  # every query has keys
+    return weights.masked_fill(~mask, 0.0)
 
 
 def attend_few_queries(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:

@@ -48,6 +48,21 @@ class PackedLinear(nn.Module):
         return self.product(x).to(x.dtype)
 
 
+class PackedAutocastLinear(nn.Module):
+    """A linear layer as it is under autocast, with fixed weights, cast and packed once."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach().to(dtype))
+        self.bias = None if bias is None else bias.detach().to(dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the product in the layer's own precision."""
+        x = x.to(self.dtype)
+        return torch.ops.mkldnn._linear_pointwise.default(x, self.weight, self.bias, "none", [], "")
+
+
 class CastLinear(nn.Module):
     """A linear layer with its present weights, cast once to the precision of the product."""
 
@@ -67,30 +82,38 @@ class CastLinear(nn.Module):
     product = forward
 
 
+PackedType = type[PackedLinear] | type[PackedAutocastLinear]
+
+
 def can_pack(device: torch.device) -> bool:
     """Tell whether the device has kernels for packed weights."""
     has_kernels = hasattr(torch.ops.mkldnn, "_linear_pointwise")
     return device.type == "cpu" and torch.backends.mkldnn.is_available() and has_kernels
 
 
-def packed_copy(module: AnyModule, dtype: torch.dtype) -> AnyModule:
+def packed_copy(
+    module: AnyModule,
+    dtype: torch.dtype,
+    linear_type: PackedType = PackedLinear,
+    inside: str = "",  # which part: "backbone"; all of it unless named
+) -> AnyModule:
     """Return a module with its linear layers packed; it shares all tensors that stay as they are.
 
     It is valid until the weights change.
     """
     tensors = chain(module.parameters(), module.buffers())
     copied = deepcopy(module, {id(tensor): tensor for tensor in tensors})
-    pack_linears(copied, dtype)
+    _pack_linears(copied.get_submodule(inside), dtype, linear_type)
     return copied
 
 
-def pack_linears(module: nn.Module, dtype: torch.dtype) -> None:
+def _pack_linears(module: nn.Module, dtype: torch.dtype, linear_type: PackedType) -> None:
     """Replace every linear layer inside a module by a packed one."""
     for name, child in module.named_children():
         if isinstance(child, nn.Linear):
-            setattr(module, name, PackedLinear(child.weight, child.bias, dtype))
+            setattr(module, name, linear_type(child.weight, child.bias, dtype))
         else:
-            pack_linears(child, dtype)
+            _pack_linears(child, dtype, linear_type)
 
 
 def _few_rows_kernel(

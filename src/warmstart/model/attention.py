@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from warmstart.kernels.fast_attention import attend, masked_softmax
+from warmstart.kernels.token_grid import TokenGrid
 from warmstart.model.cache import KeyValueCache
 
 
@@ -28,6 +29,7 @@ class AttentionContext:
     cache: KeyValueCache | None = None
     is_scaled: bool = True  # False: scores are not divided by sqrt(K), to see what that is for
     attention_weights: list[Tensor] | None = None  # receives each layer's weights (B, H, T, S)
+    grid: TokenGrid | None = None  # where tokens that are side by side, (1, N, D), belong
 
 
 class _Attention(nn.Module):
@@ -67,11 +69,15 @@ class MultiHeadAttention(_Attention):
         q, k, v = self.queries_keys_values(x, context)
         if context.cache is not None:
             k, v = context.cache.append(self.layer, k, v)  # (B, H, S, K)
-        return self.output(self._mix(q, k, v, context))
+        mixed = self._mix(q, k, v, context)
+        return self.output(mixed if context.grid is None else context.grid.side_by_side(mixed))
 
     def queries_keys_values(self, x: Tensor, context: AttentionContext) -> tuple[Tensor, ...]:
         """Return Q, K and V of every head, rotated by their positions: each (B, H, T, K)."""
-        q, k, v = _split_heads(self.project(x), 3, self.heads)
+        projected = self.project(x)
+        if context.grid is not None:
+            projected = context.grid.in_rows(projected)
+        q, k, v = _split_heads(projected, 3, self.heads)
         if context.cos_sin is not None:
             q, k = apply_rope(q, context.cos_sin), apply_rope(k, context.cos_sin)
         return q, k, v

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from warmstart.errors import WarmstartError
+from warmstart.kernels.dropout import Dropout
+from warmstart.kernels.token_grid import grid_of
 from warmstart.model.attention import AttentionContext
 from warmstart.model.cache import KeyValueCache
 from warmstart.model.layers import Block, BlockOptions, DecoderBlock, build_norm
@@ -26,6 +28,7 @@ class Layout:
     documents: Tensor | None = None  # (B, T) document numbers of packed rows
     positions: Tensor | None = None  # (B, T) restarting at each document
     segments: Tensor | None = None  # (B, T) segment of each token
+    skips_padding: bool = False  # on a CPU only attention computes padding; the result has zeros
 
 
 class Stack(nn.Module):
@@ -53,7 +56,7 @@ class Stack(nn.Module):
             self.embed_segments = nn.Embedding(config.segments, width)
         if config.embedding_norm:
             self.norm_embed = build_norm(config.norm_kind, width, config.biases, config.norm_eps)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         options = block_options(config)
         self.blocks = nn.ModuleList(block_type(options, layer) for layer in range(config.depth))
         if not config.first_norm:
@@ -69,7 +72,10 @@ class Stack(nn.Module):
         cache: KeyValueCache | None,
         attention_weights: list[Tensor] | None,
     ) -> tuple[Tensor, list[AttentionContext]]:
-        """Return what enters the blocks, from the embeddings of tokens (B, T, D)."""
+        """Return what enters the blocks, from the embeddings of tokens (B, T, D).
+
+        Where padding is skipped, tokens enter side by side: (1, N, D).
+        """
         B, T, _ = tokens.shape
         num_past = cache.length if cache is not None else 0
         positions = layout.positions
@@ -78,8 +84,12 @@ class Stack(nn.Module):
         cos_sin = self._cos_sin(positions, self.config.rope_base)
         mask, is_causal = self._mask(layout, tokens, num_past)
         is_scaled = self.config.ablated != "scale"
-        context = AttentionContext(mask, is_causal, cos_sin, cache, is_scaled, attention_weights)
+        grid = grid_of(layout.is_token) if layout.skips_padding else None
+        context = AttentionContext(
+            mask, is_causal, cos_sin, cache, is_scaled, attention_weights, grid
+        )
         x = self._add_positions(tokens, positions, layout.segments)
+        x = x if grid is None else grid.side_by_side(x)
         return x, self.context_by_block(context, positions)
 
     def context_by_block(
@@ -172,7 +182,8 @@ class Backbone(Stack):
         x, contexts = self.prepare(self.embed(ids), layout or Layout(), cache, attention_weights)
         for block, context in zip(self.blocks, contexts, strict=True):
             x = self.run_block(block, x, context)
-        return self.normalize(x)
+        x, grid = self.normalize(x), contexts[0].grid
+        return x if grid is None else grid.in_rows(x)
 
     def pool_first(self, hidden: Tensor) -> Tensor:
         """Return the first position's vector (B, D), through the pooler where there is one."""

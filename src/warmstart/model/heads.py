@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from warmstart.kernels.dropout import Dropout
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.model.layers import ACTIVATIONS, build_norm
 from warmstart.settings.model import Activation, Norm
@@ -55,7 +56,7 @@ class ClassificationHead(nn.Module):
     def __init__(self, width: int, num_labels: int, pooling: Pooling, dropout: float) -> None:
         super().__init__()
         self.pooling = pooling
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.output = nn.Linear(width, num_labels)
 
     def forward(self, backbone: Backbone, hidden: Tensor, layout: Layout) -> Tensor:

@@ -7,6 +7,7 @@ from functools import partial
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from warmstart.kernels.dropout import Dropout
 from warmstart.model.attention import AttentionContext, CrossAttention, MultiHeadAttention
 from warmstart.settings.model import GATED, Activation, Norm, NormPosition
 
@@ -58,7 +59,7 @@ class FeedForward(nn.Module):
         self.is_gated = activation in GATED
         self.inner = nn.Linear(width, 2 * ffn_width if self.is_gated else ffn_width, bias=biases)
         self.outer = nn.Linear(ffn_width, width, bias=biases)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each position by itself."""
@@ -75,7 +76,7 @@ class _ResidualBlock(nn.Module):
         super().__init__()
         self.is_pre = options.norm_position == "pre"
         self.has_residual = options.has_residual
-        self.dropout = nn.Dropout(options.dropout)
+        self.dropout = Dropout(options.dropout)
 
     def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """Return norm(x + sublayer(x)), or with pre-norm x + sublayer(norm(x))."""

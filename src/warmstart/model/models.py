@@ -92,7 +92,7 @@ class Translator(nn.Module):
         attention_weights: list[Tensor] | None = None,
     ) -> EncoderOutput:
         """Encode sources (B, S); `attention_weights` receives (B, H, S, S) per layer."""
-        layout = Layout(is_token=is_token)
+        layout = Layout(is_token=is_token, skips_padding=attention_weights is None)
         hidden = self.encoder(source, layout, attention_weights=attention_weights)
         return EncoderOutput(hidden, is_token)
 

@@ -55,7 +55,9 @@ class ClassifyObjective:
         if isinstance(batch, VectorBatch):
             logits = label_vectors(model, batch.vectors)
         else:
-            logits = model(batch.ids, Layout(is_token=batch.is_token, segments=batch.segments))
+            logits = model(
+                batch.ids, Layout(batch.is_token, segments=batch.segments, skips_padding=True)
+            )
         weights = self.weights.to(logits.dtype)
         return {"label": F.cross_entropy(logits, batch.targets, weights, reduction="sum")}
 
