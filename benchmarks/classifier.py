@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from measuring import Ratio, add_json_option, in_turns, report
 
-from warmstart.inference.text_predictor import TextBatches, text_outputs
+from warmstart.inference.text_predictor import text_outputs
+from warmstart.inference.vectors import TextBatches
 from warmstart.model.models import Classifier
 from warmstart.runtime import choose_runtime
 from warmstart.settings.finetuning import Tuning

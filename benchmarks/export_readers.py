@@ -5,13 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import tokenizers
 import torch
 
 import warmstart
+from warmstart.inference.transformer_model import TransformerModel
 from warmstart.interop.onnx_check import OnnxSession, as_past
 from warmstart.model.backbone import Layout
 
@@ -30,7 +31,8 @@ class Ours:
     """Our own model; other libraries replace how logits are computed and texts translated."""
 
     def __init__(self, objective: str, run: Path) -> None:
-        self.objective, self.used = objective, warmstart.load(run, threads=1)
+        self.objective = objective
+        self.used = cast(TransformerModel, warmstart.load(run, threads=1))
         self.tokenizer = self.used.tokenizer
 
     def logits(self, ids: list[int]) -> Any:
@@ -130,7 +132,7 @@ class CTranslate2(Ours):
         self.suppressed = self.tokens(self.tokenizer.suppressed_ids(self.tokenizer.vocab_size))
 
     def tokens(self, ids: list[int]) -> list[str]:
-        return [self.words.id_to_token(index) for index in ids]
+        return [str(self.words.id_to_token(index)) for index in ids]
 
     def outputs(self, asked: list[Question]) -> list[Any]:
         if self.objective == "translate":

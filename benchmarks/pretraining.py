@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -41,6 +42,7 @@ class Notebook(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed = nn.Embedding(LAB.vocab_size, LAB.width)
+        self.positions: Tensor
         self.register_buffer("positions", sinusoids(1024, LAB.width, torch.device("cpu")).float())
         self.dropout = nn.Dropout(LAB.dropout)
         layer = nn.TransformerEncoderLayer(
@@ -68,7 +70,7 @@ def rows_of_text(num: int, length: int) -> Tensor:
     return rows
 
 
-def notebook_step(rows: Tensor, device: torch.device):
+def notebook_step(rows: Tensor, device: torch.device) -> Callable[[], None]:
     """Return a function that takes one optimizer step the notebook way."""
     model = Notebook().to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -85,7 +87,7 @@ def notebook_step(rows: Tensor, device: torch.device):
     return step
 
 
-def warmstart_step(rows: Tensor, device: torch.device):
+def warmstart_step(rows: Tensor, device: torch.device) -> Callable[[], None]:
     """Return a function that takes one optimizer step of warmstart."""
     runtime = choose_runtime(device.type)
     model = LanguageModel(LAB).to(device).train()

@@ -55,8 +55,8 @@ class Peer:
     def started(self) -> Iterator[int]:
         """Start the server and yield its port once it accepts connections."""
         port = free_port()
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        process = subprocess.Popen([*self.command, str(port)], **quiet)
+        null = subprocess.DEVNULL
+        process = subprocess.Popen([*self.command, str(port)], stdout=null, stderr=null)
         try:
             self.wait(port, process)
             yield port

@@ -268,7 +268,8 @@ def measure(work: Work, contender: str, steps: int, device: str, profile: bool) 
     torch.manual_seed(0)
     step = CONTENDERS[contender](work, runtime)
     began = time.perf_counter()
-    step(), wait(runtime)
+    step()
+    wait(runtime)
     first_step_s = time.perf_counter() - began
     for _ in range(WARM_UP):
         step()

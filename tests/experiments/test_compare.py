@@ -3,6 +3,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +20,9 @@ from product import (
 )
 from warmstart.errors import DivergedError, WarmstartError
 from warmstart.experiments.arms import train_stably
+from warmstart.experiments.experiment_plan import plan_experiment
 from warmstart.experiments.subsets import LabelPool, nested_rows, selections
+from warmstart.settings.finetuning import CompareConfig
 
 OPTIONS = f"--epochs 2 --trials 2 {MACHINE}"
 COMMAND = f"compare --from {{base}} --train {{train}} --valid {{valid}} {OPTIONS}"
@@ -283,3 +286,30 @@ def test_a_rate_that_diverges_is_lowered() -> None:
     assert train_stably(train, 3.0, "warm")[1] == pytest.approx(3.0 * 0.3**7)
     with pytest.raises(WarmstartError, match="leave it out with --arms"):
         train_stably(train, 1e6, "warm")
+
+
+def test_models_that_share_a_module_keep_their_own_weights(world: World, base: Path) -> None:
+    config = CompareConfig(
+        from_runs=(str(base),),
+        train=(str(world.train),),
+        valid=str(world.valid),
+        test=str(world.test),
+        arms=("warm", "frozen", "cold"),
+        epochs=2,
+        threads=1,
+        device="cpu",
+        out="unused",
+    )
+    rates = [1e-4, 1e-1]
+    for number in range(3):
+        planned = plan_experiment(config).arms[number]
+        splits = planned.parts[0]
+        assert splits.test is not None
+        together = [model.predict for model in list(planned.arm.fit(splits, rates, seed=0))]
+        alone = []
+        for rate in rates:
+            (model,) = plan_experiment(config).arms[number].arm.fit(splits, [rate], seed=0)
+            alone.append(model.predict(splits.test))
+        assert not np.allclose(alone[0], alone[1])
+        for predict, expected in zip(together, alone, strict=True):
+            np.testing.assert_allclose(predict(splits.test), expected, atol=1e-6)

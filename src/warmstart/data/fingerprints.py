@@ -12,12 +12,15 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from warmstart.data.shingles import CODE_BITS, Codes, Shingles, ShingleSampler, join_shingles
 from warmstart.errors import WarmstartError
+
+AnyNumber = TypeVar("AnyNumber", bound=np.integer[Any])
 
 CAPACITY = 1 << 24  # texts; of more than that, every second one is kept, and so on
 _CODE_BYTES = CODE_BITS // 8
@@ -169,7 +172,7 @@ class FingerprintWriter:
         self._document, self._num_paragraphs = _hash_of(""), 0
 
 
-def distinct(codes: Codes) -> Codes:
+def distinct(codes: NDArray[AnyNumber]) -> NDArray[AnyNumber]:
     """Return codes sorted and each once; `np.unique` takes many times as long for so many."""
     ordered = np.sort(codes)
     return ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]

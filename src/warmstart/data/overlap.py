@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from warmstart.data.fingerprints import Fingerprints
+from warmstart.data.fingerprints import Fingerprints, distinct
 from warmstart.data.shingles import LEAST_WINDOWS, NEAR_COPY, Flags, Ints, Shingles
 from warmstart.results.data_report import NearCopy, SharedTexts
 
@@ -61,7 +61,7 @@ def describe_shared(a: NamedTexts, b: NamedTexts, matches: Matches) -> SharedTex
     return SharedTexts(
         a=a.name,
         b=b.name,
-        distinct=len(np.unique(b.fingerprints.texts[copies])),
+        distinct=len(distinct(b.fingerprints.texts[copies])),
         rows=len(copies),
         near=len(near),
         copy=_shown(b, int(copies[0])) if len(copies) else None,
@@ -121,7 +121,7 @@ def _near_links(shingles: Shingles, texts: Ints) -> Iterator[tuple[Ints, Ints]]:
     occur in texts without a link.
     """
     codes, windows = np.unique(shingles.codes, return_inverse=True)
-    found_in = np.unique(windows * len(texts) + shingles.rows)  # (P,) a window and a row
+    found_in = distinct(windows * len(texts) + shingles.rows)  # (P,) a window and a row
     starts = np.searchsorted(found_in, np.arange(len(codes) + 1) * len(texts))
     found_in %= len(texts)  # (P,) the rows of one window after the other
     is_common = np.diff(starts)[windows] > 1

@@ -1,20 +1,21 @@
 """The arms of a comparison: each turns labelled texts, settings and a seed into trained models."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from warmstart import progress
 from warmstart.errors import DivergedError, WarmstartError
 from warmstart.experiments.subsets import Selection, selections
 from warmstart.inference.attention_maps import text_attention
-from warmstart.inference.vectors import TextBatches
+from warmstart.inference.text_predictor import PaddedTexts, batch_outputs, padded_batches
+from warmstart.inference.vectors import TextBatches, packed_for
 from warmstart.model import count
 from warmstart.model.models import Classifier
 from warmstart.results.attention_weights import AttentionMap
@@ -26,7 +27,7 @@ from warmstart.runs.saved import SavedRun
 from warmstart.runtime import Runtime
 from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
-from warmstart.tasks.classify import ClassifyTask, epochs_of
+from warmstart.tasks.classify import ClassifyObjective, ClassifyTask, epochs_of
 from warmstart.tasks.finetuning_task import Start, build_model, build_trainer
 from warmstart.tasks.fit import Fit
 from warmstart.tasks.labelled_data import Examples
@@ -36,6 +37,7 @@ from warmstart.training.defaults import (
     finetuning_rate,
 )
 from warmstart.training.state import Evaluation, State
+from warmstart.training.step import RecordedObjective
 from warmstart.training.trainer import Trainer
 
 Floats = NDArray[np.float64]
@@ -44,6 +46,7 @@ T = TypeVar("T")
 RATE_FACTORS = (1.0, 2.0, 0.5, 4.0, 0.25, 1.4, 0.7, 8.0, 0.125)  # tried in this order
 LOWERED = 0.3  # a rate that diverges is multiplied by this,
 MOST_LOWERED = 8  # so many times
+MOST_KEPT = 1 << 22  # tokens of a split that stays on the device, padded
 
 
 @dataclass(frozen=True)
@@ -147,12 +150,69 @@ class ExperimentArm(Protocol):
 class RecordedTask(ClassifyTask):
     """A classifier that keeps what it says of the validation texts after each epoch."""
 
-    def __init__(self) -> None:
+    def __init__(self, shared: "SharedModule") -> None:
+        self.shared = shared
         self.recorded: list[Floats] = []
+
+    def outputs(self, model: nn.Module, texts: Examples, batches: TextBatches) -> Floats:
+        return self.shared.outputs(cast(Classifier, model), texts, batches)
 
     def validate(self, model: nn.Module, outputs: NDArray[Any], fit: Fit) -> Evaluation:
         self.recorded.append(outputs)
         return super().validate(model, outputs, fit)
+
+
+class SharedModule:
+    """The module in which the models of an arm are trained, one after the other.
+
+    So their steps are recorded once for all of them. A finished model is its weights, which are
+    loaded again where it is used. The first model of another arm takes the place of the module.
+    """
+
+    def __init__(self) -> None:
+        self._arm = ""
+        self._module: Classifier | None = None
+        self._recorded: RecordedObjective | None = None
+        self._class_weights: list[float] = []  # of the objective that is recorded
+        self._padded: dict[int, tuple[Examples, list[PaddedTexts]]] = {}  # of the latest splits
+
+    def begin(self, arm: "TransformerArm", model: Classifier) -> Classifier:
+        """Return the module with the weights of a model that is about to be trained."""
+        if self._arm == arm.name:
+            return self.holding(arm, model.state_dict())
+        self._arm, self._module, self._recorded = arm.name, model, None
+        model.to(arm.runtime.device)
+        if arm.is_compiled:
+            compile_blocks(model.backbone)
+        return model
+
+    def holding(self, arm: "TransformerArm", weights: Mapping[str, Tensor]) -> Classifier:
+        """Return the module with these weights; those that it had are gone."""
+        assert self._module is not None, "no training has begun"
+        assert self._arm == arm.name, f"{self._arm} has taken its place"
+        self._module.load_state_dict(weights)
+        return self._module
+
+    def recorded(self, new: RecordedObjective) -> RecordedObjective:
+        """Return what was recorded before, where the same loss is computed; else the new one."""
+        class_weights = cast(ClassifyObjective, new.objective).counted.tolist()
+        if self._recorded is None or class_weights != self._class_weights:
+            self._recorded, self._class_weights = new, class_weights
+        return self._recorded
+
+    def outputs(self, model: Classifier, texts: Examples, batches: TextBatches) -> Floats:
+        """Return the probability of every class for every text; texts are padded once."""
+        num_tokens = sum(map(len, texts.ids))
+        if num_tokens > MOST_KEPT:
+            return ClassifyTask().outputs(model, texts, batches)
+        if id(texts) not in self._padded:
+            for oldest in list(self._padded)[:-1]:  # validation and test stay
+                del self._padded[oldest]
+            padded = list(padded_batches(texts.ids, batches, texts.starts))
+            self._padded[id(texts)] = texts, padded
+        _, padded = self._padded[id(texts)]
+        reader = packed_for(model, num_tokens, batches.runtime, "backbone")
+        return batch_outputs(reader, padded, batches.runtime).softmax(-1).numpy()
 
 
 @dataclass(frozen=True)
@@ -169,6 +229,7 @@ class TransformerArm:
     cold: str | None = None  # name of the cold arm with the same architecture and tokenizer
     uses_device: ClassVar[bool] = True
     is_compiled: bool = False  # enough models are trained to repay it
+    shared: SharedModule = field(default_factory=SharedModule, compare=False)
 
     def describe(self) -> Arm:
         is_cold = self.kind == "cold"
@@ -207,26 +268,25 @@ class TransformerArm:
             (task, trainer, state), rate = train_stably(
                 partial(self._train, splits, seed), value, self.name
             )
-            trainer.model.load_state_dict(trainer.best_weights)
-            model = cast(Classifier, trainer.model.eval())
+            weights = trainer.best_weights
             yield TrainedModel(
                 rate,
                 task.recorded if self.tuning.keep_epoch == "best" else task.recorded[-1:],
                 epochs_of(state, self._fit(splits, seed, rate)),
                 state.elapsed_s,
-                partial(self._predict, model),
-                partial(self._attention, model, splits),
+                partial(self._predict, weights),
+                partial(self._attention, weights, splits),
                 Saving(
                     ClassifyTask.name,
                     self.model,
                     None if self.kind == "cold" else self.source,
-                    partial(self._save, model),
+                    partial(self._save, weights),
                 ),
             )
-            del trainer, model  # frees them before the next one is trained
+            del trainer, weights  # frees them before the next one is trained
 
     def _train(self, splits: Splits, seed: int, rate: float) -> tuple[RecordedTask, Trainer, State]:
-        task = RecordedTask()
+        task = RecordedTask(self.shared)
         trainer = self.trainer(task, splits, seed, rate)
         with progress.silenced():
             return task, trainer, trainer.train(self.name)
@@ -251,22 +311,25 @@ class TransformerArm:
         weights = None if self.kind == "cold" else self.source.weights
         start = Start(self.model, weights, is_frozen=self.kind == "frozen")
         model, _ = build_model(task, start, fit.labels, self.tuning, seed)
-        if self.is_compiled:
-            compile_blocks(cast(Classifier, model).backbone)
-        return build_trainer(task, model, fit)
+        trainer = build_trainer(task, self.shared.begin(self, cast(Classifier, model)), fit)
+        if trainer.recorded is not None:
+            trainer.recorded = self.shared.recorded(trainer.recorded)
+        return trainer
 
-    def _predict(self, model: Classifier, split: ArmSplit) -> Floats:
+    def _predict(self, weights: Mapping[str, Tensor], split: ArmSplit) -> Floats:
+        model = self.shared.holding(self, weights).eval()
         pad = self.source.tokenizer.pad
         batches = TextBatches(self.tuning.micro_tokens, pad, self.runtime)
-        return ClassifyTask().outputs(model, split.examples, batches)
+        return self.shared.outputs(model, split.examples, batches)
 
-    def _save(self, model: Classifier, folder: RunFolder) -> None:
+    def _save(self, weights: Mapping[str, Tensor], folder: RunFolder) -> None:
         self.source.tokenizer.save(folder.path)
-        save_weights(folder.weights_file, model.state_dict())
+        save_weights(folder.weights_file, dict(weights))
 
-    def _attention(self, model: Classifier, splits: Splits) -> AttentionMap | None:
+    def _attention(self, weights: Mapping[str, Tensor], splits: Splits) -> AttentionMap | None:
         if splits.attention_row is None:
             return None
+        model = self.shared.holding(self, weights).eval()
         text = splits.scored.examples.subset([splits.attention_row])
         ids, segments = text.ids[0], None
         if text.starts is not None:

@@ -6,7 +6,13 @@ from dataclasses import dataclass, replace
 from warmstart import progress
 from warmstart.data.fingerprints import Fingerprints
 from warmstart.errors import WarmstartError
-from warmstart.experiments.arms import ArmSplit, ExperimentArm, Splits, TransformerArm
+from warmstart.experiments.arms import (
+    ArmSplit,
+    ExperimentArm,
+    SharedModule,
+    Splits,
+    TransformerArm,
+)
 from warmstart.experiments.blend import Blend
 from warmstart.experiments.texts import ExperimentTexts, read_texts
 from warmstart.experiments.tfidf_arm import TfidfArm
@@ -122,6 +128,7 @@ def _transformer_arms(
     runtime = choose_runtime(config.device, config.precision, config.threads)
     is_compiled = runtime.device.type == "cuda" and repays_compiling(config)
     cold_names, planned = _cold_names(config, sources, notes), set[str]()
+    shared = SharedModule()
     kinds: tuple[ArmKind, ...] = ("warm", "frozen", "cold")
     arms: dict[ArmKind, list[PlannedArm]] = {kind: [] for kind in kinds if kind in config.arms}
     for run_name, source in sources.items():
@@ -137,9 +144,17 @@ def _transformer_arms(
             if kind == "cold" and cold in planned:
                 continue
             name = cold if kind == "cold" else f"{kind}{ending}"
-            counterpart = None if kind == "cold" else cold
             arm = TransformerArm(
-                name, kind, source, model, texts.classes, config, runtime, counterpart, is_compiled
+                name=name,
+                kind=kind,
+                source=source,
+                model=model,
+                classes=texts.classes,
+                tuning=config,
+                runtime=runtime,
+                cold=None if kind == "cold" else cold,
+                is_compiled=is_compiled,
+                shared=shared,
             )
             arms[kind].append(PlannedArm(arm, parts, scored.num_truncated, row))
         planned.add(cold)

@@ -31,6 +31,8 @@ from warmstart.runs.lifecycle import check_unchanged
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.version import code_digest
 
+GIVE_WAY = 10  # niceness of what computes beside a GPU
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -217,9 +219,14 @@ class BesideTheDevice:
 
 
 def _prepare_process(life: Connection, number: "Synchronized[int] | None") -> None:
-    """Take the GPU with the next number, if any is to be taken; end when the first process does."""
+    """Take the GPU with the next number, if any is to be taken; end when the first process does.
+
+    A process without one gives way to the process that keeps the GPU busy.
+    """
     Thread(target=_end_with, args=(life,), daemon=True).start()
-    if number is not None and torch.cuda.is_available():
+    if number is None:
+        os.nice(GIVE_WAY)
+    elif torch.cuda.is_available():
         with number.get_lock():
             torch.cuda.set_device(number.value % torch.cuda.device_count())
             number.value += 1

@@ -115,13 +115,13 @@ def write_hf(request: ExportRequest) -> Exported:
     return Exported(architecture=converted.architecture, num_parameters=size, check=check)
 
 
+@torch.random.fork_rng(devices=())
 def export_problem(run: SavedRun) -> str | None:
     """Say why a run that is about to be trained cannot be exported later; None: it can be."""
     if run.model.ablated != "nothing":
         return f"it is {ablation_warning(run.model.ablated)}"
     small = run.reshaped(replace(run.model, depth=1, vocab_size=PROBE_VOCAB))
-    with torch.device("meta"):
-        shapes = task_of(run).empty_model(small).state_dict()
+    shapes = task_of(run).empty_model(small).state_dict()
     random = torch.Generator().manual_seed(0)  # training leaves no bias at zero
     weights = {name: torch.randn(t.shape, generator=random) for name, t in shapes.items()}
     converted = _fit(small, weights)
@@ -164,8 +164,7 @@ def _fit(source: SavedRun, own: dict[str, Tensor]) -> _Model | list[list[str]]:
         if head is None or family.export is None:
             continue
         shape = family.export.widen(source.model)
-        with torch.device("meta"):
-            wide = task.empty_model(source.reshaped(shape)).state_dict()
+        wide = task.empty_model(source.reshaped(shape)).state_dict()
         weights = own | {n: torch.zeros(t.shape) for n, t in wide.items() if n not in own}
         shape = _apply_embedding_scale(shape, weights, head)
         converted = _Model(family, family.export, head, shape, weights)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from warmstart.batching.packing import RunningText, packed_in_order
+from warmstart.data.fingerprints import distinct
 
 MAX_TOKENS = 8_000_000  # that are analysed; longer text is sampled in evenly spaced rows
 ROWS_PER_BATCH = 1024
@@ -60,7 +61,7 @@ def _occurrences(text: RunningText, vocab_size: int) -> Any:
     for batch in packed_in_order(text, ROWS_PER_BATCH, MAX_TOKENS):
         B, most = len(batch.ids), int(batch.documents.max()) + 1
         numbers = batch.documents.numpy() + most * np.arange(B)[:, None] + num_documents  # (B, T)
-        pairs = np.unique(numbers * vocab_size + batch.ids.numpy())
+        pairs = distinct((numbers * vocab_size + batch.ids.numpy()).ravel())
         documents.append(pairs // vocab_size)
         tokens.append(pairs % vocab_size)
         num_documents += B * most
