@@ -33,7 +33,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--labels", default="160")
-    parser.add_argument("--only", help="a part of its name; the others stay as they are in FILE")
+    parser.add_argument("--only", help="part of a name; the others are read from the JSON")
     parser.add_argument("--jobs", type=int, default=1, help="kinds of model at the same time")
     parser.add_argument("-o", "--out", type=Path, required=True)
     given = parser.parse_args()

@@ -1,11 +1,13 @@
 """Padded rows as tokens side by side, so that padding costs nothing outside of attention."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+Move = Callable[[Tensor], Tensor]
 ENOUGH_PADDING = 0.05  # share of a batch that is worth leaving out
 MULTIPLE = 64  # of which the number of tokens is one: kernels are built anew for every other number
 
@@ -24,11 +26,12 @@ class TokenGrid:
 
     def side_by_side(self, rows: Tensor) -> Tensor:
         """Return the tokens (1, N, ...) of padded rows (B, T, ...); what is added is zero."""
-        return _SideBySide.apply(rows.flatten(0, 1), self)[None]
+        return _Moved.apply(rows.flatten(0, 1), self.select, self.put_back)[None]
 
     def in_rows(self, tokens: Tensor) -> Tensor:
         """Return padded rows (B, T, D), with zeros as padding, of tokens (1, N, D)."""
-        return _InRows.apply(tokens[0], self).view(*self.shape, -1)
+        rows = _Moved.apply(tokens[0], self.put_back, self.select)
+        return rows.view(*self.shape, -1)
 
     def select(self, rows: Tensor) -> Tensor:
         """Return the tokens (N, D) of rows (B T, D)."""
@@ -54,27 +57,14 @@ def rounded(num_tokens: int) -> int:
     return -(-num_tokens // MULTIPLE) * MULTIPLE
 
 
-class _SideBySide(torch.autograd.Function):
-    """Selects tokens; its gradient puts them back, which is faster than adding them up."""
+class _Moved(torch.autograd.Function):
+    """Moves vectors one way, and their gradients the other: faster than adding up gradients."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, grid: TokenGrid) -> Tensor:
-        ctx.grid = grid
-        return grid.select(rows)
+    def forward(ctx: Any, x: Tensor, there: Move, back: Move) -> Tensor:
+        ctx.back = back
+        return there(x)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return ctx.grid.put_back(gradient), None
-
-
-class _InRows(torch.autograd.Function):
-    """Puts tokens back; its gradient selects them."""
-
-    @staticmethod
-    def forward(ctx: Any, tokens: Tensor, grid: TokenGrid) -> Tensor:
-        ctx.grid = grid
-        return grid.put_back(tokens)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return ctx.grid.select(gradient), None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.back(gradient), None, None
