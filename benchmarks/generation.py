@@ -1,7 +1,7 @@
-"""Rate of generating text on a CPU: warmstart against `transformers`, one shape, one prompt.
+"""Rate of generating text: warmstart against `transformers`, one shape, one prompt.
 
-Both have random weights, and write the same number of tokens after the same prompt, the most
-probable one each time. Needs `transformers`, which the dev extra installs.
+Both have random weights, and write the same number of tokens after the same prompt, once and 32
+times together, the most probable one each time. Needs `transformers`, which the dev extra installs.
 
     python benchmarks/generation.py
 """
@@ -10,13 +10,15 @@ import argparse
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import torch
 from measuring import Ratio, add_json_option, in_turns, report
 
-from warmstart.decoding.sample import Sampling, SpecialIds, sample
-from warmstart.inference.text_generator import cached_step, packed
+from warmstart.decoding.prompted import fast_steps
+from warmstart.decoding.sample import Sampling, SpecialIds, sampled_together
 from warmstart.model.models import LanguageModel
+from warmstart.recipes.generate import TOGETHER
 from warmstart.runtime import Runtime
 from warmstart.settings.architecture import PRESETS
 
@@ -25,25 +27,24 @@ PROMPT = list(range(5, 21))
 EOS = SHAPE.vocab_size - 1
 
 
-def ours(num_tokens: int) -> Callable[[], float]:
+def ours(device: torch.device) -> Callable[[int, int], float]:
     """Return what measures tokens a second of warmstart's generation, in bf16."""
     torch.manual_seed(0)
-    cpu = Runtime(torch.device("cpu"))
-    weights = packed(LanguageModel(SHAPE).eval(), torch.bfloat16)
+    begin = fast_steps(LanguageModel(SHAPE).eval().to(device), Runtime(device, torch.bfloat16))
     special = SpecialIds(0, EOS, [EOS])
 
     @torch.inference_mode()
-    def rate() -> float:
+    def rate(num_tokens: int, num_texts: int) -> float:
         began = time.perf_counter()
-        ids = sample(cached_step(*weights, cpu), PROMPT, num_tokens, special, Sampling())
-        assert len(ids) == num_tokens
-        return num_tokens / (time.perf_counter() - began)
+        drawn = sampled_together(begin(), PROMPT, num_tokens, special, [Sampling()] * num_texts)
+        assert sum(map(len, drawn)) == num_texts * num_tokens
+        return num_texts * num_tokens / (time.perf_counter() - began)
 
     return rate
 
 
-def theirs(num_tokens: int) -> Callable[[], float]:
-    """Return what measures the same shape as `transformers` has it, in its default fp32."""
+def theirs(device: torch.device, dtype: torch.dtype) -> Callable[[int, int], float]:
+    """Return what measures the same shape as `transformers` has it."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
@@ -57,15 +58,17 @@ def theirs(num_tokens: int) -> Callable[[], float]:
             max_position_embeddings=SHAPE.max_length,
             tie_word_embeddings=True,
         )
-    ).eval()
-    ids = torch.tensor([PROMPT])
-    settings = {"do_sample": False, "min_new_tokens": num_tokens, "max_new_tokens": num_tokens}
+    )
+    model = model.eval().to(device, dtype)
+    fixed = {"do_sample": False, "pad_token_id": 0}
 
     @torch.inference_mode()
-    def rate() -> float:
+    def rate(num_tokens: int, num_texts: int) -> float:
+        ids = torch.tensor([PROMPT] * num_texts, device=device)
+        limits = {"min_new_tokens": num_tokens, "max_new_tokens": num_tokens}
         began = time.perf_counter()
-        model.generate(ids, attention_mask=torch.ones_like(ids), pad_token_id=0, **settings)
-        return num_tokens / (time.perf_counter() - began)
+        model.generate(ids, attention_mask=torch.ones_like(ids), **fixed, **limits)
+        return num_texts * num_tokens / (time.perf_counter() - began)
 
     return rate
 
@@ -75,11 +78,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     add_json_option(parser)
     given = parser.parse_args()
-    rounds = in_turns(ours(given.tokens), theirs(given.tokens), given.rounds)
-    work = f"generation, one prompt, {given.tokens} tokens"
-    report([Ratio.of(work, "tokens/s", "transformers Llama, fp32", rounds)], given.json)
+    device = torch.device(given.device)
+    name, dtype = ("fp32", torch.float32) if device.type == "cpu" else ("bf16", torch.bfloat16)
+    our_rate, their_rate, ratios = ours(device), theirs(device, dtype), []
+    for num_texts, work in ((1, "one prompt"), (TOGETHER, f"{TOGETHER} texts together")):
+        size = given.tokens, num_texts
+        rounds = in_turns(partial(our_rate, *size), partial(their_rate, *size), given.rounds)
+        title = f"generation, {work}, {given.tokens} tokens"
+        ratios.append(Ratio.of(title, "tokens/s", f"transformers Llama, {name}", rounds))
+    report(ratios, given.json)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from warmstart.kernels.linear import can_pack
 from warmstart.model.models import Translator
 from warmstart.runtime import Runtime
 from warmstart.settings.architecture import PRESETS
-from warmstart.settings.model import ModelConfig
+from warmstart.settings.model import ModelConfig, decoder_config
 
 SHAPE = ModelConfig(
     vocab_size=23,
@@ -205,7 +205,7 @@ class NewerConfig(ModelConfig):
 @pytest.mark.parametrize("name", ["positions", "norm", "norm_position", "activation"])
 def test_an_unknown_value_is_unsupported(name: str) -> None:
     config = UncheckedConfig(**asdict(SHAPE) | {name: "another"})
-    assert unsupported_setting(config) == f"model.{name}='another'"
+    assert unsupported_setting(decoder_config(config)) == f"model.{name}='another'"
 
 
 @pytest.mark.parametrize("engine_type", [packed_engine, recorded_engine])
@@ -239,4 +239,5 @@ def test_fast_engines_refuse_an_unknown_architecture(
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_is_implemented(preset: str) -> None:
-    assert unsupported_setting(replace(PRESETS[preset], decoder_depth=2)) is None
+    shape = replace(PRESETS[preset], decoder_depth=2)
+    assert unsupported_setting(decoder_config(shape)) is None

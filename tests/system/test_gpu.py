@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,8 @@ from warmstart.batching.packing import PackedStream, RunningText
 from warmstart.batching.pair_batches import EncodedPairs, TokenLists, pad_pairs
 from warmstart.decoding.beam import Beam
 from warmstart.decoding.engines import plain_engine, recorded_engine, translate_ids
-from warmstart.decoding.sample import SpecialIds
+from warmstart.decoding.prompted import Begin, plain_steps, recorded_steps
+from warmstart.decoding.sample import Sampling, SpecialIds, sample
 from warmstart.kernels.loss import IGNORE, softmax_loss_cpu_
 from warmstart.model.models import LanguageModel, Translator
 from warmstart.runtime import Runtime
@@ -101,6 +104,35 @@ def test_translations_agree_with_the_cpu(width: int) -> None:
     ]
     ids = [[[one.ids for one in best] for best in each] for each in found]
     assert ids[0] == ids[1] == ids[2]
+
+
+def test_generated_texts_agree_with_the_cpu() -> None:
+    torch.manual_seed(0)
+    shape = replace(PRESETS["modern-small"], vocab_size=500, attention="causal", max_length=200)
+    model, special = LanguageModel(shape).double().eval(), SpecialIds(0, 500, [0, 1])
+
+    def text(steps: Callable[[LanguageModel, Runtime], Begin], device: torch.device) -> list[int]:
+        begin = steps(model.to(device), Runtime(device))
+        return sample(begin(), [1, 5, 9], 150, special, Sampling())
+
+    with torch.inference_mode():
+        texts = [text(plain_steps, CPU), text(plain_steps, GPU), text(recorded_steps, GPU)]
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_models_are_recorded_in_several_threads() -> None:
+    shape = replace(PRESETS["tiny"], vocab_size=50, attention="causal")
+    models = [LanguageModel(shape).double().eval().to(GPU) for _ in range(3)]
+    special = SpecialIds(0, 50, [0, 1])
+
+    @torch.inference_mode()
+    def texts(model: LanguageModel) -> list[list[int]]:
+        begin = recorded_steps(model, Runtime(GPU))
+        return [sample(begin(), [1, 5, number], 40, special, Sampling()) for number in range(20)]
+
+    alone = list(map(texts, models))
+    with ThreadPoolExecutor(3) as threads:
+        assert list(threads.map(texts, models)) == alone
 
 
 @pytest.mark.parametrize(("objective", "tolerance"), [("causal", 1e-3), ("masked", 2e-2)])

@@ -75,7 +75,8 @@ def recorded_engine(model: Translator, runtime: Runtime) -> Engine:
     decoder = PackedDecoder(model, runtime.dtype or model.embedding.dtype, CastLinear)
 
     def begin(encoder_output: EncoderOutput, width: int) -> Step:
-        return RecordedStep(decoder, encoder_output, width)
+        source = decoder.source_keys_values(encoder_output)
+        return RecordedStep(decoder, width, source.no_positions(), source)
 
     return Engine(model.config, runtime, model.encoder, begin)
 
@@ -100,7 +101,7 @@ def _or_plain(
     engine: Callable[[Translator, Runtime], Engine], model: Translator, runtime: Runtime
 ) -> Engine:
     """Return an engine, or the plain one where it does not implement the architecture."""
-    setting = unsupported_setting(model.config)
+    setting = unsupported_setting(model.decoder.config)
     if setting is None:
         return engine(model, runtime)
     progress.say(f"decoding is slower: the fast engines do not implement {setting}")

@@ -1,4 +1,4 @@
-"""A translator's decoder laid out for one-token steps: for inference, not for training.
+"""The decoder of a translator or language model laid out for one-token steps, not for training.
 
 Two costs dominate such steps, and neither is arithmetic. On a CPU a plain matrix product rearranges
 the weights at every call, which costs more than the product when a step has few rows. So weights
@@ -17,11 +17,12 @@ from warmstart.kernels.caches import BeamCache, SourceKeysValues, StaticCache
 from warmstart.kernels.fast_attention import attend_few_queries
 from warmstart.kernels.linear import CastLinear, PackedLinear
 from warmstart.model.attention import CrossAttention, apply_rope
+from warmstart.model.backbone import Stack
 from warmstart.model.decoder import EncoderOutput
-from warmstart.model.layers import ACTIVATIONS, DecoderBlock
-from warmstart.model.models import Translator
+from warmstart.model.layers import ACTIVATIONS, Block, DecoderBlock
+from warmstart.model.models import LanguageModel, Translator
 from warmstart.model.positions import rope_cos_sin
-from warmstart.settings.model import ModelConfig, decoder_config
+from warmstart.settings.model import ModelConfig
 
 Function = Callable[[Tensor], Tensor]
 LinearType = type[PackedLinear] | type[CastLinear]
@@ -48,9 +49,8 @@ IMPLEMENTED: dict[str, tuple[object, ...] | None] = {
 }
 
 
-def unsupported_setting(config: ModelConfig) -> str | None:
-    """Return a setting of a translator that `PackedDecoder` does not implement, or None."""
-    shape = decoder_config(config)
+def unsupported_setting(shape: ModelConfig) -> str | None:
+    """Return a setting of a decoder that `PackedDecoder` does not implement, or None."""
     for field in fields(shape):
         value, values = getattr(shape, field.name), IMPLEMENTED.get(field.name, ())
         if values is not None and value not in values:
@@ -59,17 +59,27 @@ def unsupported_setting(config: ModelConfig) -> str | None:
 
 
 class PackedDecoder:
-    """The decoder and head of a translator as a function: tokens in, logits out."""
+    """A decoder and its head as a function: tokens in, logits out."""
 
-    def __init__(self, model: Translator, dtype: torch.dtype, linear_type: LinearType) -> None:
-        if (setting := unsupported_setting(model.config)) is not None:
+    def __init__(
+        self, model: Translator | LanguageModel, dtype: torch.dtype, linear_type: LinearType
+    ) -> None:
+        decoder: Stack
+        if isinstance(model, Translator):
+            decoder, embedding = model.decoder, model.embedding
+        else:
+            decoder, embedding = model.backbone, model.backbone.embed.weight
+        if (setting := unsupported_setting(decoder.config)) is not None:
             raise ValueError(f"the packed decoder does not implement {setting}")
-        decoder = model.decoder
         self.config = decoder.config
-        self.embedding = model.embedding.detach()
+        self.embedding = embedding.detach()
         self.blocks = [_PackedBlock(block, dtype, linear_type) for block in decoder.blocks]
-        self.norm_embed = _norm(decoder.norm_embed) if self.config.embedding_norm else None
-        self.norm_final = _norm(decoder.norm_final) if self.config.norm_position == "pre" else None
+        self.norm_embed: Function = _unchanged
+        self.norm_final: Function = _unchanged
+        if self.config.embedding_norm:
+            self.norm_embed = _norm(decoder.norm_embed, linear_type)
+        if self.config.norm_position == "pre":
+            self.norm_final = _norm(decoder.norm_final, linear_type)
         self.head = linear_type(*model.head.weights(self.embedding), dtype)
         self.positions: Tensor | None = None  # (L, D)
         if self.config.positions == "sinusoidal":
@@ -78,71 +88,66 @@ class PackedDecoder:
             self.positions = decoder.embed_positions.weight.detach()
 
     def source_keys_values(self, encoder_output: EncoderOutput) -> SourceKeysValues:
-        """Return the keys and values of the sources in every block."""
-        pairs = [block.source_keys_values(encoder_output.hidden) for block in self.blocks]
+        """Return the keys and values of the sources in every block of a translator."""
+        crosses = [block.cross for block in self.blocks if block.cross is not None]
+        pairs = [cross.source_keys_values(encoder_output.hidden) for cross in crosses]
         keys, values = zip(*pairs, strict=True)
         return SourceKeysValues(list(keys), list(values), encoder_output.mask)
 
-    def __call__(self, tokens: Tensor, source: SourceKeysValues, cache: Cache) -> Tensor:
-        """Return logits (N, V) for the token after these, the latest (N,) of every row."""
+    def __call__(self, tokens: Tensor, source: SourceKeysValues | None, cache: Cache) -> Tensor:
+        """Return logits (N, V) for the token after these, the latest (N,) of every row.
+
+        Only a translator has a source.
+        """
         x = F.embedding(tokens, self.embedding)  # (N, D)
         if self.config.scale_embedding:
             x = x * self.config.width**0.5
         if self.positions is not None:
             x = x + self.positions[cache.position]
-        if self.norm_embed is not None:
-            x = self.norm_embed(x)
-        cos_sin = None
+        x, cos_sin = self.norm_embed(x), None
         if self.config.positions == "rope":
             position = torch.as_tensor(cache.position, device=x.device).view(1, 1)
             width = self.config.width // self.config.heads
             cos_sin = rope_cos_sin(position, width, self.config.rope_base)
         for block in self.blocks:
             x = block(x, cos_sin, source, cache)
-        return self.head.forward(x if self.norm_final is None else self.norm_final(x))
+        return self.head.forward(self.norm_final(x))
 
 
 class _PackedBlock:
     """One block of a decoder as plain operations on (N, D)."""
 
     def __init__(self, block: nn.Module, dtype: torch.dtype, linear_type: LinearType) -> None:
-        assert isinstance(block, DecoderBlock)
-
-        def packed(linear: nn.Linear, activation: str = "none") -> PackedLinear | CastLinear:
-            return linear_type(linear.weight, linear.bias, dtype, activation)
-
-        attend, cross, ffn = block.attend, block.cross, block.ffn
+        assert isinstance(block, Block | DecoderBlock)
+        attend, ffn = block.attend, block.ffn
         self.is_pre, self.heads, self.layer = block.is_pre, attend.heads, attend.layer
-        self.norms = [_norm(n) for n in (block.norm_attend, block.norm_cross, block.norm_ffn)]
-        self.project, self.output = packed(attend.project), packed(attend.output)
-        self.cross_query, self.cross_output = packed(cross.query), packed(cross.output)
-        self.cross_project = packed(cross.project)
-        # On a CPU it pays to multiply query and output weights into a short source.
-        self.by_head = _WeightsByHead(cross) if linear_type is PackedLinear else None
-        self.short: tuple[SourceKeysValues, _ShortSource] | None = None  # of the latest source
+        self.norm_attend = _norm(block.norm_attend, linear_type)
+        self.norm_cross: Function = _unchanged
+        self.norm_ffn = _norm(block.norm_ffn, linear_type)
+        self.project = _packed(attend.project, dtype, linear_type)
+        self.output = _packed(attend.output, dtype, linear_type)
+        self.cross: _PackedCross | None = None  # of a translator
+        if isinstance(block, DecoderBlock):
+            self.cross = _PackedCross(block.cross, dtype, linear_type)
+            self.norm_cross = _norm(block.norm_cross, linear_type)
         is_relu = ffn.activate is ACTIVATIONS["relu"]
-        self.inner, self.outer = packed(ffn.inner, "relu" if is_relu else "none"), packed(ffn.outer)
-        self.activate = None if is_relu else ffn.activate
+        self.inner = _packed(ffn.inner, dtype, linear_type, "relu" if is_relu else "none")
+        self.outer = _packed(ffn.outer, dtype, linear_type)
+        self.activate = _unchanged if is_relu else ffn.activate
         self.is_gated = ffn.is_gated
 
-    def source_keys_values(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Return keys and values (B, H, S, K) of the encoder output (B, S, D)."""
-        B, S, _ = hidden.shape
-        projected = self.cross_project.forward(hidden).view(B, S, 2, self.heads, -1)
-        keys, values = projected.permute(2, 0, 3, 1, 4).unbind(0)
-        return keys, values
-
     def __call__(
-        self, x: Tensor, cos_sin: Tensor | None, source: SourceKeysValues, cache: Cache
+        self, x: Tensor, cos_sin: Tensor | None, source: SourceKeysValues | None, cache: Cache
     ) -> Tensor:
-        norm_attend, norm_cross, norm_ffn = self.norms
         if self.is_pre:
-            x = x + self._attend(norm_attend(x), cos_sin, cache)
-            x = x + self._cross(norm_cross(x), source)
-            return x + self._feed_forward(norm_ffn(x))
-        x = norm_attend(x + self._attend(x, cos_sin, cache))
-        x = norm_cross(x + self._cross(x, source))
-        return norm_ffn(x + self._feed_forward(x))
+            x = x + self._attend(self.norm_attend(x), cos_sin, cache)
+            if self.cross is not None and source is not None:
+                x = x + self.cross(self.norm_cross(x), source)
+            return x + self._feed_forward(self.norm_ffn(x))
+        x = self.norm_attend(x + self._attend(x, cos_sin, cache))
+        if self.cross is not None and source is not None:
+            x = self.norm_cross(x + self.cross(x, source))
+        return self.norm_ffn(x + self._feed_forward(x))
 
     def _attend(self, x: Tensor, cos_sin: Tensor | None, cache: Cache) -> Tensor:
         N, D = x.shape
@@ -155,7 +160,34 @@ class _PackedBlock:
         mixed = attend_few_queries(qkv[0], keys, values, cache.mask)
         return self.output.product(mixed.transpose(1, 2).reshape(N, D))
 
-    def _cross(self, x: Tensor, source: SourceKeysValues) -> Tensor:
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        inner = self.inner.product(x)
+        if self.is_gated:
+            gate, inner = inner.chunk(2, -1)
+            return self.outer.product(self.activate(gate) * inner)
+        return self.outer.product(self.activate(inner))
+
+
+class _PackedCross:
+    """The attention of one block to the source."""
+
+    def __init__(self, cross: CrossAttention, dtype: torch.dtype, linear_type: LinearType) -> None:
+        self.heads, self.layer = cross.heads, cross.layer
+        self.query = _packed(cross.query, dtype, linear_type)
+        self.project = _packed(cross.project, dtype, linear_type)
+        self.output = _packed(cross.output, dtype, linear_type)
+        # On a CPU it pays to multiply query and output weights into a short source.
+        self.by_head = _WeightsByHead(cross) if linear_type is PackedLinear else None
+        self.short: tuple[SourceKeysValues, _ShortSource] | None = None  # of the latest source
+
+    def source_keys_values(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values (B, H, S, K) of the encoder output (B, S, D)."""
+        B, S, _ = hidden.shape
+        projected = self.project.forward(hidden).view(B, S, 2, self.heads, -1)
+        keys, values = projected.permute(2, 0, 3, 1, 4).unbind(0)
+        return keys, values
+
+    def __call__(self, x: Tensor, source: SourceKeysValues) -> Tensor:
         N, D = x.shape
         keys, values = source.keys[self.layer], source.values[self.layer]
         B, H, S, _ = keys.shape
@@ -163,19 +195,9 @@ class _PackedBlock:
             if self.short is None or self.short[0] is not source:
                 self.short = source, _ShortSource(self.by_head, keys[0], values[0], source.mask)
             return self.short[1].attend(x)
-        q = self.cross_query.forward(x).view(B, N // B, H, -1).transpose(1, 2)  # (B, H, W, K)
+        q = self.query.forward(x).view(B, N // B, H, -1).transpose(1, 2)  # (B, H, W, K)
         mixed = attend_few_queries(q, keys, values, source.mask)
-        return self.cross_output.product(mixed.transpose(1, 2).reshape(N, D))
-
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        inner = self.inner.product(x)
-        if self.is_gated:
-            assert self.activate is not None
-            gate, inner = inner.chunk(2, -1)
-            inner = self.activate(gate) * inner
-        elif self.activate is not None:
-            inner = self.activate(inner)
-        return self.outer.product(inner)
+        return self.output.product(mixed.transpose(1, 2).reshape(N, D))
 
 
 class _WeightsByHead:
@@ -212,9 +234,16 @@ class _ShortSource:
 
     def attend(self, x: Tensor) -> Tensor:
         """Return the output of cross-attention for rows (N, D)."""
+        N = x.shape[0]
         scores = torch.addmm(self.score_biases, x, self.scores)  # (N, H S)
-        weights = scores.view(len(x), self.heads, -1).softmax(-1).view(len(x), -1)
+        weights = scores.view(N, self.heads, -1).softmax(-1).view(N, -1)
         return torch.addmm(self.bias, weights, self.values)
+
+
+def _packed(
+    linear: nn.Linear, dtype: torch.dtype, linear_type: LinearType, activation: str = "none"
+) -> PackedLinear | CastLinear:
+    return linear_type(linear.weight, linear.bias, dtype, activation)
 
 
 def _bias(linear: nn.Linear) -> Tensor:
@@ -223,11 +252,18 @@ def _bias(linear: nn.Linear) -> Tensor:
     return linear.bias.detach()
 
 
-def _norm(norm: nn.Module) -> Function:
+def _unchanged(x: Tensor) -> Tensor:
+    return x
+
+
+def _norm(norm: nn.Module, linear_type: LinearType) -> Function:
     """Return a normalisation layer as a function."""
     shape = tuple(norm.normalized_shape)  # type: ignore[arg-type]
     weight, eps = norm.weight.detach(), float(norm.eps)  # type: ignore[arg-type, operator]
     if isinstance(norm, nn.RMSNorm):
-        return lambda x: torch.rms_norm(x, shape, weight, eps)
+        if linear_type is CastLinear:
+            return lambda x: torch.rms_norm(x, shape, weight, eps)
+        # A CPU has no kernel for it, and PyTorch takes more operations than these.
+        return lambda x: x * x.square().mean(-1, True).add_(eps).rsqrt_() * weight
     bias = None if norm.bias is None else norm.bias.detach()  # type: ignore[operator]
     return lambda x: torch.layer_norm(x, shape, weight, bias, eps)

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from warmstart.decoding.packed import PackedDecoder
 from warmstart.decoding.sample import to_log_probs
-from warmstart.kernels.caches import StaticCache
-from warmstart.model.decoder import EncoderOutput
+from warmstart.kernels.caches import SourceKeysValues, StaticCache
+from warmstart.kernels.graphs import recording
 
 
 class RecordedStep:
@@ -20,27 +20,31 @@ class RecordedStep:
     then move to smaller buffers, and the step is recorded again.
     """
 
-    def __init__(self, decoder: PackedDecoder, encoder_output: EncoderOutput, width: int) -> None:
-        self.decoder, self.width = decoder, width
-        self.source = decoder.source_keys_values(encoder_output)
-        self.cache = StaticCache(len(decoder.blocks), width, self.source)
-        device = encoder_output.hidden.device
+    def __init__(
+        self,
+        decoder: PackedDecoder,
+        width: int,
+        held: Tensor,  # (depth, 2, B, H, T, K) keys and values of the positions before the first
+        source: SourceKeysValues | None = None,  # of a translator
+    ) -> None:
+        self.decoder, self.width, self.source = decoder, width, source
+        self.cache, device = StaticCache(width, held), held.device
         self.tokens = torch.zeros(len(self.cache) * width, dtype=torch.long, device=device)
         self.active = torch.arange(len(self.cache), device=device)  # slots of unfinished sources
-        self.num_steps = 0
+        self.num_positions = held.shape[4]
         self._graph: torch.cuda.CUDAGraph | None = None
         self._log_probs: Tensor | None = None  # what the recorded step writes
 
     def __call__(self, prefixes: Tensor, parents: Tensor) -> Tensor:
         """Return log-probabilities (N, V) of the next token of every row."""
         device, W = self.tokens.device, self.width
-        if self.num_steps:
+        if self.num_positions:
             self._continue(parents.to(device))
-        if self.num_steps == self.cache.capacity:
+        if self.num_positions == self.cache.capacity:
             self._move(self.active, 2 * self.cache.capacity)
         self.tokens.view(-1, W)[self.active] = prefixes[:, -1].to(device).view(-1, W)
         log_probs = self._compute() if device.type == "cpu" else self._replay()
-        self.num_steps += 1
+        self.num_positions += 1
         if len(self.active) == len(self.cache):
             return log_probs
         return log_probs.view(len(self.cache), W, -1)[self.active].flatten(0, 1)
@@ -56,7 +60,7 @@ class RecordedStep:
     def _move(self, slots: Tensor, capacity: int) -> None:
         """Give the sources in these slots new buffers."""
         self.cache = self.cache.moved(slots, capacity)
-        self.source = self.source.select(slots)
+        self.source = None if self.source is None else self.source.select(slots)
         self.active = torch.arange(len(slots), device=slots.device)
         self.tokens = self.tokens.new_zeros(len(slots) * self.width)
         self._graph = self._log_probs = None
@@ -87,5 +91,5 @@ class RecordedStep:
         current.wait_stream(side)
         self.cache.position.copy_(position)
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        with recording(self._graph):
             self._log_probs = self._compute()

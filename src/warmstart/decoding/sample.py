@@ -44,16 +44,33 @@ def sampled(
     step: Step, prefix: Sequence[int], limit: int, special: SpecialIds, sampling: Sampling
 ) -> Iterator[int]:
     """Yield the tokens after the prefix, up to `limit` or the end token, which is left out."""
-    ids = torch.tensor([list(prefix)])  # (1, T)
-    only_row = torch.zeros(1, dtype=torch.long)
+    for tokens in sampled_together(step, prefix, limit, special, [sampling]):
+        yield tokens[0]
+
+
+def sampled_together(
+    step: Step,
+    prefix: Sequence[int],
+    limit: int,
+    special: SpecialIds,
+    samplings: Sequence[Sampling],
+) -> Iterator[dict[int, int]]:
+    """Continue a prefix as often as there are samplings; yield the next token of each text.
+
+    A text that has ended is missing.
+    """
+    texts = list(range(len(samplings)))  # that have not ended: a row each
+    prefixes, parents = torch.tensor([list(prefix)] * len(texts)), torch.arange(len(texts))
     suppressed = torch.tensor(list(special.suppressed), dtype=torch.long)
     for _ in range(limit):
-        log_probs = step(ids, only_row)[0].float()  # (V,)
-        token = draw(log_probs.index_fill(0, suppressed, float("-inf")), sampling)
-        if token == special.eos:
+        log_probs = step(prefixes, parents).float().index_fill(1, suppressed, float("-inf"))
+        tokens = [draw(row, samplings[text]) for row, text in zip(log_probs, texts, strict=True)]
+        parents = torch.tensor([row for row, token in enumerate(tokens) if token != special.eos])
+        if not len(parents):
             return
-        ids = torch.cat([ids, torch.tensor([[token]])], dim=1)
-        yield token
+        texts, tokens = ([kept[row] for row in parents.tolist()] for kept in (texts, tokens))
+        prefixes = torch.cat([prefixes[parents], torch.tensor(tokens)[:, None]], dim=1)
+        yield dict(zip(texts, tokens, strict=True))
 
 
 def draw(log_probs: Tensor, sampling: Sampling) -> int:
@@ -65,9 +82,11 @@ def draw(log_probs: Tensor, sampling: Sampling) -> int:
     if sampling.top_k is not None:
         top = logits.topk(min(sampling.top_k, len(logits))).indices
         logits = torch.full_like(logits, float("-inf")).index_copy(0, top, logits[top])
-    probs, order = logits.softmax(-1).sort(descending=True, stable=True)
-    if sampling.top_p is not None:
-        is_beyond = probs.cumsum(-1) - probs >= sampling.top_p
-        is_beyond[0] = False  # the most probable token always stays
-        probs = probs.masked_fill(is_beyond, 0.0)
+    probs = logits.softmax(-1)
+    if sampling.top_p is None:
+        return int(torch.multinomial(probs, 1, generator=sampling.generator))
+    probs, order = probs.sort(descending=True, stable=True)
+    is_beyond = probs.cumsum(-1) - probs >= sampling.top_p
+    is_beyond[0] = False  # the most probable token always stays
+    probs = probs.masked_fill(is_beyond, 0.0)
     return int(order[torch.multinomial(probs, 1, generator=sampling.generator)])

@@ -79,6 +79,10 @@ class TextModel:
         """Refuse: a causal language model generates text."""
         self._refuse("generate text", "a causal language model", "pretrain")
 
+    def generate_texts(self, prompt: str, max_tokens: int, **_: Any) -> list[str]:
+        """Refuse: a causal language model generates texts, here several together."""
+        self._refuse("generate text", "a causal language model", "pretrain")
+
     def stream(self, prompt: str, max_tokens: int, **_: Any) -> Iterator[GeneratedPiece]:
         """Refuse: a causal language model generates text, here piece by piece."""
         self._refuse("generate text", "a causal language model", "pretrain")

@@ -26,6 +26,11 @@ class SourceKeysValues:
             None if self.mask is None else self.mask[rows],
         )
 
+    def no_positions(self) -> Tensor:
+        """Return what a cache holds of these sources at first: (depth, 2, B, H, 0, K)."""
+        B, H, _, K = self.keys[0].shape
+        return self.keys[0].new_empty(len(self.keys), 2, B, H, 0, K)
+
     def contiguous(self) -> "SourceKeysValues":
         """Return the same with the keys of each head side by side, and its values."""
         return SourceKeysValues(
@@ -42,17 +47,23 @@ class BeamCache:
     all that its source has cached, and a mask limits it to its own ancestors.
     """
 
-    def __init__(self, depth: int, width: int) -> None:
+    def __init__(self, depth: int, width: int, held: Tensor | None = None) -> None:
+        assert held is None or width == 1, "rows share what is held"
         self.depth, self.width = depth, width
-        self.length = 0  # positions held
+        self.length = 0 if held is None else held.shape[4]  # positions held
         self.mask: Tensor | None = None  # (B, 1, W, length * W) to add to scores
-        self._buffer: Tensor | None = None  # (depth, 2, B, H, capacity * W, K)
+        self._buffer = held  # (depth, 2, B, H, capacity * W, K)
         self._ancestors: Tensor | None = None  # (B, W, length) of each row, by position
 
     @property
     def position(self) -> int:
         """Return the position that is being written."""
         return self.length
+
+    @property
+    def num_sources(self) -> int:
+        """Return how many sources it holds."""
+        return 0 if self._buffer is None else self._buffer.shape[2]
 
     def append(self, layer: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
         """Append one position of a layer (2, B, H, W, K); return all keys and all values."""
@@ -107,16 +118,17 @@ class StaticCache:
     yet written.
     """
 
-    def __init__(self, depth: int, width: int, source: SourceKeysValues) -> None:
-        capacity = STATIC_CAPACITY
-        like = source.keys[0]
-        B, H, _, K = like.shape
-        self.width, self.capacity = width, capacity
-        self.position = torch.zeros(1, dtype=torch.long, device=like.device)  # being written
+    def __init__(self, width: int, held: Tensor) -> None:
+        depth, two, B, H, length, K = held.shape
+        assert width == 1 or not length, "rows share what is held"
+        self.width = width
+        self.capacity = STATIC_CAPACITY * (length // STATIC_CAPACITY + 1)
+        self.position = torch.full((1,), length, device=held.device)  # being written
         self.mask: Tensor | None = None  # (B, 1, W, capacity * W) to add to scores
         # Zeros and not uninitialised memory: a mask does not hide NaN.
-        self._buffer = like.new_zeros(depth, 2, B, H, capacity * width, K)
-        self._ancestors = torch.zeros(B, width, capacity, dtype=torch.long, device=like.device)
+        self._buffer = held.new_zeros(depth, two, B, H, self.capacity * width, K)
+        self._buffer[..., :length, :] = held
+        self._ancestors = self.position.new_zeros(B, width, self.capacity)
 
     def __len__(self) -> int:
         """Return the number of sources."""

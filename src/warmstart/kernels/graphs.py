@@ -1,4 +1,4 @@
-"""Gradients recorded as CUDA graphs: small models spend most of a step on launching kernels.
+"""Work recorded as CUDA graphs: small models spend most of a step on launching kernels.
 
 A recording computes what the plain path computes, kernel by kernel, so the results are the same.
 """
@@ -7,12 +7,24 @@ import gc
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 MAX_RECORDINGS = 128  # shapes of batches; rarer ones are computed without a recording
+
+
+_recording = Lock()  # beginning one waits for the device, which would break another
+
+
+@contextmanager
+def recording(graph: torch.cuda.CUDAGraph, pool: Any = None) -> Iterator[None]:
+    """Record what is launched meanwhile; other threads may go on using the device."""
+    captured = torch.cuda.graph(graph, pool, capture_error_mode="thread_local")
+    with _recording, _without_collection(), captured:
+        yield
 
 
 @contextmanager
@@ -58,16 +70,16 @@ class RecordedGradients:
             if len(self._recordings) < MAX_RECORDINGS:
                 self._recordings[shapes] = None
             return self._compute(inputs)
-        recording = self._recordings[shapes]
-        self.num_replayed += recording is not None
-        recording = recording or self._record(inputs)
-        self._recordings[shapes] = recording
-        for own, given in zip(recording.inputs, inputs, strict=True):
+        known = self._recordings[shapes]
+        self.num_replayed += known is not None
+        recorded = known or self._record(inputs)
+        self._recordings[shapes] = recorded
+        for own, given in zip(recorded.inputs, inputs, strict=True):
             own.copy_(given, non_blocking=True)
-        recording.graph.replay()
+        recorded.graph.replay()
         for parameter, grad in zip(self.parameters, self._grads, strict=True):
             parameter.grad = grad
-        return recording.loss
+        return recorded.loss
 
     def _compute(self, inputs: tuple[Tensor, ...]) -> Tensor:
         for parameter in self.parameters:
@@ -79,9 +91,7 @@ class RecordedGradients:
     def _record(self, inputs: tuple[Tensor, ...]) -> _Recording:
         own = tuple(tensor.clone() for tensor in inputs)
         graph = torch.cuda.CUDAGraph()
-        # thread_local: the thread that watches NCCL may ask the device for the state of its work.
-        recording = torch.cuda.graph(graph, self._pool, capture_error_mode="thread_local")
-        with _without_collection(), recording:
+        with recording(graph, self._pool):
             loss = self._compute(own)
             self._share_gradients()
         self._pool = graph.pool()

@@ -124,6 +124,7 @@ def _few_rows_kernel(
     if torch.backends.quantized.engine not in ("fbgemm", "x86"):
         return None
     kernel = getattr(torch.ops.quantized, names[activation]).default
+    kernel = getattr(kernel, "_op", kernel)  # without Python's search for fakes at every call
     bias = None if bias is None else bias.float()
     packed = torch.ops.quantized.linear_prepack_fp16(weight.float(), bias)
     return lambda x: kernel(x, packed)

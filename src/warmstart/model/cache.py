@@ -23,6 +23,12 @@ class KeyValueCache:
         """Return how many rows it holds."""
         return 0 if self._buffer is None else self._buffer.shape[2]
 
+    @property
+    def held(self) -> Tensor:
+        """Return all keys and values: (depth, 2, N, H, length, K)."""
+        assert self._buffer is not None, "nothing has been read"
+        return self._buffer[..., : self.length, :]
+
     def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Append new positions (N, H, T, K) of a layer and return all of its keys and values."""
         start, stop = self.length, self.length + keys.shape[2]

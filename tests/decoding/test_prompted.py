@@ -1,0 +1,140 @@
+"""Fast steps of a language model predict what the model predicts, after a prompt of any length."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from warmstart.decoding.prompted import (
+    Begin,
+    fast_steps,
+    packed_steps,
+    plain_steps,
+    recorded_steps,
+)
+from warmstart.decoding.sample import Sampling, SpecialIds, sample, sampled_together
+from warmstart.kernels import caches
+from warmstart.kernels.linear import can_pack
+from warmstart.model.models import LanguageModel
+from warmstart.runtime import Runtime
+from warmstart.settings.model import ModelConfig
+
+Steps = Callable[[LanguageModel, Runtime], Begin]
+needs_packing = pytest.mark.skipif(
+    not can_pack(torch.device("cpu")), reason="no kernels for packed weights"
+)
+every_way = pytest.mark.parametrize(
+    "steps", [plain_steps, pytest.param(packed_steps, marks=needs_packing), recorded_steps]
+)
+ROW = torch.zeros(1, dtype=torch.long)
+
+
+@pytest.fixture
+def model(some_shape: ModelConfig, randomised: Callable[[Any], Any]) -> LanguageModel:
+    shape = replace(some_shape, max_length=40, attention="causal")
+    found: LanguageModel = randomised(LanguageModel(shape)).eval()
+    return found
+
+
+@every_way
+@pytest.mark.parametrize("num_read", [1, 3, 9])
+@torch.inference_mode()
+def test_one_token_at_a_time_gives_what_all_at_once_gives(
+    model: LanguageModel,
+    cpu: Runtime,
+    steps: Steps,
+    num_read: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(caches, "STATIC_CAPACITY", 4)
+    ids = torch.randint(model.config.vocab_size, (1, 30), generator=torch.Generator())
+    expected = model(ids)[0].log_softmax(-1)
+    step = steps(model, cpu)()
+    for num in range(num_read, 31):
+        assert_close(step(ids[:, :num], ROW)[0], expected[num - 1], rtol=1e-4, atol=5e-5)
+
+
+@every_way
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, top_k=5)])
+@torch.inference_mode()
+def test_cached_decoding_equals_uncached(
+    model: LanguageModel, cpu: Runtime, steps: Steps, sampling: Sampling
+) -> None:
+    def uncached(prefixes: Tensor, _: Tensor) -> Tensor:
+        return model(prefixes)[:, -1].float().log_softmax(-1)
+
+    special = SpecialIds(1, model.config.vocab_size, [0, 1])  # no token ends the text
+    begin = steps(model, cpu)
+    texts = [
+        sample(step, [1, 5, 9], 25, special, replace(sampling, generator=generator))
+        for step in (begin(), uncached, begin())
+        for generator in [torch.Generator().manual_seed(4)]
+    ]
+    assert texts[0] == texts[1] == texts[2]
+    assert len(texts[0]) == 25
+
+
+@every_way
+@torch.inference_mode()
+def test_texts_written_together_are_those_written_one_by_one(
+    model: LanguageModel, cpu: Runtime, steps: Steps
+) -> None:
+    begin, ends = steps(model, cpu), SpecialIds(1, 7, [0, 1])
+    samplings = [Sampling(temperature=2.0)] * 9
+
+    def seeded() -> list[Sampling]:
+        generators = (torch.Generator().manual_seed(seed) for seed in range(9))
+        return [replace(s, generator=g) for s, g in zip(samplings, generators, strict=True)]
+
+    alone = [sample(begin(), [1, 5, 9], 30, ends, sampling) for sampling in seeded()]
+    together: list[list[int]] = [[] for _ in alone]
+    for tokens in sampled_together(begin(), [1, 5, 9], 30, ends, seeded()):
+        for text, token in tokens.items():
+            together[text].append(token)
+    assert together == alone
+    assert len({len(text) for text in alone}) > 2  # they end at different times
+
+
+@needs_packing
+@torch.inference_mode()
+def test_half_precision_is_close(model: LanguageModel) -> None:
+    half = Runtime(torch.device("cpu"), torch.bfloat16)
+    ids = torch.tensor([[1, 5, 9, 4, 2, 7, 3]])
+    expected = model(ids)[0].log_softmax(-1)
+    plain, packed, recorded = (
+        torch.stack([step(ids[:, :num], ROW)[0] for num in range(1, 8)])
+        for step in (steps(model, half)() for steps in (plain_steps, packed_steps, recorded_steps))
+    )
+    for found in (packed, recorded):
+        error = (found - expected).abs().mean()
+        assert error < 2 * (plain - expected).abs().mean() + 0.01
+
+
+def test_plain_steps_follow_parents(
+    tiny: ModelConfig, randomised: Callable[[Any], Any], cpu: Runtime
+) -> None:
+    model: LanguageModel = randomised(LanguageModel(tiny)).eval()
+    step = plain_steps(model, cpu)()
+    prefixes = torch.tensor([[1, 2, 3], [4, 5, 6]])
+    with torch.inference_mode():
+        step(prefixes, torch.tensor([0, 1]))
+        longer = torch.tensor([[4, 5, 6, 7], [4, 5, 6, 8], [1, 2, 3, 9]])
+        found = step(longer, torch.tensor([1, 1, 0]))
+        expected = model(longer)[:, -1].log_softmax(-1)
+    assert_close(found, expected, rtol=0, atol=1e-6)
+
+
+@torch.inference_mode()
+def test_what_the_fast_ways_do_not_implement_is_generated_plainly(
+    tiny: ModelConfig, cpu: Runtime
+) -> None:
+    model = LanguageModel(replace(tiny, segments=2)).eval()
+    with pytest.raises(ValueError, match=r"does not implement model\.segments=2"):
+        packed_steps(model, cpu)
+    ids = torch.tensor([[1, 5, 9]])
+    expected = model(ids)[:, -1].log_softmax(-1)
+    assert_close(fast_steps(model, cpu)()(ids, ROW), expected, rtol=0, atol=1e-5)
