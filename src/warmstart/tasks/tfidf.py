@@ -221,10 +221,12 @@ def _fit_model(
     columns: Any, classes: Sequence[int], c: float, balance: Balance
 ) -> "LogisticRegression":
     from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits
 
     weights = "balanced" if balance == "weights" else None
     model = LogisticRegression(C=c, class_weight=weights, max_iter=MAX_ITERATIONS, tol=TOLERANCE)
-    return model.fit(columns, list(classes))
+    with threadpool_limits(1, "blas"):  # threads that meet after every small sum take twice as long
+        return model.fit(columns, list(classes))
 
 
 @dataclass(frozen=True, kw_only=True)
