@@ -1,5 +1,6 @@
 """The card of an exported model says what its reader needs to know."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,20 @@ def card_of(run: Path) -> str:
     out = run.parent / "labels"
     export_model(ExportConfig(run=str(run), out=str(out)))
     return (out / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("rule", "part"),
+    [
+        ("head", "of a longer text its beginning."),
+        ("middle", "of a longer text its beginning and end (other libraries read its beginning)."),
+    ],
+)
+def test_what_is_read_of_a_long_text_is_said(run: Path, rule: str, part: str) -> None:
+    config = json.loads((run / "config.json").read_text())
+    config["settings"]["truncate"] = rule
+    write_json(run / "config.json", config)
+    assert part in card_of(run)
 
 
 def test_data_budget_scores_leaks_limits_and_use(run: Path) -> None:

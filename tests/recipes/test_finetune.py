@@ -40,7 +40,8 @@ def test_a_checkpoint_is_a_place_to_start_from(world: World, base: Path, here: P
 def test_truncation_is_counted_and_said(world: World, base: Path, here: Path) -> None:
     ran = succeed(f"finetune {FILES} --from {base} -o run {QUICK}", **vars(world))
     assert "48 of 48 texts" in ran.err
-    assert "16 tokens" in ran.err
+    assert "16 tokens and keep only their beginning and end" in ran.err
+    assert read(here / "run/config.json")["settings"]["truncate"] == "middle"  # for later versions
     ran = succeed(f"finetune {FILES} --from {base} -o long {QUICK} --max-length 999", **vars(world))
     assert f"all 48 texts in {world.train} fit into 999 tokens" in ran.err
 

@@ -24,6 +24,7 @@ from warmstart.runs.saved import SavedRun
 from warmstart.runtime import choose_runtime
 from warmstart.settings.finetuning import CompareConfig
 from warmstart.settings.model import ModelConfig, ablation_warning
+from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.labelled_data import (
     Examples,
     describe_encoding,
@@ -198,11 +199,12 @@ def _encoded_texts(
 ) -> dict[str, ArmSplit]:
     """Return each split as the tokenizer of a run reads it."""
     max_length = _architecture(config, source).max_length
+    rule = config.truncate or ClassifyTask.truncate
     splits = {}
     for name, read in texts.data.items():
         split = for_tokenizer(read, source.tokenizer, config.pieces)
-        encoded = encode_labelled(split, source.tokenizer, max_length, config.truncate)
-        note = describe_encoding(split.file, encoded, max_length, config.truncate)
+        encoded = encode_labelled(split, source.tokenizer, max_length, rule)
+        note = describe_encoding(split.file, encoded, max_length, rule)
         if len(config.from_runs) > 1:
             note = f"{source.path}: {note}"
         notes.append(note)

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from warmstart.batching.encode import REMAINDER
 from warmstart.files import write_whole
 from warmstart.formats import counted, duration
 from warmstart.jsonfiles import typed
@@ -208,7 +209,12 @@ def _leaks(test: TestFacts) -> str:
 
 def _limits(facts: RunFacts) -> Iterator[str]:
     if facts.model:
-        yield f"- It reads {facts.model.max_length:,} tokens; of a longer text it reads a part."
+        given = facts.config.settings.get("truncate")
+        kept = next((part for rule, part in REMAINDER.items() if rule == given), None)
+        part = f"its {kept}" if kept else "a part"
+        if kept not in (None, REMAINDER["head"]):
+            part += " (other libraries read its beginning)"
+        yield f"- It reads {facts.model.max_length:,} tokens, and of a longer text {part}."
     yield "- Scores hold for texts like those it was tested on, in their language and domain."
     if not facts.scores.ledger:
         yield "- It has not been tested on data that nothing was chosen with."

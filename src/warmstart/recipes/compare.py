@@ -36,7 +36,7 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, write_config
 from warmstart.runs.saved import kept_models
 from warmstart.settings.finetuning import CompareConfig
-from warmstart.tasks.classify import count_classes
+from warmstart.tasks.classify import ClassifyTask, count_classes
 from warmstart.tasks.labelled_data import readable_rows, rows_seen
 from warmstart.textfiles import file_facts
 from warmstart.training.pace import Clock
@@ -73,7 +73,7 @@ class CompareResult(Shown):
 
 def compare(config: CompareConfig) -> CompareResult:
     """Compare warm, frozen and cold starts and TF-IDF on labelled texts."""
-    clock, config = Clock(config.minutes), with_threads(config)
+    clock, config = Clock(config.minutes), ClassifyTask().with_defaults(with_threads(config))
     with open_run("compare", config, config.out, config.resume) as run:
         is_finished = (run.path / "results.json").exists()
         if is_finished:

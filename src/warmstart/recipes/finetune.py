@@ -30,6 +30,7 @@ from warmstart.runs.saved import SavedRun, resumed_model
 from warmstart.settings.architecture import apply_overrides
 from warmstart.settings.finetuning import FinetuneConfig
 from warmstart.settings.model import ModelConfig, model_from_json
+from warmstart.settings.shared import Truncate
 from warmstart.tasks.finetuning_task import FinetuningTask, Start, build_model, build_trainer
 from warmstart.tasks.fit import Fit
 from warmstart.tasks.labelled_data import (
@@ -59,7 +60,7 @@ from warmstart.training.trainer import Trainer
 def finetune(config: FinetuneConfig) -> FinetuneResult:
     """Train a model on labelled texts and write a run folder."""
     task = finetuning_task(config.task)
-    clock = Clock(config.minutes)
+    config, clock = task.with_defaults(config), Clock(config.minutes)
     with open_training("finetune", config) as run:
         if not run.is_finished:
             _train(config, task, run, clock)
@@ -103,7 +104,8 @@ def _prepare(config: FinetuneConfig, task: FinetuningTask, run: RunFolder) -> tu
     _say_data(train, valid, task.describe_data(targets[0], labels))
     if transfer:
         progress.say(f"{start.arm}: {transfer}")
-    encoded = [_encode(split, tokenizer, architecture, config) for split in (train, valid)]
+    rule = config.truncate or task.truncate
+    encoded = [_encode(split, tokenizer, architecture, rule) for split in (train, valid)]
     learn, validate = (
         Examples(split.ids, task.align(target, split, tokenizer), split.starts)
         for split, target in zip(encoded, targets, strict=True)
@@ -193,10 +195,10 @@ def _say_data(train: LabelledTexts, valid: LabelledTexts, described: str) -> Non
 
 
 def _encode(
-    data: LabelledTexts, tokenizer: Tokenizer, model: ModelConfig, config: FinetuneConfig
+    data: LabelledTexts, tokenizer: Tokenizer, model: ModelConfig, rule: Truncate
 ) -> EncodedTexts:
-    encoded = encode_labelled(data, tokenizer, model.max_length, config.truncate)
-    progress.say(describe_encoding(data.file, encoded, model.max_length, config.truncate))
+    encoded = encode_labelled(data, tokenizer, model.max_length, rule)
+    progress.say(describe_encoding(data.file, encoded, model.max_length, rule))
     return encoded
 
 

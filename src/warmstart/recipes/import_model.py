@@ -15,6 +15,7 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import write_config
 from warmstart.settings.exchanging import ImportConfig
 from warmstart.settings.finetuning import Tuning
+from warmstart.tasks.finetuning_task import FinetuningTask
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def _write_run(config: ImportConfig, imported: ImportedModel, run: RunFolder, ou
         defaults = Tuning()
         written["settings"] |= {
             "pooling": imported.pooling,
-            "truncate": defaults.truncate,
+            "truncate": FinetuningTask.truncate,  # as its own library does
             "micro_tokens": defaults.micro_tokens,
         }
         write_json(run.config_file, written)

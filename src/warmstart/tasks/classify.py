@@ -135,6 +135,7 @@ class ClassifyTask(FinetuningTask):
     hub_name = "text-classification"
     hub_class = "ForSequenceClassification"
     workload = ClassifyWorkload()
+    truncate = "middle"  # both ends of a text say more than its beginning alone
 
     def label_notes(self, train: LabelledTexts, valid: LabelledTexts) -> list[str]:
         return describe_labels(train, valid)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
 from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
-from warmstart.settings.shared import Checkpoints
+from warmstart.settings.shared import Checkpoints, Truncate
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.fit import Fit, Labels
 from warmstart.tasks.labelled_data import Examples, for_tokenizer, read_labelled_file, rows_seen
@@ -40,6 +40,8 @@ from warmstart.training.state import Evaluation
 from warmstart.training.step import Objective, RecordedObjective
 from warmstart.training.trainer import Trainer
 
+AnyTuning = TypeVar("AnyTuning", bound=Tuning)
+
 
 class FinetuningTask(Task):
     """A task that learns from labelled texts: a backbone with a head of the task's own."""
@@ -47,6 +49,7 @@ class FinetuningTask(Task):
     command = "finetune"
     select_by: ClassVar[str] = "accuracy"  # the validation score that picks the best epoch
     has_classes: ClassVar[bool] = True  # or else every text may have a label of its own
+    truncate: ClassVar[Truncate] = "head"  # what an overlong text keeps, unless told otherwise
 
     @abstractmethod
     def read_labels(self, train: LabelledTexts) -> dict[str, Any]:
@@ -106,6 +109,10 @@ class FinetuningTask(Task):
         """Return the validation score that picks the best epoch."""
         return scores[self.select_by]
 
+    def with_defaults(self, tuning: AnyTuning) -> AnyTuning:
+        """Return settings with those that the task decides, unless told otherwise."""
+        return replace(tuning, truncate=tuning.truncate or self.truncate)
+
     def training(self, model: nn.Module, fit: Fit) -> Training:
         """Return objective, batches and validation."""
 
@@ -142,7 +149,7 @@ class FinetuningTask(Task):
             model=model,
             tokenizer=run.tokenizer,
             runtime=runtime,
-            truncate=tuning.truncate,
+            truncate=tuning.truncate or self.truncate,
             reads_pairs=run.config.get("pairs"),
             answer=answer,
             classes=run.classes,
