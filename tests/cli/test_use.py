@@ -1,12 +1,14 @@
 """Trained runs in use: predict, generate, evaluate."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from product import MACHINE, World, read, read_labelled_rows, run, succeed, write_labelled
+from warmstart.tasks import finetuning_task
 
 
 def test_a_line_in_is_a_line_out_in_order(world: World, warm: Path) -> None:
@@ -120,6 +122,17 @@ def test_evaluate_shows_what_it_found(world: World, warm: Path) -> None:
     shown = succeed(f"evaluate {warm} --test {world.test}").out
     for words in ("accuracy", "macro f1", "95% interval", "true \\ predicted", "scores.json"):
         assert words in shown
+
+
+def test_a_long_evaluation_shows_progress(
+    world: World, warm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = succeed(f"evaluate {warm} --test {world.test}")
+    monkeypatch.setattr(finetuning_task, "SHOWN_TOKENS", 0)
+    ran = succeed(f"evaluate {warm} --test {world.test}")
+    assert "scoring" not in short.err
+    done, total = re.search(r"scoring: (\d+)/(\d+),", ran.err).groups()
+    assert done == total > "0"
 
 
 def test_evaluate_scores_a_language_model(world: World, base: Path) -> None:

@@ -41,6 +41,8 @@ def padded_batches(
     budget = max(forward_tokens(batches.micro_tokens, device), LEAST_TOKENS[device.type])
     for rows in budgeted(range(len(texts)), texts, budget):
         yield rows, move(pad_texts(texts, unused, rows, batches.pad, starts), device)
+        if batches.advance is not None:
+            batches.advance(sum(len(texts[row]) for row in rows))
 
 
 def text_outputs(

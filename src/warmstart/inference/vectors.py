@@ -3,7 +3,7 @@
 Knows nothing about files; texts of similar length are read together and come back in order.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -53,6 +53,7 @@ class TextBatches:
     micro_tokens: int  # padded tokens in one batch
     pad: int
     runtime: Runtime
+    advance: Callable[[int], None] | None = None  # hears how many tokens have been read
 
 
 @torch.no_grad()

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from warmstart import progress
 from warmstart.batching.encode import EncodedTexts
 from warmstart.data.labelled import LabelledTexts
 from warmstart.data.overlap import Matches, count_seen
@@ -40,6 +41,7 @@ from warmstart.training.state import Evaluation
 from warmstart.training.step import Objective, RecordedObjective
 from warmstart.training.trainer import Trainer
 
+SHOWN_TOKENS = 1 << 18  # that take a laptop some seconds
 AnyTuning = TypeVar("AnyTuning", bound=Tuning)
 
 
@@ -166,9 +168,19 @@ class FinetuningTask(Task):
         texts = Examples(encoded.ids, targets, encoded.starts)
         micro_tokens = run.recorded(Tuning, "micro_tokens").micro_tokens
         batches = TextBatches(micro_tokens, run.tokenizer.pad, runtime)
-        outputs = _finite(self.outputs(predictor.model, texts, batches), run)
+        outputs = _finite(self._outputs_shown(predictor.model, texts, batches), run)
         seen = rows_seen(data, run.texts_seen(), settings.pieces)
         return self.all_scores(outputs, targets, run.config, seen)
+
+    def _outputs_shown(
+        self, model: nn.Module, texts: Examples, batches: TextBatches
+    ) -> NDArray[Any]:
+        """Return what the model says of every text; of many, a bar counts the tokens."""
+        num_tokens = sum(map(len, texts.ids))
+        if num_tokens < SHOWN_TOKENS:
+            return self.outputs(model, texts, batches)
+        with progress.bar("scoring", num_tokens, "token") as bar:
+            return self.outputs(model, texts, replace(batches, advance=bar.advance))
 
     def all_scores(
         self, outputs: NDArray[Any], targets: Sequence[Any], labels: Labels, seen: Matches
