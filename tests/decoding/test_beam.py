@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from sampling import sample
 from warmstart.decoding.beam import Beam, Hypothesis, beam_search, penalty, top_k
-from warmstart.decoding.sample import Sampling, SpecialIds, Step, sample
+from warmstart.decoding.sample import Sampling, SpecialIds, Step
 
 V, BOS, EOS = 4, 0, 3
 Table = Callable[[Sequence[int]], Tensor]  # prefix -> log-probabilities (V,)

@@ -214,9 +214,9 @@ def test_an_unknown_value_is_unsupported(name: str) -> None:
     [
         (UncheckedConfig(**asdict(SHAPE) | {"positions": "alibi"}), "positions='alibi'"),
         (NewerConfig(**asdict(SHAPE)), "query_norm=False"),
-        (replace(SHAPE, norm_position="pre", first_norm=False), "first_norm=False"),
+        (replace(SHAPE, ablated="scale"), "ablated='scale'"),
     ],
-    ids=["value", "setting", "first norm"],
+    ids=["value", "setting", "ablated"],
 )
 @torch.inference_mode()
 def test_fast_engines_refuse_an_unknown_architecture(

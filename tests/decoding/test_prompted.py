@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from sampling import sample
+from warmstart.decoding.packed import unsupported_setting
 from warmstart.decoding.prompted import (
     Begin,
     fast_steps,
@@ -16,11 +18,12 @@ from warmstart.decoding.prompted import (
     plain_steps,
     recorded_steps,
 )
-from warmstart.decoding.sample import Sampling, SpecialIds, sample, sampled_together
+from warmstart.decoding.sample import Sampling, SpecialIds, sampled_together
 from warmstart.kernels import caches
 from warmstart.kernels.linear import can_pack
 from warmstart.model.models import LanguageModel
 from warmstart.runtime import Runtime
+from warmstart.settings.architecture import PRESETS
 from warmstart.settings.model import ModelConfig
 
 Steps = Callable[[LanguageModel, Runtime], Begin]
@@ -114,26 +117,41 @@ def test_half_precision_is_close(model: LanguageModel) -> None:
         assert error < 2 * (plain - expected).abs().mean() + 0.01
 
 
-def test_plain_steps_follow_parents(
-    tiny: ModelConfig, randomised: Callable[[Any], Any], cpu: Runtime
+@needs_packing
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"transform": True, "activation": "gelu", "segments": 2, "pooler": True},
+        {"norm_position": "pre", "first_norm": False, "activation": "relu"},
+        {"biases": False, "tied": False, "activation": "geglu"},
+        {"output_bias": False, "embedding_norm": True, "positions": "learned"},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+@torch.inference_mode()
+def test_every_setting_is_implemented(
+    settings: dict[str, Any], tiny: ModelConfig, randomised: Callable[[Any], Any], cpu: Runtime
 ) -> None:
-    model: LanguageModel = randomised(LanguageModel(tiny)).eval()
-    step = plain_steps(model, cpu)()
-    prefixes = torch.tensor([[1, 2, 3], [4, 5, 6]])
-    with torch.inference_mode():
-        step(prefixes, torch.tensor([0, 1]))
-        longer = torch.tensor([[4, 5, 6, 7], [4, 5, 6, 8], [1, 2, 3, 9]])
-        found = step(longer, torch.tensor([1, 1, 0]))
-        expected = model(longer)[:, -1].log_softmax(-1)
-    assert_close(found, expected, rtol=0, atol=1e-6)
+    model: LanguageModel = randomised(LanguageModel(replace(tiny, **settings))).eval()
+    ids = torch.tensor([[1, 5, 9, 4, 2, 7, 3]])
+    expected = model(ids)[0].log_softmax(-1)
+    for steps in (packed_steps, recorded_steps):
+        step = steps(model, cpu)()
+        for num in range(2, 8):
+            assert_close(step(ids[:, :num], ROW)[0], expected[num - 1], rtol=1e-4, atol=5e-5)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_generates_fast(preset: str) -> None:
+    assert unsupported_setting(replace(PRESETS[preset], attention="causal")) is None
 
 
 @torch.inference_mode()
 def test_what_the_fast_ways_do_not_implement_is_generated_plainly(
     tiny: ModelConfig, cpu: Runtime
 ) -> None:
-    model = LanguageModel(replace(tiny, segments=2)).eval()
-    with pytest.raises(ValueError, match=r"does not implement model\.segments=2"):
+    model = LanguageModel(replace(tiny, ablated="scale")).eval()
+    with pytest.raises(ValueError, match=r"does not implement model\.ablated='scale'"):
         packed_steps(model, cpu)
     ids = torch.tensor([[1, 5, 9]])
     expected = model(ids)[:, -1].log_softmax(-1)

@@ -4,7 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from warmstart.decoding.sample import Sampling, SpecialIds, Step, draw, sample
+from sampling import sample
+from warmstart.decoding.sample import Sampling, SpecialIds, Step, draw
+from warmstart.errors import WarmstartError
 
 EOS = 0
 SPECIAL = SpecialIds(bos=1, eos=EOS)
@@ -122,6 +124,13 @@ def test_a_seed_gives_its_text() -> None:
         for seed in (0, 0, 1)
     ]
     assert texts[0] == texts[1] != texts[2]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_probabilities_that_are_no_numbers_are_refused(temperature: float) -> None:
+    logs = torch.tensor([-1.0, float("nan"), -2.0])
+    with pytest.raises(WarmstartError, match="NaN"):
+        draw(logs, Sampling(temperature=temperature))
 
 
 @pytest.mark.parametrize("temperature", [5e-324, 1e-300, 1e-45, 1e38, 1e308])

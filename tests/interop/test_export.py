@@ -10,7 +10,9 @@ import pytest
 import torch
 from random_runs import ENCODER, build, classifier_facts, make_run, shape
 
+from warmstart import progress
 from warmstart.errors import WarmstartError
+from warmstart.files import write_json
 from warmstart.interop import hf_check, hf_writer
 from warmstart.model.models import LanguageModel, Translator
 from warmstart.recipes.export_model import export_model
@@ -82,6 +84,26 @@ def test_a_run_that_fits(
     assert "library_name: transformers" in (tmp_path / "hf" / "README.md").read_text()
     again = import_model(ImportConfig(folder=str(tmp_path / "hf"), out=str(tmp_path / "again")))
     assert read_run(again.run).task == kind
+
+
+def test_a_classifier_comes_back_with_its_truncation(
+    tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("transformers")
+    model = build(shape("modern-small", tokenizer, **ENCODER), "classify", "mean")
+    facts = classifier_facts("mean")
+    facts["settings"]["truncate"] = "middle"
+    run = make_run(tmp_path / "run", model, "classify", tokenizer, **facts)
+    said: list[str] = []
+    monkeypatch.setattr(progress, "say", said.append)
+    export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
+    assert "warmstart the beginning and end" in said[-1]
+    again = import_model(ImportConfig(folder=str(tmp_path / "hf"), out=str(tmp_path / "again")))
+    assert read_run(again.run).settings["truncate"] == "middle"
+    config = json.loads((tmp_path / "hf/config.json").read_text())
+    write_json(tmp_path / "hf/config.json", config | {"warmstart_truncate": ["all"]})
+    with pytest.raises(WarmstartError, match=r"warmstart_truncate=.* is not supported"):
+        import_model(ImportConfig(folder=str(tmp_path / "hf"), out=str(tmp_path / "bad")))
 
 
 REFUSED: list[tuple[str, str, dict[str, Any], str]] = [

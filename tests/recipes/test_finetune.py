@@ -46,6 +46,20 @@ def test_truncation_is_counted_and_said(world: World, base: Path, here: Path) ->
     assert f"all 48 texts in {world.train} fit into 999 tokens" in ran.err
 
 
+def test_a_run_of_an_earlier_version_goes_on_with_its_truncation(
+    world: World, base: Path, here: Path
+) -> None:
+    command = f"finetune {FILES} --from {base} -o run {QUICK}"
+    succeed(f"{command} --truncate head", **vars(world))  # the default then
+    weights = weights_of(here / "run")
+    (here / "run/scores.json").unlink()
+    succeed(f"{command} --resume", **vars(world))
+    assert weights_of(here / "run") == weights
+    ran = run(f"{command} --resume --truncate tail", **vars(world))
+    assert ran.code == 2
+    assert "--truncate was 'head', now 'tail'" in ran.err
+
+
 def test_two_aligned_files_equal_one_table(
     world: World, base: Path, warm: Path, here: Path
 ) -> None:

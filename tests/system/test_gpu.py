@@ -12,13 +12,14 @@ import torch
 from torch.testing import assert_close
 
 import warmstart
+from sampling import sample
 from warmstart.batching.batch import move
 from warmstart.batching.packing import PackedStream, RunningText
 from warmstart.batching.pair_batches import EncodedPairs, TokenLists, pad_pairs
 from warmstart.decoding.beam import Beam
 from warmstart.decoding.engines import plain_engine, recorded_engine, translate_ids
 from warmstart.decoding.prompted import Begin, plain_steps, recorded_steps
-from warmstart.decoding.sample import Sampling, SpecialIds, sample
+from warmstart.decoding.sample import Sampling, SpecialIds
 from warmstart.kernels.loss import IGNORE, softmax_loss_cpu_
 from warmstart.model.models import LanguageModel, Translator
 from warmstart.runtime import Runtime

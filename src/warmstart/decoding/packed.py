@@ -19,6 +19,7 @@ from warmstart.kernels.linear import CastLinear, PackedLinear
 from warmstart.model.attention import CrossAttention, apply_rope
 from warmstart.model.backbone import Stack
 from warmstart.model.decoder import EncoderOutput
+from warmstart.model.heads import Transform
 from warmstart.model.layers import ACTIVATIONS, Block, DecoderBlock
 from warmstart.model.models import LanguageModel, Translator
 from warmstart.model.positions import rope_cos_sin
@@ -36,14 +37,11 @@ IMPLEMENTED: dict[str, tuple[object, ...] | None] = {
     "positions": ("sinusoidal", "learned", "rope"),
     "activation": ("relu", "gelu", "gelu_tanh", "silu", "relu2", "swiglu", "geglu"),
     "local_window": (0,),
-    "first_norm": (True,),
-    "segments": (0,),
     "ablated": ("nothing",),
-    "pooler": (False,),
-    "transform": (False,),
     **dict.fromkeys(("vocab_size", "width", "depth", "heads", "ffn_width", "max_length")),
     **dict.fromkeys(("tied", "biases", "output_bias", "dropout", "inner_dropout", "norm_eps")),
-    **dict.fromkeys(("scale_embedding", "embedding_norm", "rope_base")),
+    **dict.fromkeys(("scale_embedding", "embedding_norm", "rope_base", "first_norm")),
+    **dict.fromkeys(("segments", "pooler", "transform")),
     **dict.fromkeys(("global_every", "local_rope_base")),  # of local windows
     **dict.fromkeys(("decoder_depth", "target_vocab_size", "shared")),
 }
@@ -80,7 +78,13 @@ class PackedDecoder:
             self.norm_embed = _norm(decoder.norm_embed, linear_type)
         if self.config.norm_position == "pre":
             self.norm_final = _norm(decoder.norm_final, linear_type)
+        self.transform: Function = _unchanged
+        if self.config.transform:
+            assert isinstance(model.head.transform, Transform)
+            self.transform = _packed_transform(model.head.transform, dtype, linear_type)
         self.head = linear_type(*model.head.weights(self.embedding), dtype)
+        # Without a second text, all tokens have the first segment.
+        self.segment = decoder.embed_segments.weight[0].detach() if self.config.segments else None
         self.positions: Tensor | None = None  # (L, D)
         if self.config.positions == "sinusoidal":
             self.positions = decoder.sinusoids
@@ -104,6 +108,8 @@ class PackedDecoder:
             x = x * self.config.width**0.5
         if self.positions is not None:
             x = x + self.positions[cache.position]
+        if self.segment is not None:
+            x = x + self.segment
         x, cos_sin = self.norm_embed(x), None
         if self.config.positions == "rope":
             position = torch.as_tensor(cache.position, device=x.device).view(1, 1)
@@ -111,7 +117,11 @@ class PackedDecoder:
             cos_sin = rope_cos_sin(position, width, self.config.rope_base)
         for block in self.blocks:
             x = block(x, cos_sin, source, cache)
-        return self.head.forward(self.norm_final(x))
+        return self.logits(self.norm_final(x))
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return logits (N, V) of hidden vectors (N, D)."""
+        return self.head.forward(self.transform(hidden))
 
 
 class _PackedBlock:
@@ -130,10 +140,10 @@ class _PackedBlock:
         if isinstance(block, DecoderBlock):
             self.cross = _PackedCross(block.cross, dtype, linear_type)
             self.norm_cross = _norm(block.norm_cross, linear_type)
-        is_relu = ffn.activate is ACTIVATIONS["relu"]
-        self.inner = _packed(ffn.inner, dtype, linear_type, "relu" if is_relu else "none")
+        fuses = ffn.activate is ACTIVATIONS["relu"] and isinstance(ffn.inner, nn.Linear)
+        self.inner = _packed(ffn.inner, dtype, linear_type, "relu" if fuses else "none")
         self.outer = _packed(ffn.outer, dtype, linear_type)
-        self.activate = _unchanged if is_relu else ffn.activate
+        self.activate: Function = _unchanged if fuses else ffn.activate
         self.is_gated = ffn.is_gated
 
     def __call__(
@@ -141,11 +151,13 @@ class _PackedBlock:
     ) -> Tensor:
         if self.is_pre:
             x = x + self._attend(self.norm_attend(x), cos_sin, cache)
-            if self.cross is not None and source is not None:
+            if self.cross is not None:
+                assert source is not None
                 x = x + self.cross(self.norm_cross(x), source)
             return x + self._feed_forward(self.norm_ffn(x))
         x = self.norm_attend(x + self._attend(x, cos_sin, cache))
-        if self.cross is not None and source is not None:
+        if self.cross is not None:
+            assert source is not None
             x = self.norm_cross(x + self.cross(x, source))
         return self.norm_ffn(x + self._feed_forward(x))
 
@@ -241,9 +253,22 @@ class _ShortSource:
 
 
 def _packed(
-    linear: nn.Linear, dtype: torch.dtype, linear_type: LinearType, activation: str = "none"
+    linear: nn.Module, dtype: torch.dtype, linear_type: LinearType, activation: str = "none"
 ) -> PackedLinear | CastLinear:
+    """Return a layer for steps; one that is packed already is taken as it is."""
+    if isinstance(linear, PackedLinear):
+        return linear
+    assert isinstance(linear, nn.Linear)
     return linear_type(linear.weight, linear.bias, dtype, activation)
+
+
+def _packed_transform(
+    transform: Transform, dtype: torch.dtype, linear_type: LinearType
+) -> Function:
+    """Return what BERT puts before its output weights as a function."""
+    dense = _packed(transform.dense, dtype, linear_type)
+    activate, norm = transform.activate, _norm(transform.norm, linear_type)
+    return lambda x: norm(activate(dense.forward(x)))
 
 
 def _bias(linear: nn.Linear) -> Tensor:
@@ -257,7 +282,9 @@ def _unchanged(x: Tensor) -> Tensor:
 
 
 def _norm(norm: nn.Module, linear_type: LinearType) -> Function:
-    """Return a normalisation layer as a function."""
+    """Return a normalisation layer as a function; a missing one changes nothing."""
+    if isinstance(norm, nn.Identity):
+        return _unchanged
     shape = tuple(norm.normalized_shape)  # type: ignore[arg-type]
     weight, eps = norm.weight.detach(), float(norm.eps)  # type: ignore[arg-type, operator]
     if isinstance(norm, nn.RMSNorm):

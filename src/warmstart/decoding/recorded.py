@@ -82,13 +82,13 @@ class RecordedStep:
         return self._log_probs
 
     def _record(self) -> None:
-        """Record a step, after one step that lets libraries set up what they need."""
+        """Record a step, after one step that lets libraries set up what they need.
+
+        That one takes no stream of its own: there are few, and another thread may be recording
+        on the same one.
+        """
         position = self.cache.position.clone()
-        side, current = torch.cuda.Stream(), torch.cuda.current_stream()
-        side.wait_stream(current)
-        with torch.cuda.stream(side):
-            self._compute()
-        current.wait_stream(side)
+        self._compute()
         self.cache.position.copy_(position)
         self._graph = torch.cuda.CUDAGraph()
         with recording(self._graph):

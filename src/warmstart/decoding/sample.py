@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from warmstart.errors import WarmstartError
+
 Step = Callable[[Tensor, Tensor], Tensor]  # (N, T) prefixes, (N,) parents -> (N, V) log-probs
 
 
@@ -31,21 +33,6 @@ class Sampling:
 def to_log_probs(logits: Tensor) -> Tensor:
     """Return log-probabilities (N, V) in float32 or better."""
     return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
-
-
-def sample(
-    step: Step, prefix: Sequence[int], limit: int, special: SpecialIds, sampling: Sampling
-) -> list[int]:
-    """Return the tokens after the prefix, up to `limit` or the end token, which is left out."""
-    return list(sampled(step, prefix, limit, special, sampling))
-
-
-def sampled(
-    step: Step, prefix: Sequence[int], limit: int, special: SpecialIds, sampling: Sampling
-) -> Iterator[int]:
-    """Yield the tokens after the prefix, up to `limit` or the end token, which is left out."""
-    for tokens in sampled_together(step, prefix, limit, special, [sampling]):
-        yield tokens[0]
 
 
 def sampled_together(
@@ -75,10 +62,16 @@ def sampled_together(
 
 def draw(log_probs: Tensor, sampling: Sampling) -> int:
     """Return one token, given log-probabilities (V,)."""
+    largest, token = log_probs.max(0)
+    if largest.isnan():
+        raise WarmstartError(
+            "the probabilities of the next token are NaN; the model's weights are too large for "
+            "this precision or damaged: try --precision fp32"
+        )
     if sampling.temperature == 0:
-        return int(log_probs.argmax())
+        return int(token)
     # In float64, with the largest at zero: no temperature above zero overflows every logit.
-    logits = ((log_probs - log_probs.max()).double() / sampling.temperature).float()
+    logits = ((log_probs - largest).double() / sampling.temperature).float()
     if sampling.top_k is not None:
         top = logits.topk(min(sampling.top_k, len(logits))).indices
         logits = torch.full_like(logits, float("-inf")).index_copy(0, top, logits[top])

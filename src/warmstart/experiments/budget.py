@@ -278,7 +278,7 @@ def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds:
         (model,) = arm.fit(sample, [value], seed)
         counting_s = arm.counted.counting_s(sample.train.texts)
         started = time.monotonic()
-        model.predict(sample.train)  # whose n-grams are counted
+        model.predict(sample.train)  # n-grams of these texts are counted already
         reading_s = (time.monotonic() - started) / len(rows)
         return ArmPace(
             counting_s=counting_s / len(rows),

@@ -44,6 +44,8 @@ class TextGenerator(TransformerModel):
     ) -> list[str]:
         """Continue a prompt once with each seed, all together; the texts include it."""
         prefix = self._prefix(prompt)
+        if not len(seeds):
+            return []
         texts = [list(prefix) for _ in seeds]
         for tokens in self._ids(prefix, max_tokens, sampling, seeds):
             for text, token in tokens.items():

@@ -9,6 +9,7 @@ from warmstart.jsonfiles import has_type, show
 
 T = TypeVar("T")
 
+TRUNCATE = "warmstart_truncate"  # our own key: what a classifier reads of a text that is too long
 LARGEST = 1 << 24  # of any size; more is a mistake or an attack
 LARGEST_NUMBER = 1e300
 

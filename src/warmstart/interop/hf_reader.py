@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,7 @@ from warmstart.errors import WarmstartError
 from warmstart.interop.bert import BERT, ROBERTA
 from warmstart.interop.distilbert import DISTILBERT, ELECTRA
 from warmstart.interop.gpt2 import GPT2
-from warmstart.interop.hf_config import HfConfig
+from warmstart.interop.hf_config import TRUNCATE, HfConfig
 from warmstart.interop.hf_family import Family, HfHead
 from warmstart.interop.hf_folder import HfFolder
 from warmstart.interop.hf_tensors import HfTensors, to_ours
@@ -22,7 +23,7 @@ from warmstart.interop.modernbert import MODERNBERT
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
 from warmstart.runs.checkpoint import check_finite
 from warmstart.settings.model import ModelConfig
-from warmstart.settings.shared import Pooling
+from warmstart.settings.shared import Pooling, Truncate
 from warmstart.tasks.registry import task_for_class
 from warmstart.tasks.task import Task
 from warmstart.tokenization.pair import TokenizerPair
@@ -52,6 +53,7 @@ class ImportedModel:
     weights: dict[str, Tensor]
     tokenizers: TokenizerPair
     pooling: Pooling  # of a classifier
+    truncate: Truncate  # as the run that was exported did; else as its own library does
     classes: tuple[str, ...]
     has_pairs: bool
     left_out: tuple[str, ...]  # tensors of heads that the task does not have
@@ -98,6 +100,7 @@ def read_folder(path: Path) -> ImportedModel:
         weights=weights,
         tokenizers=read_tokenizers(folder, config, shape.vocab_size),
         pooling=family.pooling,
+        truncate=config.choose(TRUNCATE, "head", {rule: rule for rule in get_args(Truncate)}),
         classes=classes,
         has_pairs=head == "pairs",
         left_out=left_out,

@@ -15,13 +15,14 @@ from warmstart.interop.export_card import CardUse, exported_card
 from warmstart.interop.export_format import Exported, ExportRequest
 from warmstart.interop.gpt2 import GPT2
 from warmstart.interop.hf_check import check_folder
-from warmstart.interop.hf_config import HfConfig
+from warmstart.interop.hf_config import TRUNCATE, HfConfig
 from warmstart.interop.hf_family import ExportRules, Family, HfHead
 from warmstart.interop.hf_tensors import HfTensors, to_theirs
 from warmstart.interop.hf_tokenizer_writer import HfTokenizer, convert_tokenizer
 from warmstart.interop.llama import EUROBERT, LLAMA
 from warmstart.interop.marian import MARIAN, PEGASUS
 from warmstart.runs.saved import SavedRun
+from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig, ablation_warning
 from warmstart.settings.translating import Search
 from warmstart.tasks.registry import task_of
@@ -224,6 +225,7 @@ def _config(model: _Model, source: SavedRun, tokenizer: HfTokenizer) -> dict[str
         config["id2label"] = {str(index): name for index, name in enumerate(classes)}
         config["label2id"] = {name: index for index, name in enumerate(classes)}
         config["problem_type"] = "single_label_classification"
+        config[TRUNCATE] = source.recorded(Tuning, "truncate").truncate
     return config
 
 

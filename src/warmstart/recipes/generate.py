@@ -20,7 +20,10 @@ def generate(config: GenerateConfig) -> list[str]:
 
 
 def generate_texts(config: GenerateConfig) -> Iterator[str]:
-    """Yield as many texts as asked for, each from its own seed."""
+    """Yield as many texts as asked for, each from its own seed.
+
+    In half precision it also matters how many are written together: kernels round differently.
+    """
     model = load_on(config.run, config)
     sampling = Sampling(temperature=config.temperature, top_k=config.top_k, top_p=config.top_p)
     seeds = range(config.seed, config.seed + config.num)

@@ -15,7 +15,6 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import write_config
 from warmstart.settings.exchanging import ImportConfig
 from warmstart.settings.finetuning import Tuning
-from warmstart.tasks.finetuning_task import FinetuningTask
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def _write_run(config: ImportConfig, imported: ImportedModel, run: RunFolder, ou
         defaults = Tuning()
         written["settings"] |= {
             "pooling": imported.pooling,
-            "truncate": FinetuningTask.truncate,  # as its own library does
+            "truncate": imported.truncate,
             "micro_tokens": defaults.micro_tokens,
         }
         write_json(run.config_file, written)

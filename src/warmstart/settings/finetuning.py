@@ -41,7 +41,7 @@ class Tuning(Settings, panel="Training"):
     )
     unfreeze: bool = advanced("one more block each epoch, head first", False)
     pooling: Pooling = option("positions of the text vector", "mean")
-    truncate: Truncate | None = option("how long texts are cut; default: by task", None)
+    truncate: Truncate | None = option("what overlong texts keep; default: by task", None)
     balance: Balance = option("weights: rare classes count more", "none")
     select: Literal["accuracy", "f1"] = option("metric that selects", "accuracy")
     keep_epoch: Literal["last", "best"] = option("epoch whose weights are kept", "last")

@@ -25,7 +25,7 @@ from warmstart.runs.saved import SavedRun
 from warmstart.runs.transfer import Transfer, transfer_backbone
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
-from warmstart.settings.finetuning import Tuning
+from warmstart.settings.finetuning import CompareConfig, FinetuneConfig, Tuning
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Checkpoints, Truncate
 from warmstart.settings.using import EvaluateConfig
@@ -42,7 +42,7 @@ from warmstart.training.step import Objective, RecordedObjective
 from warmstart.training.trainer import Trainer
 
 SHOWN_TOKENS = 1 << 18  # that take a laptop some seconds
-AnyTuning = TypeVar("AnyTuning", bound=Tuning)
+Trained = TypeVar("Trained", FinetuneConfig, CompareConfig)
 
 
 class FinetuningTask(Task):
@@ -111,9 +111,15 @@ class FinetuningTask(Task):
         """Return the validation score that picks the best epoch."""
         return scores[self.select_by]
 
-    def with_defaults(self, tuning: AnyTuning) -> AnyTuning:
-        """Return settings with those that the task decides, unless told otherwise."""
-        return replace(tuning, truncate=tuning.truncate or self.truncate)
+    def with_defaults(self, config: Trained) -> Trained:
+        """Return settings with those that the task decides, unless told otherwise.
+
+        A run that goes on keeps what it was started with.
+        """
+        run, truncate = RunFolder(config.out), config.truncate
+        if truncate is None and config.resume and run.config_file.exists():
+            truncate = run.config()["settings"].get("truncate")
+        return replace(config, truncate=truncate or self.truncate)
 
     def training(self, model: nn.Module, fit: Fit) -> Training:
         """Return objective, batches and validation."""
