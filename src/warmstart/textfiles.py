@@ -96,13 +96,18 @@ def missing(path: Path) -> str:
     if not folder.is_dir():
         return f"does not exist: there is no folder {folder}"
     try:
-        names = [entry.name for entry in folder.iterdir()]
+        names = [entry.name for entry in folder.iterdir() if not _is_empty_folder(entry)]
     except OSError:
         names = []
     close = [shlex.quote(str(folder / name)) for name in get_close_matches(path.name, names)]
     if close:
         return f"does not exist; did you mean {' or '.join(close)}?"
     return f"does not exist: there is nothing like it in {folder.absolute()}"
+
+
+def _is_empty_folder(path: Path) -> bool:
+    """Tell whether it is a folder without any file, such as the one that is about to be written."""
+    return path.is_dir() and all(child.name.startswith(".") for child in path.iterdir())
 
 
 def refuse_pipe(path: Path) -> None:

@@ -60,6 +60,13 @@ def test_a_run_of_an_earlier_version_goes_on_with_its_truncation(
     assert "--truncate was 'head', now 'tail'" in ran.err
 
 
+def test_the_folder_to_write_is_not_suggested_to_start_from(world: World, here: Path) -> None:
+    ran = run(f"finetune {FILES} --from best -o best2 {QUICK}", **vars(world))
+    assert ran.code == 2
+    assert "best does not exist: there is nothing like it" in ran.err
+    assert not (here / "best2").exists()
+
+
 def test_two_aligned_files_equal_one_table(
     world: World, base: Path, warm: Path, here: Path
 ) -> None:
