@@ -2,6 +2,8 @@
 
 import signal
 
+OVERFLOW = "its weights are too large for this precision or damaged: try --precision fp32"
+
 
 class WarmstartError(Exception):
     """An error the user can fix: what is wrong, the value received, what is allowed."""

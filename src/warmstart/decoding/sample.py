@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from warmstart.errors import WarmstartError
+from warmstart.errors import OVERFLOW, WarmstartError
 
 Step = Callable[[Tensor, Tensor], Tensor]  # (N, T) prefixes, (N,) parents -> (N, V) log-probs
 
@@ -64,10 +64,7 @@ def draw(log_probs: Tensor, sampling: Sampling) -> int:
     """Return one token, given log-probabilities (V,)."""
     largest, token = log_probs.max(0)
     if largest.isnan():
-        raise WarmstartError(
-            "the probabilities of the next token are NaN; the model's weights are too large for "
-            "this precision or damaged: try --precision fp32"
-        )
+        raise WarmstartError(f"the model's probabilities are NaN; {OVERFLOW}")
     if sampling.temperature == 0:
         return int(token)
     # In float64, with the largest at zero: no temperature above zero overflows every logit.

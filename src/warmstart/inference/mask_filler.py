@@ -11,8 +11,8 @@ from torch import Tensor
 from warmstart.batching.batch import move
 from warmstart.batching.encode import truncate
 from warmstart.batching.padding import budgeted, pad_texts
-from warmstart.errors import WarmstartError
-from warmstart.inference.transformer_model import MICRO_TOKENS, OVERFLOW, TransformerModel
+from warmstart.errors import OVERFLOW, WarmstartError
+from warmstart.inference.transformer_model import MICRO_TOKENS, TransformerModel
 from warmstart.inference.vectors import forward_tokens
 from warmstart.model.backbone import Layout
 from warmstart.model.models import LanguageModel

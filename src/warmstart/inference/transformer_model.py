@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from warmstart import progress
 from warmstart.batching.encode import EncodedTexts, encode_texts, truncate, truncate_pair
-from warmstart.errors import WarmstartError
+from warmstart.errors import OVERFLOW, WarmstartError
 from warmstart.inference.attention_maps import text_attention
 from warmstart.inference.text_model import TextModel, TextSize
 from warmstart.inference.vectors import TextBatches, backbone_of, text_vectors, token_vectors
@@ -25,7 +25,6 @@ from warmstart.settings.shared import Pooling, Truncate
 from warmstart.tokenization.tokenizer import Tokenizer, text_reader
 
 MICRO_TOKENS = 8192  # padded tokens read together by default
-OVERFLOW = "its weights are too large for this precision or damaged: try --precision fp32"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ _recording = Lock()  # beginning one waits for the device, which would break ano
 
 @contextmanager
 def recording(graph: torch.cuda.CUDAGraph, pool: Any = None) -> Iterator[None]:
-    """Record what is launched meanwhile; other threads may go on using the device."""
+    """Record what the block launches; other threads may use the device meanwhile."""
     captured = torch.cuda.graph(graph, pool, capture_error_mode="thread_local")
     with _recording, _without_collection(), captured:
         yield

@@ -16,9 +16,8 @@ from warmstart import progress
 from warmstart.batching.encode import EncodedTexts
 from warmstart.data.labelled import LabelledTexts
 from warmstart.data.overlap import Matches, count_seen
-from warmstart.errors import WarmstartError
+from warmstart.errors import OVERFLOW, WarmstartError
 from warmstart.inference.text_predictor import TextPredictor
-from warmstart.inference.transformer_model import OVERFLOW
 from warmstart.inference.vectors import TextBatches
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun
@@ -114,7 +113,7 @@ class FinetuningTask(Task):
     def with_defaults(self, config: Trained) -> Trained:
         """Return settings with those that the task decides, unless told otherwise.
 
-        A run that goes on keeps what it was started with.
+        A run that is resumed keeps what it was started with.
         """
         run, truncate = RunFolder(config.out), config.truncate
         if truncate is None and config.resume and run.config_file.exists():
