@@ -45,6 +45,7 @@ site: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: setup
+	$(BIN)/python .ci/stub.py
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

@@ -17,17 +17,14 @@ from typing import Any
 
 from races import Arena, FolderJob, run_trials
 
-from warmstart.recipes.export_model import export_model
+from warmstart.interop.commands import ExportConfig
+from warmstart.interop.exchange import export_model
 from warmstart.recipes.pretrain import pretrain
-from warmstart.recipes.verify_resume import SMALL
-from warmstart.runs.chaos import KilledJob, kill_and_resume
-from warmstart.runs.sessions import Sessions
-from warmstart.samples.sample_files import SampleFiles, SampleSizes, write_samples
+from warmstart.samples.samples import SampleFiles, SampleSizes, write_samples
 from warmstart.settings.base import Settings
-from warmstart.settings.exchanging import ExportConfig
-from warmstart.settings.finetuning import FinetuneConfig
-from warmstart.settings.pretraining import PretrainConfig
-from warmstart.settings.translating import TrainTranslatorConfig
+from warmstart.settings.training import FinetuneConfig, PretrainConfig, TrainTranslatorConfig
+from warmstart.verify.resume import SMALL, KilledJob, kill_and_resume
+from warmstart.verify.sessions import Sessions
 
 SIZES = SampleSizes(
     unlabelled=200, train=48, valid=24, test=24, train_pairs=96, valid_pairs=8, test_pairs=8
@@ -85,7 +82,7 @@ class Chaos:
             return 0
         num_identical, own = 0, self.folder / f"{name.replace(' ', '-')}-{part}"
         own.mkdir()
-        with Sessions("warmstart.recipes.verify_resume") as sessions:
+        with Sessions("warmstart.verify.resume") as sessions:
             rng = random.Random(f"{self.seed} {name} {part}")
             for kill in kill_and_resume(job, num_kills, rng, sessions, own):
                 num_identical += kill.is_identical
@@ -102,7 +99,7 @@ def race_writers(num_trials: int, seed: int, folder: Path) -> int:
     """Kill and race the commands that write one folder; return how many trials lost nothing."""
     num_safe, jobs = 0, writers(folder)
     checkers = [name for name in sys.modules if name.startswith("transformers.")]  # of exports
-    with Sessions("warmstart.recipes.verify_resume", *checkers) as sessions:
+    with Sessions("warmstart.verify.resume", *checkers) as sessions:
         own = folder / "races"
         own.mkdir()
         arena = Arena(own, sessions, random.Random(seed))

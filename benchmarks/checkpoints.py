@@ -14,7 +14,7 @@ import torch
 from warmstart.model.models import LanguageModel
 from warmstart.runs.checkpoint import load_latest, optimizer_tensors, save_checkpoint
 from warmstart.runs.folder import RunFolder
-from warmstart.settings.architecture import PRESETS
+from warmstart.settings.model import PRESETS
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 
 

@@ -16,16 +16,14 @@ from typing import Any
 import torch
 from measuring import Ratio, add_json_option, in_turns, report
 
-from warmstart.inference.text_predictor import text_outputs
-from warmstart.inference.vectors import TextBatches
 from warmstart.model.models import Classifier
 from warmstart.runtime import choose_runtime
-from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
+from warmstart.settings.training import Tuning
 from warmstart.tasks.classify import ClassifyTask
-from warmstart.tasks.finetuning_task import build_trainer
-from warmstart.tasks.fit import Fit
+from warmstart.tasks.finetuning import Fit, build_trainer, text_outputs
 from warmstart.tasks.labelled_data import Examples
+from warmstart.tasks.vectors import TextBatches
 
 SHAPE = ModelConfig(
     vocab_size=8000,

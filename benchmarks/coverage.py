@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from warmstart.evaluation.intervals import accuracy_interval, paired_interval
-from warmstart.results.summary import Interval
+from warmstart.evaluation.intervals import Interval, accuracy_interval, paired_interval
 
 ACCURACIES = (0.85, 0.80)  # of the two arms
 SHARED = 0.6  # share of the variance between answers that is the text's own

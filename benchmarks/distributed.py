@@ -23,9 +23,9 @@ import torch.distributed as dist
 
 from warmstart.cli.main import main as command_line
 from warmstart.processes import Processes, sharing
-from warmstart.recipes.make_tokenizer import make_tokenizer
-from warmstart.samples.sample_files import SampleSizes, write_samples
-from warmstart.settings.starting import TokenizerConfig
+from warmstart.recipes.prepare_files import make_tokenizer
+from warmstart.samples.samples import SampleSizes, write_samples
+from warmstart.settings.using import TokenizerConfig
 from warmstart.training import opening
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"

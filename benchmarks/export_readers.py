@@ -12,9 +12,9 @@ import tokenizers
 import torch
 
 import warmstart
-from warmstart.inference.transformer_model import TransformerModel
-from warmstart.interop.onnx_check import OnnxSession, as_past
+from warmstart.interop.onnx_write import OnnxSession, as_past
 from warmstart.model.backbone import Layout
+from warmstart.tasks.text_model import TransformerModel
 
 NUM_NEW = 3  # tokens that are written greedily
 

@@ -15,12 +15,12 @@ from functools import partial
 import torch
 from measuring import Ratio, add_json_option, in_turns, report
 
-from warmstart.decoding.prompted import fast_steps
-from warmstart.decoding.sample import Sampling, SpecialIds, sampled_together
+from warmstart.decoding.beam import Sampling, SpecialIds, sampled_together
+from warmstart.decoding.engines import fast_steps
 from warmstart.model.models import LanguageModel
-from warmstart.recipes.generate import TOGETHER
+from warmstart.recipes.use import TOGETHER
 from warmstart.runtime import Runtime
-from warmstart.settings.architecture import PRESETS
+from warmstart.settings.model import PRESETS
 
 SHAPE = replace(PRESETS["modern-small"], vocab_size=16_000, attention="causal")
 PROMPT = list(range(5, 21))

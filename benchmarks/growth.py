@@ -26,23 +26,20 @@ from measuring import machine
 from warmstart.data.corpus import TextSource
 from warmstart.data.prepare import prepare
 from warmstart.data.shards import ShardWriter
-from warmstart.decoding.beam import Beam
+from warmstart.decoding.beam import Beam, SpecialIds
 from warmstart.decoding.engines import fast_engine, translate_ids
-from warmstart.decoding.sample import SpecialIds
-from warmstart.insight.flops import step_flops
-from warmstart.insight.training_job import TrainingJob
 from warmstart.model.models import Classifier, Translator
+from warmstart.planning.job import TrainingJob
+from warmstart.planning.memory import step_flops
 from warmstart.progress import silenced
 from warmstart.report.style import FAINT, styled
 from warmstart.runtime import choose_runtime
-from warmstart.settings.architecture import PRESETS
-from warmstart.settings.finetuning import Tuning
-from warmstart.settings.model import ModelConfig
+from warmstart.settings.model import PRESETS, ModelConfig
+from warmstart.settings.training import Tuning
 from warmstart.tasks.classify import ClassifyTask
-from warmstart.tasks.finetuning_task import build_trainer
-from warmstart.tasks.fit import Fit
+from warmstart.tasks.finetuning import Fit, build_trainer
 from warmstart.tasks.labelled_data import Examples
-from warmstart.tokenization.load_tokenizer import train_tokenizer
+from warmstart.tokenization.backends import train_tokenizer
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.step import train_step
 

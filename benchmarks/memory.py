@@ -12,8 +12,8 @@ from pathlib import Path
 
 from warmstart import progress
 from warmstart.recipes.pretrain import pretrain
-from warmstart.samples.sample_files import SampleSizes, write_samples
-from warmstart.settings.pretraining import PretrainConfig
+from warmstart.samples.samples import SampleSizes, write_samples
+from warmstart.settings.training import PretrainConfig
 
 
 class Sizes:

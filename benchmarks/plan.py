@@ -9,11 +9,11 @@ import argparse
 
 import torch
 
-from warmstart.insight.devices import known_devices, step_seconds, target_on
-from warmstart.insight.step_memory import step_memory
-from warmstart.insight.step_timing import time_steps
-from warmstart.recipes.plan import plan
-from warmstart.settings.looking import PlanConfig
+from warmstart.planning.commands import PlanConfig
+from warmstart.planning.devices import known_devices, step_seconds, target_on
+from warmstart.planning.memory import step_memory
+from warmstart.planning.plan import plan
+from warmstart.planning.timing import time_steps
 
 # Tokens of an optimizer step and of a forward pass.
 SIZES = {

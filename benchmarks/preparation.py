@@ -23,11 +23,10 @@ from pathlib import Path
 from warmstart.data.corpus import source_of
 from warmstart.data.prepare import prepare, workers_of
 from warmstart.data.shards import ShardWriter
-from warmstart.recipes.make_tokenizer import make_tokenizer
-from warmstart.samples.sample_files import SampleSizes, write_samples
-from warmstart.settings.starting import TokenizerConfig
-from warmstart.tokenization.backends import parse_json
-from warmstart.tokenization.load_tokenizer import load_tokenizer
+from warmstart.recipes.prepare_files import make_tokenizer
+from warmstart.samples.samples import SampleSizes, write_samples
+from warmstart.settings.using import TokenizerConfig
+from warmstart.tokenization.backends import load_tokenizer, parse_json
 
 
 def main() -> None:

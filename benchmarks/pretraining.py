@@ -24,10 +24,10 @@ from measuring import Ratio, add_json_option, report
 from torch import Tensor, nn
 
 from warmstart.batching.packing import pack
+from warmstart.model.attention import sinusoids
 from warmstart.model.models import LanguageModel
-from warmstart.model.positions import sinusoids
 from warmstart.runtime import choose_runtime
-from warmstart.settings.architecture import PRESETS
+from warmstart.settings.model import PRESETS
 from warmstart.tasks.causal import CausalObjective
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.step import train_step

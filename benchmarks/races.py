@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from warmstart.files import write_whole
-from warmstart.runs.chaos import WRITE_POLL_S, await_condition
-from warmstart.runs.sessions import Session, Sessions
-from warmstart.temporary import is_temporary
+from warmstart.files import is_temporary, write_whole
 from warmstart.textfiles import sha256_of
+from warmstart.verify.resume import WRITE_POLL_S, await_condition
+from warmstart.verify.sessions import Session, Sessions
 
 _NEIGHBOURS = ("notes.txt", ".notes.tmp", ".out.123.tmp", ".out.old", ".out.tmp/thesis.tex")
 _USERS_FILE = "thesis.tex"  # of the user, inside the destination

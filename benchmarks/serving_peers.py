@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import warmstart
-from warmstart.samples.sample_files import SampleSizes, write_samples
-from warmstart.settings.architecture import PRESETS
+from warmstart.samples.samples import SampleSizes, write_samples
+from warmstart.settings.model import PRESETS
 
 SIZES = SampleSizes(
     unlabelled=2000, train=64, valid=32, test=1, train_pairs=1, valid_pairs=1, test_pairs=1

@@ -23,16 +23,15 @@ import torch.nn.functional as F
 from measuring import machine
 from torch import Tensor, nn
 
-from warmstart.batching.batch import move
+from warmstart.batching.batches import move
 from warmstart.model.models import Translator
 from warmstart.runtime import Runtime, choose_runtime
-from warmstart.settings.architecture import PRESETS
-from warmstart.settings.model import ModelConfig
+from warmstart.settings.model import PRESETS, ModelConfig
 from warmstart.tasks.causal import CausalWorkload
 from warmstart.tasks.classify import ClassifyWorkload
 from warmstart.tasks.masked import MaskedWorkload
-from warmstart.tasks.translation import TranslateWorkload
-from warmstart.tasks.workload import Workload, WorkloadShape
+from warmstart.tasks.task import Workload, WorkloadShape
+from warmstart.tasks.translate import TranslateWorkload
 from warmstart.training.defaults import compile_backbone, compile_translator
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.step import RecordedObjective, add_gradients, update_weights

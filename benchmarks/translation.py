@@ -23,13 +23,12 @@ from pathlib import Path
 import torch
 from measuring import Ratio, add_json_option, report
 
-from warmstart.decoding.beam import Beam
+from warmstart.decoding.beam import Beam, SpecialIds
 from warmstart.decoding.engines import fast_engine, translate_ids
-from warmstart.decoding.sample import SpecialIds
-from warmstart.interop.ctranslate2_spec import translator_spec
+from warmstart.interop.ctranslate2_write import translator_spec
 from warmstart.model.models import Translator
 from warmstart.runtime import choose_runtime
-from warmstart.settings.architecture import PRESETS
+from warmstart.settings.model import PRESETS
 
 BOS, PAD, EOS = 0, 1, 2
 LENGTH = 20  # tokens of every translation

@@ -5,8 +5,8 @@ from typing import Any
 
 from forked import Forked
 from product import MACHINE, read
-from warmstart.runs.chaos import traces
 from warmstart.runs.folder import RunFolder
+from warmstart.verify.resume import traces
 
 COMMAND = (
     f"compare --from {{base}} --train {{train}} --valid {{valid}} --seeds 0,1,2 "

@@ -21,7 +21,9 @@ import torch._dynamo  # optimizers import it, which takes seconds
 
 from product import Ran
 from warmstart.cli.main import main
-from warmstart.recipes import compare, finetune, predict, pretrain, train_translator
+from warmstart.comparison import compare
+from warmstart.recipes import finetune, pretrain, train_translator
+from warmstart.recipes import use as predict
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload([__name__])

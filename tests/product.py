@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from warmstart.samples.sample_files import SampleSizes, write_samples
+from warmstart.samples.samples import SampleSizes, write_samples
 
 SHAPE = (
     "--preset tiny --width 16 --heads 2 --depth 1 --ffn-width 32 --vocab-size 300 --max-length 16 "

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from warmstart.decoding.sample import Sampling, SpecialIds, Step, sampled_together
+from warmstart.decoding.beam import Sampling, SpecialIds, Step, sampled_together
 
 
 def sample(

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from warmstart.evaluation.token_scores import TokenScores, score_tokens
-from warmstart.inference.vectors import TextBatches
+from warmstart.evaluation.metrics import TokenScores, score_tokens
 from warmstart.runtime import Runtime
 from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.labelled_data import Examples
-from warmstart.tasks.translation import TranslateObjective
+from warmstart.tasks.translate import TranslateObjective
+from warmstart.tasks.vectors import TextBatches
 
 
 def class_probabilities(

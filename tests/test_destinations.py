@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 
 from warmstart.errors import WarmstartError
-from warmstart.files import new_folder, whole_folder, write_whole
-from warmstart.temporary import (
+from warmstart.files import (
     create_folder,
     final_name,
     is_temporary,
+    new_folder,
     new_temporary,
     remove_leftovers,
     temporary_path,
+    whole_folder,
+    write_whole,
 )
 
 

@@ -25,10 +25,9 @@ from torch import Tensor, nn
 
 from forked import CONTEXT, importable
 from product import Ran, before_step, run
+from warmstart.batching.batches import EncodedPairs, LabelledStream, PairStream, TokenLists
 from warmstart.batching.masking import Corruption, MaskedStream
 from warmstart.batching.packing import PackedStream, RunningText
-from warmstart.batching.padding import LabelledStream
-from warmstart.batching.pair_batches import EncodedPairs, PairStream, TokenLists
 from warmstart.errors import WarmstartError
 from warmstart.model.backbone import recompute_activations
 from warmstart.model.models import Classifier, LanguageModel, Translator
@@ -38,13 +37,10 @@ from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.classify import ClassifyObjective
-from warmstart.tasks.masked_objective import DocumentLoss, MaskedObjective, rarities
-from warmstart.tasks.translation import TranslateObjective
-from warmstart.training.loop_settings import LoopSettings
-from warmstart.training.optimizers import OptimizerSettings, build_optimizers
-from warmstart.training.schedules import warmup_cosine
-from warmstart.training.state import Evaluation
-from warmstart.training.step import Objective, Stream
+from warmstart.tasks.masked import DocumentLoss, MaskedObjective, rarities
+from warmstart.tasks.translate import TranslateObjective
+from warmstart.training.optimizers import OptimizerSettings, build_optimizers, warmup_cosine
+from warmstart.training.step import Evaluation, LoopSettings, Objective, Stream
 from warmstart.training.trainer import Trainer
 
 SHAPE = ModelConfig(

@@ -11,8 +11,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from warmstart.cli.main import GROUPS
-from warmstart.cli.options import PANELS, Command
+from warmstart.cli.options import PANELS
+from warmstart.commands import COMMANDS, Command
 from warmstart.settings.base import Setting
 
 ARGUMENTS = "Arguments"  # heading of settings that are written without a flag
@@ -35,7 +35,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         if "Reference" in section:
             section["Reference"] = [
                 {group: [{entry.name: _path(entry)} for entry in commands]}
-                for group, commands in GROUPS.items()
+                for group, commands in COMMANDS.items()
             ]
     return config
 
@@ -64,7 +64,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def made_pages() -> dict[str, str]:
     """Return the text of every page that is made here, by path."""
-    entries = [entry for commands in GROUPS.values() for entry in commands]
+    entries = [entry for commands in COMMANDS.values() for entry in commands]
     return {
         **{path: _from_root((ROOT / name).read_text()) for name, path in AT_THE_ROOT.items()},
         **{page: _code(name) for name, page in EXAMPLES.items()},
@@ -97,7 +97,7 @@ def _path(entry: Command) -> str:
 
 def _reference(entry: Command) -> Iterator[str]:
     """Yield the page of one command: what it does, an example, its settings by panel."""
-    yield f"# warmstart {entry.name}\n\n{inspect.getdoc(entry.run)}\n"
+    yield f"# warmstart {entry.name}\n\n{inspect.getdoc(entry.print)}\n"
     yield f"```sh\nwarmstart {entry.name} {entry.example}\n```\n"
     yield "A setting's name is its flag, its key in a settings file and its keyword in Python.\n"
     settings = [setting for setting in entry.settings.declared() if setting.has_flag]

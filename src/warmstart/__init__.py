@@ -11,54 +11,14 @@ Every verb takes the settings of its command as keywords; `help(warmstart.pretra
 
 from typing import TYPE_CHECKING, Any
 
+from warmstart.commands import TYPES, VERBS
 from warmstart.errors import WarmstartError
 
 if TYPE_CHECKING:
     __version__: str
     from warmstart.api import *  # noqa: F403
 
-__all__ = [
-    "FilledText",
-    "FinetuningTask",
-    "Prediction",
-    "PretrainingTask",
-    "Task",
-    "TextModel",
-    "WarmstartError",
-    "__version__",
-    "compare",
-    "count_parameters",
-    "demo",
-    "doctor",
-    "embed",
-    "evaluate",
-    "export_model",
-    "fill_mask",
-    "finetune",
-    "generate",
-    "import_model",
-    "load",
-    "look_ablations",
-    "look_attention",
-    "look_beam",
-    "look_complexity",
-    "look_mask",
-    "look_neurons",
-    "look_positions",
-    "look_training",
-    "look_transfer",
-    "make_samples",
-    "make_tokenizer",
-    "plan",
-    "predict",
-    "pretrain",
-    "register",
-    "report_data",
-    "serve",
-    "train_translator",
-    "translate",
-    "verify_resume",
-]
+__all__ = ["WarmstartError", "__version__", *VERBS, *TYPES]
 
 
 def __getattr__(name: str) -> Any:
@@ -68,10 +28,10 @@ def __getattr__(name: str) -> Any:
 
         return package_version()
     if name in __all__:
-        from warmstart.waiting import limit_spinning
+        from warmstart import api
+        from warmstart.signals import limit_spinning
 
         limit_spinning()
-        from warmstart import api
 
         return getattr(api, name)
     raise AttributeError(f"module 'warmstart' has no attribute {name!r}")

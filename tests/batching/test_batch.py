@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 import torch
 
-from warmstart.batching.batch import LabelledBatch, move
+from warmstart.batching.batches import LabelledBatch, move
 from warmstart.batching.packing import pack
 
 

@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warmstart.batching.batches import pad_texts
 from warmstart.batching.encode import Truncation, encode_texts, truncate, truncate_pair
-from warmstart.batching.padding import pad_texts
 from warmstart.errors import WarmstartError
 from warmstart.settings.shared import Truncate
-from warmstart.tokenization.load_tokenizer import train_tokenizer
+from warmstart.tokenization.backends import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 TEXTS = ["one two three four five", "six", "seven eight"]

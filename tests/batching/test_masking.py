@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.batching.batch import MaskedBatch, Rows, move
+from warmstart.batching.batches import MaskedBatch, Rows, move
 from warmstart.batching.masking import OVERHANG, Corruption
 from warmstart.kernels.loss import IGNORE
 from warmstart.seeds import bits_of, picks_of, shares_of

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.batching.batch import MaskedBatch
+from warmstart.batching.batches import MaskedBatch
 from warmstart.batching.masking import Corruption, MaskedStream, masked_in_order, pairs_in_order
-from warmstart.batching.next_sentence import NextSentencePairs
-from warmstart.batching.packing import PackedStream, RunningText
+from warmstart.batching.packing import NextSentencePairs, PackedStream, RunningText
 from warmstart.data.token_file import DocumentWriter, EncodedPassage, SentenceFile, TokenFile
 from warmstart.errors import WarmstartError
 from warmstart.tokenization.tokenizer import Tokenizer

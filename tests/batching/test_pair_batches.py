@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.batching.pair_batches import (
+from warmstart.batching.batches import (
     STEP,
     EncodedPairs,
     PairBatch,

@@ -6,9 +6,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.batching.batch import LabelledBatch, PackedBatch
+from warmstart.batching.batches import (
+    LabelledBatch,
+    LabelledStream,
+    PackedBatch,
+    budgeted,
+    pad_texts,
+)
 from warmstart.batching.packing import PackedStream, RunningText, pack, packed_in_order
-from warmstart.batching.padding import LabelledStream, budgeted, pad_texts
 from warmstart.kernels.loss import IGNORE
 from warmstart.seeds import shuffled
 

@@ -8,7 +8,7 @@ import torch
 
 import warmstart
 from product import MACHINE, run, succeed
-from warmstart.inference.mask_filler import MaskFiller, encode_masked, split_at_masks
+from warmstart.tasks.mask_filler import MaskFiller, encode_masked, split_at_masks
 
 TEXTS = ["A [MASK] book.", "", "This <mask> is [MASK].", "The [MASK]"]
 

@@ -3,7 +3,8 @@ import pytest
 import typer
 
 from product import run, succeed
-from warmstart.cli.main import GROUPS, app
+from warmstart import commands
+from warmstart.cli.main import app
 from warmstart.cli.options import PANELS
 
 GROUP = typer.main.get_command(app)
@@ -34,8 +35,8 @@ def panels(lines: list[str]) -> dict[str, list[str]]:
 
 def test_help_groups_every_command_by_purpose(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = panels(help_lines("--help", 100, monkeypatch))
-    assert list(shown) == ["Options", *GROUPS]
-    names = {row.split()[0]: group for group in GROUPS for row in shown[group]}
+    assert list(shown) == ["Options", *commands.COMMANDS]
+    names = {row.split()[0]: group for group in commands.COMMANDS for row in shown[group]}
     assert names.keys() >= TOP.keys()
     promised = {
         "Start": "demo samples doctor data tokenizer",
@@ -44,8 +45,8 @@ def test_help_groups_every_command_by_purpose(monkeypatch: pytest.MonkeyPatch) -
         "Look inside": "params plan look",
         "Exchange": "import export",
     }
-    for group, commands in promised.items():
-        assert {names[name] for name in commands.split()} == {group}
+    for group, members in promised.items():
+        assert {names[name] for name in members.split()} == {group}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

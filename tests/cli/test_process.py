@@ -56,7 +56,7 @@ def test_help_needs_no_torch_and_predictions_no_library_but_torch() -> None:
         "from warmstart.cli.main import main\n"
         "try: main()\nexcept SystemExit: pass\n"
         "assert 'torch' not in sys.modules\n"
-        "import warmstart.recipes.predict\n"
+        "import warmstart.recipes.use\n"
         "assert not {'sklearn', 'scipy', 'matplotlib', 'pyarrow', 'pandas'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=ENVIRONMENT)

@@ -131,13 +131,13 @@ def hugging_face(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 # a command, and a function that it calls while it works
 JOBS = {
-    "tokenizer": ("tokenizer {texts} -o out", "warmstart.recipes.make_tokenizer.sample_tokenizer"),
-    "samples": ("samples -o out", "warmstart.recipes.samples.write_samples"),
-    "import": ("import {folder} -o out", "warmstart.recipes.import_model.read_folder"),
-    "export": ("export {base} -o out", "warmstart.recipes.export_model.read_run"),
+    "tokenizer": ("tokenizer {texts} -o out", "warmstart.recipes.prepare_files.sample_tokenizer"),
+    "samples": ("samples -o out", "warmstart.recipes.prepare_files.write_samples"),
+    "import": ("import {folder} -o out", "warmstart.interop.exchange.read_folder"),
+    "export": ("export {base} -o out", "warmstart.interop.exchange.read_run"),
     "preparation": (f"pretrain {{texts}} -o out {TINY}", "warmstart.data.shards.encode"),
-    "predict": ("predict {warm} {texts} -o out", "warmstart.recipes.predict.load_on"),
-    "data": ("data {texts}", "warmstart.recipes.data.report_file"),
+    "predict": ("predict {warm} {texts} -o out", "warmstart.recipes.use.load_on"),
+    "data": ("data {texts}", "warmstart.recipes.prepare_files.report_file"),
 }
 
 
@@ -185,7 +185,7 @@ def test_cleaning_up_is_not_interrupted_by_a_second_sigterm(
         finally:
             signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr("warmstart.recipes.make_tokenizer.sample_tokenizer", interrupted)
+    monkeypatch.setattr("warmstart.recipes.prepare_files.sample_tokenizer", interrupted)
     assert run(f"tokenizer {world.texts} -o out").code == 143
     assert list(here.iterdir()) == []
 

@@ -11,7 +11,7 @@ import warmstart
 from forked import fork
 from product import MACHINE, World, read, run, succeed
 from toy_pairs import Toy
-from warmstart.recipes import translate as module
+from warmstart.recipes import use as module
 
 TEST = "--source {test_source} --target {test_target}"
 

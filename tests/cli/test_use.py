@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from product import MACHINE, World, read, read_labelled_rows, run, succeed, write_labelled
-from warmstart.tasks import finetuning_task
+from warmstart.tasks import finetuning as finetuning_task
 
 
 def test_a_line_in_is_a_line_out_in_order(world: World, warm: Path) -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.data import shingles
+from warmstart.data import fingerprints as shingles
+from warmstart.data.copies import find_matches
 from warmstart.data.fingerprints import (
     FingerprintWriter,
     PackedFingerprints,
@@ -15,7 +16,6 @@ from warmstart.data.fingerprints import (
     join_fingerprints,
     normalise,
 )
-from warmstart.data.overlap import find_matches
 from warmstart.errors import WarmstartError
 
 few_texts = st.lists(st.sampled_from(["a", "b", "c", "d e", "é"]), max_size=12)
@@ -107,7 +107,7 @@ def test_documents_are_known_whole_and_by_paragraph() -> None:
 
 
 def test_memory_does_not_grow_with_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shingles, "CAPACITY", 1000)
+    monkeypatch.setattr(shingles, "WINDOW_CAPACITY", 1000)
     rng = random.Random(0)
     texts = [" ".join(f"{rng.random():.9f}" for _ in range(30)) for _ in range(400)]
     tracemalloc.start()

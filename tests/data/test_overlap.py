@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.data import shingles
-from warmstart.data.fingerprints import FingerprintWriter, fingerprints_of
-from warmstart.data.overlap import (
+from warmstart.data import fingerprints as shingles
+from warmstart.data.copies import (
     Matches,
     NamedTexts,
+    NearCopy,
     find_matches,
     find_repeats,
     find_shared,
 )
-from warmstart.results.data_report import NearCopy
+from warmstart.data.fingerprints import FingerprintWriter, fingerprints_of
 
 few_texts = st.lists(st.sampled_from(["a", "b", "c", "d e", "é"]), max_size=12)
 
@@ -93,7 +93,7 @@ def test_a_text_over_two_paragraphs_is_near_a_document_that_contains_it() -> Non
 
 
 def test_thinner_samples_find_long_near_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shingles, "CAPACITY", 5000)
+    monkeypatch.setattr(shingles, "WINDOW_CAPACITY", 5000)
     known = [random_text(seed, 400) for seed in range(60)]  # 130,000 windows
     fingerprints = fingerprints_of(known)
     assert fingerprints.shingles.halvings >= 4

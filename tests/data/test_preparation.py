@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.data.chunks import made_ahead
+from warmstart.data.corpus import made_ahead
 from warmstart.data.prepare import sample_texts
 
 

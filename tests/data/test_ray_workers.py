@@ -11,15 +11,15 @@ from ray.cluster_utils import Cluster
 
 from product import TINY, World, read, run, succeed
 from warmstart import ray_cluster
-from warmstart.data import shard_workers, shards
+from warmstart.data import shards
+from warmstart.data import shards as shard_workers
 from warmstart.data.corpus import source_of
 from warmstart.data.prepare import prepare, workers_of
-from warmstart.data.shard_workers import files_of
-from warmstart.data.shards import ShardWriter, cut
+from warmstart.data.shards import ShardWriter, cut, files_of
 from warmstart.errors import LostProcessError, WarmstartError
-from warmstart.runs.chaos import traces
 from warmstart.runs.folder import RunFolder
-from warmstart.tokenization.load_tokenizer import train_tokenizer
+from warmstart.tokenization.backends import train_tokenizer
+from warmstart.verify.resume import traces
 from warmstart.version import code_digest
 
 pytestmark = pytest.mark.slow

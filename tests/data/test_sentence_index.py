@@ -8,10 +8,9 @@ import pytest
 
 from warmstart.data.corpus import source_of
 from warmstart.data.prepare import prepare, read_prepared, write_tokens
-from warmstart.data.sentences import SentenceFinder
 from warmstart.data.shards import ShardWriter
-from warmstart.data.token_file import SentenceFile, TokenFile
-from warmstart.tokenization.load_tokenizer import train_tokenizer
+from warmstart.data.token_file import SentenceFile, SentenceFinder, TokenFile
+from warmstart.tokenization.backends import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 BOOKS = [

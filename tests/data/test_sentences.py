@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from warmstart.data.corpus import Passage
-from warmstart.data.sentences import SentenceFinder
-from warmstart.data.token_file import encode_passages
-from warmstart.tokenization.backends import JsonTokenizer, SentencePieceTokenizer
-from warmstart.tokenization.load_tokenizer import train_tokenizer
+from warmstart.data.token_file import SentenceFinder, encode_passages
+from warmstart.tokenization.backends import (
+    HALF,
+    JsonTokenizer,
+    SentencePieceTokenizer,
+    train_tokenizer,
+)
 from warmstart.tokenization.tokenizer import Tokenizer
-from warmstart.tokenization.words import HALF
 
 TEXTS = [
     "Le roman est bon. La fin est triste ! Vraiment ? Oui… Il a 3.14 pages.",

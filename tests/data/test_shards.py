@@ -19,12 +19,11 @@ from warmstart.data import shards
 from warmstart.data.corpus import Passage, source_of
 from warmstart.data.fingerprints import TextSample
 from warmstart.data.prepare import prepare, workers_of
-from warmstart.data.shard_workers import LocalWorkers
-from warmstart.data.shards import Shard, ShardWriter, cut, to_request
+from warmstart.data.shards import LocalWorkers, Shard, ShardWriter, cut, to_request
 from warmstart.errors import WarmstartError
-from warmstart.runs.chaos import started_by
-from warmstart.tokenization.load_tokenizer import train_tokenizer
+from warmstart.tokenization.backends import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.verify.resume import started_by
 
 BOOKS = [f"Book {n} begins. It is short.\nIts last line, number {n}." for n in range(400)]
 SHARD_CHARS = 3_000
@@ -144,7 +143,7 @@ def test_a_worker_whose_parent_is_gone_ends_quietly(tokenizer: Tokenizer, tmp_pa
     tokenizer.save(tmp_path)
     arguments = [str(os.getpid()), str(tmp_path), "0.1", "False"]
     with subprocess.Popen(
-        [sys.executable, "-m", "warmstart.data.shard_workers", *arguments],
+        [sys.executable, "-m", "warmstart.data.shards", *arguments],
         text=True,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warmstart.data.copies import find_matches, group_copies
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.labelled import LabelledTexts, join_files
-from warmstart.data.overlap import find_matches, group_copies
 from warmstart.data.splits import Folds, describe_labels, set_aside, split_folds
 from warmstart.errors import WarmstartError
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.data.table_writer import CHUNK, write_table
+from warmstart.data.outputs import CHUNK, write_table
 from warmstart.errors import WarmstartError
 
 ROWS: list[dict[str, Any]] = [

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from warmstart.data.text_rows import TextRow, read_text_rows
+from warmstart.data.labelled import TextRow, read_text_rows
 from warmstart.errors import WarmstartError
 from warmstart.settings.shared import TableFormat
 

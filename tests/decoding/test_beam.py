@@ -10,8 +10,16 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from sampling import sample
-from warmstart.decoding.beam import Beam, Hypothesis, beam_search, penalty, top_k
-from warmstart.decoding.sample import Sampling, SpecialIds, Step
+from warmstart.decoding.beam import (
+    Beam,
+    Hypothesis,
+    Sampling,
+    SpecialIds,
+    Step,
+    beam_search,
+    penalty,
+    top_k,
+)
 
 V, BOS, EOS = 4, 0, 3
 Table = Callable[[Sequence[int]], Tensor]  # prefix -> log-probabilities (V,)

@@ -9,16 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from warmstart.decoding.beam import Beam, Hypothesis, beam_search
+from warmstart.decoding import translator as module
+from warmstart.decoding.beam import Beam, Hypothesis, SpecialIds, beam_search
 from warmstart.decoding.engines import Engine, fast_engine, plain_engine, translate_ids
-from warmstart.decoding.sample import SpecialIds
+from warmstart.decoding.translator import BeamTranslator, Translation, TranslationSearch
 from warmstart.errors import WarmstartError
-from warmstart.inference import translator as module
-from warmstart.inference.translator import BeamTranslator, Translation, TranslationSearch
 from warmstart.model.models import Translator
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
-from warmstart.tokenization.load_tokenizer import train_tokenizer
+from warmstart.tokenization.backends import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 SHAPE = ModelConfig(

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from warmstart import progress
-from warmstart.decoding.beam import Beam
+from warmstart.decoding.beam import Beam, SpecialIds
 from warmstart.decoding.engines import (
     Engine,
     fast_engine,
@@ -21,13 +21,11 @@ from warmstart.decoding.engines import (
     translate_ids,
 )
 from warmstart.decoding.packed import unsupported_setting
-from warmstart.decoding.sample import SpecialIds
-from warmstart.kernels import caches
-from warmstart.kernels.linear import can_pack
+from warmstart.kernels import inference as caches
+from warmstart.kernels.inference import can_pack
 from warmstart.model.models import Translator
 from warmstart.runtime import Runtime
-from warmstart.settings.architecture import PRESETS
-from warmstart.settings.model import ModelConfig, decoder_config
+from warmstart.settings.model import PRESETS, ModelConfig, decoder_config
 
 SHAPE = ModelConfig(
     vocab_size=23,

@@ -10,21 +10,14 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from sampling import sample
+from warmstart.decoding.beam import Sampling, SpecialIds, sampled_together
+from warmstart.decoding.engines import Begin, fast_steps, packed_steps, plain_steps, recorded_steps
 from warmstart.decoding.packed import unsupported_setting
-from warmstart.decoding.prompted import (
-    Begin,
-    fast_steps,
-    packed_steps,
-    plain_steps,
-    recorded_steps,
-)
-from warmstart.decoding.sample import Sampling, SpecialIds, sampled_together
-from warmstart.kernels import caches
-from warmstart.kernels.linear import can_pack
+from warmstart.kernels import inference as caches
+from warmstart.kernels.inference import can_pack
 from warmstart.model.models import LanguageModel
 from warmstart.runtime import Runtime
-from warmstart.settings.architecture import PRESETS
-from warmstart.settings.model import ModelConfig
+from warmstart.settings.model import PRESETS, ModelConfig
 
 Steps = Callable[[LanguageModel, Runtime], Begin]
 needs_packing = pytest.mark.skipif(

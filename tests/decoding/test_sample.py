@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sampling import sample
-from warmstart.decoding.sample import Sampling, SpecialIds, Step, draw
+from warmstart.decoding.beam import Sampling, SpecialIds, Step, draw
 from warmstart.errors import WarmstartError
 
 EOS = 0

@@ -5,7 +5,7 @@ import sacrebleu
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from warmstart.evaluation.bleu import corpus_bleu, paired_test, translation_scores
+from warmstart.evaluation.metrics import corpus_bleu, paired_test, translation_scores
 
 REFERENCES = [
     f"The {size} dog sees {num} cats near the {place}, and then it sleeps."

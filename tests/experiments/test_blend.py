@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from product import MACHINE, World, read, run, succeed
-from warmstart.experiments.arms import ArmSplit, Splits
-from warmstart.experiments.blend import Blend, choose_weight
-from warmstart.experiments.selection import CellOutputs, FittedCell
-from warmstart.results.comparison import Cell
+from warmstart.comparison.arms import ArmSplit, Splits
+from warmstart.comparison.results import Cell
+from warmstart.comparison.selection import Blend, CellOutputs, FittedCell, choose_weight
 from warmstart.tasks.labelled_data import Examples
 
 CLASSES = [0, 1] * 10

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from product import MACHINE, World, read, run, succeed
-from warmstart.experiments.budget import ArmPace, largest_within
-from warmstart.experiments.experiment_plan import plan_experiment
-from warmstart.settings.finetuning import CompareConfig
-from warmstart.training.pace import Pace
+from warmstart.comparison.budget import ArmPace, largest_within
+from warmstart.comparison.commands import CompareConfig
+from warmstart.comparison.plan import plan_experiment
+from warmstart.training.length import Pace
 from warmstart.training.trainer import Trainer
 
 COMPARE = (
@@ -25,7 +25,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     def measure(trainer: Trainer, seconds: float, steps: int | None) -> Pace:
         return Pace(step_s=1.0)
 
-    monkeypatch.setattr("warmstart.experiments.budget.measure", measure)
+    monkeypatch.setattr("warmstart.comparison.budget.measure", measure)
 
 
 def _limit(folder: Path) -> Any:

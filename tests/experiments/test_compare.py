@@ -18,11 +18,11 @@ from product import (
     succeed,
     write_labelled,
 )
+from warmstart.comparison.arms import train_stably
+from warmstart.comparison.commands import CompareConfig
+from warmstart.comparison.plan import plan_experiment
+from warmstart.data.splits import LabelPool, nested_rows, selections
 from warmstart.errors import DivergedError, WarmstartError
-from warmstart.experiments.arms import train_stably
-from warmstart.experiments.experiment_plan import plan_experiment
-from warmstart.experiments.subsets import LabelPool, nested_rows, selections
-from warmstart.settings.finetuning import CompareConfig
 
 OPTIONS = f"--epochs 2 --trials 2 {MACHINE}"
 COMMAND = f"compare --from {{base}} --train {{train}} --valid {{valid}} {OPTIONS}"

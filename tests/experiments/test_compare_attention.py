@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from product import MACHINE, TINY, World, read, read_labelled_rows, run, succeed
-from warmstart.experiments.experiment_plan import MAX_SHOWN_TOKENS, choose_attention_row
-from warmstart.recipes.compare import CompareResult, compare
-from warmstart.results.attention_weights import map_from_json
-from warmstart.settings.finetuning import CompareConfig
+from warmstart.comparison.commands import CompareConfig
+from warmstart.comparison.compare import CompareResult, compare
+from warmstart.comparison.plan import MAX_SHOWN_TOKENS, choose_attention_row
+from warmstart.model.attention_weights import map_from_json
 
 FILES = "--train {train} --valid {valid} --test {test}"
 OPTIONS = f"--labels 12,all --epochs 1 --trials 1 --seeds 1,0 {MACHINE}"

@@ -11,18 +11,18 @@ import pytest
 
 import warmstart
 from product import MACHINE, World, read, read_labelled_rows, run, succeed, write_labelled
+from warmstart.comparison.arms import ExperimentArm, Splits, TrainedModel
+from warmstart.comparison.cells import cell_groups
+from warmstart.comparison.commands import CompareConfig
+from warmstart.comparison.grid import train_final_model
+from warmstart.comparison.plan import plan_experiment
+from warmstart.comparison.results import TunedArm
+from warmstart.data.copies import find_matches
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.labelled import read_labelled
-from warmstart.data.overlap import find_matches
 from warmstart.data.splits import split_folds
-from warmstart.experiments.arms import ExperimentArm, Splits, TrainedModel
-from warmstart.experiments.cells import cell_groups
-from warmstart.experiments.experiment_plan import plan_experiment
-from warmstart.experiments.grid import train_final_model
 from warmstart.files import write_json
-from warmstart.results.comparison import TunedArm
 from warmstart.runs.folder import RunFolder
-from warmstart.settings.finetuning import CompareConfig
 
 
 class SpyingArm:

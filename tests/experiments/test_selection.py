@@ -7,10 +7,10 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from warmstart.experiments.arms import ArmSplit, Saving, Splits, TrainedModel
-from warmstart.experiments.selection import fit_cell, tune
-from warmstart.results.comparison import Arm
-from warmstart.settings.finetuning import CompareConfig
+from warmstart.comparison.arms import ArmSplit, Saving, Splits, TrainedModel
+from warmstart.comparison.commands import CompareConfig
+from warmstart.comparison.results import Arm
+from warmstart.comparison.selection import fit_cell, tune
 from warmstart.tasks.labelled_data import Examples
 
 CLASSES = [0, 1] * 10

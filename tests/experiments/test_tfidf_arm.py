@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from warmstart.experiments.arms import ArmSplit, Splits
-from warmstart.experiments.selection import fit_cell, tune
-from warmstart.experiments.tfidf_arm import TfidfArm
-from warmstart.settings.finetuning import CompareConfig
+from warmstart.comparison.arms import ArmSplit, Splits, TfidfArm
+from warmstart.comparison.commands import CompareConfig
+from warmstart.comparison.selection import fit_cell, tune
 from warmstart.tasks.labelled_data import Examples
 
 CONFIG = CompareConfig(from_runs=("run",), train=("t",), valid="v", out="o", trials=3)

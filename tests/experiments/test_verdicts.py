@@ -7,12 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.experiments.differences import labels_needed, outcome_of
-from warmstart.experiments.verdicts import summarise
+from warmstart.comparison.results import (
+    Arm,
+    Cell,
+    Comparison,
+    LabelsSaved,
+    Split,
+    SplitName,
+    Summary,
+)
+from warmstart.comparison.scores import labels_needed, outcome_of
+from warmstart.comparison.verdict import summarise
+from warmstart.evaluation.intervals import Interval
 from warmstart.formats import duration
 from warmstart.formats import unsigned_points as points
-from warmstart.results.comparison import Arm, Cell, Comparison, Epoch, Split, SplitName
-from warmstart.results.summary import Interval, LabelsSaved, Summary
+from warmstart.tasks.finetuning import Epoch
 
 SUBSETS, SEEDS, NUM_TEXTS = (50, 200, 800), (1, 2, 3), 400
 TRUTH = tuple(int(x) for x in np.random.default_rng(0).integers(0, 2, NUM_TEXTS))

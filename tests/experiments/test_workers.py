@@ -12,8 +12,8 @@ import pytest
 from comparing import COMMAND, await_cell, without_times
 from forked import Forked
 from product import World, succeed
-from warmstart.experiments.workers import BesideTheDevice, CellOrder
-from warmstart.settings.finetuning import CompareConfig
+from warmstart.comparison.commands import CompareConfig
+from warmstart.comparison.workers import BesideTheDevice, CellOrder
 from warmstart.version import code_digest
 
 pytestmark = pytest.mark.slow
@@ -96,7 +96,7 @@ def test_the_report_does_not_depend_on_a_baseline_fitted_beside_the_device(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        "warmstart.recipes.compare.open_workers", lambda config: closing(BesideTheDevice(config))
+        "warmstart.comparison.compare.open_workers", lambda config: closing(BesideTheDevice(config))
     )
     succeed(COMMAND, **places, out=tmp_path / "out")
     assert without_times(tmp_path / "out") == expected

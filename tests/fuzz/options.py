@@ -20,11 +20,10 @@ from typing import Any
 
 from tampering import Failure, Tally, run_command
 
-from warmstart.samples.sample_files import SampleSizes, write_samples
+from warmstart.comparison.commands import CompareConfig
+from warmstart.samples.samples import SampleSizes, write_samples
 from warmstart.settings.base import Setting, Settings
-from warmstart.settings.finetuning import CompareConfig, FinetuneConfig
-from warmstart.settings.pretraining import PretrainConfig
-from warmstart.settings.translating import TrainTranslatorConfig
+from warmstart.settings.training import FinetuneConfig, PretrainConfig, TrainTranslatorConfig
 
 # Options that name files, other machines or other starts, or that only take long.
 LEFT_OUT = {

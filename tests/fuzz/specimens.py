@@ -15,20 +15,19 @@ from product import MACHINE, SHAPE, TINY, stop_at, succeed
 from saving import save_random
 from warmstart.data.token_file import TokenFile
 from warmstart.errors import WarmstartError
-from warmstart.interop.hf_config import HfConfig
-from warmstart.interop.hf_folder import HfFolder
-from warmstart.interop.hf_reader import read_folder
-from warmstart.interop.hf_tokenizer_reader import read_tokenizer as read_folder_tokenizer
+from warmstart.interop.family import HfConfig, HfFolder
+from warmstart.interop.hf_read import read_folder
+from warmstart.interop.tokenizers import read_tokenizer as read_folder_tokenizer
 from warmstart.jsonfiles import typed
 from warmstart.runs.checkpoint import list_checkpoints, load_checkpoint
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import check_unchanged
 from warmstart.runs.saved import check_sizes, read_data, resumed_model
-from warmstart.samples.sample_files import SampleFiles, SampleSizes, write_samples
+from warmstart.samples.samples import SampleFiles, SampleSizes, write_samples
 from warmstart.settings.base import read_settings_file
-from warmstart.settings.finetuning import FinetuneConfig
-from warmstart.tokenization.load_tokenizer import load_tokenizer
-from warmstart.training.state import State
+from warmstart.settings.training import FinetuneConfig
+from warmstart.tokenization.backends import load_tokenizer
+from warmstart.training.step import State
 
 TOKENIZER_FILES = ("tokenizer.json", "special_tokens_map.json")
 HF_FILES = ("config.json", "tokenizer_config.json", "tokenizer.json", "special_tokens_map.json")

@@ -11,15 +11,13 @@ from broken import damaged, fuzzed, scraps
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warmstart.comparison.commands import CompareConfig
 from warmstart.errors import WarmstartError
-from warmstart.settings.architecture import PRESETS
+from warmstart.planning.commands import ParamsConfig
 from warmstart.settings.base import Settings, read_settings_file
-from warmstart.settings.finetuning import CompareConfig, FinetuneConfig
-from warmstart.settings.looking import ParamsConfig
-from warmstart.settings.model import model_from_json
-from warmstart.settings.pretraining import PretrainConfig
-from warmstart.settings.starting import TokenizerConfig
-from warmstart.settings.translating import TrainTranslatorConfig
+from warmstart.settings.model import PRESETS, model_from_json
+from warmstart.settings.training import FinetuneConfig, PretrainConfig, TrainTranslatorConfig
+from warmstart.settings.using import TokenizerConfig
 
 Place = Callable[[str, bytes], Path]
 JOBS: tuple[type[Settings], ...] = (

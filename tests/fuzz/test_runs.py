@@ -17,7 +17,6 @@ from warmstart.data.fingerprints import PackedFingerprints, fingerprints_of
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.model.models import LanguageModel
-from warmstart.results.metrics_file import read_metrics
 from warmstart.runs.checkpoint import (
     load_checkpoint,
     load_latest,
@@ -25,11 +24,12 @@ from warmstart.runs.checkpoint import (
     read_weights,
     save_checkpoint,
 )
+from warmstart.runs.facts import read_metrics
 from warmstart.runs.folder import FORMAT, RunFolder
 from warmstart.runs.lifecycle import check_unchanged
 from warmstart.runs.saved import read_run
 from warmstart.settings.model import ModelConfig
-from warmstart.tokenization.load_tokenizer import load_tokenizer, train_tokenizer
+from warmstart.tokenization.backends import load_tokenizer, train_tokenizer
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.record import Record
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from saving import LEARN, write_wordpieces
-from warmstart.inference.mask_filler import encode_masked, mask_spellings, split_at_masks
-from warmstart.tokenization.load_tokenizer import load_tokenizer, train_json
+from warmstart.tasks.mask_filler import encode_masked, mask_spellings, split_at_masks
+from warmstart.tokenization.backends import load_tokenizer, train_json
 from warmstart.tokenization.tokenizer import Tokenizer
 
 

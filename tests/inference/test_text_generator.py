@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import warmstart
-from warmstart.decoding.sample import Sampling
-from warmstart.inference.text_generator import TextGenerator
+from warmstart.decoding.beam import Sampling
+from warmstart.tasks.causal import TextGenerator
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,15 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from warmstart.batching.padding import pad_texts
-from warmstart.inference.text_predictor import text_outputs
-from warmstart.inference.vectors import (
+from warmstart.batching.batches import pad_texts
+from warmstart.kernels.inference import can_pack
+from warmstart.model.backbone import Layout
+from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
+from warmstart.runtime import Runtime
+from warmstart.settings.model import ModelConfig
+from warmstart.settings.shared import Pooling
+from warmstart.tasks.finetuning import text_outputs
+from warmstart.tasks.vectors import (
     ENOUGH_TOKENS,
     MANY_TOKENS,
     TextBatches,
@@ -20,12 +26,6 @@ from warmstart.inference.vectors import (
     text_vectors,
     token_vectors,
 )
-from warmstart.kernels.linear import can_pack
-from warmstart.model.backbone import Layout
-from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
-from warmstart.runtime import Runtime
-from warmstart.settings.model import ModelConfig
-from warmstart.settings.shared import Pooling
 
 TEXTS = [[1, 5, 6, 2], [1, 7, 8, 9, 10, 11, 12, 2], [1, 2], [1, 13, 14, 2, 15, 2]]
 STARTS = [4, 3, 2, 4]

@@ -10,14 +10,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from warmstart.model.attention_weights import AttentionMap
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
-from warmstart.results.attention_weights import AttentionMap
 from warmstart.runs.saved import SavedRun, SavedTransformer
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.registry import task_of
-from warmstart.tokenization.load_tokenizer import train_tokenizer
-from warmstart.tokenization.pair import TokenizerPair
+from warmstart.tokenization.backends import TokenizerPair, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 SHAPE = ModelConfig(

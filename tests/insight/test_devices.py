@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from product import run, succeed
-from warmstart.insight.devices import (
+from warmstart.planning.commands import PlanConfig
+from warmstart.planning.devices import (
     LEAST_EFFICIENCY,
     known_devices,
     most_useful,
     shared_steps,
     target_on,
 )
-from warmstart.insight.training_job import planned_job
-from warmstart.settings.looking import PlanConfig
+from warmstart.planning.job import planned_job
 
 H200 = known_devices()["h200"]
 

@@ -8,11 +8,16 @@ import pytest
 from product import MACHINE, run, succeed
 from warmstart.errors import DivergedError
 from warmstart.evaluation.metrics import WordPairs
-from warmstart.recipes.look_ablations import look_ablations
-from warmstart.report.ablations_figure import ablation_rows, ablation_sections, failures
-from warmstart.results.training_views import AblatedTraining, variants_of
-from warmstart.settings.looking import LookAblationsConfig
-from warmstart.settings.pretraining import PretrainConfig
+from warmstart.look.ablations import (
+    AblatedTraining,
+    ablation_rows,
+    ablation_sections,
+    failures,
+    look_ablations,
+    variants_of,
+)
+from warmstart.look.settings import LookAblationsConfig
+from warmstart.settings.training import PretrainConfig
 
 QUICK = f"--steps 30 --seeds 0 {MACHINE}"
 
@@ -71,7 +76,7 @@ def test_masked_models_train_the_plain_objective(
         (Path(job.out) / "metrics.jsonl").write_text("")
         raise DivergedError("the loss became nan")
 
-    monkeypatch.setattr("warmstart.recipes.look_ablations.pretrain", diverge)
+    monkeypatch.setattr("warmstart.look.ablations.pretrain", diverge)
     out = str(tmp_path / "order.png")
     look_ablations(LookAblationsConfig(objective="masked", parts=("positions",), out=out))
     assert {(job.document_loss, job.semantic_start) for job in jobs} == {(0.0, False)}

@@ -12,18 +12,16 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from warmstart import progress
+from warmstart.decoding.translator import max_target_tokens
 from warmstart.errors import WarmstartError
-from warmstart.inference.attention_maps import tokens_of
-from warmstart.inference.translator import max_target_tokens
+from warmstart.model.attention_weights import AttentionMap, Tokens, encode_weights
 from warmstart.model.backbone import Backbone
 from warmstart.model.layers import Block
 from warmstart.model.models import Translator
-from warmstart.report.attention_figure import draw_head, draw_heads
-from warmstart.report.attention_page import AttentionPage, attention_html
-from warmstart.results.attention_weights import AttentionMap, Tokens, encode_weights
+from warmstart.report.attention import AttentionPage, attention_html, draw_head, draw_heads
 from warmstart.runs.saved import SavedTransformer
-from warmstart.tokenization.load_tokenizer import train_tokenizer
-from warmstart.tokenization.pair import TokenizerPair
+from warmstart.tasks.vectors import tokens_of
+from warmstart.tokenization.backends import TokenizerPair, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 KINDS = ("causal", "masked", "backbone", "classify")

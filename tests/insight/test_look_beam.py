@@ -7,12 +7,10 @@ import torch
 from looking import TEXT, make_run, make_tokenizer
 
 from warmstart.decoding.beam import Beam
-from warmstart.inference.text_translator import TextTranslator
-from warmstart.insight.beam_tree import watch_beam
-from warmstart.report.beam_figure import beam_sections, draw_beam
-from warmstart.results.model_views import BeamTree
+from warmstart.look.beam import BeamTree, beam_sections, draw_beam, watch_beam
 from warmstart.runtime import Runtime
 from warmstart.tasks.registry import task_of
+from warmstart.tasks.translate import TextTranslator
 
 
 @pytest.fixture(scope="module")

@@ -6,17 +6,26 @@ from typing import Any
 import pytest
 import torch
 
-from warmstart.insight.layer_growth import busy_warning, measure_growth, saved_bytes
-from warmstart.insight.layer_types import (
+from warmstart.look.complexity import (
+    Axis,
     Convolution,
+    Growth,
+    LayerCost,
     LayerSettings,
     PlainAttention,
     Recurrence,
     Sweep,
+    busy_warning,
+    crossings_of,
+    draw_growth,
+    exponent_of,
+    growth_rows,
+    growth_sections,
+    measure_growth,
+    saved_bytes,
+    spread_of,
 )
 from warmstart.model.attention import MultiHeadAttention
-from warmstart.report.growth_figure import draw_growth, growth_rows, growth_sections
-from warmstart.results.growth import Axis, Growth, LayerCost, crossings_of, exponent_of, spread_of
 from warmstart.runtime import Runtime
 
 
@@ -117,7 +126,7 @@ def test_plain_attention_equals_the_models() -> None:
 
 
 def test_every_layer_is_measured(cpu: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warmstart.insight.layer_growth.MAX_ROUNDS", 3)
+    monkeypatch.setattr("warmstart.look.complexity.MAX_ROUNDS", 3)
     grown, crossings = measure_growth(_sweep(16, 32, 64), 30.0, cpu)
     assert [growth.name for growth in grown] == [
         "self-attention",
@@ -150,7 +159,7 @@ def test_width_and_kernel_vary(
     cpu: Runtime,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("warmstart.insight.layer_growth.MAX_ROUNDS", 3)
+    monkeypatch.setattr("warmstart.look.complexity.MAX_ROUNDS", 3)
     sweep = Sweep(axis, sizes, 16, LayerSettings(8, 3, "gru"))
     grown, crossings = measure_growth(sweep, 30.0, cpu)
     assert not crossings
@@ -188,7 +197,7 @@ def test_the_figure_explains_its_lines() -> None:
 def test_memory_is_counted_in_the_precision_that_is_timed(
     cpu: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warmstart.insight.layer_growth.MAX_ROUNDS", 3)
+    monkeypatch.setattr("warmstart.look.complexity.MAX_ROUNDS", 3)
     half = Runtime(cpu.device, torch.bfloat16)
     kept = []
     for runtime in (cpu, half):

@@ -11,11 +11,19 @@ from matplotlib.text import Text
 from torch import Tensor
 
 from warmstart.batching.packing import pack
-from warmstart.insight.attention_masks import batch_masks, cross_masks, packed_mask
+from warmstart.look.mask import (
+    ALLOWED,
+    DOCUMENT,
+    LATER,
+    PADDING,
+    UNREAD,
+    batch_masks,
+    cross_masks,
+    draw_masks,
+    packed_mask,
+)
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.model.models import Translator
-from warmstart.report.mask_figure import draw_masks
-from warmstart.results.model_views import ALLOWED, DOCUMENT, LATER, PADDING, UNREAD
 from warmstart.settings.model import ModelConfig
 
 ROWS = (("<s>", "a", "b", "</s>"), ("<s>", "</s>"))

@@ -8,12 +8,11 @@ import torch
 from looking import TEXT, make_run, make_tokenizer
 
 from warmstart.errors import WarmstartError
-from warmstart.inference.transformer_model import TransformerModel
-from warmstart.insight.head_products import head_products
-from warmstart.report.neurons_figure import draw_neurons, neuron_rows
+from warmstart.look.neurons import draw_neurons, head_products, neuron_rows
+from warmstart.look.settings import LookNeuronsConfig
 from warmstart.runtime import Runtime
-from warmstart.settings.looking import LookNeuronsConfig
 from warmstart.tasks.registry import task_of
+from warmstart.tasks.text_model import TransformerModel
 
 
 def load(kind: str, **words: Any) -> TransformerModel:

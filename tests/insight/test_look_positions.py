@@ -9,19 +9,19 @@ import torch.nn.functional as F
 from looking import SHAPE
 
 from warmstart.errors import WarmstartError
-from warmstart.insight.position_view import (
+from warmstart.interop.ctranslate2_write import refuse_unknown
+from warmstart.look.positions import (
     MIN_WINDOWS,
     cut_windows,
+    draw_positions,
     longest_length,
     perplexity_by_position,
+    position_sections,
     view_positions,
 )
-from warmstart.interop.ctranslate2_spec import refuse_unknown
-from warmstart.model.attention import apply_rope
+from warmstart.model.attention import apply_rope, frequencies, rope_cos_sin
 from warmstart.model.backbone import Backbone
 from warmstart.model.models import LanguageModel
-from warmstart.model.positions import frequencies, rope_cos_sin
-from warmstart.report.positions_figure import draw_positions, position_sections
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 

@@ -6,9 +6,9 @@ import pytest
 
 import warmstart
 from product import MACHINE, SHAPE, World, run, succeed
-from warmstart.report.transfer_figure import draw_transfer
-from warmstart.results.training_views import spaced
-from warmstart.settings.architecture import PRESETS
+from warmstart.look.training import spaced
+from warmstart.look.transfer import draw_transfer
+from warmstart.settings.model import PRESETS
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ import pytest
 
 import warmstart
 from product import run, succeed
-from warmstart.insight.devices import known_devices, step_seconds, target_on
-from warmstart.insight.job_plan import long_time
-from warmstart.insight.training_job import planned_job
+from warmstart.planning.commands import PlanConfig
+from warmstart.planning.devices import known_devices, step_seconds, target_on
+from warmstart.planning.job import planned_job
+from warmstart.planning.plan import long_time
 from warmstart.runs.folder import FORMAT
-from warmstart.settings.looking import PlanConfig
 
 SMALL = "plan tiny --vocab-size 300 --width 16 --heads 2 --depth 1 --ffn-width 32 --max-length 16"
 

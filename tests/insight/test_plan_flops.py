@@ -6,10 +6,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim import Muon
 from torch.utils.flop_counter import FlopCounterMode
 
-from warmstart.insight.flops import optimizer_flops, row_flops
-from warmstart.insight.training_job import TrainingJob
-from warmstart.settings.architecture import PRESETS
-from warmstart.settings.model import ModelConfig
+from warmstart.planning.job import TrainingJob
+from warmstart.planning.memory import optimizer_flops, row_flops
+from warmstart.settings.model import PRESETS, ModelConfig
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 
 SMALL = ModelConfig(

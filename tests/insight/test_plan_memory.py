@@ -7,14 +7,9 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from warmstart.insight.step_memory import (
-    ComputeTarget,
-    backbone_pass,
-    largest_rows,
-    step_memory,
-)
-from warmstart.insight.training_job import TrainingJob
 from warmstart.model.backbone import Backbone, Layout
+from warmstart.planning.job import TrainingJob
+from warmstart.planning.memory import ComputeTarget, backbone_pass, largest_rows, step_memory
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers

@@ -12,9 +12,8 @@ from torch import nn
 from warmstart.files import write_json
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
 from warmstart.runs.folder import FORMAT
-from warmstart.settings.architecture import PRESETS
-from warmstart.settings.model import ModelConfig
-from warmstart.tokenization.load_tokenizer import train_tokenizer
+from warmstart.settings.model import PRESETS, ModelConfig
+from warmstart.tokenization.backends import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 SMALL: dict[str, Any] = {"width": 16, "depth": 2, "heads": 2, "ffn_width": 24, "max_length": 48}

@@ -9,8 +9,8 @@ import pytest
 from random_runs import ENCODER, build, make_run, shape
 
 from warmstart.errors import WarmstartError
-from warmstart.recipes.export_model import ExportResult, export_model
-from warmstart.settings.exchanging import ExportConfig
+from warmstart.interop.commands import ExportConfig
+from warmstart.interop.exchange import ExportResult, export_model
 from warmstart.tokenization.tokenizer import Tokenizer
 
 pytest.importorskip("ctranslate2")

@@ -13,12 +13,12 @@ from random_runs import ENCODER, build, classifier_facts, make_run, shape
 from warmstart import progress
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
-from warmstart.interop import hf_check, hf_writer
+from warmstart.interop import hf_write as hf_check
+from warmstart.interop import hf_write as hf_writer
+from warmstart.interop.commands import ExportConfig, ImportConfig
+from warmstart.interop.exchange import export_model, import_model
 from warmstart.model.models import LanguageModel, Translator
-from warmstart.recipes.export_model import export_model
-from warmstart.recipes.import_model import import_model
 from warmstart.runs.saved import read_run
-from warmstart.settings.exchanging import ExportConfig, ImportConfig
 from warmstart.settings.model import ModelConfig
 from warmstart.tokenization.tokenizer import Tokenizer
 

@@ -8,8 +8,8 @@ from random_runs import ENCODER, build, classifier_facts, make_run, shape
 
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.files import write_json
-from warmstart.recipes.export_model import export_model
-from warmstart.settings.exchanging import ExportConfig
+from warmstart.interop.commands import ExportConfig
+from warmstart.interop.exchange import export_model
 from warmstart.tokenization.tokenizer import Tokenizer
 
 TEST = {

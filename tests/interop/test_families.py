@@ -11,12 +11,11 @@ from torch import Tensor, nn
 
 from saving import TEXTS, Saver
 from warmstart.errors import WarmstartError
+from warmstart.interop.commands import ExportConfig, ImportConfig
+from warmstart.interop.exchange import export_model, import_model
 from warmstart.model.backbone import Layout
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel
-from warmstart.recipes.export_model import export_model
-from warmstart.recipes.import_model import import_model
 from warmstart.runs.saved import read_run
-from warmstart.settings.exchanging import ExportConfig, ImportConfig
 from warmstart.tasks.registry import task_of
 
 transformers = pytest.importorskip("transformers")

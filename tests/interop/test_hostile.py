@@ -15,11 +15,10 @@ from safetensors.torch import load_file, save_file
 
 from saving import Saver, write_json
 from warmstart.errors import WarmstartError
-from warmstart.interop.hf_reader import read_folder
-from warmstart.recipes.export_model import export_model
-from warmstart.recipes.import_model import import_model
+from warmstart.interop.commands import ExportConfig, ImportConfig
+from warmstart.interop.exchange import export_model, import_model
+from warmstart.interop.hf_read import read_folder
 from warmstart.runs.saved import read_run
-from warmstart.settings.exchanging import ExportConfig, ImportConfig
 
 pytest.importorskip("transformers")
 

@@ -7,7 +7,7 @@ import pytest
 
 import warmstart
 from saving import Saver
-from warmstart.results.predictions import ProbableWord
+from warmstart.tasks.text_model import ProbableWord
 
 transformers = pytest.importorskip("transformers")
 

@@ -7,13 +7,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from warmstart.interop.commands import ExportConfig, ImportConfig
+from warmstart.interop.exchange import export_model, import_model
 from warmstart.model.backbone import Layout
-from warmstart.model.heads import pool
-from warmstart.model.models import BackboneOnly
-from warmstart.recipes.export_model import export_model
-from warmstart.recipes.import_model import import_model
+from warmstart.model.models import BackboneOnly, pool
 from warmstart.runs.saved import read_run
-from warmstart.settings.exchanging import ExportConfig, ImportConfig
 from warmstart.tasks.registry import task_of
 
 SENTENCES = (

@@ -15,8 +15,8 @@ from random_runs import ENCODER, TEXTS, build, classifier_facts, make_run, shape
 from warmstart import load
 from warmstart.errors import WarmstartError
 from warmstart.interop import onnx_graphs
-from warmstart.recipes.export_model import ExportResult, export_model
-from warmstart.settings.exchanging import ExportConfig
+from warmstart.interop.commands import ExportConfig
+from warmstart.interop.exchange import ExportResult, export_model
 from warmstart.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.slow

@@ -17,11 +17,9 @@ from saving import (
     write_wordpieces,
 )
 from warmstart.errors import WarmstartError
-from warmstart.interop.hf_config import HfConfig
-from warmstart.interop.hf_folder import HfFolder
-from warmstart.interop.hf_tokenizer_reader import read_tokenizer
-from warmstart.interop.sentencepiece_json import to_json
-from warmstart.tokenization.load_tokenizer import load_tokenizer
+from warmstart.interop.family import HfConfig, HfFolder
+from warmstart.interop.tokenizers import read_tokenizer, to_json
+from warmstart.tokenization.backends import load_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 MARKS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]

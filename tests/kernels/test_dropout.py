@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from warmstart.kernels.dropout import Dropout, dropout
-from warmstart.kernels.fast_attention import attend
+from warmstart.kernels.layers import Dropout, attend, dropout
 
 MANY = 400_000
 

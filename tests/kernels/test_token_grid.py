@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from shapes import any_architecture
-from warmstart.kernels.token_grid import TokenGrid, grid_of
+from warmstart.kernels.layers import TokenGrid, grid_of
 from warmstart.model.backbone import Backbone, Layout, recompute_activations
 from warmstart.model.models import Translator
 from warmstart.settings.model import ModelConfig

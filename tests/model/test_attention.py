@@ -6,14 +6,14 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from warmstart.kernels.fast_attention import SHORT_ROW, attend, attend_few_queries
+from warmstart.kernels.layers import SHORT_ROW, attend, attend_few_queries
 from warmstart.model.attention import (
     AttentionContext,
     MultiHeadAttention,
     apply_rope,
     attention_weights,
+    rope_cos_sin,
 )
-from warmstart.model.positions import rope_cos_sin
 
 B, T, D, H = 3, 7, 16, 4
 EXACT = {"rtol": 0.0, "atol": 1e-10}

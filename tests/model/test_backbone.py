@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from warmstart.model.attention import sinusoids
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.model.models import LanguageModel
-from warmstart.model.positions import sinusoids
 from warmstart.settings.model import ModelConfig
 
 EXACT = {"rtol": 0.0, "atol": 1e-10}

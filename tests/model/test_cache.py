@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from warmstart.model.cache import KeyValueCache
+from warmstart.model.attention import KeyValueCache
 from warmstart.model.models import LanguageModel
 from warmstart.settings.model import ModelConfig
 

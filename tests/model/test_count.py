@@ -17,8 +17,7 @@ from warmstart.model.count import (
     legend,
 )
 from warmstart.model.models import Classifier, LanguageModel
-from warmstart.settings.architecture import PRESETS
-from warmstart.settings.model import Ablation, ModelConfig
+from warmstart.settings.model import PRESETS, Ablation, ModelConfig
 
 shapes = any_architecture(
     attention=st.sampled_from(["causal", "bidirectional"]),

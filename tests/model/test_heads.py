@@ -8,10 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.testing import assert_close
 
-from warmstart.batching.padding import pad_texts
+from warmstart.batching.batches import pad_texts
 from warmstart.model.backbone import Layout
-from warmstart.model.heads import pool
-from warmstart.model.models import Classifier, LanguageModel
+from warmstart.model.models import Classifier, LanguageModel, pool
 from warmstart.settings.model import ModelConfig
 
 EXACT = {"rtol": 0.0, "atol": 1e-10}

@@ -1,6 +1,6 @@
 import torch
 
-from warmstart.model.masks import causal_mask, document_mask, padding_mask, window_mask
+from warmstart.model.attention import causal_mask, document_mask, padding_mask, window_mask
 
 CPU = torch.device("cpu")
 

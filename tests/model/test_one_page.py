@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from warmstart.model.backbone import Backbone, Layout
-from warmstart.model.decoder import EncoderOutput
-from warmstart.model.models import LanguageModel, Translator
+from warmstart.model.models import EncoderOutput, LanguageModel, Translator
 from warmstart.settings.model import ModelConfig
 
 PAGE = Path(__file__).parents[2] / "examples/transformer.py"

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from warmstart.errors import WarmstartError
+from warmstart.model.attention import rope_cos_sin, sinusoids
 from warmstart.model.models import LanguageModel
-from warmstart.model.positions import rope_cos_sin, sinusoids
-from warmstart.settings.architecture import PRESETS, ArchitectureOverrides, apply_overrides
+from warmstart.settings.model import PRESETS, ArchitectureOverrides, apply_overrides
 
 CPU = torch.device("cpu")
 

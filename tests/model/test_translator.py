@@ -14,12 +14,10 @@ from torch.testing import assert_close
 
 from product import succeed
 from shapes import TINY, any_architecture
-from warmstart.model.cache import KeyValueCache
+from warmstart.model.attention import KeyValueCache
 from warmstart.model.count import count_translator
-from warmstart.model.decoder import EncoderOutput
-from warmstart.model.models import Translator
-from warmstart.settings.architecture import PRESETS
-from warmstart.settings.model import ModelConfig
+from warmstart.model.models import EncoderOutput, Translator
+from warmstart.settings.model import PRESETS, ModelConfig
 
 SHAPE = replace(TINY, decoder_depth=3, tied=True)
 EXACT = {"rtol": 0.0, "atol": 1e-10}

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from product import MACHINE, run, succeed
-from warmstart.recipes import demo
-from warmstart.samples.sample_files import SampleSizes
+from warmstart.samples import demo
+from warmstart.samples.samples import SampleSizes
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from importlib import metadata
 import pytest
 
 from product import MACHINE, run, succeed
-from warmstart.insight.installation import examine_packages
+from warmstart.recipes.doctor import examine_packages
 
 
 def test_a_machine_that_works_is_said_to() -> None:

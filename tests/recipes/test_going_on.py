@@ -11,11 +11,10 @@ import pytest
 
 from product import MACHINE, QUICK, SHAPE, TINY, World, read, run, stop_at, succeed, weights_of
 from warmstart.data import shards
-from warmstart.data.shard_workers import LocalWorkers
-from warmstart.data.shards import Shard, ShardWriter
-from warmstart.runs.chaos import started_by
-from warmstart.settings.architecture import PRESETS
-from warmstart.temporary import temporary_path
+from warmstart.data.shards import LocalWorkers, Shard, ShardWriter
+from warmstart.files import temporary_path
+from warmstart.settings.model import PRESETS
+from warmstart.verify.resume import started_by
 
 FINE = f"finetune --train {{train}} --valid {{valid}} --from {{base}} -o run {QUICK}"
 COMPARE = (

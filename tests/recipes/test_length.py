@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from product import QUICK, SHAPE, TINY, World, read, run, stop_at, succeed, weights_of
-from warmstart.training import pace
-from warmstart.training.pace import Pace
+from warmstart.training import length as pace
+from warmstart.training.length import Pace
 from warmstart.training.trainer import Trainer
 
 MINUTES = TINY.replace("--steps 6", "--minutes 10 --save-every 5")

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from product import MACHINE, QUICK, TINY, World, read, run, stop_at, succeed, weights_of
 from warmstart.model.models import LanguageModel
-from warmstart.settings.architecture import PRESETS
+from warmstart.settings.model import PRESETS
 
 MASKED = TINY.replace("--objective causal", "--objective masked --nsp --mask-rate 0.15")
 MASKED = MASKED.replace("--max-length 16", "--max-length 24")

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from product import MACHINE, SHAPE, TINY, World, read, run, succeed
-from warmstart.runs.lineage import pretraining_cost
-from warmstart.runs.saved import read_run
+from warmstart.runs.saved import pretraining_cost, read_run
 
 OPTIONS = f"--epochs 1 --trials 1 --seeds 0 {MACHINE}"
 

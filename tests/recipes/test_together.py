@@ -30,9 +30,9 @@ from together import (
     start_launcher,
 )
 from warmstart.processes import LAUNCHER
-from warmstart.runs.chaos import started_by
 from warmstart.runs.checkpoint import list_checkpoints
 from warmstart.runs.folder import RunFolder
+from warmstart.verify.resume import started_by
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 
 from product import MACHINE, Ran, read, run, stop_at, succeed, weights_of
 from toy_pairs import FILES, SHAPE, SHORT, Toy, in_words
-from warmstart.loading import load
 from warmstart.recipes import train_translator as module
 from warmstart.runs.checkpoint import read_weights
+from warmstart.tasks.registry import load
 
 TRAIN = f"train-translator {FILES} -o run"
 MASKED = (

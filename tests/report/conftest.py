@@ -7,19 +7,19 @@ from random import Random
 
 import pytest
 
-from warmstart.experiments.verdicts import summarise
-from warmstart.results.comparison import (
+from warmstart.comparison.results import (
     Arm,
     ArmKind,
     Cell,
     Comparison,
-    Epoch,
     Split,
+    Summary,
     Trial,
     TunedArm,
 )
-from warmstart.results.data_report import NearCopy, SharedTexts
-from warmstart.results.summary import Summary
+from warmstart.comparison.verdict import summarise
+from warmstart.data.copies import NearCopy, SharedTexts
+from warmstart.tasks.finetuning import Epoch
 
 ARMS = (("warm", "warm"), ("frozen", "frozen"), ("cold", "cold"), ("tf-idf", "baseline"))
 # accuracy with 50 and with 1,600 labels, and epochs until most of it is learnt

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from warmstart.report.comparison_page import comparison_sections, write_comparison_page
+from warmstart.comparison.report import comparison_sections, write_comparison_page
 from warmstart.report.html import Section, bullets, table, write_page
 
 EVIL = '<script>alert("x")</script>'

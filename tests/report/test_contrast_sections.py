@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warmstart.experiments.contrast import find_disagreements
-from warmstart.report.attention_figure import draw_layers
-from warmstart.report.comparison_page import FOLDED, SHOWN, attention_section, contrast_section
+from warmstart.comparison.report import FOLDED, SHOWN, attention_section, contrast_section
+from warmstart.comparison.results import AttentionExample, Contrast, Disagreement
+from warmstart.comparison.verdict import find_disagreements
+from warmstart.model.attention_weights import AttentionMap, Tokens, map_from_json, map_to_json
+from warmstart.report.attention import draw_layers
 from warmstart.report.html import write_page
-from warmstart.results.attention_weights import AttentionMap, Tokens, map_from_json, map_to_json
-from warmstart.results.comparison import AttentionExample, Contrast, Disagreement
 
 PIECES = ("<s>", "▁Une", "▁mer", "veille", ",", "</s>")
 TOKENS = Tokens(pieces=PIECES, words=(0, 1, 2, 2, 2, 3))

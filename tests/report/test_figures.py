@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from warmstart.report.comparison_figures import draw_differences, draw_epochs, draw_labels
-from warmstart.report.images import save_figure, svg_text
-from warmstart.report.style import EndLabel, arm_colours, spread_out, write_end_labels
+from warmstart.comparison.report import arm_colours, draw_differences, draw_epochs, draw_labels
+from warmstart.report.html import save_figure, svg_text
+from warmstart.report.style import EndLabel, spread_out, write_end_labels
 from warmstart.report.training_figure import draw_training
 
 EIGHT = (

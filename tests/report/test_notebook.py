@@ -11,9 +11,11 @@ from rich.console import Console
 import warmstart
 from product import World
 from warmstart import display, progress
-from warmstart.recipes.samples import SamplesResult
-from warmstart.report.notebook import Shown, show_file
-from warmstart.report.outcomes import EvaluationResult, FinetuneResult, PretrainResult
+from warmstart.recipes.evaluate import EvaluationResult
+from warmstart.recipes.finetune import FinetuneResult
+from warmstart.recipes.prepare_files import SamplesResult
+from warmstart.recipes.pretrain import PretrainResult
+from warmstart.report.html import Shown, show_file
 
 VERBS: dict[str, Callable[[], Any]] = {
     "total": lambda: warmstart.count_parameters(model="tiny", head="classifier", frozen=True),

@@ -8,7 +8,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from warmstart.errors import WarmstartError
-from warmstart.files import write_whole
+from warmstart.files import temporary_path, write_whole
 from warmstart.model.models import LanguageModel
 from warmstart.runs.checkpoint import (
     list_checkpoints,
@@ -22,7 +22,6 @@ from warmstart.runs.checkpoint import (
 )
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.model import ModelConfig
-from warmstart.temporary import temporary_path
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 
 STATE = {"step": 3, "best_score": -1.25, "loss_sum": 0.1 + 0.2, "evaluations": [{"step": 2}]}

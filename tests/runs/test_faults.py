@@ -11,8 +11,8 @@ import torch
 from product import MACHINE, TINY, World, run, succeed, weights_of
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.files import write_json, write_whole
-from warmstart.runs.faults import explained, is_out_of_memory, resume_command
 from warmstart.runs.folder import RunFolder, claimed
+from warmstart.runs.lifecycle import explained, is_out_of_memory, resume_command
 
 
 def _raise(fault: BaseException, run_folder: RunFolder) -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from warmstart.errors import StoppedError, WarmstartError
-from warmstart.files import write_json, write_whole
+from warmstart.files import temporary_path, write_json, write_whole
 from warmstart.runs.folder import FORMAT, RunFolder, claimed
-from warmstart.temporary import temporary_path
 
 HOLDER = """
 import sys

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from warmstart.data.copies import find_matches
 from warmstart.data.fingerprints import fingerprints_of
-from warmstart.data.overlap import find_matches
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.model.models import LanguageModel
@@ -13,7 +13,7 @@ from warmstart.runs.checkpoint import save_checkpoint, save_weights
 from warmstart.runs.folder import FORMAT, RunFolder
 from warmstart.runs.saved import read_run
 from warmstart.settings.model import ModelConfig
-from warmstart.tokenization.load_tokenizer import train_tokenizer
+from warmstart.tokenization.backends import train_tokenizer
 
 WORDS = ["le livre est bon", "la page est longue", "un roman sans fin"]
 

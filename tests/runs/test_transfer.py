@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from warmstart.errors import WarmstartError
 from warmstart.model.models import Classifier, LanguageModel
-from warmstart.runs.transfer import Transfer, transfer_all, transfer_backbone
+from warmstart.runs.saved import Transfer, transfer_all, transfer_backbone
 from warmstart.settings.model import ModelConfig
 
 

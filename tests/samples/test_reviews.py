@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from warmstart.samples.reviews import Review, attainable_accuracy, judge, stream_reviews
-from warmstart.samples.world import OPINION_KINDS, read_world
+from warmstart.samples.grammar import OPINION_KINDS, read_world
+from warmstart.samples.samples import Review, attainable_accuracy, judge, stream_reviews
 
 VOWEL = r"(?:[aeiouàâéèêîôœ]|y\b|h(?!éros|amac|ant|appé|ât|ont|uit))"
 INFINITIVE = r"\w+(?:er|ir|re)\b"  # before it, le and les are pronouns and do not contract

@@ -6,7 +6,7 @@ import pytest
 import warmstart
 from product import succeed
 from warmstart.errors import WarmstartError
-from warmstart.samples.sample_files import SampleFiles, SampleSizes, write_samples
+from warmstart.samples.samples import SampleFiles, SampleSizes, write_samples
 
 SIZES = SampleSizes(
     unlabelled=1_500, train=200, valid=100, test=300, train_pairs=900, valid_pairs=80, test_pairs=70
@@ -81,7 +81,7 @@ def test_an_unknown_language_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_the_same_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warmstart.samples.sample_files.SampleSizes", lambda: SIZES)
+    monkeypatch.setattr("warmstart.samples.samples.SampleSizes", lambda: SIZES)
     printed = succeed(f"samples -o {tmp_path}/avis --language french --seed 3").out
     files = write_samples(tmp_path / "same", 3, "french")
     for path in (tmp_path / "same").iterdir():

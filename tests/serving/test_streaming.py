@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.results.predictions import GeneratedPiece
-from warmstart.serving.streaming import until, whole
+from warmstart.serving.responses import until, whole
+from warmstart.tasks.text_model import GeneratedPiece
 
 letters = st.text("ab", max_size=6)
 

@@ -10,14 +10,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from warmstart.errors import WarmstartError
-from warmstart.inference.text_model import TextModel
-from warmstart.results.predictions import GeneratedPiece
-from warmstart.serving import gathering
+from warmstart.serving import worker as gathering
 from warmstart.serving.app import create_app, start_service
-from warmstart.serving.calls import call
-from warmstart.serving.refusals import BusyError, ClosingError, DeadError
-from warmstart.serving.worker import QueueLimits, Worker
-from warmstart.settings.serving import ServeConfig
+from warmstart.serving.commands import ServeConfig
+from warmstart.serving.responses import BusyError, ClosingError, DeadError
+from warmstart.serving.worker import QueueLimits, Worker, call
+from warmstart.tasks.text_model import GeneratedPiece, TextModel
 
 
 class Panic(BaseException):

@@ -5,14 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.cli.main import GROUPS
+from warmstart.commands import COMMANDS
+from warmstart.comparison.commands import CompareConfig
 from warmstart.errors import WarmstartError
 from warmstart.settings.base import Settings
-from warmstart.settings.finetuning import CompareConfig
-from warmstart.settings.pretraining import MAX_PASSES, PretrainConfig
-from warmstart.settings.translating import TrainTranslatorConfig
+from warmstart.settings.training import MAX_PASSES, PretrainConfig, TrainTranslatorConfig
 
-ALL = [command.settings for commands in GROUPS.values() for command in commands]
+ALL = [command.settings for commands in COMMANDS.values() for command in commands]
 NEEDED = {"files": ["a"], "from": ["a"], "out": "a.png"}
 COMPARE = {"from": ["run"], "train": "t", "valid": "v", "out": "o"}
 

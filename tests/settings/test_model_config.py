@@ -6,13 +6,15 @@ import pytest
 
 from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import show
-from warmstart.settings.architecture import (
+from warmstart.settings.model import (
     PRESETS,
+    RARE,
     ArchitectureOverrides,
+    ModelConfig,
     apply_overrides,
+    model_from_json,
     preset_named,
 )
-from warmstart.settings.model import RARE, ModelConfig, model_from_json
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -15,7 +15,7 @@ from pathlib import Path
 from product import MACHINE, succeed
 from product import SHAPE as TINY_SHAPE
 from saving import save_random
-from warmstart.samples.sample_files import SampleSizes, write_samples
+from warmstart.samples.samples import SampleSizes, write_samples
 
 ROOT = Path(__file__).parents[2]
 SIZES = SampleSizes(

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from product import QUICK, World, succeed
-from warmstart.report.attention_page import AttentionPage, write_attention_page
-from warmstart.results.attention_weights import AttentionMap, Part, Tokens
+from warmstart.model.attention_weights import AttentionMap, Part, Tokens
+from warmstart.report.attention import AttentionPage, write_attention_page
 
 pytestmark = [
     pytest.mark.slow,

@@ -11,9 +11,9 @@ import pytest
 
 from product import World, read, run, succeed
 from warmstart.errors import WarmstartError
-from warmstart.runs.chaos import KilledJob, kill_and_resume, traces
 from warmstart.runs.folder import RunFolder
-from warmstart.runs.sessions import Sessions
+from warmstart.verify.resume import KilledJob, kill_and_resume, traces
+from warmstart.verify.sessions import Sessions
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +26,7 @@ def races(benchmark_module: Callable[[str], ModuleType]) -> ModuleType:
 @pytest.fixture(scope="module")
 def sessions() -> Iterator[Sessions]:
     """Start the process that jobs are forked from."""
-    with Sessions("warmstart.recipes.verify_resume") as started:
+    with Sessions("warmstart.verify.resume") as started:
         yield started
 
 

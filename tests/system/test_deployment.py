@@ -14,8 +14,8 @@ import yaml
 from test_documents import COMMANDS, ROOT
 
 from http_server import Server
-from warmstart.recipes.serve import TOKEN_VARIABLE
-from warmstart.settings.serving import ServeConfig
+from warmstart.serving.commands import ServeConfig
+from warmstart.serving.serve import TOKEN_VARIABLE
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 UNIT = ROOT / "examples/warmstart.service"

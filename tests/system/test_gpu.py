@@ -13,20 +13,24 @@ from torch.testing import assert_close
 
 import warmstart
 from sampling import sample
-from warmstart.batching.batch import move
+from warmstart.batching.batches import EncodedPairs, TokenLists, move, pad_pairs
 from warmstart.batching.packing import PackedStream, RunningText
-from warmstart.batching.pair_batches import EncodedPairs, TokenLists, pad_pairs
-from warmstart.decoding.beam import Beam
-from warmstart.decoding.engines import plain_engine, recorded_engine, translate_ids
-from warmstart.decoding.prompted import Begin, plain_steps, recorded_steps
-from warmstart.decoding.sample import Sampling, SpecialIds
+from warmstart.decoding.beam import Beam, Sampling, SpecialIds
+from warmstart.decoding.engines import (
+    Begin,
+    plain_engine,
+    plain_steps,
+    recorded_engine,
+    recorded_steps,
+    translate_ids,
+)
 from warmstart.kernels.loss import IGNORE, softmax_loss_cpu_
 from warmstart.model.models import LanguageModel, Translator
 from warmstart.runtime import Runtime
-from warmstart.samples.sample_files import SampleSizes, write_samples
-from warmstart.settings.architecture import PRESETS
+from warmstart.samples.samples import SampleSizes, write_samples
+from warmstart.settings.model import PRESETS
 from warmstart.tasks.causal import CausalObjective
-from warmstart.tasks.translation import TranslateObjective
+from warmstart.tasks.translate import TranslateObjective
 
 pytestmark = [
     pytest.mark.gpu,

@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 
 from product import ENVIRONMENT
-from warmstart.decoding.beam import Beam, beam_search
-from warmstart.decoding.sample import SpecialIds
-from warmstart.recipes.plan import plan
-from warmstart.settings.looking import PlanConfig
+from warmstart.decoding.beam import Beam, SpecialIds, beam_search
+from warmstart.planning.commands import PlanConfig
+from warmstart.planning.plan import plan
 
 LABS = Path(__file__).parents[2] / "docs/labs"
 

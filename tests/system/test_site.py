@@ -6,15 +6,15 @@ from types import ModuleType
 
 import pytest
 
-from warmstart.cli.main import GROUPS
-from warmstart.cli.options import Command
+from warmstart import commands
+from warmstart.commands import Command
 
 pytest.importorskip("mkdocs")
 
 from mkdocs.config import load_config
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = [entry for commands in GROUPS.values() for entry in commands]
+COMMANDS = [entry for group in commands.COMMANDS.values() for entry in group]
 
 
 @pytest.fixture(scope="module")

@@ -12,14 +12,14 @@ from torch import Tensor
 from torch.optim import SGD
 from torch.testing import assert_close
 
-from warmstart.batching.batch import MaskedBatch
+from warmstart.batching.batches import MaskedBatch
 from warmstart.batching.masking import Corruption
 from warmstart.batching.packing import as_rows, pack
 from warmstart.kernels.loss import IGNORE
 from warmstart.model.models import LanguageModel
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
-from warmstart.tasks.masked_objective import DocumentLoss, MaskedObjective, rarities
+from warmstart.tasks.masked import DocumentLoss, MaskedObjective, rarities
 from warmstart.training.step import train_step
 
 EXACT = {"rtol": 0.0, "atol": 1e-10}

@@ -7,20 +7,22 @@ from typing import cast
 import torch
 from torch.testing import assert_close
 
-from warmstart.batching.padding import LabelledStream
+from warmstart.batching.batches import LabelledStream
 from warmstart.model.models import Classifier
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
-from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
+from warmstart.settings.training import Tuning
 from warmstart.tasks.classify import ClassifyObjective, ClassifyTask
-from warmstart.tasks.finetuning_task import Start, build_model, build_trainer
-from warmstart.tasks.fit import Fit
+from warmstart.tasks.finetuning import Fit, Start, build_model, build_trainer
 from warmstart.tasks.labelled_data import Examples
-from warmstart.training.optimizers import OptimizerSettings, build_optimizers, set_rates
-from warmstart.training.schedules import warmup_linear
-from warmstart.training.state import State
-from warmstart.training.step import train_step
+from warmstart.training.optimizers import (
+    OptimizerSettings,
+    build_optimizers,
+    set_rates,
+    warmup_linear,
+)
+from warmstart.training.step import State, train_step
 from warmstart.training.trainer import Trainer
 
 SEED, RATE = 3, 0.01

@@ -14,10 +14,8 @@ from torch.optim import SGD
 from torch.testing import assert_close
 
 from scoring import causal_scores, class_probabilities
-from warmstart.batching.batch import LabelledBatch, PackedBatch
+from warmstart.batching.batches import LabelledBatch, LabelledStream, PackedBatch, pad_texts
 from warmstart.batching.packing import RunningText, pack, packed_in_order
-from warmstart.batching.padding import LabelledStream, pad_texts
-from warmstart.inference.vectors import TextBatches
 from warmstart.kernels.loss import IGNORE
 from warmstart.model.backbone import Layout
 from warmstart.model.models import Classifier, LanguageModel
@@ -25,6 +23,7 @@ from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.classify import ClassifyObjective, class_weights
+from warmstart.tasks.vectors import TextBatches
 from warmstart.training.step import Objective, train_step
 
 EXACT = {"rtol": 0.0, "atol": 1e-10}

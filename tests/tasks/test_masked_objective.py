@@ -13,15 +13,14 @@ from torch import Tensor
 from torch.optim import SGD
 from torch.testing import assert_close
 
-from warmstart.batching.batch import MaskedBatch, Rows
+from warmstart.batching.batches import MaskedBatch, Rows
 from warmstart.batching.masking import Corruption
 from warmstart.kernels.loss import IGNORE
 from warmstart.model.backbone import Layout
 from warmstart.model.models import LanguageModel
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
-from warmstart.tasks.masked import score_masked
-from warmstart.tasks.masked_objective import MaskedObjective
+from warmstart.tasks.masked import MaskedObjective, score_masked
 from warmstart.training.step import train_step
 
 EXACT = {"rtol": 0.0, "atol": 1e-10}

@@ -14,13 +14,13 @@ from torch import Tensor, nn
 import warmstart
 from product import MACHINE, World, read, run, succeed
 from warmstart.data.labelled import LabelledTexts
-from warmstart.inference.text_predictor import text_outputs
-from warmstart.inference.vectors import TextBatches
 from warmstart.model.backbone import Backbone, Layout
-from warmstart.results.predictions import Prediction
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.causal import CausalTask
+from warmstart.tasks.finetuning import text_outputs
 from warmstart.tasks.labelled_data import Examples
+from warmstart.tasks.text_model import Prediction
+from warmstart.tasks.vectors import TextBatches
 
 SIZES = ("short", "long")
 

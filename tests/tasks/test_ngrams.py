@@ -8,8 +8,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion
 
-from warmstart.tasks.ngrams import NGRAMS
-from warmstart.tasks.tfidf import MAX_ITERATIONS, TOLERANCE, BaselineTexts, CountedTexts
+from warmstart.tasks.tfidf import MAX_ITERATIONS, NGRAMS, TOLERANCE, BaselineTexts, CountedTexts
 
 WORDS = [
     "a",

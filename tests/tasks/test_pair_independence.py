@@ -13,11 +13,11 @@ from torch.testing import assert_close
 
 from scoring import class_probabilities
 from shapes import TINY
-from warmstart.batching.padding import pad_texts
-from warmstart.inference.vectors import TextBatches
+from warmstart.batching.batches import pad_texts
 from warmstart.model.models import Classifier
 from warmstart.runtime import Runtime
 from warmstart.tasks.classify import ClassifyObjective
+from warmstart.tasks.vectors import TextBatches
 
 SHAPE = replace(TINY, attention="bidirectional", segments=2, pooler=True)
 EXACT = {"rtol": 0.0, "atol": 1e-10}

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 import warmstart
 from product import MACHINE, World, succeed
-from warmstart.batching.padding import budgeted, pad_texts
+from warmstart.batching.batches import budgeted, pad_texts
 from warmstart.data.labelled import LabelledTexts
-from warmstart.inference.vectors import TextBatches
 from warmstart.kernels.loss import IGNORE
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.labelled_data import Examples
+from warmstart.tasks.vectors import TextBatches
 from warmstart.tokenization.words import word_table
 
 TAGS = ["short", "long"]

@@ -9,13 +9,13 @@ from safetensors.torch import load_file, save_file
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
-from warmstart.loading import load, load_transformer
 from warmstart.recipes.evaluate import evaluate
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import read_run
-from warmstart.settings.finetuning import Balance
 from warmstart.settings.shared import Machine
+from warmstart.settings.training import Balance
 from warmstart.settings.using import EvaluateConfig
+from warmstart.tasks.registry import load, load_transformer
 from warmstart.tasks.tfidf import Baseline, BaselineTexts, CountedTexts, save_baseline, settings
 
 GOOD = ["un livre magnifique", "magnifique et tendre", "une lecture tendre", "beau, magnifique"]

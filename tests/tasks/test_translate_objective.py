@@ -15,12 +15,12 @@ from torch.testing import assert_close
 
 from scoring import translation_scores
 from shapes import TINY
-from warmstart.batching.pair_batches import EncodedPairs, PairStream, TokenLists, pad_pairs
+from warmstart.batching.batches import EncodedPairs, PairStream, TokenLists, pad_pairs
 from warmstart.kernels import loss as module
 from warmstart.kernels.loss import IGNORE, linear_cross_entropy
 from warmstart.model.models import Translator
 from warmstart.runtime import Runtime
-from warmstart.tasks.translation import TranslateObjective, disagreement
+from warmstart.tasks.translate import TranslateObjective, disagreement
 
 N, D, V = 11, 6, 9
 EXACT = {"rtol": 0.0, "atol": 1e-10}

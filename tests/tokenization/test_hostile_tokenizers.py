@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from warmstart.errors import WarmstartError
-from warmstart.tokenization.load_tokenizer import load_tokenizer, train_tokenizer
+from warmstart.tokenization.backends import load_tokenizer, train_tokenizer
 
 Spec = dict[str, Any]
 

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from warmstart.errors import WarmstartError
+from warmstart.model.attention_weights import join_word
 from warmstart.progress import shown_by
-from warmstart.results.attention_weights import join_word
-from warmstart.tokenization.backends import SentencePieceTokenizer
-from warmstart.tokenization.load_tokenizer import load_tokenizer, train_tokenizer
+from warmstart.tokenization.backends import SentencePieceTokenizer, load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "cls-books-fr"

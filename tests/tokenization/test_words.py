@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers
 
-from warmstart.tokenization.backends import JsonTokenizer
-from warmstart.tokenization.load_tokenizer import load_tokenizer, train_tokenizer
+from warmstart.tokenization.backends import JsonTokenizer, load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.tokenization.words import find_spans, word_table
 

@@ -10,21 +10,17 @@ import pytest
 import torch
 
 from scoring import causal_scores, class_probabilities
-from warmstart.batching.batch import ALL_ROWS
+from warmstart.batching.batches import ALL_ROWS, LabelledStream
 from warmstart.batching.packing import PackedStream, RunningText, packed_in_order
-from warmstart.batching.padding import LabelledStream
-from warmstart.inference.vectors import TextBatches
 from warmstart.model.models import Classifier, LanguageModel
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.classify import ClassifyObjective
-from warmstart.training.loop_settings import LoopSettings
-from warmstart.training.optimizers import OptimizerSettings, build_optimizers
-from warmstart.training.schedules import warmup_cosine
-from warmstart.training.state import Evaluation
-from warmstart.training.step import Stream
+from warmstart.tasks.vectors import TextBatches
+from warmstart.training.optimizers import OptimizerSettings, build_optimizers, warmup_cosine
+from warmstart.training.step import Evaluation, LoopSettings, Stream
 from warmstart.training.trainer import Trainer
 
 LOOP = LoopSettings(

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.settings.architecture import PRESETS
-from warmstart.settings.finetuning import Tuning
-from warmstart.settings.model import Positions
+from warmstart.settings.model import PRESETS, Positions
+from warmstart.settings.training import Tuning
 from warmstart.training.defaults import (
     epochs_between_validations,
     finetuning_epochs,

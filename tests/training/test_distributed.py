@@ -24,8 +24,8 @@ from together import (
 )
 from warmstart.errors import StoppedError
 from warmstart.processes import Processes, sharing
-from warmstart.results.metrics_file import read_metrics
 from warmstart.runs.checkpoint import list_checkpoints, load_checkpoint, step_of
+from warmstart.runs.facts import read_metrics
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 

@@ -3,7 +3,7 @@ from threading import Thread
 
 import pytest
 
-from warmstart.training.interrupt import listening
+from warmstart.signals import listening
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

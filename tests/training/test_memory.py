@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from warmstart.batching.batch import split
+from warmstart.batching.batches import split
 from warmstart.batching.packing import pack
 from warmstart.runs.checkpoint import load_latest
 from warmstart.runs.folder import RunFolder

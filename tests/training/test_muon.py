@@ -3,7 +3,7 @@ from torch import nn
 from torch.optim import Muon
 from torch.testing import assert_close
 
-from warmstart.training.muon import BatchedMuon, orthogonal
+from warmstart.training.optimizers import BatchedMuon, orthogonal
 
 SHAPES = [(6, 4), (4, 6), (5, 5), (6, 4), (4, 6), (6, 4)]
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)

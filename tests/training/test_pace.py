@@ -9,8 +9,8 @@ import torch
 
 from warmstart.errors import WarmstartError
 from warmstart.runs.folder import RunFolder
-from warmstart.training.loop_settings import LoopSettings
-from warmstart.training.pace import Clock, Pace, estimate, fitting_steps, measure, num_validations
+from warmstart.training.length import Clock, Pace, estimate, fitting_steps, measure, num_validations
+from warmstart.training.step import LoopSettings
 from warmstart.training.trainer import Trainer
 
 Build = Callable[[RunFolder | None], Trainer]

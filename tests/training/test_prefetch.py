@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
-from warmstart.batching.batch import ALL_ROWS, PackedBatch
-from warmstart.training.prefetch import PrefetchedStream, prefetched
+from warmstart.batching.batches import ALL_ROWS, PackedBatch
+from warmstart.training.step import PrefetchedStream, prefetched
 
 
 @dataclass

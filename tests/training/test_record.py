@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from warmstart.results.metrics_file import parse_line, read_metrics
+from warmstart.runs.facts import parse_line, read_metrics
 from warmstart.runs.folder import RunFolder
 from warmstart.training.record import Record
 

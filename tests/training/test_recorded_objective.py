@@ -7,19 +7,23 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from warmstart.batching.batch import MaskedBatch
-from warmstart.batching.padding import LabelledStream
-from warmstart.batching.pair_batches import EncodedPairs, PairStream, TokenLists
+from warmstart.batching.batches import (
+    EncodedPairs,
+    LabelledStream,
+    MaskedBatch,
+    PairStream,
+    TokenLists,
+)
 from warmstart.kernels.graphs import MAX_RECORDINGS, RecordedGradients
 from warmstart.kernels.loss import IGNORE
 from warmstart.model.models import Classifier, LanguageModel, Translator
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
-from warmstart.settings.architecture import PRESETS
+from warmstart.settings.model import PRESETS
 from warmstart.settings.shared import Pooling
 from warmstart.tasks.classify import ClassifyObjective
-from warmstart.tasks.masked_objective import MaskedObjective
-from warmstart.tasks.translation import TranslateObjective
+from warmstart.tasks.masked import MaskedObjective
+from warmstart.tasks.translate import TranslateObjective
 from warmstart.training.defaults import compile_blocks
 from warmstart.training.step import RecordedObjective, add_gradients
 

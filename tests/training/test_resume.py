@@ -10,8 +10,8 @@ import torch
 
 from warmstart.errors import StoppedError
 from warmstart.progress import Bar, shown_by
-from warmstart.results.metrics_file import read_metrics
 from warmstart.runs.checkpoint import list_checkpoints, load_latest
+from warmstart.runs.facts import read_metrics
 from warmstart.runs.folder import RunFolder
 from warmstart.training.trainer import Trainer
 

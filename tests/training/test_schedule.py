@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.training.schedules import annealed, warmup_cosine, warmup_linear
+from warmstart.training.optimizers import annealed, warmup_cosine, warmup_linear
 
 
 @given(st.integers(1, 400), st.floats(0, 1), st.floats(0, 0.5))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from warmstart.errors import WarmstartError
-from warmstart.training.state import State
+from warmstart.training.step import State
 
 WHOLE = State(
     step=6,

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.model.models import LanguageModel
-from warmstart.results.metrics_file import read_metrics
 from warmstart.runs.checkpoint import list_checkpoints, load_latest, read_weights
+from warmstart.runs.facts import read_metrics
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.causal import CausalObjective
-from warmstart.training.state import Evaluation
+from warmstart.training.step import Evaluation
 from warmstart.training.trainer import Trainer
 
 Build = Callable[[RunFolder | None], Trainer]

@@ -1,4 +1,4 @@
 """Batches: packing, padding, masking, next-sentence pairs, seeded streams.
 
-Start with batch.py for the batches, packing.py and padding.py for the streams.
+Start with batches.py, what a batch is; packing.py and masking.py make those of pretraining.
 """

@@ -8,14 +8,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from warmstart.batching.batch import ALL_ROWS, Flags, Ints, MaskedBatch, Rows
-from warmstart.batching.next_sentence import NextSentencePairs
-from warmstart.batching.packing import PackedStream, RunningText, as_rows, packed_in_order
+from warmstart.batching.batches import ALL_ROWS, Flags, Ints, MaskedBatch, Rows
+from warmstart.batching.packing import (
+    NextSentencePairs,
+    PackedStream,
+    RunningText,
+    as_rows,
+    packed_in_order,
+)
 from warmstart.data.token_file import SentenceFile, TokenFile
 from warmstart.errors import WarmstartError
 from warmstart.kernels.loss import IGNORE
 from warmstart.seeds import Bits, bits_of, derive_seed, picks_of, shares_of
-from warmstart.settings.pretraining import Masking
+from warmstart.settings.training import Masking
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.tokenization.words import word_table
 

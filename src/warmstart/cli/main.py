@@ -10,29 +10,14 @@ import typer
 from rich.console import Console
 from typer.main import get_command
 
-from warmstart.cli import (
-    exchange_commands,
-    look_commands,
-    plan_commands,
-    start_commands,
-    train_commands,
-    use_commands,
-)
 from warmstart.cli.options import add_command
 from warmstart.cli.process import discard_output, open_streams
+from warmstart.commands import COMMANDS
 from warmstart.display import LineDisplay, TerminalDisplay
 from warmstart.errors import ReportedError, StoppedError, WarmstartError
 from warmstart.formats import visible
 from warmstart.progress import shown_by, silenced
-from warmstart.waiting import limit_spinning
-
-GROUPS = {
-    "Start": start_commands.COMMANDS,
-    "Train": train_commands.COMMANDS,
-    "Use": use_commands.COMMANDS,
-    "Look inside": (*plan_commands.COMMANDS, *look_commands.COMMANDS),
-    "Exchange": exchange_commands.COMMANDS,
-}
+from warmstart.signals import limit_spinning
 
 app = typer.Typer(
     name="warmstart",
@@ -48,7 +33,7 @@ look = typer.Typer(
     help="Show attention, masks, positions, searches, trainings, and what each part is for.",
     no_args_is_help=True,
 )
-for group, commands in GROUPS.items():
+for group, commands in COMMANDS.items():
     for command in commands:
         if command.name.startswith("look "):
             add_command(look, command)
@@ -100,7 +85,7 @@ def main() -> None:
     except WarmstartError as error:
         _exit(console, str(error), 2)
     except (MemoryError, RuntimeError) as error:
-        from warmstart.runs.faults import is_out_of_memory
+        from warmstart.runs.lifecycle import is_out_of_memory
 
         if not is_out_of_memory(error):
             raise

@@ -1,9 +1,7 @@
 """Commands from settings classes: each field becomes an option in its help panel."""
 
 import inspect
-from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -12,30 +10,13 @@ from rich.markup import escape
 from typer.core import TyperCommand
 
 from warmstart.cli.process import stoppable
+from warmstart.commands import Command
 from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import TYPE_NAMES
-from warmstart.settings.base import Panel, Setting, Settings, read_settings_file
+from warmstart.settings.base import Panel, Setting, read_settings_file
 
 PANELS: tuple[Panel, ...] = get_args(Panel)
 METAVARS = {int: "INT", float: "NUM", str: "PATH", bool: ""}  # of other texts: in the setting
-
-
-@dataclass(frozen=True)
-class Command:
-    """One command: its name, the function it calls, and example arguments for its help."""
-
-    name: str  # may be two words, as in `look mask`
-    run: Callable[..., None]  # takes `config`, and `as_json` where the command has --json
-    example: str
-
-    @property
-    def settings(self) -> type[Settings]:
-        settings: type[Settings] = inspect.signature(self.run).parameters["config"].annotation
-        return settings
-
-    @property
-    def has_json(self) -> bool:
-        return "as_json" in inspect.signature(self.run).parameters
 
 
 class _Command(TyperCommand):
@@ -61,7 +42,7 @@ def add_command(app: typer.Typer, entry: Command, group: str | None = None) -> N
             }
             flags = {key: value for key, value in parsed.items() if value is not None}
             job = entry.settings.from_values(entry.settings.overridden(values, flags))
-            entry.run(job, **{"as_json": as_json} if entry.has_json else {})
+            entry.print(job, **{"as_json": as_json} if entry.has_json else {})
 
     settings.sort(key=lambda setting: not setting.is_required)
     parameters = [*map(_parameter, settings), *_common_parameters(entry)]
@@ -69,7 +50,7 @@ def add_command(app: typer.Typer, entry: Command, group: str | None = None) -> N
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     example = f"Example: warmstart {entry.name} {entry.example}"
-    command.__doc__ = f"{inspect.getdoc(entry.run)}\n\n{example}"
+    command.__doc__ = f"{inspect.getdoc(entry.print)}\n\n{example}"
     app.command(entry.name.split()[-1], cls=_Command, rich_help_panel=group)(command)
 
 

@@ -1,4 +1,4 @@
-"""Files, tables, corpora, labelled texts, pairs, overlap; text to token files.
+"""Files, tables, corpora, labelled texts, pairs, copies; text to token files.
 
-Start with corpus.py.
+Start with corpus.py for text, tables.py for tables.
 """

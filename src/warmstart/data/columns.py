@@ -7,8 +7,7 @@ columns alone. What it leaves open is found by `detection`.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from warmstart.data.column_values import Sample, normal
-from warmstart.data.detection import choose_columns, is_surely_header, show_rows
+from warmstart.data.detection import Sample, choose_columns, is_surely_header, normal, show_rows
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
 

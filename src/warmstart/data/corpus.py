@@ -4,11 +4,13 @@ At most one passage or row is in memory at a time.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from warmstart import progress
 from warmstart.data.tables import DEFAULT, Table, open_table
@@ -184,3 +186,45 @@ def _split_row(row: str) -> Iterator[str]:
         start = stop + 1 if space > 0 else stop
     if row[start:].strip():
         yield row[start:]
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def chunked(
+    items: Iterable[T], limit: int, size_of: Callable[[Any], int] = lambda _: 1
+) -> Iterator[list[T]]:
+    """Yield items in order, in lists that end when their total size reaches `limit`."""
+    chunk: list[T] = []
+    size = 0
+    for item in items:
+        chunk.append(item)
+        size += size_of(item)
+        if size >= limit:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def made_ahead(
+    items: Iterable[T], make: Callable[[T], R], num_ahead: int = 2
+) -> Iterator[tuple[T, R]]:
+    """Yield every item with what is made of it, in order; the next ones are made meanwhile."""
+    with ThreadPoolExecutor(1) as pool:
+        yield from submitted_ahead(items, lambda item: pool.submit(make, item), num_ahead)
+
+
+def submitted_ahead(
+    items: Iterable[T], submit: Callable[[T], "Future[R]"], num_ahead: int
+) -> Iterator[tuple[T, R]]:
+    """Yield every item with its result, in order; so many more are submitted meanwhile."""
+    waiting: deque[tuple[T, Future[R]]] = deque()
+    for item in items:
+        waiting.append((item, submit(item)))
+        if len(waiting) > num_ahead:
+            first, made = waiting.popleft()
+            yield first, made.result()
+    for last, made in waiting:
+        yield last, made.result()

@@ -12,14 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from warmstart import progress
-from warmstart.data.chunks import chunked
-from warmstart.data.corpus import Passage, RowCounts, read_passages
+from warmstart.data.copies import FileReport, find_repeats
+from warmstart.data.corpus import Passage, RowCounts, chunked, read_passages
 from warmstart.data.fingerprints import Fingerprints, FingerprintWriter, normalise
 from warmstart.data.labelled import join_pair, read_labelled
-from warmstart.data.overlap import find_repeats
 from warmstart.data.tables import open_table
 from warmstart.errors import WarmstartError
-from warmstart.results.data_report import FileReport
 from warmstart.settings.shared import TableFormat
 from warmstart.textfiles import format_of
 from warmstart.tokenization.tokenizer import Tokenizer, join_pieces

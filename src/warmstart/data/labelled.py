@@ -4,17 +4,18 @@ Labels remain the strings of the file.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
+from warmstart import progress
 from warmstart.data.tables import DEFAULT, Row, aligned_rows, open_table
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
 from warmstart.settings.shared import TableFormat
-from warmstart.textfiles import TABLE_SUFFIXES, format_of
+from warmstart.textfiles import TABLE_SUFFIXES, format_of, read_lines
 
 T = TypeVar("T")
 PAIR = ("text", "text2")
@@ -136,3 +137,48 @@ def _label(row: Row) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else repr(value)
     return row.text("label").strip()
+
+
+class TextRow(NamedTuple):
+    """One row of a table, or one line as such a row."""
+
+    text: str
+    text2: str | None  # None: a single text
+    record: Mapping[str, Any]  # the whole row by column name
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether there is no text, or one of a pair is missing."""
+        return not self.text.strip() or (self.text2 is not None and not self.text2.strip())
+
+
+def read_text_rows(
+    source: Path | BinaryIO, tables: TableFormat, is_pair: bool
+) -> Iterator[TextRow]:
+    """Yield every row, including empty ones; in plain lines a tab separates the texts of a pair."""
+    if not isinstance(source, Path) or format_of(source) == "lines":
+        lines = read_lines(source, tables.encoding)
+        name = str(source) if isinstance(source, Path) else "standard input"
+        yield from _pair_lines(lines, name) if is_pair else _text_lines(lines)
+        return
+    table = open_table(source, tables, PAIR if is_pair else PAIR[:1])
+    progress.say(table.describe())
+    for row in table.rows():
+        yield TextRow(row.text("text"), row.text("text2") if is_pair else None, row.record)
+
+
+def _text_lines(lines: Iterable[str]) -> Iterator[TextRow]:
+    for line in lines:
+        yield TextRow(line, None, {"text": line})
+
+
+def _pair_lines(lines: Iterable[str], name: str) -> Iterator[TextRow]:
+    for number, line in enumerate(lines, 1):
+        first, tab, second = line.partition("\t")
+        if line and (not tab or "\t" in second):
+            fields = counted(line.count("\t") + 1, "field")
+            raise WarmstartError(
+                f"{name} line {number}: {fields}, but 2 expected: a pair is two texts separated "
+                "by a tab"
+            )
+        yield TextRow(first, second, {"text": first, "text2": second})

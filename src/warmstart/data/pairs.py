@@ -5,13 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warmstart.data.columns import parse_columns
-from warmstart.data.tables import (
-    DEFAULT,
-    Row,
-    aligned_rows,
-    column_names,
-    open_table,
-)
+from warmstart.data.tables import DEFAULT, Row, aligned_rows, column_names, open_table
 from warmstart.errors import WarmstartError
 from warmstart.settings.shared import TableFormat
 from warmstart.textfiles import TABLE_SUFFIXES, format_of

@@ -9,18 +9,29 @@ from typing import Any
 
 from warmstart import progress
 from warmstart.data.corpus import RowCounts, TextSource
-from warmstart.data.fingerprints import code_of
-from warmstart.data.sentences import SentenceFinder
-from warmstart.data.shard_workers import LocalWorkers, OpenWorkers, RayWorkers, write_shards
-from warmstart.data.shards import TRAIN, VALID, ShardWriter, join_shards
-from warmstart.data.shingles import CODE_BITS
-from warmstart.data.token_file import DocumentWriter, SentenceFile, TokenFile, encode
+from warmstart.data.fingerprints import CODE_BITS, code_of
+from warmstart.data.shards import (
+    TRAIN,
+    VALID,
+    LocalWorkers,
+    OpenWorkers,
+    RayWorkers,
+    ShardWriter,
+    join_shards,
+    write_shards,
+)
+from warmstart.data.token_file import (
+    DocumentWriter,
+    SentenceFile,
+    SentenceFinder,
+    TokenFile,
+    encode,
+)
 from warmstart.errors import WarmstartError
-from warmstart.files import whole_folder
+from warmstart.files import remove, whole_folder
 from warmstart.ray_cluster import RayCluster
-from warmstart.temporary import remove
 from warmstart.textfiles import file_facts
-from warmstart.tokenization.load_tokenizer import train_tokenizer
+from warmstart.tokenization.backends import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 MIN_SAMPLED = 50  # no text is more than one part in so many of a sample

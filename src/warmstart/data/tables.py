@@ -7,9 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from warmstart.data.column_values import Sample
 from warmstart.data.columns import ColumnLayout, find_layout, parse_columns
-from warmstart.data.detection import is_surely_header
+from warmstart.data.detection import Sample, is_surely_header
 from warmstart.data.table_files import (
     Cells,
     Dialect,

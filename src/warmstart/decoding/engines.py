@@ -8,17 +8,22 @@ import torch
 from torch import Tensor
 
 from warmstart import progress
-from warmstart.batching.padding import padded
-from warmstart.decoding.beam import Beam, Hypothesis, beam_search
+from warmstart.batching.batches import padded
+from warmstart.decoding.beam import Beam, Hypothesis, SpecialIds, Step, beam_search, to_log_probs
 from warmstart.decoding.packed import PackedDecoder, unsupported_setting
-from warmstart.decoding.recorded import RecordedStep
-from warmstart.decoding.sample import SpecialIds, Step, to_log_probs
-from warmstart.kernels.caches import BeamCache, SourceKeysValues
-from warmstart.kernels.linear import CastLinear, PackedLinear, can_pack, packed_copy
+from warmstart.kernels.graphs import recording
+from warmstart.kernels.inference import (
+    BeamCache,
+    CastLinear,
+    PackedLinear,
+    SourceKeysValues,
+    StaticCache,
+    can_pack,
+    packed_copy,
+)
+from warmstart.model.attention import KeyValueCache, sources_of
 from warmstart.model.backbone import Backbone, Layout
-from warmstart.model.cache import KeyValueCache, sources_of
-from warmstart.model.decoder import EncoderOutput
-from warmstart.model.models import Translator
+from warmstart.model.models import EncoderOutput, LanguageModel, Translator
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 
@@ -148,3 +153,177 @@ def translate_ids(
     with engine.runtime.precision():  # around all steps, so that weights are cast once
         step = engine.begin(engine.encode(sources), beam.width)
         return beam_search(step, limits, special, beam)
+
+
+Begin = Callable[[], Step]  # a step function for new texts
+Read = Callable[[Tensor, KeyValueCache], Tensor]  # (N, T) tokens -> (N, V) log-probs after them
+
+
+def plain_steps(model: LanguageModel, runtime: Runtime) -> Begin:
+    """Return what begins texts with the model itself."""
+    read = _reader(model, runtime)
+
+    def after(cache: KeyValueCache) -> Step:
+        def step(prefixes: Tensor, parents: Tensor) -> Tensor:
+            if len(parents) < cache.num_rows:
+                cache.select(parents)
+            return read(prefixes[:, cache.length :], cache)
+
+        return step
+
+    return lambda: _PromptedStep(model.config.depth, read, after)
+
+
+def packed_steps(model: LanguageModel, runtime: Runtime) -> Begin:
+    """Return what begins texts on a CPU, with weights packed; valid until they change."""
+    dtype = runtime.dtype or torch.float32
+    packed = packed_copy(model, dtype, inside="backbone")
+    decoder = PackedDecoder(packed, dtype, PackedLinear)
+
+    def read(ids: Tensor, cache: KeyValueCache) -> Tensor:
+        return to_log_probs(decoder.logits(packed.backbone(ids, cache=cache)[:, -1]))
+
+    def after(prompt: KeyValueCache) -> Step:
+        cache = BeamCache(len(decoder.blocks), 1, prompt.held)
+
+        def step(prefixes: Tensor, parents: Tensor) -> Tensor:
+            if len(parents) < cache.num_sources:
+                cache.select(parents)
+            return to_log_probs(decoder(prefixes[:, -1], None, cache))
+
+        return step
+
+    return lambda: _PromptedStep(model.config.depth, read, after)
+
+
+def recorded_steps(model: LanguageModel, runtime: Runtime) -> Begin:
+    """Return what begins texts on a GPU, which replays steps; valid until weights change."""
+    dtype = runtime.dtype or model.backbone.embed.weight.dtype
+    decoder = PackedDecoder(model, dtype, CastLinear)
+
+    def after(prompt: KeyValueCache) -> Step:
+        step = RecordedStep(decoder, 1, prompt.held.to(dtype))
+        return lambda prefixes, parents: step(prefixes, parents).cpu()
+
+    return lambda: _PromptedStep(model.config.depth, _reader(model, runtime), after)
+
+
+def fast_steps(model: LanguageModel, runtime: Runtime) -> Begin:
+    """Return the fastest way for a device, to be used while the weights do not change."""
+    if unsupported_setting(model.backbone.config) is None:
+        if runtime.device.type == "cuda":
+            return recorded_steps(model, runtime)
+        if can_pack(runtime.device):
+            return packed_steps(model, runtime)
+    return plain_steps(model, runtime)
+
+
+class _PromptedStep:
+    """A step function: one function reads the prompt, another one predicts what follows."""
+
+    def __init__(self, depth: int, read: Read, after: Callable[[KeyValueCache], Step]) -> None:
+        self._depth, self._read, self._after = depth, read, after
+        self._step: Step | None = None
+
+    def __call__(self, prefixes: Tensor, parents: Tensor) -> Tensor:
+        """Return log-probabilities (N, V) of the next token of every row; all begin alike."""
+        if self._step is not None:
+            return self._step(prefixes, parents)
+        cache, num_rows = KeyValueCache(self._depth), len(prefixes)
+        log_probs = self._read(prefixes[:1], cache)
+        if num_rows > 1:
+            cache.select(torch.zeros(num_rows, dtype=torch.long))
+        self._step = self._after(cache)
+        return log_probs.expand(num_rows, -1)
+
+
+def _reader(model: LanguageModel, runtime: Runtime) -> Read:
+    def read(ids: Tensor, cache: KeyValueCache) -> Tensor:
+        with runtime.precision():
+            hidden = model.backbone(ids.to(runtime.device), cache=cache)[:, -1]
+            logits = model.head(hidden, model.backbone.embed.weight)
+        return to_log_probs(logits).cpu()
+
+    return read
+
+
+class RecordedStep:
+    """A step function whose sources keep their slots in the buffers.
+
+    A finished source is computed along with the others until half have left; the remaining ones
+    then move to smaller buffers, and the step is recorded again.
+    """
+
+    def __init__(
+        self,
+        decoder: PackedDecoder,
+        width: int,
+        held: Tensor,  # (depth, 2, B, H, T, K) keys and values of the positions before the first
+        source: SourceKeysValues | None = None,  # of a translator
+    ) -> None:
+        self.decoder, self.width, self.source = decoder, width, source
+        self.cache, device = StaticCache(width, held), held.device
+        self.tokens = torch.zeros(len(self.cache) * width, dtype=torch.long, device=device)
+        self.active = torch.arange(len(self.cache), device=device)  # slots of unfinished sources
+        self.num_positions = held.shape[4]
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._log_probs: Tensor | None = None  # what the recorded step writes
+
+    def __call__(self, prefixes: Tensor, parents: Tensor) -> Tensor:
+        """Return log-probabilities (N, V) of the next token of every row."""
+        device, W = self.tokens.device, self.width
+        if self.num_positions:
+            self._continue(parents.to(device))
+        if self.num_positions == self.cache.capacity:
+            self._move(self.active, 2 * self.cache.capacity)
+        self.tokens.view(-1, W)[self.active] = prefixes[:, -1].to(device).view(-1, W)
+        log_probs = self._compute() if device.type == "cpu" else self._replay()
+        self.num_positions += 1
+        if len(self.active) == len(self.cache):
+            return log_probs
+        return log_probs.view(len(self.cache), W, -1)[self.active].flatten(0, 1)
+
+    def _continue(self, parents: Tensor) -> None:
+        """Continue these rows; sources that no row continues have finished."""
+        W = self.width
+        self.active = self.active[parents[::W] // W]
+        if 2 * len(self.active) <= len(self.cache):
+            self._move(self.active, self.cache.capacity)
+        self.cache.continue_rows(self.active, (parents % W).view(-1, W))
+
+    def _move(self, slots: Tensor, capacity: int) -> None:
+        """Give the sources in these slots new buffers."""
+        self.cache = self.cache.moved(slots, capacity)
+        self.source = None if self.source is None else self.source.select(slots)
+        self.active = torch.arange(len(slots), device=slots.device)
+        self.tokens = self.tokens.new_zeros(len(slots) * self.width)
+        self._graph = self._log_probs = None
+
+    def _compute(self) -> Tensor:
+        """Take one step over the buffers."""
+        with torch.autocast(self.tokens.device.type, enabled=False):
+            self.cache.begin()
+            logits = self.decoder(self.tokens, self.source, self.cache)
+            self.cache.position.add_(1)
+            return to_log_probs(logits)
+
+    def _replay(self) -> Tensor:
+        if self._graph is None:
+            self._record()
+        assert self._graph is not None
+        assert self._log_probs is not None
+        self._graph.replay()
+        return self._log_probs
+
+    def _record(self) -> None:
+        """Record a step, after one step that lets libraries set up what they need.
+
+        That one takes no stream of its own: there are few, and another thread may be recording
+        on the same one.
+        """
+        position = self.cache.position.clone()
+        self._compute()
+        self.cache.position.copy_(position)
+        self._graph = torch.cuda.CUDAGraph()
+        with recording(self._graph):
+            self._log_probs = self._compute()

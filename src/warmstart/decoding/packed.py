@@ -13,16 +13,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from warmstart.kernels.caches import BeamCache, SourceKeysValues, StaticCache
-from warmstart.kernels.fast_attention import attend_few_queries
-from warmstart.kernels.linear import CastLinear, PackedLinear
-from warmstart.model.attention import CrossAttention, apply_rope
+from warmstart.kernels.inference import (
+    BeamCache,
+    CastLinear,
+    PackedLinear,
+    SourceKeysValues,
+    StaticCache,
+)
+from warmstart.kernels.layers import attend_few_queries
+from warmstart.model.attention import CrossAttention, apply_rope, rope_cos_sin
 from warmstart.model.backbone import Stack
-from warmstart.model.decoder import EncoderOutput
-from warmstart.model.heads import Transform
 from warmstart.model.layers import ACTIVATIONS, Block, DecoderBlock
-from warmstart.model.models import LanguageModel, Translator
-from warmstart.model.positions import rope_cos_sin
+from warmstart.model.models import EncoderOutput, LanguageModel, Transform, Translator
 from warmstart.settings.model import ModelConfig
 
 Function = Callable[[Tensor], Tensor]

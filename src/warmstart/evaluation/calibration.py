@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from warmstart.evaluation.intervals import Floats
 from warmstart.evaluation.metrics import Classes, check_lengths
 
-Floats = NDArray[np.float64]
 LARGEST = 20.0  # temperature; its inverse is the smallest
 HALVINGS = 50
 

@@ -11,10 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from warmstart.results.summary import Interval
-
 Floats = NDArray[np.float64]
-
 LEVEL = 0.95
 LEAST_P = 1e-12  # smaller p-values are not told apart
 
@@ -56,6 +53,18 @@ class Estimate:
             return self.margin(1 - p) - abs(self.mean)
 
         return float(brentq(excess, LEAST_P, 1.0)) if excess(LEAST_P) > 0 else LEAST_P
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A mean and its 95% interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def negated(self) -> "Interval":
+        return Interval(mean=-self.mean, low=-self.high, high=-self.low)
 
 
 def accuracy_interval(correct: ArrayLike) -> Interval:

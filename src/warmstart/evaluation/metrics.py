@@ -1,12 +1,23 @@
 """Metrics of classifiers and language models from plain values; class indices count from 0."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.significance import PairedTest
+from torch import Tensor
+
+from warmstart.batching.batches import move
+from warmstart.evaluation.intervals import Interval
+from warmstart.kernels.loss import IGNORE
+from warmstart.runtime import Runtime
 
 Classes = Sequence[int] | NDArray[np.int64]  # the class index of each text
 
@@ -20,6 +31,24 @@ class ClassScore:
     recall: float  # 0 when no text has the class
     f1: float
     support: int  # texts of this class
+
+
+def accuracy(truth: Classes, predicted: Classes) -> float:
+    """Return the share of correct predictions."""
+    check_lengths(truth, predicted)
+    return float(np.mean(np.asarray(truth) == np.asarray(predicted)))
+
+
+def macro_f1(truth: Classes, predicted: Classes) -> float:
+    """Return the mean F1 of the classes that occur in the truth or in the predictions."""
+    check_lengths(truth, predicted)
+    true, guessed = np.asarray(truth), np.asarray(predicted)
+    num = int(max(true.max(), guessed.max())) + 1
+    hits = np.bincount(true[true == guessed], minlength=num)
+    mentions = np.bincount(true, minlength=num) + np.bincount(guessed, minlength=num)
+    occurs = mentions > 0
+    # As scikit-learn's f1_score, which takes milliseconds: every validation asks for it.
+    return float((2 * hits[occurs] / mentions[occurs]).mean())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,24 +69,6 @@ class LanguageScores:
     loss: float  # nats per token
     perplexity: float
     bits_per_byte: float  # comparable across tokenizers
-
-
-def accuracy(truth: Classes, predicted: Classes) -> float:
-    """Return the share of correct predictions."""
-    check_lengths(truth, predicted)
-    return float(np.mean(np.asarray(truth) == np.asarray(predicted)))
-
-
-def macro_f1(truth: Classes, predicted: Classes) -> float:
-    """Return the mean F1 of the classes that occur in the truth or in the predictions."""
-    check_lengths(truth, predicted)
-    true, guessed = np.asarray(truth), np.asarray(predicted)
-    num = int(max(true.max(), guessed.max())) + 1
-    hits = np.bincount(true[true == guessed], minlength=num)
-    mentions = np.bincount(true, minlength=num) + np.bincount(guessed, minlength=num)
-    occurs = mentions > 0
-    # As scikit-learn's f1_score, which takes milliseconds: every validation asks for it.
-    return float((2 * hits[occurs] / mentions[occurs]).mean())
 
 
 def class_scores(truth: Classes, predicted: Classes, class_names: Sequence[str]) -> ClassScores:
@@ -114,3 +125,172 @@ class WordPairs:
         """Return the share of a text's pairs that occur here; a text without pairs has none."""
         pairs = list(pairwise(text.split()))
         return sum(pair in self._known for pair in pairs) / max(1, len(pairs))
+
+
+Floats = NDArray[np.float64]
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class TokenScores:
+    """Summed loss and correct predictions over target tokens."""
+
+    nll: float  # in nats
+    num_tokens: int
+    num_right: int
+
+    @property
+    def loss(self) -> float:
+        return self.nll / self.num_tokens
+
+    @property
+    def accuracy(self) -> float:
+        return self.num_right / self.num_tokens
+
+
+@torch.inference_mode()
+def score_tokens(
+    score: Callable[[Any], tuple[Tensor, Tensor]], batches: Iterable[Any], runtime: Runtime
+) -> TokenScores:
+    """Add up what `score` returns for each batch: its summed loss and its correct predictions."""
+    nll, num_tokens, num_right = 0.0, 0, 0
+    for batch in batches:
+        with runtime.precision():
+            loss, right = score(move(batch, runtime.device))
+        nll += float(loss)
+        num_tokens += int((batch.targets != IGNORE).sum())
+        num_right += int(right)
+    return TokenScores(nll, num_tokens, num_right)
+
+
+@dataclass(frozen=True)
+class MaskedRows:
+    """The scores of each row; `pair_` columns are empty where rows are not pairs."""
+
+    counts: Floats  # (rows,) masked tokens
+    losses: Floats  # (rows,) summed over them, in nats
+    right: Floats  # (rows,) masked tokens predicted correctly
+    pair_losses: Floats  # (rows,) in nats
+    pair_right: Floats  # (rows,) 0 or 1
+
+    def figures(self) -> dict[str, float]:
+        """Return loss and accuracy of each task, and the sum of the losses."""
+        num = max(1.0, float(self.counts.sum()))
+        loss = float(self.losses.sum()) / num
+        scores = {
+            "loss": loss,
+            "mlm_loss": loss,
+            "mlm_accuracy": float(self.right.sum()) / num,
+            "pseudo_perplexity": perplexity_of(loss),
+        }
+        if len(self.pair_losses):
+            pair_loss = float(self.pair_losses.mean())
+            scores["loss"] = loss + pair_loss
+            scores["nsp_loss"] = pair_loss
+            scores["nsp_accuracy"] = float(self.pair_right.mean())
+        return scores
+
+    def intervals(self) -> dict[str, Interval]:
+        """Return 95% intervals over resampled rows: tokens of one row are not independent."""
+        means = self.figures()
+        rng, num_rows = np.random.Generator(np.random.PCG64(0)), len(self.counts)
+        resampled = []
+        for _ in range(RESAMPLES):
+            rows = rng.integers(0, num_rows, num_rows)
+            columns = (column[rows] if len(column) else column for column in vars(self).values())
+            resampled.append(MaskedRows(*columns).figures())
+        intervals = {}
+        for name, mean in means.items():
+            if name.endswith(("_accuracy", "perplexity")):
+                low, high = np.quantile([scores[name] for scores in resampled], [0.025, 0.975])
+                intervals[name] = Interval(mean=mean, low=float(low), high=float(high))
+        return intervals
+
+
+BLEU_RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class CorpusScore:
+    """One metric on a whole test set."""
+
+    score: float  # 0 to 100
+    low: float  # 95% interval over sentences
+    high: float
+    signature: str  # sacreBLEU's settings
+
+
+@dataclass(frozen=True)
+class PairedScores:
+    """One metric of two systems on the same sentences."""
+
+    metric: str
+    other: float
+    score: float
+    p_value: float  # chance of so large a difference between equal systems
+    signature: str
+
+
+def corpus_bleu(translations: Sequence[str], references: Sequence[str]) -> float:
+    """Return BLEU alone, without an interval."""
+    return float(BLEU().corpus_score(list(translations), [list(references)]).score)
+
+
+def translation_scores(
+    translations: Sequence[str], references: Sequence[str]
+) -> dict[str, CorpusScore]:
+    """Return BLEU and chrF with their bootstrap intervals, as `bleu` and `chrf`."""
+    scores = {}
+    for name, metric in _metrics().items():
+        result = metric.corpus_score(
+            list(translations), [list(references)], n_bootstrap=BLEU_RESAMPLES
+        )
+        mean, half = float(result._mean), float(result._ci)
+        low, high = max(0.0, mean - half), min(100.0, mean + half)
+        signature = str(metric.get_signature())
+        scores[name.lower()] = CorpusScore(float(result.score), low, high, signature)
+    return scores
+
+
+def _metrics() -> dict[str, Any]:
+    """Return both metrics, made to compute Python floats.
+
+    sacreBLEU fails where NumPy numbers are mixed with the 0.0 of a resample without any match.
+    """
+    metrics: dict[str, Any] = {"BLEU": BLEU(), "chrF": CHRF()}
+    for metric in metrics.values():
+        metric._compute_score_from_stats = _with_float(metric._compute_score_from_stats)
+    return metrics
+
+
+def _with_float(compute: Any) -> Any:
+    def compute_float(stats: Any) -> Any:
+        result = compute(stats)
+        result.score = float(result.score)
+        return result
+
+    return compute_float
+
+
+def paired_test(
+    other: Sequence[str], translations: Sequence[str], references: Sequence[str]
+) -> list[PairedScores]:
+    """Compare two systems by paired bootstrap resampling of the sentences."""
+    systems: Any = [("other", list(other)), ("system", list(translations))]
+    metrics = _metrics()
+    test = PairedTest(
+        systems, metrics, [list(references)], test_type="bs", n_samples=BLEU_RESAMPLES
+    )
+    results: Any = test()
+    signatures, scores = results
+    is_same = list(other) == list(translations)  # which sacreBLEU does not notice
+    return [
+        PairedScores(
+            name,
+            float(scores[key][0].score),
+            float(scores[key][1].score),
+            1.0 if is_same else float(scores[key][1].p_value),
+            str(signatures[key]),
+        )
+        for name, key in zip(metrics, [k for k in scores if k != "System"], strict=True)
+    ]

@@ -1,4 +1,4 @@
 """Other people's formats: Hugging Face folders in and out, ONNX and CTranslate2 out.
 
-Start with hf_reader.py to see a model come in, with export_format.py to see what a format is.
+Start with exchange.py, the two verbs; family.py says what a family of models is.
 """

@@ -10,18 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from warmstart.interop.hf_config import HfConfig
-from warmstart.interop.hf_family import (
+from warmstart.interop.family import (
     ACTIVATIONS,
     HF_ACTIVATIONS,
     ExportRules,
     Family,
+    HfConfig,
     HfHead,
+    HfTensors,
     build_shape,
     read_dropout,
 )
-from warmstart.interop.hf_tensors import HfTensors
-from warmstart.model.positions import sinusoids
+from warmstart.model.attention import sinusoids
 from warmstart.settings.model import ModelConfig, NormPosition
 
 SIZES = {

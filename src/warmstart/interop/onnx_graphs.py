@@ -12,13 +12,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from warmstart.errors import WarmstartError
-from warmstart.model.attention import AttentionContext, CrossAttention
+from warmstart.model.attention import (
+    AttentionContext,
+    CrossAttention,
+    KeyValueCache,
+    padding_mask,
+    rope_cos_sin,
+)
 from warmstart.model.backbone import Layout, Stack
-from warmstart.model.cache import KeyValueCache
-from warmstart.model.heads import pool
-from warmstart.model.masks import padding_mask
-from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
-from warmstart.model.positions import rope_cos_sin
+from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator, pool
 from warmstart.settings.model import ModelConfig
 
 TextReader = BackboneOnly | Classifier | LanguageModel

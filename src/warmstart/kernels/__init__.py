@@ -1,4 +1,4 @@
 """What is tuned for one kind of machine; each equals a plain path.
 
-Start with fast_attention.py.
+Start with layers.py.
 """

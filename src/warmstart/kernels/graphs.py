@@ -14,8 +14,6 @@ import torch
 from torch import Tensor, nn
 
 MAX_RECORDINGS = 128  # shapes of batches; rarer ones are computed without a recording
-
-
 _recording = Lock()  # beginning one waits for the device, which would break another
 
 

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from warmstart.kernels.fast_attention import attend, masked_softmax
-from warmstart.kernels.token_grid import TokenGrid
-from warmstart.model.cache import KeyValueCache
+from warmstart.kernels.layers import TokenGrid, attend, masked_softmax
 
 
 def attention_weights(
@@ -17,6 +15,66 @@ def attention_weights(
     K = q.shape[-1]
     scores = (q * K**-0.5) @ k.transpose(-2, -1)  # (B, H, T, S)
     return masked_softmax(scores, mask, is_causal)
+
+
+class KeyValueCache:
+    """Keys and values of all layers: of the positions so far, and of the source.
+
+    `source` holds those of the encoder output, (B, H, S, K) by layer, for a decoder; neighbouring
+    rows that continue the same source share them.
+    """
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        self.length = 0  # positions held
+        self.source: dict[int, tuple[Tensor, Tensor]] = {}
+        self._buffer: Tensor | None = None  # (depth, 2, N, H, capacity, K)
+
+    @property
+    def num_rows(self) -> int:
+        """Return how many rows it holds."""
+        return 0 if self._buffer is None else self._buffer.shape[2]
+
+    @property
+    def held(self) -> Tensor:
+        """Return all keys and values: (depth, 2, N, H, length, K)."""
+        assert self._buffer is not None, "nothing has been read"
+        return self._buffer[..., : self.length, :]
+
+    def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Append new positions (N, H, T, K) of a layer and return all of its keys and values."""
+        start, stop = self.length, self.length + keys.shape[2]
+        buffer = self._grown(keys, stop)[layer]  # (2, N, H, capacity, K)
+        buffer[0, :, :, start:stop], buffer[1, :, :, start:stop] = keys, values
+        if layer == self.depth - 1:  # all layers have them now
+            self.length = stop
+        return buffer[0, :, :, :stop], buffer[1, :, :, :stop]
+
+    def select(self, rows: Tensor) -> None:
+        """Continue these rows, those of a source together; drop the sources that have finished."""
+        if self._buffer is None:
+            return
+        rows = rows.to(self._buffer.device)
+        if self.source:
+            num_sources = len(self.source[0][0])
+            sources = sources_of(rows, self._buffer.shape[2] // num_sources)
+            if len(sources) < num_sources:
+                self.source = {
+                    layer: (keys[sources], values[sources])
+                    for layer, (keys, values) in self.source.items()
+                }
+        self._buffer = self._buffer.index_select(2, rows)
+
+    def _grown(self, keys: Tensor, num_positions: int) -> Tensor:
+        """Return the buffer with room for so many positions."""
+        if self._buffer is None or self._buffer.shape[4] < num_positions:
+            N, H, _, K = keys.shape
+            capacity = -(-num_positions // CAPACITY_STEP) * CAPACITY_STEP
+            larger = keys.new_empty(self.depth, 2, N, H, capacity, K)
+            if self._buffer is not None:
+                larger[..., : self.length, :] = self._buffer[..., : self.length, :]
+            self._buffer = larger
+        return self._buffer
 
 
 @dataclass(frozen=True)
@@ -130,3 +188,55 @@ def apply_rope(x: Tensor, cos_sin: Tensor) -> Tensor:
     first, second = x.chunk(2, -1)
     rotated = torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
     return rotated.to(x.dtype)
+
+
+def causal_mask(num_queries: int, num_keys: int, device: torch.device) -> Tensor:
+    """Let a position see itself and what precedes it; queries are the last of the keys."""
+    square = torch.ones(num_queries, num_keys, dtype=torch.bool, device=device)
+    return square.tril(num_keys - num_queries)[None, None]  # (1, 1, T, S)
+
+
+def padding_mask(is_token: Tensor) -> Tensor:
+    """Let every position see the tokens of its own row, but no padding."""
+    B, S = is_token.shape
+    return is_token.view(B, 1, 1, S)
+
+
+def window_mask(num: int, window: int, device: torch.device) -> Tensor:
+    """Let a position see as many positions on each side as the window has."""
+    positions = torch.arange(num, device=device)
+    return ((positions[:, None] - positions).abs() <= window)[None, None]  # (1, 1, T, T)
+
+
+def document_mask(documents: Tensor) -> Tensor:
+    """Let a position see its own document only; each row holds document numbers."""
+    B, T = documents.shape
+    return documents.view(B, 1, T, 1) == documents.view(B, 1, 1, T)  # (B, 1, T, T)
+
+
+CAPACITY_STEP = 16  # positions by which a full buffer grows
+
+
+def sources_of(rows: Tensor, width: int) -> Tensor:
+    """Return the source of every `width` neighbouring rows, which continue the same one."""
+    return rows[::width] // width
+
+
+def frequencies(num: int, device: torch.device, base: float = 10_000.0) -> Tensor:
+    """Return angular frequencies that fall from 1 towards 1 / base."""
+    steps = torch.arange(num, dtype=torch.float64, device=device)
+    return base ** (-steps / num)  # (num,)
+
+
+def sinusoids(length: int, width: int, device: torch.device) -> Tensor:
+    """Return sin in even columns and cos in odd ones, as the 2017 paper writes them."""
+    positions = torch.arange(length, dtype=torch.float64, device=device)
+    angles = positions[:, None] * frequencies(width // 2, device)  # (T, D / 2)
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)  # (T, D)
+
+
+def rope_cos_sin(positions: Tensor, width_per_head: int, base: float = 10_000.0) -> Tensor:
+    """Return cos and sin of each position's angle at each frequency: (2, B, 1, T, K / 2)."""
+    speeds = frequencies(width_per_head // 2, positions.device, base)
+    angles = positions[:, None, :, None] * speeds
+    return torch.stack([angles.cos(), angles.sin()]).float()

@@ -10,13 +10,18 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from warmstart.errors import WarmstartError
-from warmstart.kernels.dropout import Dropout
-from warmstart.kernels.token_grid import grid_of
-from warmstart.model.attention import AttentionContext
-from warmstart.model.cache import KeyValueCache
+from warmstart.kernels.layers import Dropout, grid_of
+from warmstart.model.attention import (
+    AttentionContext,
+    KeyValueCache,
+    causal_mask,
+    document_mask,
+    padding_mask,
+    rope_cos_sin,
+    sinusoids,
+    window_mask,
+)
 from warmstart.model.layers import Block, BlockOptions, DecoderBlock, build_norm
-from warmstart.model.masks import causal_mask, document_mask, padding_mask, window_mask
-from warmstart.model.positions import rope_cos_sin, sinusoids
 from warmstart.settings.model import ModelConfig
 
 

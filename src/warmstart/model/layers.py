@@ -7,7 +7,7 @@ from functools import partial
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from warmstart.kernels.dropout import Dropout
+from warmstart.kernels.layers import Dropout
 from warmstart.model.attention import AttentionContext, CrossAttention, MultiHeadAttention
 from warmstart.settings.model import GATED, Activation, Norm, NormPosition
 

@@ -1,4 +1,4 @@
-"""The verbs, one file each, in the order things happen.
+"""The verbs of the core, in the order things happen.
 
-Start with pretrain.py.
+Start with pretrain.py; use.py has what is done with a finished run.
 """

@@ -1,27 +1,39 @@
 """An installation -> what it has, what it lacks, and a short training that proves that it works."""
 
+import platform
+import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
+from typing import Literal
+
+from packaging.requirements import Requirement
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
-from warmstart.formats import duration
-from warmstart.insight.installation import (
-    Finding,
-    examine_machine,
-    examine_packages,
-    examine_system,
-)
-from warmstart.samples.sample_files import SampleSizes, write_samples
-from warmstart.settings.pretraining import PretrainConfig
-from warmstart.settings.starting import DoctorConfig
+from warmstart.formats import counted, duration
+from warmstart.samples.samples import SampleSizes, write_samples
+from warmstart.settings.training import PretrainConfig
+from warmstart.settings.using import DoctorConfig
+from warmstart.version import package_version
 
 SIZES = SampleSizes(
     unlabelled=400, train=1, valid=1, test=1, train_pairs=1, valid_pairs=1, test_pairs=1
 )
 VOCAB_SIZE = 300
 STEPS = 30
+Status = Literal["ok", "missing", "problem"]  # missing: an extra that not everybody needs
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was examined."""
+
+    name: str
+    detail: str
+    status: Status = "ok"
 
 
 @dataclass(frozen=True)
@@ -80,3 +92,91 @@ def _job(config: DoctorConfig, folder: Path) -> PretrainConfig:
         threads=config.threads,
         compile=False,
     )
+
+
+SYSTEMS = {"Linux": "Linux", "Darwin": "macOS"}
+GIB = 1 << 30
+LITTLE = 1 * GIB  # memory or disk with which a small training may fail
+
+
+def examine_system() -> Iterator[Finding]:
+    """Report on versions and the platform."""
+    yield Finding("warmstart", package_version())
+    yield Finding("Python", f"{platform.python_version()} ({platform.python_implementation()})")
+    system, machine = platform.system(), platform.machine()
+    if system in SYSTEMS:
+        yield Finding("system", f"{SYSTEMS[system]} {platform.release()}, {machine}")
+    else:
+        supported = " and ".join(SYSTEMS.values())
+        yield Finding("system", f"{system} is not supported; {supported} are", "problem")
+
+
+def examine_packages() -> Iterator[Finding]:
+    """Report on the packages that are required, and on those of each extra."""
+    try:
+        requirements = [Requirement(line) for line in metadata.requires("warmstart") or ()]
+        extras = metadata.metadata("warmstart").get_all("Provides-Extra") or []
+    except metadata.PackageNotFoundError:
+        yield Finding("packages", "unknown: warmstart runs from a checkout, not installed")
+        return
+    required = [r for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]
+    problems = list(filter(None, map(_lack, required)))
+    versions = ", ".join(f"{r.name} {metadata.version(r.name)}" for r in required if not _lack(r))
+    yield Finding("packages", versions)
+    if problems:
+        advice = "; run pip install warmstart again"
+        yield Finding("packages", f"{', '.join(problems)}{advice}", "problem")
+    for extra in extras:
+        wanted = [r for r in requirements if r.marker and r.marker.evaluate({"extra": extra})]
+        missing = [lack for r in wanted if r not in required and (lack := _lack(r))]
+        advice = f"; pip install 'warmstart[{extra}]'"
+        detail = f"{', '.join(missing)}{advice}" if missing else "complete"
+        yield Finding(f"extra {extra}", detail, "missing" if missing else "ok")
+
+
+def _lack(requirement: Requirement) -> str | None:
+    """Say what is wrong with a package; None if it is installed in a version that suits."""
+    try:
+        version = metadata.version(requirement.name)
+    except metadata.PackageNotFoundError:
+        return f"{requirement.name} is missing"
+    if requirement.specifier.contains(version, prereleases=True):
+        return None
+    return f"{requirement.name} {version} does not fit {requirement.specifier}"
+
+
+def examine_machine(device: str, precision: str, threads: int | None) -> Iterator[Finding]:
+    """Report on device, precision, threads, memory and disk, as a training would use them."""
+    try:
+        import torch
+
+        from warmstart.runtime import choose_runtime, free_memory, num_cores
+    except (ImportError, OSError) as error:  # a library that does not fit the system
+        yield Finding("torch", f"cannot be loaded: {str(error).splitlines()[0]}", "problem")
+        return
+    runtime = choose_runtime(device, precision, threads)
+    is_cuda = runtime.device.type == "cuda"
+    name = torch.cuda.get_device_name(runtime.device) if is_cuda else _cpu_name()
+    yield Finding("device", f"{runtime.device.type}, {name}")
+    yield Finding("precision", "bf16" if runtime.dtype is not None else "fp32")
+    cores = counted(num_cores(), "core")
+    yield Finding("threads", f"{torch.get_num_threads()} on {cores}")
+    if is_cuda:
+        yield _room("GPU memory", free_memory(runtime.device))
+    yield _room("memory", free_memory(torch.device("cpu")))
+    folder = Path.cwd()
+    yield _room("disk", shutil.disk_usage(folder).free, f" in {folder}")
+
+
+def _room(name: str, free: int | None, where: str = "") -> Finding:
+    if free is None:
+        return Finding(name, "free amount unknown")
+    detail = f"{free / GIB:.1f} GiB free{where}"
+    return Finding(name, detail) if free >= LITTLE else Finding(name, f"only {detail}", "problem")
+
+
+def _cpu_name() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())

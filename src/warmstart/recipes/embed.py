@@ -10,19 +10,16 @@ from numpy.typing import NDArray
 
 from warmstart import progress
 from warmstart.batching.encode import EncodedTexts, Truncation
-from warmstart.data.chunks import chunked
-from warmstart.data.corpus import read_input
-from warmstart.data.vector_files import TextVectors, check_name, writing
+from warmstart.data.corpus import chunked, read_input
+from warmstart.data.outputs import TextVectors, check_name, writing
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
-from warmstart.inference.transformer_model import TransformerModel
-from warmstart.insight.word_context import compare_word
-from warmstart.loading import load_transformer
-from warmstart.report.notebook import Shown
-from warmstart.report.word_figure import word_sections, write_word_similarity
-from warmstart.results.model_views import WordSimilarity
+from warmstart.look.words import WordSimilarity, compare_word, word_sections, write_word_similarity
+from warmstart.report.html import Shown
 from warmstart.runtime import Runtime
 from warmstart.settings.using import EmbedConfig
+from warmstart.tasks.registry import load_transformer
+from warmstart.tasks.text_model import TransformerModel
 from warmstart.tokenization.tokenizer import text_reader
 
 CHUNK = 1024  # texts sorted by length and read together

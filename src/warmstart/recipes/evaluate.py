@@ -1,20 +1,51 @@
-"""A run and held-out data -> scores with intervals, entered in the run's ledger."""
+"""Score a run on held-out data, and enter the score in its ledger."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
-from warmstart.interop.model_card import enter_test
-from warmstart.report.outcomes import EvaluationResult
-from warmstart.runs.lineage import describe_unrecorded
-from warmstart.runs.saved import SavedRun, read_run
+from warmstart.recipes.card import enter_test
+from warmstart.report.html import Shown
+from warmstart.report.training_figure import score_table
+from warmstart.runs.saved import SavedRun, describe_unrecorded, read_run
 from warmstart.runtime import choose_runtime
-from warmstart.settings.using import EvaluateConfig
+from warmstart.settings.using import (
+    EvaluateConfig,
+)
 from warmstart.tasks.registry import task_of
 from warmstart.tasks.task import Task
 from warmstart.textfiles import missing, sha256_of
+
+
+@dataclass(frozen=True)
+class EvaluationResult(Shown):
+    """The scores of a run on held-out data."""
+
+    run: Path
+    file: str
+    scores: dict[str, Any]  # JSON values
+    times_scored: int  # evaluations of this run on this file, this one included
+
+    @property
+    def leak(self) -> str | None:
+        """Warn of texts that the run was trained on; None: there are none, or nobody knows."""
+        num_seen = sum(self.scores.get(f"{how}seen_in_training", 0) for how in ("", "nearly_"))
+        if not num_seen:
+            return None
+        num_texts = next(self.scores[name] for name in ("rows", "sentences") if name in self.scores)
+        unseen = (n for n, v in self.scores.items() if n.endswith("_unseen") and v is not None)
+        without = "".join(f": see {name.replace('_', ' ')}" for name in unseen)
+        return (
+            f"warning: {num_seen:,} of {num_texts:,} texts also occur, exactly or nearly, in what "
+            f"the run was trained on, so its scores are too good{without}"
+        )
+
+    def pieces(self) -> list[str]:
+        leak = [self.leak] if self.leak else []
+        return [f"{self.run} on {self.file}", *leak, score_table(self.scores)]
 
 
 def evaluate(config: EvaluateConfig) -> EvaluationResult:

@@ -1,20 +1,22 @@
 """Labelled texts -> fine-tuned model: warm, frozen or cold."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from warmstart import progress
 from warmstart.batching.encode import EncodedTexts
+from warmstart.data.copies import find_matches
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.labelled import LabelledTexts
-from warmstart.data.overlap import find_matches
+from warmstart.data.splits import HALVING_SEED, LabelPool, nested_rows
 from warmstart.errors import WarmstartError
-from warmstart.experiments.subsets import HALVING_SEED, LabelPool, nested_rows
 from warmstart.files import write_json
-from warmstart.interop.model_card import write_card
-from warmstart.recipes.export_model import say_if_not_exportable
-from warmstart.report.outcomes import FinetuneResult
+from warmstart.formats import duration
+from warmstart.interop.exchange import say_if_not_exportable
+from warmstart.recipes.card import write_card
+from warmstart.report.html import Shown
+from warmstart.report.training_figure import score_table
 from warmstart.runs.facts import Figures
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import (
@@ -25,14 +27,11 @@ from warmstart.runs.lifecycle import (
     refuse_together,
     write_config,
 )
-from warmstart.runs.lineage import lineage_of
-from warmstart.runs.saved import SavedRun, resumed_model
-from warmstart.settings.architecture import apply_overrides
-from warmstart.settings.finetuning import FinetuneConfig
-from warmstart.settings.model import ModelConfig, model_from_json
+from warmstart.runs.saved import SavedRun, lineage_of, resumed_model
+from warmstart.settings.model import ModelConfig, apply_overrides, model_from_json
 from warmstart.settings.shared import Truncate
-from warmstart.tasks.finetuning_task import FinetuningTask, Start, build_model, build_trainer
-from warmstart.tasks.fit import Fit
+from warmstart.settings.training import FinetuneConfig
+from warmstart.tasks.finetuning import FinetuningTask, Fit, Start, build_model, build_trainer
 from warmstart.tasks.labelled_data import (
     Examples,
     TrainingTexts,
@@ -44,17 +43,32 @@ from warmstart.tasks.labelled_data import (
 )
 from warmstart.tasks.registry import finetuning_task, read_backbone
 from warmstart.textfiles import file_facts
-from warmstart.tokenization.load_tokenizer import load_tokenizer, train_tokenizer
+from warmstart.tokenization.backends import load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
-from warmstart.training.defaults import (
-    finetuning_layer_decay,
-    finetuning_length,
-    finetuning_rate,
-)
-from warmstart.training.length import fix_steps
+from warmstart.training.defaults import finetuning_layer_decay, finetuning_length, finetuning_rate
+from warmstart.training.length import Clock, fix_steps
 from warmstart.training.opening import open_training, training_runtime
-from warmstart.training.pace import Clock
 from warmstart.training.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class FinetuneResult(Shown):
+    """The outcome of a fine-tuning run."""
+
+    run: Path
+    valid: dict[str, float]  # validation scores at the best epoch
+    summary: str  # the same in one phrase
+    best_epoch: int
+    elapsed_s: float
+
+    def pieces(self) -> list[str]:
+        best = f"at epoch {self.best_epoch}, in {duration(self.elapsed_s)}"
+        return [f"{self.run}: {self.summary} {best}.", score_table(self.valid)]
+
+    @property
+    def accuracy(self) -> float:
+        """Return the validation accuracy of a classifier."""
+        return self.valid["accuracy"]
 
 
 def finetune(config: FinetuneConfig) -> FinetuneResult:

@@ -1,6 +1,6 @@
 """Text -> pretrained backbone."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,11 @@ from warmstart.data.prepare import (
 from warmstart.data.shards import ShardWriter
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
-from warmstart.interop.model_card import write_card
-from warmstart.recipes.export_model import say_if_not_exportable
-from warmstart.report.outcomes import PretrainResult
+from warmstart.formats import duration
+from warmstart.interop.exchange import say_if_not_exportable
+from warmstart.recipes.card import write_card
+from warmstart.report.html import Shown
+from warmstart.report.training_figure import loss_curve
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import (
     announce,
@@ -33,34 +35,49 @@ from warmstart.runs.lifecycle import (
     refuse_together,
     write_config,
 )
-from warmstart.runs.lineage import lineage_of
-from warmstart.runs.saved import SavedRun, read_run, resumed_model
-from warmstart.runs.transfer import Transfer, transfer_all
+from warmstart.runs.saved import (
+    SavedRun,
+    Transfer,
+    lineage_of,
+    read_run,
+    resumed_model,
+    transfer_all,
+)
 from warmstart.runtime import num_cores
-from warmstart.settings.architecture import apply_overrides
-from warmstart.settings.model import ModelConfig
-from warmstart.settings.pretraining import PretrainConfig
+from warmstart.settings.model import ModelConfig, apply_overrides
+from warmstart.settings.training import PretrainConfig
 from warmstart.tasks.registry import pretraining_task, task_of
 from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
-from warmstart.tokenization.load_tokenizer import load_tokenizer
+from warmstart.tokenization.backends import load_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
-from warmstart.training.defaults import (
-    HEAD_STEPS,
-    compile_backbone,
-    pretraining_rate,
-    seed_weights,
-)
-from warmstart.training.length import fix_steps
-from warmstart.training.loop_settings import LoopSettings
+from warmstart.training.defaults import HEAD_STEPS, compile_backbone, pretraining_rate, seed_weights
+from warmstart.training.length import Clock, fix_steps
 from warmstart.training.opening import open_training, training_runtime
-from warmstart.training.optimizers import OptimizerSettings, build_optimizers
-from warmstart.training.pace import Clock
-from warmstart.training.prefetch import prefetched
-from warmstart.training.schedules import warmup_cosine
-from warmstart.training.step import RecordedObjective
+from warmstart.training.optimizers import OptimizerSettings, build_optimizers, warmup_cosine
+from warmstart.training.step import LoopSettings, RecordedObjective, prefetched
 from warmstart.training.trainer import Trainer
 
 SAMPLE_MB = 20  # text that a tokenizer is trained on, at most: more hardly changes its pieces
+
+
+@dataclass(frozen=True)
+class PretrainResult(Shown):
+    """The outcome of a pretraining run."""
+
+    run: Path
+    valid: dict[str, float]  # validation scores by name; they depend on the objective
+    summary: str  # the same in one phrase
+    tokens: int  # seen in training
+    elapsed_s: float
+
+    def pieces(self) -> list[str]:
+        seen = f"{self.tokens:,} tokens in {duration(self.elapsed_s)}"
+        return [f"{self.run}: {self.summary}, after {seen}.", *loss_curve(self.run)]
+
+    @property
+    def perplexity(self) -> float:
+        """Return the validation perplexity of a causal run."""
+        return self.valid["perplexity"]
 
 
 def pretrain(config: PretrainConfig) -> PretrainResult:

@@ -1,40 +1,51 @@
 """Sentence pairs -> translator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from warmstart.batching.pair_batches import EncodedPairs, PairStream
+import torch
+from torch import Tensor, nn
+
+from warmstart import progress
+from warmstart.batching.batches import EncodedPairs, PairStream
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.pairs import Pairs
+from warmstart.errors import WarmstartError
 from warmstart.files import write_json
-from warmstart.interop.model_card import write_card
+from warmstart.formats import duration
+from warmstart.interop.exchange import say_if_not_exportable
 from warmstart.model.models import Translator
-from warmstart.recipes.export_model import say_if_not_exportable
-from warmstart.report.outcomes import TranslatorResult
-from warmstart.runs.checkpoint import save_weights
+from warmstart.recipes.card import write_card
+from warmstart.report.html import Shown
+from warmstart.report.training_figure import loss_curve
+from warmstart.runs.checkpoint import read_weights, save_weights
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import (
     announce,
+    check_length,
     check_unchanged,
+    refuse_overrides,
+    refuse_together,
     write_config,
 )
-from warmstart.runs.lineage import lineage_of
-from warmstart.runs.saved import SavedRun, resumed_model
+from warmstart.runs.saved import SavedRun, lineage_of, read_run, resumed_model, transfer_all
 from warmstart.runtime import Runtime
-from warmstart.settings.model import ModelConfig
-from warmstart.settings.translating import TrainTranslatorConfig
-from warmstart.tasks.translation import TranslateObjective, TranslateTask, TranslationValidation
-from warmstart.tasks.translation_data import choose_tokenizers, encode_pairs, read_training_pairs
-from warmstart.tasks.translation_start import (
-    read_translator_parent,
-    translator_architecture,
-    warm_start_translator,
+from warmstart.settings.model import ModelConfig, apply_overrides
+from warmstart.settings.training import TrainTranslatorConfig
+from warmstart.tasks.registry import task_of
+from warmstart.tasks.translate import (
+    TranslateObjective,
+    TranslateTask,
+    TranslationValidation,
+    choose_tokenizers,
+    encode_pairs,
+    read_training_pairs,
 )
 from warmstart.textfiles import file_facts
-from warmstart.tokenization.pair import TokenizerPair, load_tokenizer_pair
-from warmstart.training.averaging import evaluate_average, keep_snapshot, list_snapshots
+from warmstart.tokenization.backends import TokenizerPair, load_tokenizer_pair
 from warmstart.training.defaults import (
     compile_translator,
     seed_weights,
@@ -42,19 +53,36 @@ from warmstart.training.defaults import (
     translation_epochs,
     translation_rate,
 )
-from warmstart.training.length import fix_steps
-from warmstart.training.loop_settings import LoopSettings
+from warmstart.training.length import Clock, fix_steps
 from warmstart.training.opening import open_training, training_runtime
-from warmstart.training.optimizers import OptimizerSettings, build_optimizers
-from warmstart.training.pace import Clock
-from warmstart.training.prefetch import prefetched
-from warmstart.training.schedules import warmup_cosine, warmup_inverse_sqrt
-from warmstart.training.state import Evaluation, State
-from warmstart.training.step import RecordedObjective
+from warmstart.training.optimizers import (
+    OptimizerSettings,
+    build_optimizers,
+    warmup_cosine,
+    warmup_inverse_sqrt,
+)
+from warmstart.training.step import Evaluation, LoopSettings, RecordedObjective, State, prefetched
 from warmstart.training.trainer import Trainer
 
 # Shorter trainings do not repay the quarter of a minute that compiling takes.
 COMPILED_STEPS, COMPILED_MINUTES = 5_000, 3
+
+
+@dataclass(frozen=True)
+class TranslatorResult(Shown):
+    """The outcome of training a translator."""
+
+    run: Path
+    bleu: float  # greedy, on validation, of the saved weights
+    loss: float
+    step: int  # the best one; the last one where weights were averaged
+    num_averaged: int  # validations whose weights were averaged
+    elapsed_s: float
+
+    def pieces(self) -> list[str]:
+        scores = f"BLEU {self.bleu:.1f}, loss {self.loss:.3f} on validation"
+        reached = f"{self.run}: {scores}, at step {self.step:,}, in {duration(self.elapsed_s)}."
+        return [reached, *loss_curve(self.run)]
 
 
 def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
@@ -234,3 +262,103 @@ def _result(run: RunFolder) -> TranslatorResult:
         int(valid["averaged"]),
         run.scores().elapsed_s,
     )
+
+
+def read_translator_parent(path: str) -> SavedRun:
+    """Read the run to start from: a translator, or a backbone that becomes the encoder."""
+    parent = read_run(path)
+    task = task_of(parent)
+    is_backbone = task.is_pretraining and parent.model.attention == "bidirectional"
+    if not is_backbone and not parent.model.decoder_depth:
+        raise WarmstartError(
+            f"--from {path} is {task.description}; a translator starts from another one, or from a "
+            "bidirectional backbone, which `warmstart pretrain --objective masked` trains"
+        )
+    parent.refuse_if_ablated("start a translator")
+    return parent
+
+
+def translator_architecture(
+    config: TrainTranslatorConfig,
+    preset: ModelConfig,
+    tokenizers: TokenizerPair,
+    parent: SavedRun | None,
+) -> ModelConfig:
+    """Return the architecture asked for; weights that exist keep theirs."""
+    if parent:
+        refuse_overrides(config, allowed=("dropout", "max_length"))
+        check_length(parent.model, config.max_length, parent.path)
+        if parent.model.decoder_depth:
+            refuse_together(config, "from", ("decoder_depth", "shared"))
+            return apply_overrides(parent.model, config)
+        encoder = replace(parent.model, attention="bidirectional", pooler=False)
+    else:
+        encoder = replace(preset, attention="bidirectional")
+    preset_depth = 0 if parent else preset.decoder_depth
+    target_size = 0 if tokenizers.is_joint else tokenizers.target.vocab_size
+    return replace(
+        apply_overrides(encoder, config),
+        vocab_size=parent.model.vocab_size if parent else tokenizers.source.vocab_size,
+        decoder_depth=config.decoder_depth or preset_depth or encoder.depth,
+        target_vocab_size=target_size,
+        shared=tokenizers.is_joint if config.shared is None else config.shared,
+    )
+
+
+def warm_start_translator(model: Translator, parent: SavedRun) -> None:
+    """Load what the parent has: all of a translator, or the encoder."""
+    if parent.model.decoder_depth:
+        progress.say(f"from {parent.path}: {transfer_all(parent.weights, model)}")
+        return
+    weights = {
+        name.replace("backbone.", "encoder.", 1): tensor
+        for name, tensor in parent.weights.items()
+        if name.startswith("backbone.") and ".pooler." not in name
+    }
+    transfer = transfer_all(weights, model)
+    missing = [name for name in transfer.new if name.startswith("encoder.")]
+    if missing:
+        raise WarmstartError(f"{parent.path}: its weights lack {', '.join(missing[:3])}")
+    progress.say(
+        f"encoder from {parent.path}: {len(transfer.loaded)} tensors loaded, the rest is new"
+    )
+
+
+def keep_snapshot(run: RunFolder, model: nn.Module, step: int, keep: int) -> None:
+    """Keep the weights of the newest validations, to be averaged at the end."""
+    save_weights(run.snapshots / f"step-{step}.safetensors", model.state_dict())
+    for old in list_snapshots(run, up_to=step)[:-keep]:
+        old.unlink()
+
+
+def list_snapshots(run: RunFolder, up_to: int) -> list[Path]:
+    """Return the snapshots in order; later ones come from a process that was killed."""
+    numbered = {int(path.stem.removeprefix("step-")): path for path in run.snapshots.glob("step-*")}
+    return [numbered[step] for step in sorted(numbered) if step <= up_to]
+
+
+def averaged(files: Sequence[Path]) -> dict[str, Tensor]:
+    """Return the mean of several models' weights, summed in double precision."""
+    total: dict[str, Tensor] = {}
+    for file in files:
+        for name, tensor in read_weights(file).items():
+            total[name] = total.get(name, torch.zeros(())) + tensor.double()
+    return {name: (tensor / len(files)).float() for name, tensor in total.items()}
+
+
+def evaluate_average(
+    trainer: Trainer, snapshots: Sequence[Path], evaluate: Callable[[], Evaluation]
+) -> Evaluation | None:
+    """Put averaged weights into the model and validate them; None unless they are better."""
+    best = trainer.state.best_score or 0.0
+    device = trainer.runtime.device
+    weights = {name: tensor.to(device) for name, tensor in averaged(snapshots).items()}
+    trainer.model.load_state_dict(weights)
+    trainer.model.eval()
+    mean = evaluate()
+    verdict = "better" if mean.score > best else "no better"
+    progress.say(
+        f"the mean of the last {len(snapshots)} validations' weights is {verdict} than the best: "
+        f"{mean.note}"
+    )
+    return mean if mean.score > best else None

@@ -1,4 +1,4 @@
-"""Figures and pages; never imports torch.
+"""Figures and pages that several commands share; never imports torch.
 
-Start with comparison_page.py.
+Start with html.py for pages, style.py for figures.
 """

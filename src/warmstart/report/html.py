@@ -3,20 +3,24 @@
 Matplotlib is loaded when something is drawn: it takes a second.
 """
 
+import base64
+import hashlib
+import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
+import matplotlib
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from warmstart import formats
 from warmstart.files import write_whole
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +98,6 @@ def folded(title: str, piece: Markup) -> Markup:
 
 
 def _svg(drawing: "Figure") -> Markup:
-    from warmstart.report.images import svg_text
 
     return Markup(svg_text(drawing))
 
@@ -113,6 +116,88 @@ def write_picture(drawing: "Figure", title: str, sections: Sequence[Section], pa
     """Write the sections as a page where the file is .html, else the drawing alone."""
     if path.suffix.lower() == ".html":
         return write_page(title, sections, path)
-    from warmstart.report.images import save_image
 
     return save_image(drawing, path)
+
+
+IMAGE_TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
+
+
+class Shown:
+    """A result that a notebook shows as HTML."""
+
+    def pieces(self) -> Sequence[str]:
+        """Return HTML as `Markup`; a plain string becomes a paragraph."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return render("notebook.html", {"pieces": self.pieces()})
+
+
+class ShownFile(Shown):
+    """A result that a notebook shows by the figure or page it was written to."""
+
+    out: Path
+
+    def pieces(self) -> Sequence[str]:
+        return [show_file(self.out)]
+
+
+def show_file(path: Path) -> Markup:
+    """Return a figure as an image, or a page in a frame of its own."""
+    image_type = IMAGE_TYPES.get(path.suffix.lower())
+    if image_type is None:
+        return render("frame.html", {"page": path.read_text(encoding="utf-8"), "name": path.name})
+    data = base64.b64encode(path.read_bytes()).decode()
+    return render("image.html", {"type": image_type, "data": data, "name": path.name})
+
+
+_DPI = 200
+_SALT = "warmstart"  # without one, matplotlib makes random SVG ids
+
+
+def save_figure(figure: Figure, path_without_suffix: Path) -> list[Path]:
+    """Write the figure as PNG and as SVG and return both paths."""
+    stem = path_without_suffix.name
+    return [
+        save_image(figure, path_without_suffix.with_name(f"{stem}{suffix}"))
+        for suffix in (".png", ".svg")
+    ]
+
+
+def save_image(figure: Figure, path: Path) -> Path:
+    """Write the figure in the format of the file's name, .png or .svg."""
+    return write_whole(path, _render(figure, "svg" if path.suffix.lower() == ".svg" else "png"))
+
+
+def svg_text(figure: Figure) -> str:
+    """Return the figure as an SVG element for HTML, with ids that no other figure has.
+
+    Text stays text, so that a reader can select it and the page stays small.
+    """
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        whole = _render(figure, "svg").decode()
+    element = re.sub(r"<metadata>.*?</metadata>", "", whole[whole.index("<svg") :], flags=re.DOTALL)
+    prefix = "f" + hashlib.sha256(element.encode()).hexdigest()[:8]
+    return _rename_ids(element, prefix).strip()
+
+
+def _rename_ids(element: str, prefix: str) -> str:
+    """Add a prefix to every id and every reference to one, inside tags only."""
+
+    def rename(tag: re.Match[str]) -> str:
+        named = re.sub(r'\bid="', f'id="{prefix}-', tag.group())
+        return named.replace('href="#', f'href="#{prefix}-').replace("url(#", f"url(#{prefix}-")
+
+    return re.sub(r"<[^>]+>", rename, element)
+
+
+def _render(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
+    author = {"png": "Software", "svg": "Creator"}[kind]  # by which look recognises its figures
+    metadata = {author: "warmstart"} | ({} if kind == "png" else {"Date": None})
+    buffer = BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": _SALT}), warnings.catch_warnings():
+        # A character that the font lacks is drawn as a box, so the warning adds nothing.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(buffer, format=kind, dpi=_DPI, metadata=metadata, facecolor="white")
+    return buffer.getvalue()

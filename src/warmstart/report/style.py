@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 import matplotlib
@@ -10,30 +9,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from warmstart.results.comparison import Arm, ArmKind
-
 INK = "#333333"  # these two, and FONT, are in figures.mplstyle too
 FAINT = "#8a8a8a"
 WIDTH, HEIGHT = 6.6, 3.7  # inches
 FONT = 8.5  # points
 
 # Hues that colour-blind readers can tell apart; arms of one kind are shades of one hue.
-SHADES: dict[ArmKind, tuple[str, ...]] = {
+SHADES: dict[str, tuple[str, ...]] = {
     "warm": ("#d5521c", "#efa02b", "#8f2416", "#f08a6c", "#b8860b", "#5e1f3a"),
     "frozen": ("#2a9d8f", "#5fc2ae", "#146056", "#8fbf4d", "#4f8f3a", "#86aaa4"),
     "cold": ("#2166ac", "#74a9d8", "#123a66", "#9a8fd0"),
     "baseline": ("#757575", "#a6a6a6", "#4a4a4a", "#a89f8c"),
     "blend": ("#7b3f98", "#b07cc6", "#4b1f63", "#c9a3d6"),
 }
-MARKERS: dict[ArmKind, str] = {
-    "warm": "o",
-    "frozen": "s",
-    "cold": "^",
-    "baseline": "D",
-    "blend": "P",
-}
-
 _SETTINGS = Path(__file__).parent / "templates" / "figures.mplstyle"
+
 # decorates a function that draws
 styled = matplotlib.rc_context(
     matplotlib.rc_params_from_file(_SETTINGS, use_default_template=False)
@@ -48,14 +38,6 @@ class EndLabel:
     colour: str
     x: float  # end of the named line, in data units
     y: float
-
-
-def arm_colours(arms: Sequence[Arm]) -> dict[str, str]:
-    """Return the colour of each arm, the same in every figure and table."""
-    numbers = {kind: count() for kind in SHADES}
-    return {
-        arm.name: SHADES[arm.kind][next(numbers[arm.kind]) % len(SHADES[arm.kind])] for arm in arms
-    }
 
 
 def new_axes(height: float = HEIGHT) -> tuple[Figure, Axes]:

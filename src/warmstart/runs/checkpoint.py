@@ -17,11 +17,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from warmstart.errors import WarmstartError
-from warmstart.files import flush_file, whole_folder, write_whole
+from warmstart.files import flush_file, temporary_path, whole_folder, write_whole
 from warmstart.jsonfiles import read_object, to_json, typed
 from warmstart.runs.facts import StateFile
 from warmstart.runs.folder import RunFolder
-from warmstart.temporary import temporary_path
 
 TENSORS = ("model.safetensors", "optimizer.safetensors")
 

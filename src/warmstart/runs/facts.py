@@ -1,5 +1,7 @@
 """The JSON files of a run as dataclasses: what is read from each has its type."""
 
+import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,7 +9,7 @@ from typing import Any
 
 from warmstart.data.fingerprints import PackedFingerprints
 from warmstart.errors import WarmstartError
-from warmstart.settings.in_force import Choice
+from warmstart.settings.base import Choice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,3 +162,27 @@ class Figures(dict[str, float]):
 
     def __missing__(self, name: str) -> float:
         raise WarmstartError(f"{self.file} has no '{name}'")
+
+
+def read_metrics(path: Path) -> list[dict[str, float]]:
+    """Return the lines of a metrics file; a line cut off by a crash is left out."""
+    if not path.exists():
+        return []
+    parsed = (parse_line(line) for line in path.read_bytes().splitlines())
+    return [line for line in parsed if line is not None]
+
+
+def parse_line(line: bytes) -> dict[str, float] | None:
+    """Return the figures of one line, without what is no finite number; None: it is not whole."""
+    try:
+        figures = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(figures, dict):
+        return None
+    finite = {name: value for name, value in figures.items() if _is_figure(value)}
+    return finite if isinstance(finite.get("step"), int) else None
+
+
+def _is_figure(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max

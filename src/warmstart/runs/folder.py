@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from warmstart.errors import LostProcessError, StoppedError, WarmstartError
-from warmstart.files import locked_destination, write_json
+from warmstart.files import is_temporary, locked_destination, remove, remove_leftovers, write_json
 from warmstart.jsonfiles import read_object, show, typed
 from warmstart.runs.facts import ConfigFile, Figures, ScoresFile
-from warmstart.temporary import is_temporary, remove, remove_leftovers
 
 # What a job writes before it has work that must not be lost.
 _PREPARED = (

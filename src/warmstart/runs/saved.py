@@ -1,31 +1,34 @@
 """A saved run, read back: its architecture, tokenizers and weights."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from warmstart import progress
 from warmstart.data.fingerprints import Fingerprints, join_fingerprints
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
-from warmstart.jsonfiles import typed
+from warmstart.jsonfiles import read_object, typed
 from warmstart.model.count import count_backbone, count_translator
 from warmstart.runs.checkpoint import (
     list_checkpoints,
     load_checkpoint,
     read_weights,
+    step_of,
     weight_shapes,
 )
 from warmstart.runs.facts import DataFile, ResultsFile
 from warmstart.runs.folder import RunFolder
-from warmstart.settings.base import Settings
-from warmstart.settings.model import ModelConfig, ablation_warning, model_from_json
+from warmstart.settings.base import Settings, suggestion
+from warmstart.settings.model import PRESETS, ModelConfig, ablation_warning, model_from_json
 from warmstart.textfiles import missing
-from warmstart.tokenization.pair import TokenizerPair, load_tokenizer_pair
+from warmstart.tokenization.backends import TokenizerPair, load_tokenizer_pair
 from warmstart.tokenization.tokenizer import Tokenizer
 
 SHORTEST_TEXT = 3  # a token between two special ones
@@ -264,3 +267,146 @@ def advised_model(comparison: RunFolder) -> tuple[Path, str]:
     best = max(scores, key=lambda path: (scores[path].labels, accuracies[path]))
     labels = counted(scores[best].labels, "label")
     return best, f"{comparison.path} advises {arm}: using {best}, the best model with {labels}"
+
+
+@dataclass(frozen=True)
+class _State:
+    elapsed_s: float
+
+
+@dataclass(frozen=True)
+class _Checkpoint:
+    step: int
+    state: _State
+
+
+def lineage_of(parent: SavedRun | None) -> list[dict[str, Any]]:
+    """Return what data.json records of the run that a run starts from."""
+    if parent is None:
+        return []
+    tokens, elapsed_s = pretraining_cost(parent)
+    return [
+        {
+            "run": str(parent.path),
+            "fingerprints": parent.texts_seen().to_json(),
+            "unrecorded": parent.has_unrecorded_texts,
+            "tokens_seen": tokens,
+            "elapsed_s": elapsed_s,
+        }
+    ]
+
+
+def pretraining_cost(run: SavedRun) -> tuple[int, float]:
+    """Return the tokens that these weights saw and the seconds that took, over all stages."""
+    tokens, elapsed_s = _own_cost(run)
+    for stage in run.data.lineage:
+        tokens += stage.tokens_seen
+        elapsed_s += stage.elapsed_s
+    return tokens, elapsed_s
+
+
+def _own_cost(run: SavedRun) -> tuple[int, float]:
+    folder = run.folder
+    scores = folder.scores()
+    if run.path == folder.path:
+        return scores.tokens_seen, scores.elapsed_s
+    checkpoint = typed(_Checkpoint, read_object(run.path / "state.json"), run.path / "state.json")
+    if scores.tokens_seen:  # a finished run has a checkpoint of its last step
+        last = step_of(list_checkpoints(folder)[-1])
+        tokens = round(scores.tokens_seen * checkpoint.step / last)
+    else:
+        length = run.model.max_length
+        recorded = run.settings.get("batch_tokens", 0)  # only pretraining counts tokens
+        batch_tokens = typed(int, recorded, folder.config_file, "settings.batch_tokens")
+        tokens = checkpoint.step * max(1, batch_tokens // length) * length if batch_tokens else 0
+    return tokens, checkpoint.state.elapsed_s
+
+
+def describe_unrecorded(name: str) -> str:
+    """Say what cannot be known of a run that started from an imported model."""
+    return (
+        f"{name} started from an imported model: its training texts and their cost are not "
+        "recorded, so texts it has already seen may go unnoticed"
+    )
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Which tensors of a model were loaded, which are new, and which were left out."""
+
+    loaded: tuple[str, ...]
+    new: tuple[str, ...]  # in the model, not in the file: keep their random start
+    left_out: tuple[str, ...]  # in the file, not loaded
+    own_shapes: Mapping[str, torch.Size]  # of the model's tensors
+    file_shapes: Mapping[str, torch.Size]  # of the file's tensors
+
+    def __str__(self) -> str:
+        replaced = [name for name in self.new if name in self.left_out]
+        parts = [f"{len(self.loaded)} tensors loaded"]
+        parts += [
+            f"{name} {_by(self.file_shapes[name])} replaced by {_by(self.own_shapes[name])}"
+            for name in replaced
+        ]
+        for names, shapes, group in (
+            (self.new, self.own_shapes, "new"),
+            (self.left_out, self.file_shapes, "left out"),
+        ):
+            shown = [f"{name} {_by(shapes[name])}" for name in names if name not in replaced]
+            parts += [f"{group}: {', '.join(shown)}"] if shown else []
+        return "; ".join(parts)
+
+
+def _by(shape: torch.Size) -> str:
+    return "×".join(map(str, shape)) or "1"
+
+
+def transfer_backbone(weights: Mapping[str, Tensor], model: nn.Module) -> Transfer:
+    """Load the backbone of another model into this one; its head keeps its random start."""
+    return _load(weights, model, "backbone.")
+
+
+def transfer_all(weights: Mapping[str, Tensor], model: nn.Module) -> Transfer:
+    """Load every tensor that this model has, heads included."""
+    return _load(weights, model, "")
+
+
+def _cut_positions(name: str, tensor: Tensor, own: Tensor) -> Tensor:
+    """Cut learned positions to the length that the model reads."""
+    return tensor[: len(own)] if name.endswith("embed_positions.weight") else tensor
+
+
+def _load(weights: Mapping[str, Tensor], model: nn.Module, prefix: str) -> Transfer:
+    own = model.state_dict()
+    chosen = {
+        name: _cut_positions(name, tensor, own[name])
+        for name, tensor in weights.items()
+        if name in own and name.startswith(prefix)
+    }
+    for name, tensor in chosen.items():
+        if tensor.shape != own[name].shape:
+            raise WarmstartError(
+                f"{name} has shape {tuple(tensor.shape)}, the model needs {tuple(own[name].shape)}"
+            )
+    missing = [name for name in own if name.startswith("backbone.") and name not in chosen]
+    if missing:
+        raise WarmstartError(f"the pretrained weights lack {', '.join(missing[:3])}")
+    model.load_state_dict(chosen, strict=False)
+    return Transfer(
+        loaded=tuple(chosen),
+        new=tuple(name for name in own if name not in chosen),
+        left_out=tuple(name for name in weights if name not in chosen),
+        own_shapes={name: tensor.shape for name, tensor in own.items()},
+        file_shapes={name: tensor.shape for name, tensor in weights.items()},
+    )
+
+
+def find_model(name: str) -> tuple[ModelConfig, RunFolder | None]:
+    """Return the shape of a preset, or the shape of a run and its folder."""
+    if name in PRESETS:
+        return PRESETS[name], None
+    if not Path(name).is_dir():
+        raise WarmstartError(
+            f"{name!r} is neither a preset nor a run folder{suggestion(name, PRESETS)}"
+        )
+    folder = run_folder(name)
+    return model_from_json(folder.config()["model"], folder.config_file), folder

@@ -1,4 +1,4 @@
-"""The built-in world of book reviews.
+"""The built-in world of book reviews, and the demo.
 
-Start with sample_files.py.
+Start with samples.py; demo.py tells the whole story in one report.
 """

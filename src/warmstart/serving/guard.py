@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from warmstart.serving.refusals import (
+from warmstart.serving.responses import (
     RefusedError,
     SlowBodyError,
     TooLargeError,

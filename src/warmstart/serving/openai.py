@@ -11,14 +11,19 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from warmstart.decoding.sample import Sampling
-from warmstart.serving.calls import call
-from warmstart.serving.json_route import JsonRoute
-from warmstart.serving.refusals import Json, RefusedError
+from warmstart.decoding.beam import Sampling
+from warmstart.serving.responses import (
+    Json,
+    Pieces,
+    RefusedError,
+    event_stream,
+    opened,
+    until,
+    whole,
+)
+from warmstart.serving.routes import PATHS, JsonRoute
 from warmstart.serving.service import Generation, Service
-from warmstart.serving.streaming import Pieces, event_stream, opened, until, whole
-from warmstart.serving.verbs import PATHS
-from warmstart.serving.worker import Worker
+from warmstart.serving.worker import Worker, call
 
 
 def _as_list(value: Any) -> Any:

@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from warmstart.serving.refusals import Json
+from warmstart.serving.responses import Json
 from warmstart.serving.service import Service
 
 ASSETS = {

@@ -6,16 +6,14 @@ one and read what has arrived.
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import accumulate, islice
+from typing import Any, Protocol
 
-from warmstart.inference.text_model import TextModel
-from warmstart.results.predictions import GeneratedPiece
-from warmstart.serving.calls import Call
-from warmstart.serving.gathering import Gathering
-from warmstart.serving.jobs import Answer, GrowingText, Job, hand_over
-from warmstart.serving.refusals import BusyError, ClosingError, DeadError
+from warmstart.serving.responses import BusyError, ClosingError, DeadError
+from warmstart.tasks.text_model import GeneratedPiece, TextModel, TextSize
 
 MOST_STREAMS = 16  # texts generated in turns; each keeps its keys and values in memory
 
@@ -35,6 +33,128 @@ class BatchSize:
     num_requests: int
     num_texts: int
     num_tokens: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One result for every text of a request, and how much was read."""
+
+    results: Sequence[Any]
+    sizes: Sequence[TextSize]
+
+    @property
+    def num_tokens(self) -> int:
+        """Return how many tokens were read."""
+        return sum(size.num_tokens for size in self.sizes)
+
+    @property
+    def num_truncated(self) -> int:
+        """Return how many texts were too long."""
+        return sum(size.is_truncated for size in self.sizes)
+
+
+class Call(Protocol):
+    """A function of a model and texts; hashable, and equal if it computes the same."""
+
+    def __call__(
+        self, model: TextModel, texts: Sequence[str], texts2: Sequence[str] | None
+    ) -> Sequence[Any]:
+        """Return one result for every text."""
+
+
+@dataclass(frozen=True)
+class VerbCall:
+    """A verb that reads a list of texts, with its options."""
+
+    verb: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def __call__(
+        self, model: TextModel, texts: Sequence[str], texts2: Sequence[str] | None
+    ) -> Sequence[Any]:
+        seconds = {} if texts2 is None else {"texts2": texts2}
+        results: Sequence[Any] = getattr(model, self.verb)(texts, **seconds, **dict(self.options))
+        return results
+
+
+def call(verb: str, **options: Any) -> VerbCall:
+    """Return the call of a verb; options left out have the verb's own defaults."""
+    return VerbCall(verb, tuple(sorted(options.items())))
+
+
+@dataclass(eq=False)
+class Job:
+    """The texts of one request, and where its answer is awaited."""
+
+    call: Call
+    texts: Sequence[str]
+    texts2: Sequence[str] | None
+    future: asyncio.Future[Answer]
+    sizes: Sequence[TextSize] = ()  # of each text; counted when its turn comes near
+
+    @property
+    def num_tokens(self) -> int:
+        """Return how many tokens are to be read, once they are counted."""
+        return sum(size.num_tokens for size in self.sizes)
+
+    def joins(self, other: "Job") -> bool:
+        """Tell whether both can be computed together."""
+        has_pairs, others_has = self.texts2 is not None, other.texts2 is not None
+        return self.call == other.call and has_pairs == others_has
+
+    def settle(self, outcome: Answer | Exception) -> None:
+        """Hand over the answer, unless nobody waits for it any more; runs in the event loop."""
+        if self.future.done():
+            return
+        if isinstance(outcome, Exception):
+            self.future.set_exception(outcome)
+        else:
+            self.future.set_result(outcome)
+
+
+@dataclass(eq=False)
+class GrowingText:
+    """One text that grows piece by piece, and the queue of what is not yet sent.
+
+    The model never waits for a slow client: the queue holds at most the tokens of one text.
+    """
+
+    start: Callable[[], Iterator[GeneratedPiece]]
+    loop: asyncio.AbstractEventLoop
+    is_cancelled: bool = False
+    _pieces: asyncio.Queue[GeneratedPiece | Exception] = field(default_factory=asyncio.Queue)
+    _source: Iterator[GeneratedPiece] | None = None
+
+    def advance(self) -> bool:
+        """Compute one piece in the model's thread; return whether more may follow."""
+        if self.is_cancelled:
+            return False
+        outcome: GeneratedPiece | Exception
+        try:
+            self._source = self._source or self.start()
+            outcome = next(self._source)
+        except Exception as error:  # it ends this text, not the thread
+            outcome = error
+        hand_over(self.loop, self._pieces.put_nowait, outcome)
+        return isinstance(outcome, GeneratedPiece) and outcome.end is None
+
+    def refuse(self, error: Exception) -> None:
+        """End the text with an error."""
+        hand_over(self.loop, self._pieces.put_nowait, error)
+
+    async def pieces(self, timeout_s: float) -> AsyncIterator[GeneratedPiece]:
+        """Yield every piece; the time limit is for each. Leaving early stops the computing."""
+        try:
+            while True:
+                async with asyncio.timeout(timeout_s):
+                    outcome = await self._pieces.get()
+                if isinstance(outcome, Exception):
+                    raise outcome
+                yield outcome
+                if outcome.end is not None:
+                    return
+        finally:
+            self.is_cancelled = True
 
 
 class Worker:
@@ -225,3 +345,55 @@ def _texts(jobs: Sequence[Job]) -> tuple[list[str], list[str] | None]:
     if jobs[0].texts2 is None:
         return texts, None
     return texts, [text for job in jobs for text in job.texts2 or ()]
+
+
+QUIET_TURNS = 2  # of the event loop: bytes that arrive in one turn are a request in the next
+LONGEST_S = 0.02
+
+
+class Gathering:
+    """Calls a function when requests have stopped arriving; used in one event loop."""
+
+    def __init__(self, ready: Callable[[], None]) -> None:
+        self._ready = ready
+        self._num_arrived = self._num_seen = self._num_quiet = 0
+        self._is_open = False
+
+    def arrive(self) -> None:
+        """Note a request."""
+        self._num_arrived += 1
+        if not self._is_open:
+            self._is_open = True
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self._look, loop, loop.time() + LONGEST_S)
+
+    def _look(self, loop: asyncio.AbstractEventLoop, until: float) -> None:
+        is_quiet = self._num_arrived == self._num_seen
+        self._num_quiet = self._num_quiet + 1 if is_quiet else 0
+        self._num_seen = self._num_arrived
+        if self._num_quiet < QUIET_TURNS and loop.time() < until:
+            loop.call_soon(self._look, loop, until)
+        else:
+            self._num_quiet = 0
+            self._is_open = False
+            self._ready()
+
+
+def hand_over(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: Any) -> None:
+    """Call a function in the event loop, from another thread."""
+    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(function, *args)
+
+
+@dataclass(frozen=True)
+class AttentionCall:
+    """The attention weights of each text, or of a translator on a given target."""
+
+    target: str | None = None
+
+    def __call__(
+        self, model: TextModel, texts: Sequence[str], texts2: Sequence[str] | None
+    ) -> Sequence[Any]:
+        seconds: Sequence[str | None] = texts2 or [None] * len(texts)
+        pairs = zip(texts, seconds, strict=True)
+        return [model.attention(text, text2, self.target) for text, text2 in pairs]

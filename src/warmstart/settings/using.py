@@ -1,22 +1,37 @@
-"""The settings of `evaluate`, `predict`, `fill-mask`, `generate` and `embed`."""
+"""The settings of the commands that prepare files and that use a run."""
 
 from pathlib import Path
+from typing import Literal
 
 from warmstart.errors import WarmstartError
-from warmstart.settings.base import argument, option
+from warmstart.settings.base import Settings, argument, option
 from warmstart.settings.shared import (
+    MAX_VOCAB_SIZE,
+    MIN_VOCAB_SIZE,
     Documents,
     LabelledColumns,
     Machine,
     Pooling,
     Precision,
     SplitTexts,
+    TextColumn,
     TextLines,
+    TokenizerKind,
     Truncate,
     WrittenFile,
 )
-from warmstart.settings.translating import Search
 from warmstart.textfiles import format_of, is_compressed
+
+
+class Search(Settings, panel="Decoding"):
+    """How translations are searched for."""
+
+    beam: int = option("size of the beam; 1: greedy", 5, least=1, most=1000)
+    length_penalty: float = option("0: none; more: longer translations", 1.0, least=0, most=10)
+    max_ratio: float = option(
+        "longest translation, in source lengths (plus 10 tokens)", 2.0, above=0, most=1000
+    )
+    batch_tokens: int | None = option("per batch; default: 4096, on CUDA 16384", None, least=1)
 
 
 class EvaluateConfig(LabelledColumns, Documents, Search, Machine):
@@ -111,3 +126,63 @@ class EmbedConfig(TextLines, SplitTexts, Machine, panel="Model"):
         is_set = {"--tokens": self.tokens, "--layer": self.layer is not None}
         for flag in filter(is_set.get, is_set):
             raise WarmstartError(f"{flag} has no effect with --word: leave one of them out")
+
+
+Language = Literal["english", "french"]
+
+
+class DemoConfig(Machine):
+    """Nothing in, report on built-in data out."""
+
+    out: str = option("folder to write", "demo", short="-o", recorded=False)
+    resume: bool = option("continue the demo in the folder", False, recorded=False, panel="Saving")
+
+
+class SamplesConfig(Settings):
+    """Nothing in, the built-in texts as files out."""
+
+    out: str = option("folder to write", short="-o", recorded=False)
+    language: Language = option("of the reviews; sentence pairs have both", "english")
+    seed: int = option("determines every text", 0, least=0)
+
+
+class DoctorConfig(Machine):
+    """Nothing in, findings on the installation and the machine out."""
+
+
+class DataConfig(LabelledColumns):
+    """Files in, report on them out."""
+
+    files: tuple[str, ...] = argument("text or labelled files")
+    labels: tuple[str, ...] = option("label file of each text file, in order", ())
+    tokenizer: str | None = option("tokenizer, or run that has one, to count tokens with", None)
+    max_length: int | None = option("count texts longer than this, in tokens", None, least=3)
+    against: str | None = option("run; report which texts occur in its training data", None)
+
+
+class TokenizerConfig(Documents, TextColumn):
+    """Text in, tokenizer out."""
+
+    files: tuple[str, ...] = argument("text files, folders or globs")
+    out: str = option("folder to write", short="-o", recorded=False)
+    kind: TokenizerKind = option("algorithm", "bpe")
+    vocab_size: int = option(
+        "entries, including special tokens", 16_000, least=MIN_VOCAB_SIZE, most=MAX_VOCAB_SIZE
+    )
+    sample_mb: int = option("megabytes of text to learn from, at most", 100, least=1)
+
+
+class TranslateConfig(TextLines, Search, Machine):
+    """A translator and sentences in, translations out."""
+
+    run: str = argument("run folder of a translator")
+    n_best: int = option("translations of each sentence", 1, least=1)
+    scores: bool = option("print each translation's score before it", False)
+    overlong: Literal["split", "refuse"] = option("sentences longer than the model reads", "split")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_best > self.beam:
+            raise WarmstartError(
+                f"--n-best {self.n_best} is more than --beam {self.beam}: widen the beam"
+            )

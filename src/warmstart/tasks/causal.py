@@ -1,9 +1,11 @@
 """Predict the next token."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from functools import partial
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import numpy as np
@@ -11,26 +13,41 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from warmstart.batching.batch import PackedBatch, move
+from warmstart import progress
+from warmstart.batching.batches import PackedBatch, move
 from warmstart.batching.packing import PackedStream, RunningText, pack, packed_in_order
-from warmstart.data.token_file import TokenFile
-from warmstart.evaluation.metrics import language_scores
-from warmstart.evaluation.token_scores import score_tokens
-from warmstart.inference.text_generator import TextGenerator
+from warmstart.data.copies import count_seen, find_matches
+from warmstart.data.corpus import TextSource, source_of
+from warmstart.data.fingerprints import fingerprints_of
+from warmstart.data.prepare import write_tokens
+from warmstart.data.token_file import SentenceFinder, TokenFile
+from warmstart.decoding.beam import Sampling, SpecialIds, sampled_together
+from warmstart.decoding.engines import Begin, fast_steps, plain_steps
+from warmstart.errors import WarmstartError
+from warmstart.evaluation.intervals import Interval
+from warmstart.evaluation.metrics import language_scores, score_tokens
 from warmstart.kernels.loss import IGNORE, linear_cross_entropy
 from warmstart.model.backbone import Layout
 from warmstart.model.models import LanguageModel
-from warmstart.results.summary import Interval
 from warmstart.runs.saved import SavedRun
 from warmstart.runtime import Runtime
+from warmstart.seeds import derive_seed
 from warmstart.settings.model import ModelConfig
-from warmstart.settings.pretraining import PretrainConfig
+from warmstart.settings.training import PretrainConfig
 from warmstart.settings.using import EvaluateConfig
-from warmstart.tasks.held_out import BATCH_TOKENS, held_out_text
-from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
-from warmstart.tasks.workload import BOS, EOS, Workload, WorkloadShape
-from warmstart.training.state import Evaluation
-from warmstart.training.step import Objective
+from warmstart.tasks.task import (
+    BOS,
+    EOS,
+    Pretraining,
+    PretrainingData,
+    PretrainingTask,
+    Workload,
+    WorkloadShape,
+)
+from warmstart.tasks.text_model import GeneratedPiece, ProbableWord, TransformerModel
+from warmstart.tokenization.backends import HALF
+from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.training.step import Evaluation, Objective
 
 VALID_TOKENS = 200_000  # longer validation text is sampled in evenly spaced rows
 RESAMPLES = 2000
@@ -87,6 +104,107 @@ class CausalWorkload(Workload):
 
     def random_batch(self, shape: WorkloadShape, rows: int, generator: torch.Generator) -> Any:
         return pack(shape.random_documents(rows, generator), BOS, EOS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextGenerator(TransformerModel):
+    """A model that continues text."""
+
+    def generate(
+        self,
+        prompt: str = "",
+        max_tokens: int = 100,
+        sampling: Sampling | None = None,
+        seed: int = 0,
+        **_: Any,
+    ) -> str:
+        """Continue a prompt; the text returned includes it."""
+        return self.generate_texts(prompt, max_tokens, sampling, [seed])[0]
+
+    @torch.inference_mode()
+    def generate_texts(
+        self,
+        prompt: str = "",
+        max_tokens: int = 100,
+        sampling: Sampling | None = None,
+        seeds: Sequence[int] = (0,),
+        **_: Any,
+    ) -> list[str]:
+        """Continue a prompt once with each seed, all together; the texts include it."""
+        prefix = self._prefix(prompt)
+        if not len(seeds):
+            return []
+        texts = [list(prefix) for _ in seeds]
+        for tokens in self._ids(prefix, max_tokens, sampling, seeds):
+            for text, token in tokens.items():
+                texts[text].append(token)
+        if max(map(len, texts)) == self.config.max_length < len(prefix) + max_tokens:
+            progress.say(f"stopped: this model reads at most {self.config.max_length:,} tokens")
+        return [self.tokenizer.decode(ids) for ids in texts]
+
+    @torch.inference_mode()
+    def stream(
+        self,
+        prompt: str = "",
+        max_tokens: int = 100,
+        sampling: Sampling | None = None,
+        seed: int = 0,
+        **_: Any,
+    ) -> Iterator[GeneratedPiece]:
+        """Yield what each token adds to a prompt, then a last piece with the reason to end."""
+        ids = self._prefix(prompt)
+        most = len(ids) + min(max_tokens, self._room(ids))
+        shown = self.tokenizer.decode(ids)
+        for tokens in self._ids(list(ids), max_tokens, sampling, [seed]):
+            ids.append(tokens[0])
+            text = self.tokenizer.decode(ids)
+            is_whole = text.startswith(shown) and not text.endswith(HALF)
+            yield GeneratedPiece(text[len(shown) :] if is_whole else "")
+            shown = text if is_whole else shown
+        rest = self.tokenizer.decode(ids)[len(shown) :]
+        yield GeneratedPiece(rest, "length" if len(ids) == most else "stop")
+
+    @torch.inference_mode()
+    def probable_words(self, text: str, top_k: int = 5) -> tuple[ProbableWord, ...]:
+        """Return the most probable tokens after a text."""
+        step = plain_steps(cast(LanguageModel, self.model), self.runtime)()
+        log_probs = step(torch.tensor([self._prefix(text)]), torch.zeros(1, dtype=torch.long))[0]
+        suppressed = torch.tensor(list(self.tokenizer.suppressed_ids(self.config.vocab_size)))
+        best = log_probs.exp().index_fill(0, suppressed, 0.0).topk(min(top_k, len(log_probs)))
+        return tuple(map(self.probable_word, best.indices.tolist(), best.values.tolist()))
+
+    @cached_property
+    def _begin(self) -> Begin:
+        """Return what begins a text, made once."""
+        return fast_steps(cast(LanguageModel, self.model), self.runtime)
+
+    def _prefix(self, prompt: str) -> list[int]:
+        """Return the ids of a prompt; refuse one that leaves no room."""
+        prefix = [self.tokenizer.bos, *self.tokenizer.encode([prompt])[0]]
+        if self._room(prefix) < 1:
+            raise WarmstartError(
+                f"the prompt has {len(prefix):,} tokens, this model reads "
+                f"{self.config.max_length:,}: shorten it"
+            )
+        return prefix
+
+    def _room(self, prefix: list[int]) -> int:
+        return self.config.max_length - len(prefix)
+
+    def _ids(
+        self, prefix: list[int], max_tokens: int, sampling: Sampling | None, seeds: Sequence[int]
+    ) -> Iterator[dict[int, int]]:
+        """Return the ids after a prefix as they are drawn, one of every text."""
+        tokenizer = self.tokenizer
+        suppressed = tokenizer.suppressed_ids(self.config.vocab_size)
+        generators = [torch.Generator().manual_seed(derive_seed(s, "generate")) for s in seeds]
+        return sampled_together(
+            self._begin(),
+            prefix,
+            min(max_tokens, self._room(prefix)),
+            SpecialIds(tokenizer.bos, tokenizer.eos, suppressed),
+            [replace(sampling or Sampling(), generator=generator) for generator in generators],
+        )
 
 
 class CausalTask(PretrainingTask):
@@ -222,3 +340,32 @@ def _resampled_means(losses: NDArray[np.float64], counts: NDArray[np.int64]) -> 
     for _ in range(RESAMPLES):
         rows = rng.integers(0, len(losses), len(losses))
         yield float(losses[rows].sum() / counts[rows].sum())
+
+
+BATCH_TOKENS = 16_384  # read together when a language model is evaluated
+
+
+@dataclass(frozen=True)
+class HeldOutText:
+    """A test file as tokens."""
+
+    source: TextSource
+    path: Path  # of the token file
+    file: TokenFile
+
+    def rows_seen(self, run: SavedRun) -> dict[str, int]:
+        """Count the rows of text, and those that also occur in the run's training text."""
+        rows = fingerprints_of(row for passage in self.source.passages() for row in passage.rows)
+        return {"rows": len(rows), **count_seen(find_matches(rows, run.texts_seen()))}
+
+
+@contextmanager
+def held_out_text(
+    settings: EvaluateConfig, tokenizer: Tokenizer, finder: SentenceFinder | None = None
+) -> Iterator[HeldOutText]:
+    """Yield the test file as tokens, with an index of sentences where a finder is given."""
+    source = source_of([settings.test or ""], settings.document, settings)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "test.bin"
+        write_tokens(source, tokenizer, path, finder)
+        yield HeldOutText(source, path, TokenFile(path))

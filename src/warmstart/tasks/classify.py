@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -11,32 +12,33 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from warmstart.batching.batch import LabelledBatch
-from warmstart.batching.padding import pad_texts
+from warmstart.batching.batches import ALL_ROWS, Batch, LabelledBatch, LabelledStream, pad_texts
 from warmstart.data.labelled import LabelledTexts
 from warmstart.data.splits import describe_labels
 from warmstart.errors import WarmstartError
 from warmstart.evaluation.calibration import at_temperature, calibration, fit_temperature
 from warmstart.evaluation.intervals import accuracy_interval
 from warmstart.evaluation.metrics import accuracy, class_scores, macro_f1
-from warmstart.inference.text_predictor import text_outputs
-from warmstart.inference.vectors import TextBatches
 from warmstart.model.backbone import Layout
 from warmstart.model.models import Classifier
-from warmstart.results.comparison import Epoch
-from warmstart.results.predictions import Prediction
-from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
-from warmstart.tasks.finetuning_task import FinetuningTask
-from warmstart.tasks.fit import Fit, Labels
-from warmstart.tasks.frozen import FrozenStream, FrozenTexts, VectorBatch, label_vectors
+from warmstart.settings.training import Tuning
+from warmstart.tasks.finetuning import Epoch, FinetuningTask, Fit, Labels, text_outputs
 from warmstart.tasks.labelled_data import Examples
-from warmstart.tasks.task import Training
-from warmstart.tasks.workload import EOS, Workload, WorkloadShape
-from warmstart.training.state import Evaluation, State
-from warmstart.training.step import Objective
+from warmstart.tasks.task import EOS, Training, Workload, WorkloadShape
+from warmstart.tasks.text_model import Prediction
+from warmstart.tasks.vectors import TextBatches, text_vectors
+from warmstart.training.step import Evaluation, Objective, State
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class VectorBatch(Batch):
+    """Texts that a frozen backbone has already read; `ids` are their row numbers."""
+
+    vectors: Tensor  # (B, D)
+    targets: Tensor  # (B,)
 
 
 class ClassifyObjective:
@@ -259,3 +261,51 @@ def epochs_of(state: State, fit: Fit) -> tuple[Epoch, ...]:
         )
         for entry in state.evaluations
     )
+
+
+def label_vectors(model: Classifier, vectors: Tensor) -> Tensor:
+    """Return logits (B, C) of texts whose vectors are known."""
+    with torch.autocast(vectors.device.type, enabled=False):
+        return model.head.output(model.head.dropout(vectors))
+
+
+@dataclass
+class FrozenTexts:
+    """Texts as a frozen backbone reads them: once, and without dropout."""
+
+    model: Classifier
+    texts: Examples
+    fit: Fit
+
+    @cached_property
+    def vectors(self) -> Tensor:
+        """Return one vector for every text: (texts, D)."""
+        vectors = text_vectors(
+            self.model.backbone,
+            self.texts.ids,
+            self.fit.batches,
+            self.model.head.pooling,
+            starts=self.texts.starts,
+        )
+        return vectors.to(self.fit.runtime.device)
+
+    @torch.no_grad()
+    def outputs(self) -> NDArray[np.float64]:
+        """Return the probability of every class for every text: (texts, C)."""
+        return label_vectors(self.model, self.vectors).double().softmax(-1).cpu().numpy()
+
+
+@dataclass
+class FrozenStream:
+    """The batches of a stream of texts, as vectors."""
+
+    stream: LabelledStream
+    texts: FrozenTexts
+
+    def group(self, step: int, share: slice = ALL_ROWS) -> list[VectorBatch]:
+        """Return the batches of one optimizer step."""
+        return [self._batch(rows) for rows in self.stream.rows(step, share)]
+
+    def _batch(self, rows: list[int]) -> VectorBatch:
+        classes = torch.tensor([self.stream.targets[row] for row in rows])
+        return VectorBatch(torch.tensor(rows), self.texts.vectors[rows], classes)

@@ -7,15 +7,14 @@ from typing import Any
 
 from warmstart import progress
 from warmstart.batching.encode import EncodedTexts, Truncation, encode_texts
+from warmstart.data.copies import Matches, find_matches
 from warmstart.data.fingerprints import Fingerprints, fingerprints_of
 from warmstart.data.labelled import LabelledTexts, join_files, join_pair, read_labelled
-from warmstart.data.overlap import Matches, find_matches
 from warmstart.data.splits import set_aside
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
-from warmstart.remotefiles import local_name
 from warmstart.settings.shared import LabelledFiles, TableFormat, Truncate
-from warmstart.textfiles import expand
+from warmstart.textfiles import expand, local_name
 from warmstart.tokenization.tokenizer import Tokenizer, join_pieces, text_reader
 
 

@@ -1,28 +1,54 @@
 """The tasks there are, by name. A new kind of training is one line here."""
 
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
+
+from torch import nn
 
 from warmstart.errors import WarmstartError
+from warmstart.model.models import BackboneOnly
 from warmstart.runs.saved import SavedRun, read_run
+from warmstart.runtime import Runtime, choose_runtime
 from warmstart.settings.base import suggestion
-from warmstart.tasks.backbone_only import BackboneTask
+from warmstart.settings.shared import Device, Machine, Precision
+from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.causal import CausalTask
 from warmstart.tasks.classify import ClassifyTask
-from warmstart.tasks.finetuning_task import FinetuningTask
-from warmstart.tasks.masked import MaskedTask
-from warmstart.tasks.task import PretrainingTask, Task
+from warmstart.tasks.finetuning import FinetuningTask
+from warmstart.tasks.masked import MaskedTask, MaskedWorkload
+from warmstart.tasks.task import PretrainingTask, Task, Workload
+from warmstart.tasks.text_model import TextModel, TransformerModel
 from warmstart.tasks.tfidf import TfidfTask
-from warmstart.tasks.translation import TranslateTask
-from warmstart.tasks.workload import Workload
+from warmstart.tasks.translate import TranslateTask
 
 AnyTask = TypeVar("AnyTask", bound=Task)
-
 _TASKS: dict[str, Task] = {}
 
 
 def register(task: Task) -> None:
     """Make a task known under its name."""
     _TASKS[task.name] = task
+
+
+class BackboneTask(Task):
+    """A pretrained backbone to start from, or to embed texts with."""
+
+    name = "backbone"
+    description = "a backbone without a head"
+    command = "import"
+    hub_name = "feature-extraction"
+    hub_class = "Model"
+    is_pretraining = True
+    workload = MaskedWorkload()
+
+    def empty_model(self, run: SavedRun) -> nn.Module:
+        return BackboneOnly(run.model)
+
+    def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
+        raise WarmstartError(
+            f"{run.path} is {self.description}, which predicts nothing that could be scored; "
+            f"fine-tune it first: {self.usage(run.path)}"
+        )
 
 
 for _task in (
@@ -93,3 +119,35 @@ def read_backbone(path: str) -> SavedRun:
             f"--from {path} is {task.description}; start from a pretrained or a fine-tuned run"
         )
     return run
+
+
+def load(
+    run: str | Path,
+    device: Device = "auto",
+    precision: Precision = "fp32",
+    threads: int | None = None,
+) -> TextModel:
+    """Load a run for use: it embeds, predicts, generates or translates as its kind can.
+
+    With precision "auto" it computes in bf16 where the hardware does: faster, and less exact.
+    """
+    return load_on(run, Machine(device=device, precision=precision, threads=threads))
+
+
+def load_on(run: str | Path, machine: Machine) -> TextModel:
+    """Load a run on the device that settings name."""
+    return open_saved(read_run(run), machine)
+
+
+def open_saved(saved: SavedRun, machine: Machine) -> TextModel:
+    """Return a run that was read, ready for use on the device that settings name."""
+    runtime = choose_runtime(machine.device, machine.precision, machine.threads)
+    return task_of(saved).open(saved, runtime)
+
+
+def load_transformer(run: str | Path, machine: Machine) -> TransformerModel:
+    """Load a run that must be a Transformer."""
+    model = load_on(run, machine)
+    if not isinstance(model, TransformerModel):
+        raise WarmstartError(f"{run} is {model.description}, which has no Transformer inside")
+    return model

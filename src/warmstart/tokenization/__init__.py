@@ -1,1 +1,4 @@
-"""Tokenizers: train, load, encode, decode. Start with tokenizer.py, then load_tokenizer.py."""
+"""Tokenizers: train, load, encode, decode.
+
+Start with tokenizer.py, then backends.py.
+"""

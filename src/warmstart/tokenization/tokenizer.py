@@ -8,14 +8,13 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
-from warmstart.tokenization import specials
+from warmstart.jsonfiles import show
 
 Names = Mapping[str, str]  # of special tokens, by role: bos, eos, pad, unk, mask
-
 SPACE_MARK = "▁"  # how a piece writes a space
 
 
@@ -72,7 +71,7 @@ class Tokenizer(ABC):
 
     def with_mask(self) -> Self:
         """Return this tokenizer, with a mask token at the end of its vocabulary if it has none."""
-        return self if self.mask is not None else self._add_mask(specials.USUAL["mask"][0])
+        return self if self.mask is not None else self._add_mask(USUAL["mask"][0])
 
     def suppressed_ids(self, num_rows: int) -> list[int]:
         """Return the ids that generated text never contains.
@@ -89,8 +88,8 @@ class Tokenizer(ABC):
         Explicit names of special tokens are written to a file beside it.
         """
         if self.names:
-            entries = specials.to_entries(self.names, self.has_start)
-            write_json(folder / specials.FILE_NAME, entries)
+            entries = to_entries(self.names, self.has_start)
+            write_json(folder / SPECIALS_FILE, entries)
         write_whole(folder / self.file_name, self.content)
 
     def fingerprint(self) -> str:
@@ -133,3 +132,57 @@ def text_reader(tokenizer: Tokenizer, is_split: bool, name: str) -> Callable[[st
             "add --pieces if the text is already split"
         )
     return str
+
+
+SPECIALS_FILE = "special_tokens_map.json"
+START_KEY = "add_bos_token"
+
+# The likeliest name comes first; it is also the name of a token that has to be added.
+USUAL = {
+    "bos": ("<s>", "[CLS]", "<|begin_of_text|>", "<bos>", "<|startoftext|>", "<|endoftext|>"),
+    "eos": ("</s>", "[SEP]", "<|end_of_text|>", "<eos>", "<|endoftext|>"),
+    "pad": ("<pad>", "[PAD]", "<|pad|>", "<|finetune_right_pad_id|>"),
+    "unk": ("<unk>", "[UNK]"),
+    "mask": ("<mask>", "[MASK]"),
+}
+
+# `cls` and `sep` take precedence over bos and eos where a vocabulary has both.
+_KEYS = {
+    "bos": ("cls_token", "bos_token"),
+    "eos": ("sep_token", "eos_token"),
+    "pad": ("pad_token",),
+    "unk": ("unk_token",),
+    "mask": ("mask_token",),
+}
+
+
+def parse_names(entries: Mapping[str, Any], file: object) -> dict[str, str]:
+    """Return the names by role; an entry is a name or an object that contains one."""
+    names = {}
+    for role, keys in _KEYS.items():
+        for key in keys:
+            entry = entries.get(key)
+            name = entry.get("content") if isinstance(entry, dict) else entry
+            if name is None:
+                continue
+            if not isinstance(name, str) or not name:
+                raise WarmstartError(f"{file}: {key}={show(entry)} must be a token")
+            names[role] = name
+            break
+    return names
+
+
+def parse_start(entries: Mapping[str, Any]) -> bool:
+    """Tell whether a token begins what a model reads."""
+    return entries.get(START_KEY) is not False
+
+
+def to_entries(names: Mapping[str, str], has_start: bool) -> dict[str, str | bool]:
+    """Return names in the form that `parse_names` and `parse_start` read."""
+    entries: dict[str, str | bool] = {f"{role}_token": name for role, name in names.items()}
+    return entries if has_start else {**entries, START_KEY: False}
+
+
+def find_usual(role: str, has_token: Callable[[str], bool]) -> str | None:
+    """Return the first usual name of a role that a vocabulary has."""
+    return next((name for name in USUAL[role] if has_token(name)), None)

@@ -9,8 +9,8 @@ from torch import nn
 from warmstart.model.backbone import Stack
 from warmstart.model.models import Translator
 from warmstart.seeds import derive_seed
-from warmstart.settings.finetuning import Tuning
 from warmstart.settings.model import ModelConfig
+from warmstart.settings.training import Tuning
 
 MAX_EPOCHS = 40  # by default
 MAX_VALIDATED = 20  # epochs of a training

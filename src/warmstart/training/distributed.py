@@ -21,14 +21,13 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from warmstart.batching.batch import Batch, move
+from warmstart.batching.batches import Batch, move
 from warmstart.errors import WarmstartError
 from warmstart.model.layers import Block, DecoderBlock
 from warmstart.processes import Processes
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
-from warmstart.training.state import Evaluation
-from warmstart.training.step import BUCKET, Counts, Objective, add_gradients
+from warmstart.training.step import BUCKET, Counts, Evaluation, Objective, add_gradients
 from warmstart.version import code_digest
 
 

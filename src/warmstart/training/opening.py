@@ -28,9 +28,8 @@ from warmstart.processes import (
     num_launched,
     num_local,
 )
-from warmstart.runs.faults import explained
 from warmstart.runs.folder import RunFolder
-from warmstart.runs.lifecycle import open_run
+from warmstart.runs.lifecycle import explained, open_run
 from warmstart.runtime import Runtime, choose_runtime, num_cores
 from warmstart.settings.shared import TrainingRun
 from warmstart.signals import SIGNALS, signals_restored

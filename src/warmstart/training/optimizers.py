@@ -1,14 +1,15 @@
-"""Parameter groups and optimizers."""
+"""Optimizers, Muon among them, and learning rate schedules."""
 
+import math
 import re
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Muon, Optimizer
-
-from warmstart.training.muon import BatchedMuon
 
 Named = dict[str, nn.Parameter]
 
@@ -96,3 +97,99 @@ def _levels_below_head(name: str, depth: int) -> int:
 def clip_gradients(model: nn.Module, limit: float) -> Tensor:
     """Scale all gradients to at most this norm together; return the norm they had."""
     return torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+
+
+class BatchedMuon(Muon):
+    """`torch.optim.Muon`, as `match_rms_adamw` scales it, with one product per shape."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Take one step; closures have no use here."""
+        for group in self.param_groups:
+            same_shape: dict[torch.Size, list[Tensor]] = defaultdict(list)
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    same_shape[parameter.shape].append(parameter)
+            for parameters in same_shape.values():
+                self._step_same_shape(parameters, group)
+
+    def _step_same_shape(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
+        grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        for parameter in parameters:
+            if "momentum_buffer" not in self.state[parameter]:
+                self.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+        moments = [self.state[parameter]["momentum_buffer"] for parameter in parameters]
+        torch._foreach_lerp_(moments, grads, 1 - group["momentum"])
+        updates = torch.stack(torch._foreach_lerp(grads, moments, group["momentum"]))
+        updates = orthogonal(updates, group["ns_coefficients"], group["ns_steps"], group["eps"])
+        rate = group["lr"] * 0.2 * max(parameters[0].shape) ** 0.5
+        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+        torch._foreach_add_(parameters, updates.to(parameters[0].dtype).unbind(0), alpha=-rate)
+
+
+def orthogonal(
+    matrices: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float
+) -> Tensor:
+    """Bring the singular values of matrices (B, m, n) near one, in bfloat16."""
+    is_tall = matrices.shape[1] > matrices.shape[2]
+    x = matrices.bfloat16()
+    x = x.mT if is_tall else x
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=eps)
+    a, b, c = coefficients
+    for _ in range(steps):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if is_tall else x
+
+
+Schedule = Callable[[int], float]  # steps done before this one -> factor from 0 to 1
+
+
+def warmup_cosine(steps: int, warmup: float, floor: float = 0.05) -> Schedule:
+    """Rise linearly over the share `warmup` of all steps, then fall along a cosine to `floor`."""
+    rising = max(1, round(steps * warmup))
+
+    def factor(step: int) -> float:
+        if step < rising:
+            return (step + 1) / rising
+        done = (step - rising) / max(1, steps - rising)
+        return floor + (1 - floor) * (1 + math.cos(math.pi * done)) / 2
+
+    return factor
+
+
+def warmup_linear(steps: int, warmup: float) -> Schedule:
+    """Rise linearly over the share `warmup` of all steps, then fall linearly to zero."""
+    rising = max(1, round(steps * warmup))
+
+    def factor(step: int) -> float:
+        return min((step + 1) / rising, max(0.0, (steps - step) / max(1, steps - rising)))
+
+    return factor
+
+
+def warmup_inverse_sqrt(steps: int, warmup: float) -> Schedule:
+    """Rise linearly, then fall with the inverse square root of the step, as in the 2017 paper."""
+    rising = max(1, round(steps * warmup))
+
+    def factor(step: int) -> float:
+        return min((step + 1) / rising, (rising / (step + 1)) ** 0.5)
+
+    return factor
+
+
+def annealed(before: Schedule, start: int, steps: int, floor: float = 0.05) -> Schedule:
+    """Follow a schedule up to `start` and to the end of its warm-up, then fall along a cosine."""
+    turn = start
+    while turn + 1 < steps and before(turn + 1) > before(turn):
+        turn += 1
+    peak = before(turn)
+    lowest = min(peak, floor)
+
+    def factor(step: int) -> float:
+        if step < turn:
+            return before(step)
+        done = (step - turn) / (steps - turn)
+        return lowest + (peak - lowest) * (1 + math.cos(math.pi * done)) / 2
+
+    return factor

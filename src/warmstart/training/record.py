@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from warmstart.files import make_folder
 from warmstart.jsonfiles import to_json
-from warmstart.results.metrics_file import parse_line
+from warmstart.runs.facts import parse_line
 from warmstart.runs.folder import RunFolder
 
 _BLOCK = 1 << 16  # bytes read at a time from the end of metrics.jsonl

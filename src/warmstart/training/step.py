@@ -1,18 +1,23 @@
 """One optimizer step: gradients summed over the batches of a group, then the update."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
-from typing import Any, Protocol
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from warmstart import progress
-from warmstart.batching.batch import ALL_ROWS, Batch, move
+from warmstart.batching.batches import ALL_ROWS, Batch, move, pin
+from warmstart.errors import WarmstartError
 from warmstart.kernels.graphs import RecordedGradients
-from warmstart.runs.faults import is_out_of_memory
+from warmstart.runs.facts import Figures, Length
+from warmstart.runs.lifecycle import is_out_of_memory
 from warmstart.runtime import Runtime
+from warmstart.settings.shared import Checkpoints
 from warmstart.training.optimizers import clip_gradients
 
 BUCKET = 1 << 24  # gradients that processes send together: fewer wait longer, more need memory
@@ -152,3 +157,119 @@ def update_weights(model: nn.Module, optimizers: Mapping[str, Optimizer], clip: 
         optimizer.step()
         optimizer.zero_grad()
     return norm
+
+
+class PrefetchedStream:
+    """The groups of another stream, in pinned memory, which a GPU copies without being waited for.
+
+    A group depends on its step alone, so preparing it early changes nothing.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.pool = ThreadPoolExecutor(1, "prefetch")
+        self.next: tuple[int, slice, Future[Sequence[Any]]] | None = None
+
+    def group(self, step: int, share: slice = ALL_ROWS) -> Sequence[Any]:
+        """Return the batches of a step, and begin to prepare the next one."""
+        is_ready = self.next is not None and self.next[:2] == (step, share)
+        group = self.next[2].result() if self.next and is_ready else self._prepare(step, share)
+        self.next = step + 1, share, self.pool.submit(self._prepare, step + 1, share)
+        return group
+
+    def _prepare(self, step: int, share: slice) -> Sequence[Any]:
+        return [pin(batch) for batch in self.stream.group(step, share)]
+
+
+def prefetched(stream: Stream, device: torch.device) -> Stream:
+    """Return the stream as a device reads it best: a CPU has no time to prepare anything early."""
+    return PrefetchedStream(stream) if device.type == "cuda" else stream
+
+
+MOST_PARTS = 1 << 20  # of a batch: each has a row at least
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The result of one validation."""
+
+    score: float  # higher is better
+    figures: dict[str, float]
+    note: str  # for the progress bar
+    loss: float = 0.0  # among equal scores the lowest is best
+    weights: Mapping[str, Tensor] = field(default_factory=dict)  # to keep in place of the model's
+
+    def is_better_than(self, score: float | None, loss: float) -> bool:
+        """Tell whether the score is higher than a former one, or as high with a lower loss."""
+        return score is None or (self.score, -self.loss) > (score, -loss)
+
+
+@dataclass
+class State:
+    """What a run remembers besides weights and optimizer."""
+
+    step: int = 0  # optimizer steps done
+    best_score: float | None = None
+    best_loss: float = 0.0
+    best_step: int = 0
+    elapsed_s: float = 0.0  # training and validation, over all processes
+    num_parts: int = 1  # that each batch is computed in; more after memory ran out
+    loss_sum: float = 0.0  # training loss since the last evaluation
+    loss_steps: int = 0
+    evaluations: list[dict[str, float]] = field(default_factory=list)
+
+    def add(self, figures: Mapping[str, float]) -> None:
+        """Enter a validation after this step, with the mean training loss since the last one."""
+        facts = {"train_loss": self.loss_sum / self.loss_steps, "elapsed_s": self.elapsed_s}
+        self.evaluations.append({"step": self.step, **facts, **figures})
+        self.loss_sum, self.loss_steps = 0.0, 0
+
+    def fits(self, step: int) -> bool:
+        """Tell whether a state that was read can be that of a step."""
+        steps = [entry.get("step") for entry in self.evaluations]
+        is_best_known = self.best_step in steps or not (steps or self.best_step)
+        is_possible = self.loss_steps >= 0 and 1 <= self.num_parts <= MOST_PARTS
+        return self.step == step and is_best_known and None not in steps and is_possible
+
+    def best_scores(self) -> Figures:
+        """Return the validation scores at the best step, by name."""
+        best = next((e for e in self.evaluations if e["step"] == self.best_step), None)
+        if best is None:
+            raise WarmstartError(f"state.json has no validation of step {self.best_step}, the best")
+        prefix = "valid_"
+        scores = {k.removeprefix(prefix): v for k, v in best.items() if k.startswith(prefix)}
+        return Figures(scores, Path("state.json"))
+
+
+MIN_INTERVAL, NUM_VALIDATIONS = 200, 20  # by default; a GPU takes 200 steps in 3 seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopSettings:
+    """The cadence of a run."""
+
+    steps: int
+    clip: float
+    seed: int
+    eval_every: int | None  # None: by the number of steps
+    log_every: int
+    save_every: int
+    save_s: float
+    keep: int
+    keeps_last: bool = False  # the last validated weights are kept, not the best
+    patience: int | None = None  # evaluations without a better one before it stops early
+    lengths: tuple[Length, ...] = ()  # every number of steps it had; empty: `steps` alone
+
+    def interval(self, steps: int) -> int:
+        """Return the steps between two validations, in a training of so many."""
+        return self.eval_every or max(MIN_INTERVAL, -(-steps // NUM_VALIDATIONS))
+
+    @classmethod
+    def of(cls, checkpoints: Checkpoints, **cadence: Any) -> Self:
+        """Return the cadence of a run that is saved as its settings say."""
+        return cls(
+            save_every=checkpoints.save_every,
+            save_s=60 * checkpoints.save_minutes,
+            keep=checkpoints.keep,
+            **cadence,
+        )

@@ -14,11 +14,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from warmstart import progress
-from warmstart.batching.batch import split
-from warmstart.errors import StoppedError, WarmstartError
+from warmstart.batching.batches import split
+from warmstart.errors import DivergedError, StoppedError, WarmstartError
 from warmstart.jsonfiles import typed
 from warmstart.processes import Processes, connected, current
 from warmstart.runs.checkpoint import (
+    list_checkpoints,
     load_latest,
     optimizer_tensors,
     restore_optimizers,
@@ -29,6 +30,7 @@ from warmstart.runs.facts import Length
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
+from warmstart.signals import Interrupt, listening
 from warmstart.training.distributed import (
     ShardedModel,
     shard_optimizers,
@@ -37,16 +39,14 @@ from warmstart.training.distributed import (
     sum_gradients,
     total_counts,
 )
-from warmstart.training.divergence import diverged
-from warmstart.training.interrupt import Interrupt, listening
-from warmstart.training.loop_settings import LoopSettings
-from warmstart.training.optimizers import set_rates
+from warmstart.training.optimizers import Schedule, annealed, set_rates
 from warmstart.training.record import Record
-from warmstart.training.schedules import Schedule, annealed
-from warmstart.training.state import Evaluation, State
 from warmstart.training.step import (
+    Evaluation,
+    LoopSettings,
     Objective,
     RecordedObjective,
+    State,
     Stream,
     add_gradients,
     in_parts,
@@ -298,3 +298,15 @@ class Trainer:
                 raise WarmstartError(f"{checkpoint.path} does not fit this run: {reason}") from None
         elif faults:
             progress.say("no undamaged checkpoint is left; starting again from step 0")
+
+
+def diverged(symptom: str, step: int, run: RunFolder | None) -> DivergedError:
+    """Return an error that says what to change, and where the last good weights are."""
+    saved = list_checkpoints(run) if run else []
+    if not saved and run and run.weights_file.exists():
+        saved = [run.weights_file]
+    where = f"; the last good weights are in {saved[-1]}" if saved else ""
+    return DivergedError(
+        f"{symptom} at step {step}: try a lower --learning-rate, a longer --warmup or "
+        f"--precision fp32{where}"
+    )

@@ -1,0 +1,316 @@
+"""The commands of the core: call the recipe, print the result and the next command."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from warmstart.commands import FILES
+from warmstart.comparison.commands import print_comparison
+from warmstart.errors import WarmstartError
+from warmstart.files import distinct_names
+from warmstart.formats import counted, duration, one_line, visible
+from warmstart.jsonfiles import to_json
+from warmstart.printing import print_json, print_table, quoted, say, say_next, write_lines
+from warmstart.progress import along
+from warmstart.settings.training import FinetuneConfig, PretrainConfig, TrainTranslatorConfig
+from warmstart.settings.using import (
+    DataConfig,
+    DemoConfig,
+    DoctorConfig,
+    EmbedConfig,
+    EvaluateConfig,
+    FillMaskConfig,
+    GenerateConfig,
+    PredictConfig,
+    SamplesConfig,
+    TokenizerConfig,
+    TranslateConfig,
+)
+from warmstart.textfiles import standard_input
+
+if TYPE_CHECKING:
+    from warmstart.data.copies import DataReport, SharedTexts
+    from warmstart.look.words import WordSimilarity
+
+
+def demo(config: DemoConfig) -> None:
+    """Run every step on built-in data and write one report."""
+    from warmstart.samples.demo import demo as run
+
+    result = run(config)
+    print_comparison(result.comparison.comparison, result.comparison.summary)
+    say_next(f"{result.report}: open it in a browser", "pretrain your-text.txt -o runs/base")
+
+
+def make_samples(config: SamplesConfig) -> None:
+    """Write the built-in texts as files: reviews, labels, sentence pairs."""
+    from warmstart.recipes.prepare_files import make_samples
+
+    result = make_samples(config)
+    print_table(["file", "lines"], [[k, f"{v:,}"] for k, v in result.num_lines.items()])
+    say(f"a reader who understands every text scores {result.attainable:.1%} on test.tsv")
+    texts = quoted(result.folder / "unlabelled.txt")
+    say_next(result.folder, f"pretrain {texts} -o runs/base --minutes 2")
+
+
+def doctor(config: DoctorConfig, as_json: bool) -> None:
+    """Check the installation and the machine, and prove with a short training that they work."""
+    from warmstart.recipes.doctor import doctor as run
+
+    result = run(config)
+    if as_json:
+        print_json([asdict(finding) for finding in result.findings])
+    else:
+        for finding in result.findings:
+            say(f"{finding.status:<8} {finding.name:<16} {finding.detail}")
+    if result.problems:
+        names = ", ".join(dict.fromkeys(finding.name for finding in result.problems))
+        raise WarmstartError(f"this installation is not ready to train: see {names}")
+
+
+def report_data(config: DataConfig, as_json: bool) -> None:
+    """Report on files before training: lengths, labels, repeats, shared texts."""
+    from warmstart.recipes.prepare_files import report_data
+
+    report = report_data(config)
+    if as_json:
+        print_json(asdict(report))
+        return
+    _print_files(report)
+    for line in _data_sentences(report):
+        say(line)
+
+
+def _print_files(report: "DataReport") -> None:
+    """Print the rows of every file, then their lengths: one table would be too wide to read."""
+    files = report.files
+    names = distinct_names([Path(file.file) for file in files])
+    rows = {
+        "rows": [file.rows for file in files],
+        "empty": [file.skipped for file in files],
+        "repeats": [file.repeats for file in files],
+        "near-copies": [file.near_repeats for file in files],
+    }
+    lengths = {
+        "shortest": [file.shortest for file in files],
+        "median": [file.median for file in files],
+        "95%": [file.long for file in files],
+        "longest": [file.longest for file in files],
+    }
+    if any(file.truncated is not None for file in files):
+        lengths["cut"] = [file.truncated or 0 for file in files]
+    for columns, title in ((rows, ""), (lengths, f"lengths in {files[0].unit}")):
+        cells = ([f"{cell:,.0f}" for cell in row] for row in zip(*columns.values(), strict=True))
+        print_table(
+            ["file", *columns], [[n, *row] for n, row in zip(names, cells, strict=True)], title
+        )
+
+
+def _data_sentences(report: "DataReport") -> Iterator[str]:
+    from warmstart.data.splits import describe_similar
+
+    rows = {file.file: file.rows for file in report.files}
+    for file in report.files:
+        if file.unknown is not None:
+            yield f"{file.file}: {file.unknown:.2%} of the tokens are unknown"
+        if file.labels:
+            total = sum(file.labels.values())
+            shares = (f"{k} {v:,} ({v / total:.0%})" for k, v in file.labels.items())
+            yield f"{file.file}: labels {', '.join(shares)}"
+            yield from (f"{file.file}: {note}" for note in describe_similar(file.labels))
+    if report.shared and not any(pair.rows or pair.near for pair in report.shared):
+        yield "no text occurs in two of these files"
+    for pair in report.shared:
+        if pair.rows or pair.near:
+            yield from _shared_sentences(pair, rows[pair.b], pair.a)
+    for pair in report.against:
+        yield from _shared_sentences(pair, rows[pair.b], f"the training data of {report.run}")
+
+
+def _shared_sentences(pair: "SharedTexts", num_rows: int, other: str) -> Iterator[str]:
+    of_rows = f"of {num_rows:,} rows in {pair.b}"
+    texts = counted(pair.distinct, "different text")
+    example = f": {pair.copy!r}" if pair.copy else ""
+    yield f"{pair.rows:,} {of_rows} also occur in {other} ({texts}){example}"
+    if pair.near_copy:
+        original = pair.near_copy.original
+        beside = "" if original is None else f" is nearly {original!r}"
+        yield f"{pair.near:,} more {of_rows} are near-copies: {pair.near_copy.text!r}{beside}"
+
+
+def make_tokenizer(config: TokenizerConfig) -> None:
+    """Train a tokenizer on a sample of text."""
+    from warmstart.recipes.prepare_files import make_tokenizer
+
+    result = make_tokenizer(config)
+    say(f"{result.vocab_size:,} entries; for example {' '.join(result.examples)}")
+    files, folder = " ".join(map(quoted, config.files)), quoted(result.folder)
+    say_next(result.folder, f"pretrain {files} --tokenizer {folder} -o runs/base")
+
+
+def pretrain(config: PretrainConfig) -> None:
+    """Pretrain a backbone on text."""
+    from warmstart.recipes.pretrain import pretrain as run
+
+    result = run(config)
+    say(f"{result.summary}, after {result.tokens:,} tokens in {duration(result.elapsed_s)}")
+    say_next(result.run, f"compare --from {quoted(result.run)} {FILES} -o comparison")
+
+
+def finetune(config: FinetuneConfig) -> None:
+    """Train a classifier: a warm start with --from, else a cold start."""
+    from warmstart.recipes.finetune import finetune as run
+
+    result = run(config)
+    elapsed = duration(result.elapsed_s)
+    say(f"validation {result.summary} at epoch {result.best_epoch}, in {elapsed}")
+    say_next(result.run, f"predict {quoted(result.run)} texts.txt -o labelled.csv")
+
+
+def train_translator(config: TrainTranslatorConfig) -> None:
+    """Train an encoder-decoder on sentence pairs."""
+    from warmstart.recipes.train_translator import train_translator as run
+
+    result = run(config)
+    weights = f"step {result.step:,}"
+    if result.num_averaged > 1:
+        weights = f"mean of the last {result.num_averaged} validations' weights"
+    say(
+        f"validation BLEU {result.bleu:.2f} (greedy), loss {result.loss:.3f}, {weights}, "
+        f"in {duration(result.elapsed_s)}"
+    )
+    say_next(result.run, f"translate {quoted(result.run)} sentences.txt")
+
+
+def predict(config: PredictConfig, as_json: bool) -> None:
+    """Label texts: one row in, one row out."""
+    from warmstart.recipes.use import label_lines, predict_file, write_predictions
+
+    answers = predict_file(config, standard_input())
+    if config.out is None:
+        json_lines = (to_json(answer.values()) for answer in answers)
+        write_lines(json_lines if as_json else label_lines(answers), None)
+        return
+    if as_json:
+        raise WarmstartError(f"--json is for standard output; -o {config.out} has its own format")
+    answers = along(answers, "labelling", "text")
+    say(f"wrote {quoted(write_predictions(config, config.out, answers))}")
+
+
+def fill_mask(config: FillMaskConfig, as_json: bool) -> None:
+    """Restore masked words: the most probable ones, for each [MASK] in a text."""
+    from warmstart.recipes.use import fill_file
+
+    filled = fill_file(config, standard_input())
+    lines = (to_json(asdict(text)) if as_json else one_line(text.line()) for text in filled)
+    write_lines(lines, config.out)
+
+
+def generate(config: GenerateConfig, as_json: bool) -> None:
+    """Generate text with a causal language model."""
+    from warmstart.recipes.use import generate_texts
+
+    texts = generate_texts(config)
+    lines = (to_json({"text": text}) if as_json else text for text in texts)
+    write_lines(lines, config.out)
+
+
+def evaluate(config: EvaluateConfig, as_json: bool) -> None:
+    """Score a run on held-out data, and record the score in the run."""
+    from warmstart.recipes.evaluate import evaluate as run
+
+    result = run(config)
+    if as_json:
+        print_json({"run": str(result.run), "file": result.file, **result.scores})
+        return
+    if result.leak:
+        say(result.leak)
+    _print_scores(result.scores)
+    times = counted(result.times_scored, "time")
+    say(f"recorded in {result.run}/scores.json: this run was scored {times} on this file")
+
+
+def _print_scores(scores: dict[str, Any]) -> None:
+    rows = [
+        (name.replace("_", " "), f"{value:,}" if isinstance(value, int) else f"{value:.4f}")
+        for name, value in scores.items()
+        if isinstance(value, (int, float))
+    ]
+    metric = "accuracy" if "accuracy" in scores else "perplexity"
+    only = {metric: scores["interval"]} if "interval" in scores else {}  # not every task has one
+    for name, interval in scores.get("intervals", only).items():
+        bounds = f"{interval['low']:.4f} to {interval['high']:.4f}"
+        rows.append((f"95% interval of {name.replace('_', ' ')}", bounds))
+    if "calibration" in scores:
+        rows.append(("calibration error", f"{scores['calibration']['expected_error']:.4f}"))
+        rows.append(("Brier score", f"{scores['calibration']['brier']:.4f}"))
+    print_table(("metric", "value"), rows)
+    for signature in scores.get("signatures", {}).values():
+        say(signature)
+    for test in scores.get("against", {}).get("tests", []):
+        say(
+            f"{test['metric']}: {test['score']:.2f} against {test['other']:.2f} of "
+            f"{scores['against']['run']}, paired bootstrap p = {test['p_value']:.3f}"
+        )
+    if "confusion" in scores:
+        names = [row["name"] for row in scores["classes"]]
+        counts = zip(names, scores["confusion"], strict=True)
+        matrix = [(name, *(f"{count:,}" for count in row)) for name, row in counts]
+        print_table(("true \\ predicted", *names), matrix)
+
+
+def translate(config: TranslateConfig, as_json: bool) -> None:
+    """Translate sentences: one line in, one line out."""
+    from warmstart.recipes.use import translate_file
+
+    translated = translate_file(config, standard_input())
+    if config.out:  # else the translations themselves show the progress
+        translated = along(translated, "translating", "sentence")
+    if as_json:
+        lines = (
+            to_json({"source": s.source, "translations": [asdict(t) for t in s.translations]})
+            for s in translated
+        )
+    else:
+        lines = (line for sentence in translated for line in sentence.lines(config.scores))
+    write_lines(lines, config.out)
+
+
+def embed(config: EmbedConfig, as_json: bool) -> None:
+    """Turn texts into vectors, or compare one word's vectors between texts."""
+    from warmstart.recipes.embed import embed as run
+    from warmstart.recipes.embed import embed_lines
+
+    if config.word is None and config.out is None:
+        write_lines(embed_lines(config, standard_input()), None)
+        return
+    result = run(config, standard_input())
+    if as_json and result.word:
+        print_json(result.word.to_json())
+    elif as_json:
+        facts = {"texts": result.num_texts, "vectors": result.num_vectors, "width": result.width}
+        print_json({"out": str(result.out), **facts, "truncated": result.num_truncated})
+    elif result.word:
+        _print_word(result.word)
+        if result.out:
+            say(f"wrote {result.out}")
+    else:
+        vectors = f"{counted(result.num_vectors, 'vector')} of {result.width:,} numbers"
+        say(f"wrote {result.out}: {vectors}, {counted(result.num_texts, 'text')}")
+
+
+def _print_word(report: "WordSimilarity") -> None:
+    from warmstart.look.words import table_headers, table_rows
+
+    for number, sentence in enumerate(report.sentences, 1):
+        start, end = report.spans[number - 1]
+        before, word, after = sentence[:start], sentence[start:end], sentence[end:]
+        parts = (f"{number}  {visible(before)}", (visible(word), "bold"), visible(after))
+        Console().print(Text.assemble(*parts))
+    title = "cosine similarity between the sentences; layer 0: embeddings"
+    print_table(table_headers(report), table_rows(report), title)
+    say(report.sentence)

@@ -1,0 +1,158 @@
+"""The settings and the command of `compare`."""
+
+from typing import TYPE_CHECKING, Literal
+
+from warmstart.errors import WarmstartError
+from warmstart.formats import counted, percent
+from warmstart.printing import print_table, quoted, say, say_next
+from warmstart.settings.base import advanced, option
+from warmstart.settings.shared import Destination, LabelledFiles, Machine, SeveralProcesses
+from warmstart.settings.training import Tuning
+
+if TYPE_CHECKING:
+    from warmstart.comparison.results import Arm, ArmScore, Comparison, Summary
+
+
+def print_comparison(comparison: "Comparison", summary: "Summary") -> None:
+    """Print what to use, the accuracy of every arm at every subset, and the verdicts."""
+    say(summary.advice.sentence)
+    arms, subsets = [arm.name for arm in comparison.arms], comparison.subsets
+    grid = [[_accuracy(summary.score(arm, labels)) for arm in arms] for labels in subsets]
+    num_seeds = len(comparison.seeds)
+    spread = " ± spread" if num_seeds > 1 else ""
+    title = (
+        f"accuracy {comparison.scored_split.where}, mean of {counted(num_seeds, 'seed')}{spread}"
+    )
+    if len(arms) <= 5:
+        rows = [[f"{labels:,}", *cells] for labels, cells in zip(subsets, grid, strict=True)]
+        print_table(["labels", *arms], rows, title)
+    else:
+        rows = [[name, *cells] for name, *cells in zip(arms, *grid, strict=True)]
+        print_table(["arm", *(counted(labels, "label") for labels in subsets)], rows, title)
+    if comparison.attainable:
+        say(f"best accuracy attainable: {percent(comparison.attainable)}")
+    for sentence in (*summary.findings, *summary.caveats):
+        say(sentence)
+
+
+def _accuracy(score: "ArmScore | None") -> str:
+    if score is None:
+        return "–"
+    mean, spread = percent(score.scored.accuracy), percent(score.scored.spread)
+    return f"{mean} ± {spread}" if score.scored.num_seeds > 1 else mean
+
+
+ArmName = Literal["warm", "frozen", "cold", "tfidf", "blend"]
+
+
+class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesses):
+    """Pretrained runs and labelled texts in, verdict out."""
+
+    from_runs: tuple[str, ...] = option("pretrained run; repeat for several", key="from")
+    test: str | None = option("labelled texts, scored once at the end", None)
+    test_labels: str | None = option("labels of --test, one per line", None)
+    folds: int | None = option(
+        "cross-validation: every text is tested once", None, least=2, most=20, excludes=("test",)
+    )
+    title: str = advanced("report title", "warm start against cold", fixed=False, metavar="TEXT")
+    labels: tuple[str, ...] = option(
+        "label subsets, e.g. 50,400,all",
+        ("all",),
+        comma_separated=True,
+        metavar="SIZES",
+        panel="Training",
+    )
+    arms: tuple[ArmName, ...] = option(
+        "what to compare; blend: warm and tfidf together",
+        ("warm", "frozen", "cold", "tfidf"),
+        comma_separated=True,
+        metavar="NAMES",
+        panel="Training",
+    )
+    seeds: tuple[int, ...] = option(
+        "seeds of every arm", (0, 1, 2, 3, 4), least=0, comma_separated=True, panel="Training"
+    )
+    trials: int = option("settings tried for each arm", 3, least=1, most=9, panel="Training")
+    minutes: float | None = option(
+        "time to take in all: fewer trials, seeds, epochs, subsets",
+        None,
+        above=0,
+        panel="Training",
+    )
+    processes: str | None = advanced(
+        "models trained at a time: a number, or auto: one per GPU or core",
+        None,
+        metavar="N",
+        recorded=False,
+        panel="Machine",
+    )
+    ray: str | None = advanced(
+        "train the models on this Ray cluster; auto: the one found, or here",
+        None,
+        metavar="ADDRESS",
+        recorded=False,
+        excludes=("processes", "minutes"),
+        panel="Machine",
+    )
+    ray_gpus: float | None = advanced(
+        "GPUs of each model under --ray, e.g. 0.5; default: 1 if there are any",
+        None,
+        least=0,
+        recorded=False,
+        panel="Machine",
+    )
+    max_length: int | None = option("longest text in tokens", None, least=3, panel="Training")
+    save: Literal["best", "all", "none"] = option("models to keep: the best of each arm", "best")
+    attainable: float | None = option("best possible accuracy", None, has_flag=False, fixed=False)
+
+    @property
+    def refits(self) -> bool:
+        """Tell whether the texts that choose a setting are trained on once it is chosen."""
+        return self.folds is not None and self.keep_epoch == "last"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise WarmstartError(f"--seeds {list(self.seeds)} must be different numbers")
+        if len(set(self.arms)) < max(2, len(self.arms)):
+            raise WarmstartError(f"--arms {','.join(self.arms)} must name at least two, each once")
+        if "blend" in self.arms and not {"warm", "tfidf"} <= set(self.arms):
+            raise WarmstartError(
+                f"--arms {','.join(self.arms)}: blend is warm and tfidf together, so name these too"
+            )
+        if not self.labels:
+            raise WarmstartError("--labels is empty: give sizes such as 50,400,all")
+        if self.folds and self.save == "all":
+            raise WarmstartError("--save all and --folds exclude each other: folds keep one model")
+        for size in self.labels:
+            if size != "all" and (not size.isdecimal() or int(size) < 2):
+                raise WarmstartError(f"--labels {size!r} must be a number from 2 up, or all")
+
+
+def compare(config: CompareConfig) -> None:
+    """Compare warm, frozen and cold starts and TF-IDF over label subsets and seeds."""
+    from warmstart.comparison.compare import compare as run
+
+    result = run(config)
+    print_comparison(result.comparison, result.summary)
+    model = result.models.get(result.advised.name)
+    command = _training(config, result.advised)
+    if model:
+        command = f"predict {quoted(model)} texts.txt -o labelled.csv"
+    say_next(f"{result.report}: open it in a browser", command)
+
+
+def _training(config: CompareConfig, arm: "Arm") -> str | None:
+    """Return the command that trains the advised arm on the same files; None: it cannot."""
+    if arm.source is None:
+        return None
+    command = ["finetune", "--from", quoted(arm.source), *["--frozen"] * (arm.kind == "frozen")]
+    for setting in LabelledFiles.declared():
+        value = getattr(config, setting.name)
+        if value == setting.default:
+            continue
+        values = value if setting.is_list and not setting.comma_separated else [value]
+        for item in values:
+            text = ",".join(item) if setting.comma_separated else item
+            command += [setting.flag] if item is True else [setting.flag, quoted(text)]
+    return f"{' '.join(command)} -o runs/classifier"

@@ -1,0 +1,230 @@
+"""Compare arms with and without pretraining on labelled texts, and report what it gained."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warmstart import progress
+from warmstart.comparison.arms import TransformerArm
+from warmstart.comparison.budget import limit_to_minutes, limited, with_threads
+from warmstart.comparison.cells import class_scores
+from warmstart.comparison.commands import CompareConfig
+from warmstart.comparison.grid import TrainedCells, train_cells, train_final_model
+from warmstart.comparison.plan import ExperimentPlan, plan_experiment, subset_sizes
+from warmstart.comparison.report import (
+    comparison_sections,
+    draw_differences,
+    draw_epochs,
+    draw_labels,
+    write_comparison_page,
+)
+from warmstart.comparison.results import Arm, AttentionExample, Comparison, Contrast, Split, Summary
+from warmstart.comparison.verdict import attention_example, contrast, summarise
+from warmstart.comparison.workers import open_workers
+from warmstart.data.copies import NamedTexts, SharedTexts, describe_shared, find_matches
+from warmstart.data.fingerprints import fingerprints_of
+from warmstart.files import write_json
+from warmstart.interop.exchange import say_not_exportable
+from warmstart.interop.hf_write import export_problem
+from warmstart.jsonfiles import typed
+from warmstart.recipes.card import write_card
+from warmstart.report.html import Shown, save_figure, soft
+from warmstart.runs.facts import ConfigFile, Limit
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, write_config
+from warmstart.runs.saved import kept_models
+from warmstart.tasks.classify import ClassifyTask, count_classes
+from warmstart.tasks.labelled_data import readable_rows, rows_seen
+from warmstart.textfiles import file_facts
+from warmstart.training.length import Clock
+
+SECTIONS_IN_NOTEBOOKS = 2  # verdict and accuracy by epoch; the report has more
+
+
+@dataclass(frozen=True)
+class CompareResult(Shown):
+    """The outcome of a comparison."""
+
+    folder: Path
+    report: Path
+    comparison: Comparison
+    summary: Summary
+    contrast: Contrast  # the two best models
+    attention: AttentionExample | None  # of the first warm model and its cold one, if recorded
+
+    def pieces(self) -> list[str]:
+        sections = comparison_sections(self.comparison, self.summary)[:SECTIONS_IN_NOTEBOOKS]
+        pieces = [piece for section in sections for piece in section.pieces]
+        return [*pieces, soft(f"Everything else is in {self.report}.")]
+
+    @property
+    def models(self) -> dict[str, Path]:
+        """Return the run folder of the model that is kept of each arm; of several, the last."""
+        return {arm: path for path, arm in kept_models(RunFolder(self.folder)).items()}
+
+    @property
+    def advised(self) -> Arm:
+        """Return the arm to use."""
+        return self.comparison.arm(self.summary.advice.arm)
+
+
+def compare(config: CompareConfig) -> CompareResult:
+    """Compare warm, frozen and cold starts and TF-IDF on labelled texts."""
+    clock, config = Clock(config.minutes), ClassifyTask().with_defaults(with_threads(config))
+    with open_run("compare", config, config.out, config.resume) as run:
+        is_finished = (run.path / "results.json").exists()
+        if is_finished:
+            progress.say(f"{run.path} is already finished; nothing to do")
+        if run.data_file.exists():
+            check_unchanged(run)
+        plan = plan_experiment(config)
+        if not run.data_file.exists():
+            write_config(run, "compare", config, plan.sources[0].model)
+            write_json(run.data_file, {"files": file_facts(_files(plan))})
+            if config.save != "none":
+                _say_what_is_not_exportable(plan)
+        with open_workers(config) as workers:
+            config, plan = limited(config, plan, _limit(config, plan, run, clock))
+            subsets = subset_sizes(config, plan.texts.pool, len(plan.texts.classes))
+            with progress.due_in(clock.left_s):
+                trained = train_cells(config, run, plan, subsets, workers)
+        comparison = _comparison(config, plan, subsets, trained)
+        summary = summarise(comparison)
+        maps = {c.cell.arm: c.attention for c in trained.fitted if c.attention is not None}
+        texts = readable_rows(plan.texts.data[comparison.scored_split.name], config.pieces)
+        result = CompareResult(
+            run.path,
+            run.path / "report.html",
+            comparison,
+            summary,
+            contrast(comparison, summary, texts),
+            attention_example(comparison, plan.arms[0].attention_row, maps),
+        )
+        if not is_finished:
+            if config.folds and config.save == "best":
+                _train_final_model(config, run, plan, trained, summary.advice.arm)
+            _write_cards(run)
+            _write(result)
+        return result
+
+
+def _train_final_model(
+    config: CompareConfig, run: RunFolder, plan: ExperimentPlan, trained: TrainedCells, arm: str
+) -> None:
+    """Train the arm to use on the texts of all folds."""
+    truth = plan.texts.class_numbers(plan.texts.training)
+    cell = trained.cell_of(arm, config.seeds[0])
+    scores = class_scores(truth, cell.predictions["cross-validation"])
+    train_final_model(config, run, plan, trained.tuned_at(arm), scores)
+
+
+def _say_what_is_not_exportable(plan: ExperimentPlan) -> None:
+    """Say before the training which arms' models could not be exported after it."""
+    problems: dict[Path | None, str | None] = {None: "it is no Transformer"}  # by run
+    arms: dict[str, list[str]] = {}  # by what prevents it
+    for arm in (planned.arm for planned in plan.arms):
+        source = arm.source.path if isinstance(arm, TransformerArm) else None
+        if isinstance(arm, TransformerArm) and source not in problems:
+            problems[source] = export_problem(arm.untrained())
+        if problem := problems[source]:
+            arms.setdefault(problem, []).append(arm.name)
+    for problem, names in arms.items():
+        say_not_exportable(", ".join(names), problem)
+
+
+def _limit(config: CompareConfig, plan: ExperimentPlan, run: RunFolder, clock: Clock) -> Limit:
+    """Return how much is trained: decided once, then as recorded."""
+    limit = typed(ConfigFile, run.config(), run.config_file).within_minutes
+    if limit is None:
+        limit = limit_to_minutes(config, plan, clock)
+        update_config(run, within_minutes=asdict(limit))
+    return limit
+
+
+def _files(plan: ExperimentPlan) -> dict[Path, int]:
+    """Return every file that the result depends on, with its rows."""
+    return plan.texts.files | {source.weights_file: len(source.weights) for source in plan.sources}
+
+
+def _comparison(
+    config: CompareConfig,
+    plan: ExperimentPlan,
+    subsets: tuple[int, ...],
+    trained: TrainedCells,
+) -> Comparison:
+    overlaps, is_shared = _find_overlaps(config, plan)
+    texts = plan.texts
+
+    splits = tuple(
+        Split(
+            name=name,
+            file=texts.data[name].file,
+            classes=tuple(texts.class_numbers(texts.data[name])),
+            shared=tuple(np.flatnonzero(is_shared[name]).tolist()),
+            num_folds=config.folds,
+        )
+        for name in texts.held_out
+    )
+    return Comparison(
+        title=config.title,
+        train_file=", ".join(config.train),
+        class_names=texts.classes,
+        class_counts=count_classes(texts.class_numbers(texts.training), texts.classes),
+        arms=plan.describe_arms(),
+        subsets=subsets,
+        seeds=config.seeds,
+        cells=tuple(fitted.cell for fitted in trained.fitted),
+        tuned=tuple(tuned for tuned in trained.tuned if tuned.trials),
+        splits=splits,
+        overlaps=tuple(overlaps),
+        num_truncated=plan.num_truncated,
+        notes=tuple(plan.notes),
+        attainable=config.attainable,
+        left_out=plan.left_out,
+    )
+
+
+def _find_overlaps(
+    config: CompareConfig, plan: ExperimentPlan
+) -> tuple[list[SharedTexts], dict[str, NDArray[np.bool_]]]:
+    """Describe the texts that splits share, and tell which rows were in data used before.
+
+    Test texts are compared with validation too, because settings are chosen by it.
+    """
+    overlaps, earlier = list[SharedTexts](), list[NamedTexts]()
+    is_shared: dict[str, NDArray[np.bool_]] = {}
+    for name, split in plan.texts.data.items():
+        texts = readable_rows(split, config.pieces)
+        named = NamedTexts(name, fingerprints_of(texts), texts.__getitem__)
+        is_shared[name] = np.zeros(len(texts), np.bool_)
+        for other in earlier:
+            matches = find_matches(named.fingerprints, other.fingerprints)
+            is_shared[name] |= matches.both
+            overlaps.append(describe_shared(other, named, matches))
+        for run_name, seen in plan.seen.items():
+            matches = rows_seen(split, seen, config.pieces)
+            is_shared[name] |= matches.both
+            source = NamedTexts(f"pretraining of {run_name}", seen)
+            overlaps.append(describe_shared(source, named, matches))
+        earlier.append(named)
+    return overlaps, is_shared
+
+
+def _write_cards(run: RunFolder) -> None:
+    """Write the model card of every model that is kept."""
+    for file in run.models.glob("*/config.json"):
+        folder = RunFolder(file.parent)
+        write_card(folder, folder.read_json(folder.scores_file))
+
+
+def _write(result: CompareResult) -> None:
+    folder, comparison, summary = result.folder, result.comparison, result.summary
+    save_figure(draw_epochs(comparison, summary), folder / "epochs")
+    save_figure(draw_differences(comparison, summary), folder / "differences")
+    if len(comparison.subsets) > 1:
+        save_figure(draw_labels(comparison, summary), folder / "labels")
+    write_comparison_page(comparison, summary, result.report, result.contrast, result.attention)
+    results = {**asdict(comparison), "summary": asdict(summary)}
+    write_json(folder / "results.json", results)  # written last: it marks the end

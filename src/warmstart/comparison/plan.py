@@ -1,0 +1,383 @@
+"""What a comparison trains: the arms of every run, each with the texts as it reads them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import get_args
+
+from warmstart import progress
+from warmstart.comparison.arms import (
+    ArmSplit,
+    ExperimentArm,
+    SharedModule,
+    Splits,
+    TfidfArm,
+    TransformerArm,
+)
+from warmstart.comparison.commands import CompareConfig
+from warmstart.comparison.results import Arm, ArmKind, SplitName
+from warmstart.comparison.selection import Blend
+from warmstart.data.fingerprints import Fingerprints
+from warmstart.data.labelled import LabelledTexts
+from warmstart.data.splits import (
+    HALVING_SEED,
+    Fold,
+    LabelPool,
+    describe_labels,
+    nested_rows,
+    selections,
+    set_aside,
+    split_folds,
+)
+from warmstart.errors import WarmstartError
+from warmstart.files import distinct_names
+from warmstart.formats import counted
+from warmstart.runs.lifecycle import check_length
+from warmstart.runs.saved import SavedRun, describe_unrecorded
+from warmstart.runtime import choose_runtime
+from warmstart.settings.model import ModelConfig, ablation_warning
+from warmstart.tasks.classify import ClassifyTask, class_names, class_numbers
+from warmstart.tasks.labelled_data import (
+    Examples,
+    TrainingTexts,
+    check_same_form,
+    describe_encoding,
+    encode_labelled,
+    for_tokenizer,
+    read_all_texts,
+    read_labelled_file,
+    read_training_texts,
+    readable_rows,
+)
+from warmstart.tasks.registry import read_backbone
+from warmstart.textfiles import local_name
+from warmstart.training.defaults import finetuning_length
+
+COMPILED_MODELS = 12  # of an arm, from which on compiling them saves time
+SHOWN_TOKENS = (8, 48)  # length of a text whose attention is easy to read
+MAX_SHOWN_TOKENS = 128  # a figure of the attention on a longer text is unreadable
+
+
+@dataclass(frozen=True)
+class PlannedArm:
+    """An arm with the texts as it reads them."""
+
+    arm: ExperimentArm
+    parts: tuple[Splits, ...]  # one, or one for each fold
+    num_truncated: int = 0  # scored texts that are read only in part
+    attention_row: int | None = None  # of the scored texts, whose attention is recorded
+
+
+@dataclass(frozen=True)
+class ExperimentTexts:
+    """The texts by split: train, validation and perhaps test, or one split for all folds."""
+
+    data: dict[str, LabelledTexts]  # the texts that models are trained on come first
+    files: dict[Path, int]  # every file that was read, with its rows
+    pool: LabelPool  # of each fold
+    notes: list[str]
+    folds: tuple[Fold, ...] = ()  # of a cross-validation
+
+    @property
+    def training(self) -> LabelledTexts:
+        """Return the texts that models are trained on."""
+        return next(iter(self.data.values()))
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Return the names of the classes."""
+        return class_names(self.training)
+
+    @property
+    def held_out(self) -> tuple[SplitName, ...]:
+        """Return the names of the splits that models predict."""
+        return tuple(name for name in HELD_OUT if name in self.data)
+
+    def class_numbers(self, split: LabelledTexts) -> list[int]:
+        """Return the true classes of a split."""
+        return class_numbers(split, self.classes)
+
+    def joined(self, trains_on_all: bool) -> "ExperimentTexts":
+        """Return the texts of all folds as one part, with a share to validate on.
+
+        It is set aside, or trained on too: then scores on it say nothing.
+        """
+        train, valid = set_aside(self.training)
+        pool = LabelPool(len(train), len(valid))
+        if trains_on_all:
+            train, pool = self.training, LabelPool(len(self.training), None)
+        return ExperimentTexts({"train": train, "validation": valid}, self.files, pool, self.notes)
+
+    def parts(self, read: Mapping[str, ArmSplit]) -> tuple[Splits, ...]:
+        """Return what the models of each fold read, given what an arm reads of each split."""
+        if not self.folds:
+            return (Splits(read["train"], read["validation"], read.get("test")),)
+        texts = read["cross-validation"]
+        return tuple(
+            Splits(texts.subset(fold.train), texts.subset(fold.valid), texts.subset(fold.test))
+            for fold in self.folds
+        )
+
+    def show(self, parts: tuple[Splits, ...], row: int | None) -> tuple[Splits, ...]:
+        """Record the attention on one of the scored texts, by the models that it tests."""
+        if not self.folds:
+            return tuple(replace(part, attention_row=row) for part in parts)
+        return tuple(
+            replace(part, attention_row=fold.test.index(row) if row in fold.test else None)
+            for part, fold in zip(parts, self.folds, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class ExperimentPlan:
+    """Everything a comparison computes with."""
+
+    arms: list[PlannedArm]
+    texts: ExperimentTexts
+    sources: list[SavedRun]
+    seen: dict[str, Fingerprints]  # texts that trained each source, by its name
+    notes: list[str]
+    blends: list[Blend]
+    left_out: str | None = None  # what a limit of time left out
+
+    def describe_arms(self) -> tuple[Arm, ...]:
+        """Return what the report says of every arm."""
+        arms = [planned.arm.describe() for planned in self.arms]
+        return (*arms, *(blend.describe(arms) for blend in self.blends))
+
+    @property
+    def num_truncated(self) -> int:
+        """Return how many scored texts are read only in part, by the arm that reads least."""
+        return max(planned.num_truncated for planned in self.arms)
+
+
+def plan_experiment(config: CompareConfig) -> ExperimentPlan:
+    """Read runs and labelled files, and return the arms with the texts as each reads them."""
+    sources = [read_backbone(path) for path in config.from_runs]
+    return plan_arms(config, read_texts(config), sources)
+
+
+def plan_arms(
+    config: CompareConfig, texts: ExperimentTexts, sources: Sequence[SavedRun]
+) -> ExperimentPlan:
+    """Return the arms with the texts as each reads them."""
+    named = dict(zip(_run_names(sources), sources, strict=True))
+    seen = {name: source.texts_seen() for name, source in named.items()}
+    notes = texts.notes + [
+        f"{name} is {ablation_warning(source.model.ablated)}"
+        for name, source in named.items()
+        if source.model.ablated != "nothing"
+    ]
+    notes += [
+        describe_unrecorded(name) for name, source in named.items() if source.has_unrecorded_texts
+    ]
+    arms = _transformer_arms(config, texts, named, notes)
+    if "tfidf" in config.arms:
+        tfidf = TfidfArm("tf-idf", len(texts.classes), config.balance)
+        arms.append(PlannedArm(tfidf, texts.parts(_whole_texts(config, texts))))
+    blends = [
+        Blend(planned.arm.name.replace("warm", "blend", 1), planned.arm.name, "tf-idf")
+        for planned in arms
+        if "blend" in config.arms and planned.arm.describe().kind == "warm"
+    ]
+    return ExperimentPlan(arms, texts, list(sources), seen, notes, blends)
+
+
+def _run_names(sources: Sequence[SavedRun]) -> list[str]:
+    """Return a short name for each run; a checkpoint is named by its run and step."""
+    paths = [source.path.resolve() for source in sources]
+    if len(set(paths)) < len(paths):
+        raise WarmstartError("--from names the same run twice")
+    named = [
+        path
+        if source.path == source.folder.path
+        else path.parents[2] / f"{path.parents[1].name} {path.name}"
+        for path, source in zip(paths, sources, strict=True)
+    ]
+    return distinct_names(named)
+
+
+def _transformer_arms(
+    config: CompareConfig,
+    texts: ExperimentTexts,
+    sources: dict[str, SavedRun],
+    notes: list[str],
+) -> list[PlannedArm]:
+    """Return the Transformer arms, grouped by kind."""
+    runtime = choose_runtime(config.device, config.precision, config.threads)
+    is_compiled = runtime.device.type == "cuda" and repays_compiling(config)
+    cold_names, planned = _cold_names(config, sources, notes), set[str]()
+    shared = SharedModule()
+    kinds: tuple[ArmKind, ...] = ("warm", "frozen", "cold")
+    arms: dict[ArmKind, list[PlannedArm]] = {kind: [] for kind in kinds if kind in config.arms}
+    for run_name, source in sources.items():
+        check_length(source.model, config.max_length, source.path)
+        model = _architecture(config, source)
+        read = _encoded_texts(config, texts, source, notes)
+        scored = read[texts.held_out[-1]]
+        row = choose_attention_row(scored.examples.ids, model.max_length)
+        parts = texts.show(texts.parts(read), row)
+        ending = f": {run_name}" if len(sources) > 1 else ""
+        cold = cold_names[run_name]
+        for kind in arms:
+            if kind == "cold" and cold in planned:
+                continue
+            name = cold if kind == "cold" else f"{kind}{ending}"
+            arm = TransformerArm(
+                name=name,
+                kind=kind,
+                source=source,
+                model=model,
+                classes=texts.classes,
+                tuning=config,
+                runtime=runtime,
+                cold=None if kind == "cold" else cold,
+                is_compiled=is_compiled,
+                shared=shared,
+            )
+            arms[kind].append(PlannedArm(arm, parts, scored.num_truncated, row))
+        planned.add(cold)
+    return [arm for kind in arms for arm in arms[kind]]
+
+
+def repays_compiling(config: CompareConfig) -> bool:
+    """Tell whether one arm trains enough models; each of them repays about two seconds."""
+    per_group = len(config.seeds) + (config.trials if config.trials > 1 else 0)
+    num_models = len(config.labels) * (config.folds or 1) * per_group
+    return num_models >= COMPILED_MODELS if config.compile is None else config.compile
+
+
+def _architecture(config: CompareConfig, source: SavedRun) -> ModelConfig:
+    return replace(source.model, max_length=config.max_length or finetuning_length(source.model))
+
+
+def _cold_names(
+    config: CompareConfig, sources: dict[str, SavedRun], notes: list[str]
+) -> dict[str, str]:
+    """Return each run's cold arm: one for every different architecture and tokenizer."""
+    same: dict[tuple[ModelConfig, str], list[str]] = {}
+    for name, source in sources.items():
+        model = _architecture(config, source)
+        # These settings only concern the head of a language model.
+        model = replace(model, tied=False, transform=False, output_bias=True)
+        same.setdefault((model, source.tokenizer.fingerprint()), []).append(name)
+    for group in same.values():
+        if 1 < len(group) < len(sources) and "cold" in config.arms:
+            names = f"{', '.join(group[:-1])} and {group[-1]}"
+            notes.append(f"{names} share architecture and tokenizer, so one cold arm: {group[0]}")
+    return {
+        name: "cold" if len(same) == 1 else f"cold: {group[0]}"
+        for group in same.values()
+        for name in group
+    }
+
+
+def _encoded_texts(
+    config: CompareConfig, texts: ExperimentTexts, source: SavedRun, notes: list[str]
+) -> dict[str, ArmSplit]:
+    """Return each split as the tokenizer of a run reads it."""
+    max_length = _architecture(config, source).max_length
+    rule = config.truncate or ClassifyTask.truncate
+    splits = {}
+    for name, read in texts.data.items():
+        split = for_tokenizer(read, source.tokenizer, config.pieces)
+        encoded = encode_labelled(split, source.tokenizer, max_length, rule)
+        note = describe_encoding(split.file, encoded, max_length, rule)
+        if len(config.from_runs) > 1:
+            note = f"{source.path}: {note}"
+        notes.append(note)
+        progress.say(note)
+        targets = texts.class_numbers(split)
+        examples = Examples(encoded.ids, targets, encoded.starts)
+        splits[name] = ArmSplit(split.texts, examples, encoded.num_truncated)
+    return splits
+
+
+def choose_attention_row(ids: Sequence[Sequence[int]], max_length: int) -> int | None:
+    """Return the first row of a length that is easy to read, else the nearest in length.
+
+    A text of the model's full length may have been cut, so a shorter one is preferred. None: all
+    texts are too long.
+    """
+    least, most = SHOWN_TOKENS
+    most = min(most, max_length - 1)
+    row = min(range(len(ids)), key=lambda row: max(least - len(ids[row]), len(ids[row]) - most, 0))
+    return row if len(ids[row]) <= MAX_SHOWN_TOKENS else None
+
+
+def _whole_texts(config: CompareConfig, texts: ExperimentTexts) -> dict[str, ArmSplit]:
+    """Return each split as TF-IDF reads it."""
+    return {
+        name: ArmSplit(
+            readable_rows(split, config.pieces),
+            Examples([()] * len(split), texts.class_numbers(split)),
+        )
+        for name, split in texts.data.items()
+    }
+
+
+HELD_OUT: tuple[SplitName, ...] = get_args(SplitName)
+
+
+def read_texts(config: CompareConfig) -> ExperimentTexts:
+    """Read the labelled files; refuse what cannot be compared before anything is trained."""
+    texts = _read_folds(config, config.folds) if config.folds else _read_splits(config)
+    for split in texts.data.values():
+        texts.class_numbers(split)  # refuses unknown labels
+    for note in texts.notes:
+        progress.say(note)
+    return texts
+
+
+def _read_splits(config: CompareConfig) -> ExperimentTexts:
+    texts = read_training_texts(config)
+    pool = LabelPool(len(texts.train), None if config.valid else len(texts.valid))
+    if config.test and not config.valid:
+        texts = replace(texts, valid=_paid(config, pool, texts))
+    data, files = {"train": texts.train, "validation": texts.valid}, texts.files
+    if config.test:
+        test = local_name(config.test)
+        data["test"] = read_labelled_file(test, config.test_labels, config)
+        given = filter(None, (test, config.test_labels))
+        files |= {Path(file): len(data["test"]) for file in given}
+    check_same_form(*data.values())
+    selections(range(len(texts.valid)), "test" in data)  # refuses a single text
+    notes = describe_labels(texts.train, texts.valid)
+    if config.valid:
+        notes.append(f"settings are chosen on {len(texts.valid):,} labels of {config.valid}, too")
+    return ExperimentTexts(data, files, pool, notes)
+
+
+def _paid(config: CompareConfig, pool: LabelPool, texts: TrainingTexts) -> LabelledTexts:
+    """Return the validation texts that are among the labels of the largest subset.
+
+    Others would only be looked at, which can take longer than the training.
+    """
+    classes = class_names(texts.train)
+    _, num = pool.divide(subset_sizes(config, pool, len(classes))[-1])
+    rows = nested_rows(class_numbers(texts.valid, classes), HALVING_SEED)
+    return texts.valid.subset(sorted(rows[:num]))
+
+
+def _read_folds(config: CompareConfig, num_folds: int) -> ExperimentTexts:
+    texts, files = read_all_texts(config)
+    split = split_folds(texts, readable_rows(texts, config.pieces), num_folds, config.seed)
+    notes = describe_labels(texts, texts)
+    least = min(len(fold.test) for fold in split.folds)
+    note = f"{num_folds} folds of at least {counted(least, 'text')}, the same share of every class"
+    if split.num_copies:
+        note += f"; {split.num_copies:,} texts have copies or near-copies, each in the same fold"
+    notes.append(note)
+    pool = LabelPool(
+        min(len(fold.train) for fold in split.folds), min(len(fold.valid) for fold in split.folds)
+    )
+    return ExperimentTexts({"cross-validation": texts}, files, pool, notes, split.folds)
+
+
+def subset_sizes(config: CompareConfig, pool: LabelPool, num_classes: int) -> tuple[int, ...]:
+    """Return the sizes of the label subsets, rising."""
+    sizes = {len(pool) if size == "all" else int(size) for size in config.labels}
+    files = ", ".join(config.train) + (" in each fold" if config.folds else "")
+    for size in sizes:
+        pool.check(size, num_classes, files)
+    return tuple(sorted(sizes))

@@ -1,0 +1,390 @@
+"""What a comparison measured and what follows from it, as plain values."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from warmstart.data.copies import SharedTexts
+from warmstart.evaluation.intervals import Interval
+from warmstart.model.attention_weights import AttentionMap
+from warmstart.tasks.finetuning import Epoch
+
+ArmKind = Literal["warm", "frozen", "cold", "baseline", "blend"]
+SplitName = Literal["validation", "test", "cross-validation"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One setting that was tried, scored on validation only."""
+
+    setting: str  # "learning rate 0.001"
+    valid_accuracy: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedArm:
+    """The settings tried for one arm at one subset, with a seed that is not reported."""
+
+    arm: str
+    labels: int
+    trials: tuple[Trial, ...]
+    fold: int | None = None  # of a cross-validation, from 1
+    values: tuple[float, ...]  # the best one, or the best one of each half of validation
+    settings: tuple[str, ...]  # the same as text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One arm trained on one label subset with one seed."""
+
+    arm: str
+    labels: int  # labelled training texts used
+    seed: int
+    setting: str  # the setting used; several where halves of validation or folds differ
+    epochs: tuple[Epoch, ...]  # empty for the baseline
+    elapsed_s: float  # time to train one model, mean over folds
+    predictions: dict[str, tuple[int, ...]]  # class of every text, by the name of its split
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """One way to get a classifier."""
+
+    name: str  # "warm", "frozen", "cold", "tf-idf", "blend"; "warm: NAME" with several runs
+    kind: ArmKind
+    source: str | None = None  # the pretrained run it starts from
+    parameters: int = 0  # of the whole classifier; 0 for the baseline
+    trainable: int = 0
+    pretrain_s: float = 0.0  # time its pretraining took
+    pretrain_tokens: int = 0  # tokens its pretraining saw
+    cold: str | None = None  # the cold arm with its architecture and tokenizer; None: any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Held-out texts: their true classes, and the ones that occur in other data."""
+
+    name: SplitName
+    file: str
+    classes: tuple[int, ...]  # true class index of every text
+    shared: tuple[int, ...]  # rows that are copies or near-copies of data used before
+    num_folds: int | None = None  # of a cross-validation
+
+    @property
+    def where(self) -> str:
+        """Say where scores come from."""
+        if self.num_folds:
+            return f"in {self.num_folds}-fold cross-validation"
+        return "on test" if self.name == "test" else "on validation (cross-fitted)"
+
+    @property
+    def majority_share(self) -> float:
+        """Return the accuracy of always predicting the most frequent class."""
+        return max(Counter(self.classes).values(), default=0) / max(len(self.classes), 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Everything a comparison measured."""
+
+    title: str
+    train_file: str
+    class_names: tuple[str, ...]
+    class_counts: dict[str, int]  # in the full training file
+    arms: tuple[Arm, ...]
+    subsets: tuple[int, ...]  # label counts, rising; each subset contains the smaller ones
+    seeds: tuple[int, ...]
+    cells: tuple[Cell, ...]
+    tuned: tuple[TunedArm, ...]  # empty when only one setting was tried
+    splits: tuple[Split, ...]  # what arms are chosen by, then test; one if there is no test
+    overlaps: tuple[SharedTexts, ...]
+    num_truncated: int  # scored texts of which a Transformer reads only a part
+    notes: tuple[str, ...]  # what was truncated or skipped, one sentence each
+    attainable: float | None  # best possible accuracy on the test file, where known
+    left_out: str | None = None  # what a limit of time left out
+
+    @property
+    def scored_split(self) -> Split:
+        """Return the split that the scores are reported on: test when there is one."""
+        return self.splits[-1]
+
+    @property
+    def choosing_split(self) -> Split:
+        """Return the split that arms are chosen by."""
+        return self.splits[0]
+
+    @property
+    def has_test(self) -> bool:
+        """Tell whether arms are scored on texts that they are not chosen by."""
+        return len(self.splits) > 1
+
+    @property
+    def num_folds(self) -> int | None:
+        """Return the number of folds of a cross-validation; None without one."""
+        return self.scored_split.num_folds
+
+    @property
+    def chosen_on(self) -> str:
+        """Say where the arms did best that are named as the best."""
+        return self.choosing_split.where if self.num_folds else "on validation"
+
+    def predictions(self, cell: Cell) -> tuple[int, ...]:
+        """Return a cell's predictions on the scored split."""
+        return cell.predictions[self.scored_split.name]
+
+    def arm(self, name: str) -> Arm:
+        """Return the arm of this name."""
+        return next(arm for arm in self.arms if arm.name == name)
+
+    def arm_names(self, *kinds: ArmKind) -> tuple[str, ...]:
+        """Return the names of the arms of these kinds."""
+        return tuple(arm.name for arm in self.arms if arm.kind in kinds)
+
+    @property
+    def pretrained(self) -> tuple[str, ...]:
+        """Return the names of the arms that start from a pretrained run."""
+        return self.arm_names("warm", "frozen")
+
+    def opponents(self, name: str) -> list[str]:
+        """Return the arms without pretraining that a pretrained arm has to beat."""
+        cold = self.arm(name).cold
+        arms = (arm for arm in self.arms if arm.kind in ("cold", "baseline"))
+        return [a.name for a in arms if a.kind == "baseline" or cold in (None, a.name)]
+
+    def members(self, name: str) -> list[str]:
+        """Return the arms that a blend is made of."""
+        warm = [a.name for a in self.arms if a.kind == "warm" and a.source == self.arm(name).source]
+        return [*warm, *self.arm_names("baseline")]
+
+    def cells_of(self, arm: str, labels: int) -> list[Cell]:
+        """Return the cells of one arm at one subset, by seed."""
+        cells = [cell for cell in self.cells if (cell.arm, cell.labels) == (arm, labels)]
+        return sorted(cells, key=lambda cell: cell.seed)
+
+    def groups(self) -> Iterator[tuple[Arm, int, list[Cell]]]:
+        """Yield each arm that was run at each subset, with its cells by seed."""
+        for labels in self.subsets:
+            for arm in self.arms:
+                cells = self.cells_of(arm.name, labels)
+                if cells:
+                    yield arm, labels, cells
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disagreement:
+    """A text that two models label differently."""
+
+    text: str
+    label: str  # the true one
+    first: str  # the label one model predicted
+    second: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionExample:
+    """Attention on one text of models trained on all labels with the first seed."""
+
+    row: int  # of the scored split
+    label: str
+    labels: int  # that the models were trained on
+    seed: int
+    maps: Mapping[str, AttentionMap]  # by arm
+    predictions: Mapping[str, str]  # the label each arm predicted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrast:
+    """Two models trained on all labels with the first seed, and the texts they disagree on."""
+
+    first: str  # names of the arms
+    second: str
+    labels: int
+    seed: int
+    disagreements: Sequence[Disagreement]
+    num_texts: int  # of the scored split
+    chosen_on: str = "on validation"  # where they did best
+
+
+Outcome = Literal["better", "worse", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """How one arm did on one set of texts, over its seeds."""
+
+    num_texts: int
+    num_seeds: int
+    accuracy: float  # mean over seeds
+    spread: float  # standard deviation over seeds, 0 with one seed
+    lowest: float  # the worst seed's accuracy
+    highest: float  # the best seed's accuracy
+    interval: Interval  # of the accuracy, over texts and seeds together
+    f1: float  # macro F1, mean over seeds
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmScore:
+    """One arm at one label subset."""
+
+    arm: str
+    labels: int
+    scored: Score  # on the scored split
+    clean: Score | None  # the same without shared texts; None when none, or all, are shared
+    choosing: Score  # what arms are chosen by; equal to `scored` when there is no test
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurvePoint:
+    """Validation after one epoch, over the seeds."""
+
+    epoch: int  # counts from 1
+    accuracy: float  # mean over seeds
+    spread: float  # standard deviation over seeds, 0 with one seed
+    lowest: float
+    highest: float
+    elapsed_s: float  # since training began, mean over seeds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """Validation accuracy by epoch of one arm at one subset; the baseline has none."""
+
+    arm: str
+    labels: int
+    points: tuple[CurvePoint, ...]  # the epochs that every seed validated, rising
+    best_epoch: int  # where the mean curve is highest; the first such epoch
+
+    @property
+    def best(self) -> CurvePoint:
+        """The highest point of the mean curve."""
+        return next(point for point in self.points if point.epoch == self.best_epoch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeToAccuracy:
+    """When a warm arm reaches the best accuracy of a cold arm, on mean validation curves."""
+
+    warm: str
+    cold: str
+    labels: int
+    cold_best: float  # the accuracy to reach
+    cold_best_epoch: int
+    cold_best_s: float  # training time until then
+    reached_epoch: int | None  # first epoch at which warm reaches it; None: never
+    reached_s: float | None  # fine-tuning time until then
+    reached_with_pretraining_s: float | None  # the same, pretraining included
+    gaps: Mapping[int, float]  # warm minus cold after each epoch that both validated
+    closed_epoch: int | None  # from here on the lead is at most half a point; None: open
+    sentence: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Training time of one arm at one subset."""
+
+    arm: str
+    labels: int
+    train_s: float  # of one seed, mean over seeds
+    pretrain_s: float  # 0 without pretraining
+    total_s: float  # both
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelsSaved:
+    """How many labels arms without pretraining need to match the best pretrained arm.
+
+    A number of labels is text: "640", ">1,600" when the accuracy is never reached, "≤50" when it is
+    reached at the smallest size.
+    """
+
+    arm: str  # the pretrained arm that validation prefers with these labels
+    labels: int
+    accuracy: float  # reached with them, on the scored split
+    unpretrained: tuple[str, ...]  # at each size, the one that validation prefers counts
+    needed: str
+    low: str  # of the 95% interval
+    high: str
+
+    @property
+    def has_interval(self) -> bool:
+        """Tell whether the interval says more than the number."""
+        return not self.low == self.needed == self.high
+
+    @property
+    def text(self) -> str:
+        """Return the number with its interval, if it has one."""
+        return f"{self.needed} ({self.low} to {self.high})" if self.has_interval else self.needed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One arm minus another at one subset, on the same texts and seeds."""
+
+    first: str
+    second: str
+    labels: int
+    interval: Interval  # accuracy of the first minus accuracy of the second
+    p_value: float  # of this difference alone
+    outcome: Outcome  # of the first; "none": no difference shown
+    clean: Interval | None  # without shared texts; None when none, or all, are shared
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """A difference that the findings state, judged together with their other differences."""
+
+    first: str
+    second: str
+    labels: int
+    p_value: float  # adjusted for the number of verdicts by Holm's rule
+    outcome: Outcome  # by the adjusted p-value
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """Which arm to use with all labels."""
+
+    arm: str
+    sentence: str  # one line
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """Everything that follows from a comparison, ordered by arm within subset."""
+
+    scored_split: str  # name of the split of all scores and differences
+    advice: Advice
+    findings: tuple[str, ...]  # the verdicts at the largest and smallest subset, and labels saved
+    caveats: tuple[str, ...]  # what limits the verdicts; may be empty
+    chance: float  # accuracy of always predicting the most frequent class of the scored split
+    scores: tuple[ArmScore, ...]
+    curves: tuple[Curve, ...]
+    times_to_accuracy: tuple[TimeToAccuracy, ...]
+    costs: tuple[Cost, ...]
+    saved_over_best: tuple[LabelsSaved, ...]  # against the best arm without pretraining
+    saved_over_cold: tuple[LabelsSaved, ...]  # against cold alone
+    differences: tuple[Difference, ...]
+    verdicts: tuple[Verdict, ...]
+
+    def score(self, arm: str, labels: int) -> ArmScore | None:
+        """Return the score of one arm at one subset, None when it was not run there."""
+        scores = (score for score in self.scores if (score.arm, score.labels) == (arm, labels))
+        return next(scores, None)
+
+    def curve(self, arm: str, labels: int) -> Curve | None:
+        """Return the curve of one arm at one subset, None for the baseline."""
+        curves = (curve for curve in self.curves if (curve.arm, curve.labels) == (arm, labels))
+        return next(curves, None)
+
+    def preferred(self, labels: int) -> list[str]:
+        """Return the arms at one subset, the best on validation first."""
+        return preferred_arms(self.scores, labels)
+
+
+def preferred_arms(scores: Sequence[ArmScore], labels: int) -> list[str]:
+    """Return the arms at one subset, the best on validation first; equal ones in their order."""
+    rows = [score for score in scores if score.labels == labels]
+    return [row.arm for row in sorted(rows, key=lambda row: -row.choosing.accuracy)]

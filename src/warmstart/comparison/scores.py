@@ -1,0 +1,431 @@
+"""Scores of arms and their differences, with intervals and in words."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warmstart.comparison.results import (
+    ArmKind,
+    ArmScore,
+    Cell,
+    Comparison,
+    Cost,
+    Curve,
+    CurvePoint,
+    Difference,
+    LabelsSaved,
+    Outcome,
+    Score,
+    Split,
+    TimeToAccuracy,
+    Verdict,
+    preferred_arms,
+)
+from warmstart.evaluation.intervals import (
+    Interval,
+    accuracy_interval,
+    paired_estimate,
+    paired_interval,
+    symmetric_interval,
+)
+from warmstart.evaluation.metrics import macro_f1
+from warmstart.formats import counted, duration, percent
+from warmstart.formats import unsigned_points as points
+
+Ints = NDArray[np.int64]
+SLACK = 1e-12  # equal accuracies may differ by rounding
+
+
+def score_arms(comparison: Comparison) -> Iterator[ArmScore]:
+    """Score every arm at every subset, on the scored split and on validation."""
+    split = comparison.scored_split
+    clean = clean_rows(split)
+    for arm, labels, cells in comparison.groups():
+        predicted = predictions_of(comparison, cells)
+        choosing = np.array([cell.predictions[comparison.choosing_split.name] for cell in cells])
+        yield ArmScore(
+            arm=arm.name,
+            labels=labels,
+            scored=_score(predicted, split),
+            clean=None if clean is None else _score(predicted, split, clean),
+            choosing=_score(choosing, comparison.choosing_split),
+        )
+
+
+def predictions_of(comparison: Comparison, cells: Sequence[Cell]) -> Ints:
+    """Return the predictions on the scored split: (seeds, texts)."""
+    return np.array([comparison.predictions(cell) for cell in cells])
+
+
+def clean_rows(split: Split) -> Ints | None:
+    """Return the rows of texts that are not shared; None when these are all, or none."""
+    rows = np.setdiff1d(np.arange(len(split.classes)), np.array(split.shared, dtype=np.int64))
+    return rows if 0 < len(rows) < len(split.classes) else None
+
+
+def count_costs(comparison: Comparison) -> Iterator[Cost]:
+    """Return the training time of each arm at each subset, without and with its pretraining."""
+    for arm, labels, cells in comparison.groups():
+        train_s = float(np.mean([cell.elapsed_s for cell in cells]))
+        yield Cost(
+            arm=arm.name,
+            labels=labels,
+            train_s=train_s,
+            pretrain_s=arm.pretrain_s,
+            total_s=train_s + arm.pretrain_s,
+        )
+
+
+def _score(predicted: Ints, split: Split, rows: Ints | slice = slice(None)) -> Score:
+    """Score predictions, (seeds, texts), on some rows of a split."""
+    classes, predicted = np.array(split.classes)[rows], predicted[:, rows]
+    correct = predicted == classes
+    by_seed = correct.mean(axis=1)
+    return Score(
+        num_texts=len(classes),
+        num_seeds=len(predicted),
+        accuracy=float(correct.mean()),
+        spread=spread(by_seed),
+        lowest=float(by_seed.min()),
+        highest=float(by_seed.max()),
+        interval=accuracy_interval(correct),
+        f1=float(np.mean([macro_f1(classes, of_seed) for of_seed in predicted])),
+    )
+
+
+def mean_curves(comparison: Comparison) -> Iterator[Curve]:
+    """Average validation accuracy by epoch over the seeds of each arm that has epochs."""
+    for arm, labels, cells in comparison.groups():
+        points = []
+        for epochs in zip(*(cell.epochs for cell in cells), strict=False):
+            accuracies = np.array([epoch.valid_accuracy for epoch in epochs])
+            point = CurvePoint(
+                epoch=epochs[0].epoch,
+                accuracy=float(accuracies.mean()),
+                spread=spread(accuracies),
+                lowest=float(accuracies.min()),
+                highest=float(accuracies.max()),
+                elapsed_s=float(np.mean([epoch.elapsed_s for epoch in epochs])),
+            )
+            points.append(point)
+        if points:
+            best = max(points, key=lambda point: point.accuracy)  # the first of equals
+            yield Curve(arm=arm.name, labels=labels, points=tuple(points), best_epoch=best.epoch)
+
+
+def times_to_accuracy(comparison: Comparison, curves: Sequence[Curve]) -> Iterator[TimeToAccuracy]:
+    """Compare each warm arm with its cold arm, epoch by epoch."""
+    arms = {arm.name: arm for arm in comparison.arms}
+    for warm in curves:
+        for cold in curves:
+            kinds = arms[warm.arm].kind, arms[cold.arm].kind
+            is_own = arms[warm.arm].cold in (None, cold.arm)
+            if kinds == ("warm", "cold") and warm.labels == cold.labels and is_own:
+                yield _time_to_accuracy(warm, cold, arms[warm.arm].pretrain_s)
+
+
+def _time_to_accuracy(warm: Curve, cold: Curve, pretrain_s: float) -> TimeToAccuracy:
+    goal = cold.best.accuracy - SLACK
+    reached = next((point for point in warm.points if point.accuracy >= goal), None)
+    of_cold = {point.epoch: point.accuracy for point in cold.points}
+    gaps = {p.epoch: p.accuracy - of_cold[p.epoch] for p in warm.points if p.epoch in of_cold}
+    last_open = max((epoch for epoch, gap in gaps.items() if gap > CLOSED + SLACK), default=0)
+    time = TimeToAccuracy(
+        warm=warm.arm,
+        cold=cold.arm,
+        labels=warm.labels,
+        cold_best=cold.best.accuracy,
+        cold_best_epoch=cold.best_epoch,
+        cold_best_s=cold.best.elapsed_s,
+        reached_epoch=reached.epoch if reached else None,
+        reached_s=reached.elapsed_s if reached else None,
+        reached_with_pretraining_s=reached.elapsed_s + pretrain_s if reached else None,
+        gaps=gaps,
+        closed_epoch=min((epoch for epoch in gaps if epoch > last_open), default=None),
+    )
+    return replace(time, sentence=time_sentence(time))
+
+
+def spread(values: NDArray[np.float64]) -> float:
+    """Return the standard deviation over seeds, 0 with one seed."""
+    return float(values.std(ddof=1)) if len(values) > 1 else 0.0
+
+
+Bools = NDArray[np.bool_]
+ArmAt = tuple[str, int]  # the name of an arm, and its number of labels
+AccuracyByLabels = dict[int, float]  # accuracy by number of labels
+
+
+def compare_arms(comparison: Comparison) -> Iterator[Difference]:
+    """Compare pretrained arms with others at every subset."""
+    for labels in comparison.subsets:
+        for first, second in _pairs(comparison):
+            difference = compare_pair(comparison, first, second, labels)
+            if difference is not None:
+                yield difference
+
+
+def compare_pair(comparison: Comparison, first: str, second: str, labels: int) -> Difference | None:
+    """Compare two arms at one subset; None when one of them was not run there."""
+    correct = paired_correct(comparison, (first, labels), (second, labels))
+    if correct is None:
+        return None
+    a, b = correct
+    estimate, clean = paired_estimate(a, b), None
+    interval = symmetric_interval(estimate)
+    outcome = outcome_of(interval)
+    sentence = difference_sentence(first, second, outcome, interval)
+    rows = clean_rows(comparison.scored_split)
+    if rows is not None:
+        clean = paired_interval(a[:, rows], b[:, rows])
+        if outcome_of(clean) != outcome:
+            limits = f"{points(clean.low)} to {points(clean.high)} points"
+            sentence += f"; without shared texts, the 95% interval is {limits}"
+    return Difference(
+        first=first,
+        second=second,
+        labels=labels,
+        interval=interval,
+        p_value=estimate.p_value(),
+        outcome=outcome,
+        clean=clean,
+        sentence=sentence,
+    )
+
+
+def paired_correct(
+    comparison: Comparison, first: ArmAt, second: ArmAt
+) -> tuple[Bools, Bools] | None:
+    """Return which answers of two arms are correct, (seeds, texts), paired by seed.
+
+    An arm with one seed is paired with every seed of the other. None when there is no pair.
+    """
+    cells = [comparison.cells_of(*arm) for arm in (first, second)]
+    if all(len(of_arm) > 1 for of_arm in cells):
+        common = set.intersection(*({cell.seed for cell in of_arm} for of_arm in cells))
+        cells = [[cell for cell in of_arm if cell.seed in common] for of_arm in cells]
+    if not all(cells):
+        return None
+    classes = np.array(comparison.scored_split.classes)
+    a, b = (predictions_of(comparison, of_arm) == classes for of_arm in cells)
+    return a, b
+
+
+def outcome_of(difference: Interval) -> Outcome:
+    """Return what an interval of a difference shows: nothing when it touches zero."""
+    if difference.low > 0:
+        return "better"
+    return "worse" if difference.high < 0 else "none"
+
+
+def _pairs(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """Yield each pretrained arm with its opponents, and each blend with its members.
+
+    Warm arms are also compared with their frozen arm and with each other.
+    """
+    for blend in comparison.arm_names("blend"):
+        for member in comparison.members(blend):
+            yield blend, member
+    for index, first in enumerate(comparison.arms):
+        if first.name not in comparison.pretrained:
+            continue
+        for other, second in enumerate(comparison.arms):
+            is_compared = second.name in comparison.opponents(first.name)
+            if first.kind == "warm":
+                is_own_frozen = second.kind == "frozen" and second.source == first.source
+                is_compared |= is_own_frozen or (second.kind == "warm" and other > index)
+            if is_compared:
+                yield first.name, second.name
+
+
+def save_labels(
+    comparison: Comparison, scores: Sequence[ArmScore], kinds: Sequence[ArmKind]
+) -> Iterator[LabelsSaved]:
+    """Return how many labels the arms of `kinds` need to match the best pretrained arm.
+
+    The interval holds every number of labels at which no difference from the pretrained arm would
+    be shown.
+    """
+    unpretrained = comparison.arm_names(*kinds)
+    for labels in comparison.subsets:
+        arm = next((a for a in preferred_arms(scores, labels) if a in comparison.pretrained), None)
+        if arm is None or not unpretrained:
+            continue
+        accuracy = next(s for s in scores if (s.arm, s.labels) == (arm, labels)).scored.accuracy
+        mean, low, high = _curves(comparison, scores, (arm, labels), unpretrained)
+        yield LabelsSaved(
+            arm=arm,
+            labels=labels,
+            accuracy=accuracy,
+            unpretrained=unpretrained,
+            needed=labels_needed(0.0, mean),
+            low=labels_needed(0.0, high),
+            high=labels_needed(0.0, low),
+        )
+
+
+def _curves(
+    comparison: Comparison,
+    scores: Sequence[ArmScore],
+    target: tuple[str, int],
+    unpretrained: Sequence[str],
+) -> tuple[AccuracyByLabels, AccuracyByLabels, AccuracyByLabels]:
+    """Return accuracy minus the target's at each size: the mean and both ends of its interval.
+
+    At each size, the arm that validation prefers counts.
+    """
+    mean, low, high = AccuracyByLabels(), AccuracyByLabels(), AccuracyByLabels()
+    for size in comparison.subsets:
+        arm = next((a for a in preferred_arms(scores, size) if a in unpretrained), None)
+        correct = paired_correct(comparison, (arm, size), target) if arm else None
+        if correct is not None:
+            estimate = paired_estimate(*correct)
+            mean[size] = estimate.mean
+            low[size] = estimate.mean - estimate.margin()
+            high[size] = estimate.mean + estimate.margin()
+    return mean, low, high
+
+
+def labels_needed(target: float, reached: AccuracyByLabels) -> str:
+    """Write how many labels `reached` needs for `target`.
+
+    Between two measured sizes, accuracy is interpolated linearly in the logarithm of the labels.
+    """
+    sizes = sorted(reached)
+    before = sizes[0]
+    if reached[before] >= target - SLACK:
+        return f"≤{before:,}"
+    for size in sizes[1:]:
+        if reached[size] >= target - SLACK:
+            share = (target - reached[before]) / (reached[size] - reached[before])
+            return f"{round(before * (size / before) ** min(share, 1)):,}"
+        before = size
+    return f">{before:,}"
+
+
+CLOSED = 0.005  # a lead of at most half a point counts as closed
+
+
+def difference_sentence(first: str, second: str, outcome: Outcome, difference: Interval) -> str:
+    """Say which arm is better and by how much, or that no difference is shown."""
+    if outcome == "none":
+        return (
+            f"no difference is shown between {first} and {second} "
+            f"(95% interval {points(difference.low)} to {points(difference.high)} points)"
+        )
+    is_worse = outcome == "worse"
+    size = difference.negated() if is_worse else difference
+    return (
+        f"{first} {'loses to' if is_worse else 'beats'} {second} "
+        f"by {points(size.mean)} points (95% interval {points(size.low)} to {points(size.high)})"
+    )
+
+
+def verdict_sentence(difference: Difference, outcome: Outcome, num_verdicts: int) -> str:
+    """Say what a difference shows when it is judged together with the other verdicts."""
+    if outcome == difference.outcome:
+        return difference.sentence
+    first, second, interval = difference.first, difference.second, difference.interval
+    return (
+        f"{difference_sentence(first, second, outcome, interval)}, "
+        f"once adjusted for {num_verdicts} verdicts"
+    )
+
+
+def time_sentence(time: TimeToAccuracy) -> str:
+    """Say when warm reaches cold's best, and whether its lead lasts."""
+    best = f"{time.cold}'s best ({percent(time.cold_best)}, epoch {time.cold_best_epoch})"
+    if time.reached_s is None or time.reached_with_pretraining_s is None:
+        return f"{time.warm} never reaches {best}; {_lead_clause(time)}"
+    elapsed = duration(time.reached_s)
+    if time.reached_with_pretraining_s > time.reached_s:
+        elapsed += f" ({duration(time.reached_with_pretraining_s)} including pretraining)"
+    return (
+        f"{time.warm} reaches {best} at epoch {time.reached_epoch}, "
+        f"after {elapsed} instead of {duration(time.cold_best_s)}; {_lead_clause(time)}"
+    )
+
+
+def _lead_clause(time: TimeToAccuracy) -> str:
+    last_epoch = max(time.gaps)
+    last = time.gaps[last_epoch]
+    if time.closed_epoch is None:
+        return f"{time.warm} is still {points(last)} points ahead after epoch {last_epoch}"
+    end = f", and {time.cold} ends {points(-last)} points ahead" if last < -CLOSED else ""
+    if time.closed_epoch == min(time.gaps):
+        return f"{time.warm} is never more than half a point ahead{end}"
+    most = points(max(time.gaps.values()))
+    return f"its lead of up to {most} points is gone by epoch {time.closed_epoch}{end}"
+
+
+def findings(
+    comparison: Comparison,
+    scores: Sequence[ArmScore],
+    verdicts: Sequence[Verdict],
+    saved: Sequence[LabelsSaved],
+) -> Iterator[str]:
+    """Say what pretraining gained with all labels and with the fewest, and what it saved."""
+    fewest, most = comparison.subsets[0], comparison.subsets[-1]
+    for labels in sorted({fewest, most}, reverse=True):
+        clauses = [verdict.sentence for verdict in verdicts if verdict.labels == labels]
+        if clauses:
+            chosen = _chosen(comparison, scores, labels)
+            yield f"With {counted(labels, 'label')}, {chosen}{'; '.join(clauses)}."
+    for row in saved:
+        if row.labels == fewest < most:
+            interval = f" (95% interval {_spoken(row.low)} to {_spoken(row.high)})"
+            yield (
+                f"To match {row.arm} with {counted(fewest, 'label')}, a model without pretraining "
+                f"({' or '.join(row.unpretrained)}) needs {_spoken(row.needed)} labels"
+                f"{interval if row.has_interval else ''}."
+            )
+
+
+def _chosen(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> str:
+    """Name the pretrained arm that is judged, where there were several."""
+    ranked = [arm for arm in preferred_arms(scores, labels) if arm in comparison.pretrained]
+    if len(ranked) == 1:
+        return ""
+    return f"{ranked[0]} is the best of {len(ranked)} pretrained arms {comparison.chosen_on}: "
+
+
+def _spoken(labels: str) -> str:
+    return labels.replace(">", "more than ").replace("≤", "at most ")
+
+
+def caveats(comparison: Comparison) -> Iterator[str]:
+    """Yield what a reader must know before trusting the scores."""
+    if comparison.left_out:
+        yield (
+            f"Less was trained than was asked for ({comparison.left_out}): with more time, scores "
+            "and verdicts may differ."
+        )
+    split = comparison.scored_split
+    num_texts = f"{len(split.classes):,} {'' if split.num_folds else f'{split.name} '}texts"
+    if split.num_folds:
+        yield (
+            f"These are scores of {split.num_folds}-fold cross-validation: each text is scored by "
+            "models that were trained and chosen without its fold. The models of two folds share "
+            "training texts, so the intervals are those of the cross-validated estimate; with "
+            "other training texts, scores may vary somewhat more."
+        )
+    elif not comparison.has_test:
+        yield (
+            "There is no test file: these are validation scores, cross-fitted. Each half of the "
+            "texts is scored by models whose setting and epoch were chosen on the other half."
+        )
+    if len(comparison.seeds) == 1:
+        yield "Only one seed was run: intervals cover the choice of texts, not that of the seed."
+    if comparison.num_truncated and comparison.arm_names("baseline"):
+        yield (
+            f"{' and '.join(comparison.arm_names('baseline'))} reads whole texts; the Transformers "
+            f"read only a part of {comparison.num_truncated:,} of the {num_texts}."
+        )
+    if split.shared:
+        yield (
+            f"{len(split.shared):,} of the {num_texts} also "
+            f"{'occurs' if len(split.shared) == 1 else 'occur'}, exactly or nearly, in other data: "
+            "see the scores without them."
+        )

@@ -1,0 +1,239 @@
+"""Summarise a comparison and judge it: scores, differences, labels saved, what to use.
+
+Test scores are reported only; nothing is chosen by them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from warmstart.comparison.results import (
+    Advice,
+    Arm,
+    ArmScore,
+    AttentionExample,
+    Comparison,
+    Contrast,
+    Difference,
+    Disagreement,
+    Outcome,
+    Summary,
+    Verdict,
+    preferred_arms,
+)
+from warmstart.comparison.scores import (
+    caveats,
+    compare_arms,
+    compare_pair,
+    count_costs,
+    findings,
+    mean_curves,
+    save_labels,
+    score_arms,
+    times_to_accuracy,
+    verdict_sentence,
+)
+from warmstart.evaluation.intervals import LEVEL, adjusted_by_holm
+from warmstart.formats import counted, percent
+from warmstart.formats import unsigned_points as points
+from warmstart.model.attention_weights import AttentionMap
+
+DANGER: dict[Outcome, int] = {"worse": 0, "none": 1, "better": 2}  # to a pretrained arm
+
+
+def summarise(comparison: Comparison) -> Summary:
+    """Return everything that follows from a comparison."""
+    scores = tuple(score_arms(comparison))
+    curves = tuple(mean_curves(comparison))
+    saved_over_best = tuple(save_labels(comparison, scores, ("cold", "baseline")))
+    verdicts = tuple(judge(comparison, scores))
+    return Summary(
+        scored_split=comparison.scored_split.name,
+        advice=advise(comparison, scores, verdicts),
+        findings=tuple(findings(comparison, scores, verdicts, saved_over_best)),
+        caveats=tuple(caveats(comparison)),
+        chance=comparison.scored_split.majority_share,
+        scores=scores,
+        curves=curves,
+        times_to_accuracy=tuple(times_to_accuracy(comparison, curves)),
+        costs=tuple(count_costs(comparison)),
+        saved_over_best=saved_over_best,
+        saved_over_cold=tuple(save_labels(comparison, scores, ("cold",))),
+        differences=tuple(compare_arms(comparison)),
+        verdicts=verdicts,
+    )
+
+
+def judge(comparison: Comparison, scores: Sequence[ArmScore]) -> Iterator[Verdict]:
+    """Judge the pretrained arm that validation prefers, with all labels and with the fewest.
+
+    The p-values of the family are adjusted together (Holm), so that all verdicts hold at once.
+    """
+    subsets = sorted({comparison.subsets[0], comparison.subsets[-1]}, reverse=True)
+    family = [
+        difference
+        for labels in subsets
+        for first, second in _family(comparison, scores, labels)
+        if (difference := compare_pair(comparison, first, second, labels)) is not None
+    ]
+    adjusted = adjusted_by_holm([difference.p_value for difference in family])
+    for difference, p_value in zip(family, adjusted, strict=True):
+        is_lead = difference.first == lead_arm(comparison, scores, difference.labels)
+        if is_lead or difference.first in comparison.arm_names("blend"):
+            yield _verdict(difference, p_value, len(family))
+
+
+def lead_arm(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> str | None:
+    """Return the pretrained arm that validation prefers at a subset."""
+    arms = (arm for arm in preferred_arms(scores, labels) if arm in comparison.pretrained)
+    return next(arms, None)
+
+
+def _family(
+    comparison: Comparison, scores: Sequence[ArmScore], labels: int
+) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of arms that the findings may speak of at one subset.
+
+    Without a test set the leading arm is chosen on the texts that it is scored on. Then the pairs
+    of every arm that might have led are in the family, so that the choice is paid for.
+    """
+    ranked = [arm for arm in preferred_arms(scores, labels) if arm in comparison.pretrained]
+    best_of_run = {comparison.arm(arm).source: arm for arm in reversed(ranked)}
+    for arm in ranked[:1] if comparison.has_test else ranked:
+        for opponent in comparison.opponents(arm):
+            yield arm, opponent
+        if labels == comparison.subsets[-1]:
+            for source, other in best_of_run.items():
+                if source != comparison.arm(arm).source:
+                    yield arm, other
+    for blend in comparison.arm_names("blend"):
+        for member in comparison.members(blend):
+            yield blend, member
+
+
+def _verdict(difference: Difference, p_value: float, num_verdicts: int) -> Verdict:
+    is_shown = p_value < 1 - LEVEL
+    outcome = difference.outcome if is_shown else "none"
+    return Verdict(
+        first=difference.first,
+        second=difference.second,
+        labels=difference.labels,
+        p_value=p_value,
+        outcome=outcome,
+        sentence=verdict_sentence(difference, outcome, num_verdicts),
+    )
+
+
+def advise(
+    comparison: Comparison, scores: Sequence[ArmScore], verdicts: Sequence[Verdict]
+) -> Advice:
+    """Name the arm to use: the pretrained arm that validation prefers, unless an opponent wins.
+
+    The baseline, which is cheaper, also wins when no difference is shown.
+    """
+    labels = comparison.subsets[-1]
+    ranked = preferred_arms(scores, labels)
+    accuracy = {row.arm: row.scored.accuracy for row in scores if row.labels == labels}
+    lead = next((arm for arm in ranked if arm in comparison.pretrained), None)
+
+    def use(arm: str, reason: str, until: str = "") -> Advice:
+        where = f"{comparison.scored_split.where} with {counted(labels, 'label')}"
+        name = f"{_described(comparison, arm)}{until}"
+        return Advice(arm=arm, sentence=f"Use {name}: {percent(accuracy[arm])} {where}{reason}.")
+
+    if lead is None:
+        return use(ranked[0], "; no pretrained model was compared")
+    strongest = _strongest_opponent(comparison, ranked, lead, verdicts)
+    if strongest is None:
+        return use(lead, "; no model without pretraining was compared")
+    opponent, outcome = strongest
+    gap = points(abs(accuracy[lead] - accuracy[opponent]))
+    if outcome == "better":
+        return use(lead, f", {gap} points above {opponent}")
+    pretrained = _described(comparison, lead)
+    if outcome == "worse":
+        return use(opponent, f", {gap} points above {pretrained}: pretraining did not pay here")
+    if opponent in comparison.arm_names("baseline"):
+        other = f"the pretrained model ({lead}, {percent(accuracy[lead])})"
+        reason = f"; no difference from {other} is shown, and {opponent} is cheaper"
+        return use(opponent, reason, " for now")
+    return use(lead, f"; no difference from {opponent} ({percent(accuracy[opponent])}) is shown")
+
+
+def _strongest_opponent(
+    comparison: Comparison, ranked: Sequence[str], lead: str, verdicts: Sequence[Verdict]
+) -> tuple[str, Outcome] | None:
+    """Return the opponent that speaks most against the leading arm, and how the lead did."""
+    labels, baselines = comparison.subsets[-1], comparison.arm_names("baseline")
+    outcomes = {v.second: v.outcome for v in verdicts if (v.first, v.labels) == (lead, labels)}
+
+    def danger(arm: str) -> tuple[int, bool, int]:
+        is_dearer = outcomes[arm] == "none" and arm not in baselines
+        return DANGER[outcomes[arm]], is_dearer, ranked.index(arm)
+
+    opponents = [arm for arm in comparison.opponents(lead) if arm in outcomes]
+    strongest = min(opponents, key=danger, default=None)
+    return None if strongest is None else (strongest, outcomes[strongest])
+
+
+def _described(comparison: Comparison, arm: str) -> str:
+    """Name an arm for a reader who does not know the arms."""
+    return f"the pretrained model ({arm})" if arm in comparison.pretrained else arm
+
+
+def attention_arms(arms: Sequence[Arm]) -> tuple[str, ...]:
+    """Return the names of the first warm arm and of its cold arm, of those that are compared."""
+    names = {arm.name for arm in arms}
+    warm = next((arm for arm in arms if arm.kind == "warm"), None)
+    return () if warm is None else tuple(n for n in (warm.name, warm.cold) if n in names)
+
+
+def contrast(comparison: Comparison, summary: Summary, texts: Sequence[str]) -> Contrast:
+    """Contrast the two arms that validation prefers with all labels, in the first seed."""
+    labels, seed = comparison.subsets[-1], comparison.seeds[0]
+    first, second = summary.preferred(labels)[:2]
+    cells = {c.arm: c for c in comparison.cells if (c.labels, c.seed) == (labels, seed)}
+    a, b = (comparison.predictions(cells[arm]) for arm in (first, second))
+    classes, names = comparison.scored_split.classes, comparison.class_names
+    return Contrast(
+        first=first,
+        second=second,
+        labels=labels,
+        seed=seed,
+        disagreements=find_disagreements(texts, classes, a, b, names),
+        num_texts=len(texts),
+        chosen_on=comparison.chosen_on,
+    )
+
+
+def attention_example(
+    comparison: Comparison, row: int | None, attention: Mapping[str, AttentionMap]
+) -> AttentionExample | None:
+    """Return the recorded attention on one text of the scored split; None without a record."""
+    arms = attention_arms(comparison.arms)
+    if row is None or not arms or not set(arms) <= attention.keys():
+        return None
+    labels, seed = comparison.subsets[-1], comparison.seeds[0]
+    names, classes = comparison.class_names, comparison.scored_split.classes
+    cells = {c.arm: c for c in comparison.cells if (c.labels, c.seed) == (labels, seed)}
+    return AttentionExample(
+        row=row,
+        label=names[classes[row]],
+        labels=labels,
+        seed=seed,
+        maps={arm: attention[arm] for arm in arms},
+        predictions={arm: names[comparison.predictions(cells[arm])[row]] for arm in arms},
+    )
+
+
+def find_disagreements(
+    texts: Sequence[str],
+    classes: Sequence[int],
+    first: Sequence[int],
+    second: Sequence[int],
+    names: Sequence[str],
+) -> list[Disagreement]:
+    """Return the texts on which two lists of predicted classes differ, in order."""
+    return [
+        Disagreement(text=text, label=names[true], first=names[a], second=names[b])
+        for text, true, a, b in zip(texts, classes, first, second, strict=True)
+        if a != b
+    ]

@@ -1,0 +1,277 @@
+"""Workers train the cells of a comparison: in this process, in others here, or by Ray."""
+
+import functools
+import multiprocessing
+import os
+import signal
+import socket
+from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
+from threading import Thread
+from typing import Protocol, Self
+
+import torch
+
+from warmstart import progress
+from warmstart.comparison.budget import is_beside, limited, num_at_once
+from warmstart.comparison.cells import CellGroup, cell_groups
+from warmstart.comparison.commands import CompareConfig
+from warmstart.comparison.plan import plan_experiment, subset_sizes
+from warmstart.errors import StoppedError, WarmstartError
+from warmstart.jsonfiles import typed
+from warmstart.ray_cluster import RayCluster, refuse_other_code
+from warmstart.runs.facts import ConfigFile
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.lifecycle import check_unchanged
+from warmstart.version import code_digest
+
+GIVE_WAY = 10  # niceness of what computes beside a GPU
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended, and what it said meanwhile."""
+
+    lines: tuple[str, ...] = ()
+    error: str | None = None
+
+    def report(self) -> None:
+        """Say it here; raise the error, if there was one."""
+        for line in self.lines:
+            progress.say(line)
+        if self.error is not None:
+            raise WarmstartError(self.error)
+
+
+@dataclass(frozen=True)
+class CellOrder:
+    """A cell that a worker trains."""
+
+    config: CompareConfig
+    folder: str  # in which the command runs
+    code: bytes  # checksum
+    group: str
+    seed: int | None
+
+    @classmethod
+    def of(cls, config: CompareConfig, group: CellGroup, seed: int | None) -> Self:
+        """Return the order for a cell of a group, or for its tuning."""
+        return cls(config, os.getcwd(), code_digest(), group.stem.name, seed)
+
+    def run(self) -> Outcome:
+        """Train the cell in this process, which does nothing else."""
+        said = _Lines([])
+        try:
+            with progress.shown_by(said):
+                self._train()
+        except StoppedError:  # the process was told to end
+            os._exit(1)
+        except WarmstartError as error:
+            return Outcome(tuple(said.lines), str(error))
+        return Outcome(tuple(said.lines))
+
+    def _train(self) -> None:
+        refuse_other_code(self.code)
+        if not Path(self.folder, self.config.out).is_dir():
+            raise WarmstartError(
+                f"{Path(self.folder, self.config.out)} is not visible on "
+                f"{socket.gethostname()}: -o and the current folder must be on a file "
+                "system that all machines share"
+            )
+        os.chdir(self.folder)
+        with progress.silenced():  # the command has said it
+            group = _groups(self.config)[self.group]
+        group.train(self.seed)
+
+
+@functools.lru_cache(maxsize=1)
+def _groups(config: CompareConfig) -> dict[str, CellGroup]:
+    """Return the groups of a comparison by name, from its files."""
+    run = RunFolder(config.out)
+    check_unchanged(run)
+    plan = plan_experiment(config)
+    limit = typed(ConfigFile, run.config(), run.config_file).within_minutes
+    assert limit is not None, "it is decided before the first cell"
+    config, plan = limited(config, plan, limit)
+    subsets = subset_sizes(config, plan.texts.pool, len(plan.texts.classes))
+    return {group.stem.name: group for group in cell_groups(config, run, plan, subsets)}
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """Keeps what is said."""
+
+    lines: list[str]
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+    def advance(self, amount: float, note: str = "") -> None: ...
+
+    def bar(
+        self, title: str, total: float | None, unit: str, done: float
+    ) -> Iterator[progress.Bar]:
+        yield self
+
+
+def open_workers(config: CompareConfig) -> AbstractContextManager["Workers"]:
+    """Return what trains the cells; it ends with its block."""
+    if config.ray is not None:
+        return closing(RayTasks(config))
+    if num_at_once(config) > 1:
+        return closing(LocalProcesses(config, num_at_once(config)))
+    if is_beside(config):
+        return closing(BesideTheDevice(config))
+    return nullcontext(ThisProcess())
+
+
+class Workers(Protocol):
+    """Something that trains cells."""
+
+    @property
+    def losses(self) -> tuple[type[Exception], ...]:
+        """Return the errors which mean that a worker was lost, not that its job is at fault."""
+
+    def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
+        """Tell whether to submit a job of a group, given the groups of jobs not yet reported."""
+
+    def submit(self, group: CellGroup, seed: int | None) -> "Future[Outcome]":
+        """Train a cell, or tune an arm."""
+
+
+class ThisProcess:
+    """Trains one cell after the other."""
+
+    losses: tuple[type[Exception], ...] = ()
+
+    def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
+        return not pending
+
+    def submit(self, group: CellGroup, seed: int | None) -> "Future[Outcome]":
+        group.train(seed)
+        finished: Future[Outcome] = Future()
+        finished.set_result(Outcome())
+        return finished
+
+
+class LocalProcesses:
+    """Trains cells in several processes of this machine, which end with this one."""
+
+    losses = (BrokenExecutor,)
+
+    def __init__(self, config: CompareConfig, num: int, takes_gpus: bool = True) -> None:
+        self.config, self._num, self._takes_gpus = config, num, takes_gpus
+        self._context = multiprocessing.get_context("spawn")
+        # Nobody writes to it: a worker ends when this end is closed, also by a kill.
+        self._life, self._watched = self._context.Pipe(duplex=False)
+        self._pool = self._started()
+
+    def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
+        return len(pending) < self._num
+
+    def submit(self, group: CellGroup, seed: int | None) -> "Future[Outcome]":
+        order = CellOrder.of(self.config, group, seed)
+        with _ctrl_c_blocked():  # a new process inherits this: only the first one obeys Ctrl-C
+            try:
+                return self._pool.submit(order.run)
+            except BrokenExecutor:  # a process was lost: the others are replaced, too
+                self._pool.shutdown()
+                self._pool = self._started()
+                return self._pool.submit(order.run)
+
+    def close(self) -> None:
+        """End all processes at once."""
+        self._watched.close()
+        self._pool.shutdown(cancel_futures=True)
+        self._life.close()
+
+    def _started(self) -> ProcessPoolExecutor:
+        number = self._context.Value("i", 0) if self._takes_gpus else None
+        return ProcessPoolExecutor(self._num, self._context, _prepare_process, (self._life, number))
+
+
+class BesideTheDevice:
+    """Trains on the device in this process, and what needs no device in a process beside it."""
+
+    def __init__(self, config: CompareConfig) -> None:
+        self._here, self._beside = ThisProcess(), LocalProcesses(config, 1, takes_gpus=False)
+        self.losses = self._beside.losses
+
+    def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
+        """Take one job for the device at a time; the others wait in a queue of their process."""
+        if not group.arm.uses_device:
+            return True
+        return self._here.has_room(group, [g for g in pending if g.arm.uses_device])
+
+    def submit(self, group: CellGroup, seed: int | None) -> "Future[Outcome]":
+        workers = self._here if group.arm.uses_device else self._beside
+        return workers.submit(group, seed)
+
+    def close(self) -> None:
+        """End the process."""
+        self._beside.close()
+
+
+def _prepare_process(life: Connection, number: "Synchronized[int] | None") -> None:
+    """Take the GPU with the next number, if any is to be taken; end when the first process does.
+
+    A process without one gives way to the process that keeps the GPU busy.
+    """
+    Thread(target=_end_with, args=(life,), daemon=True).start()
+    if number is None:
+        os.nice(GIVE_WAY)
+    elif torch.cuda.is_available():
+        with number.get_lock():
+            torch.cuda.set_device(number.value % torch.cuda.device_count())
+            number.value += 1
+
+
+def _end_with(life: Connection) -> None:
+    life.poll(None)
+    os._exit(1)
+
+
+@contextmanager
+def _ctrl_c_blocked() -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class RayTasks:
+    """Trains cells wherever a cluster has room for them."""
+
+    def __init__(self, config: CompareConfig) -> None:
+        self.config, self._cluster = config, RayCluster(config.ray or "auto")
+        self.losses = self._cluster.losses
+        num_cpus, num_gpus = float(config.threads or 1), self._num_gpus()
+        if not self._cluster.has_room(CPU=num_cpus, GPU=num_gpus):
+            self._cluster.close()
+            raise WarmstartError(
+                f"no machine of the Ray cluster has {num_cpus:g} CPUs and {num_gpus:g} GPUs for a "
+                "model: lower --threads or --ray-gpus"
+            )
+        self._train = self._cluster.task(CellOrder.run, num_cpus, num_gpus)
+
+    def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
+        return True  # the cluster queues them
+
+    def submit(self, group: CellGroup, seed: int | None) -> "Future[Outcome]":
+        return self._train(CellOrder.of(self.config, group, seed))
+
+    def close(self) -> None:
+        """End what is still running, and leave the cluster."""
+        self._cluster.close()
+
+    def _num_gpus(self) -> float:
+        """Return what each model needs: a GPU wherever there are any, unless told otherwise."""
+        if self.config.ray_gpus is not None:
+            return self.config.ray_gpus
+        return float(self._cluster.total("GPU") > 0 and self.config.device != "cpu")

@@ -1,0 +1,219 @@
+"""Files that commands write: tables with new columns, and vectors."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warmstart.data.corpus import chunked
+from warmstart.errors import WarmstartError
+from warmstart.files import whole_file
+from warmstart.jsonfiles import to_json
+from warmstart.textfiles import format_of
+
+CHUNK = 1024  # rows whose names are the columns of a .csv or .tsv
+TableRow = Mapping[str, Any]  # values by the name of the column
+
+
+def write_table(path: Path, rows: Iterable[TableRow], delimiter: str = ",") -> Path:
+    """Write rows in the format that the file's name asks for; the first ones name the columns.
+
+    The delimiter is that of a .csv file.
+    """
+    with whole_file(path) as file:
+        match format_of(path):
+            case "csv":
+                _write_fields(file, rows, delimiter)
+            case "tsv":
+                _write_fields(file, rows, "\t")
+            case "jsonl":
+                file.writelines(_json_line(row) for row in rows)
+            case "parquet":
+                _write_parquet(file, rows)
+            case "lines" | "xlsx":
+                raise ValueError(f"{path} is not a table that is written")
+    return path
+
+
+def _write_fields(file: BinaryIO, rows: Iterable[TableRow], delimiter: str) -> None:
+    names: list[str] = []
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text, delimiter=delimiter)  # ends lines with \r\n, so \r is quoted
+    for chunk in chunked(rows, CHUNK):
+        if not names:
+            names = _names(chunk)
+            writer.writerow(names)
+        for row in chunk:
+            _check_known(row, names)
+            writer.writerow([_field(row.get(name)) for name in names])
+    text.detach()
+
+
+def _names(rows: Iterable[TableRow]) -> list[str]:
+    """Return every name in the rows, in order of appearance."""
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _check_known(row: TableRow, names: Sequence[str]) -> None:
+    for name in row:
+        if name not in names:
+            raise WarmstartError(
+                f"the column {name!r} is not in the first {CHUNK:,} rows, which name the columns "
+                "of a .csv or .tsv file; write a .jsonl file instead"
+            )
+
+
+def _field(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    return json.dumps(value) if isinstance(value, (bool, dict, list)) else str(value)
+
+
+def _json_line(row: TableRow) -> bytes:
+    values = {name: _finite(value) for name, value in row.items()}
+    return f"{json.dumps(values, ensure_ascii=False, default=str)}\n".encode()
+
+
+def _finite(value: Any) -> Any:
+    """Return null for numbers that JSON cannot write."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _write_parquet(file: BinaryIO, rows: Iterable[TableRow]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tables = [pa.table({})]
+    try:
+        for chunk in chunked(rows, CHUNK):
+            columns = {name: [row.get(name) for row in chunk] for name in _names(chunk)}
+            tables.append(pa.table(columns))
+        # Whole numbers and fractions become fractions, nulls take the type of the rest.
+        table = pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise WarmstartError(
+            f"a column holds values of several types, which .parquet cannot ({error}); "
+            "write a .csv or .jsonl file instead"
+        ) from None
+    pq.write_table(table, file)
+
+
+TEXT_FORMATS = (".npy", ".jsonl", ".parquet")
+TOKEN_FORMATS = (".npz", ".jsonl", ".parquet")
+
+
+@dataclass(frozen=True)
+class TextVectors:
+    """A text with its vector (D,), or with a vector for each of its tokens (T, D)."""
+
+    text: str
+    vectors: NDArray[np.float32]
+    ids: tuple[int, ...] | None = None  # of the tokens; None: one vector for the text
+    tokens: tuple[str, ...] | None = None  # the readable tokens
+
+    def to_json(self) -> str:
+        """Return one line of JSON; nine digits represent a float32 exactly."""
+        numbers = [float(f"{number:.9g}") for number in self.vectors.ravel().tolist()]
+        if self.tokens is None:
+            record: dict[str, Any] = {"text": self.text, "vector": numbers}
+        else:
+            width = self.vectors.shape[1]
+            rows = [numbers[i : i + width] for i in range(0, len(numbers), width)]
+            record = {"text": self.text, "tokens": self.tokens, "vectors": rows}
+        return to_json(record)
+
+
+Add = Callable[[Sequence[TextVectors]], None]
+
+
+def check_name(path: Path, is_tokens: bool) -> None:
+    """Refuse a file name whose format cannot hold these vectors."""
+    allowed = TOKEN_FORMATS if is_tokens else TEXT_FORMATS
+    if path.suffix.lower() not in allowed:
+        vectors = "token vectors are" if is_tokens else "one vector per text is"
+        raise WarmstartError(f"-o {path}: {vectors} written to {' '.join(allowed)} files")
+    if path.is_dir():
+        raise WarmstartError(f"-o {path} is a folder; name a file")
+
+
+@contextmanager
+def writing(path: Path, width: int, is_tokens: bool) -> Iterator[Add]:
+    """Yield a function that adds vectors; the file appears when all are written."""
+    check_name(path, is_tokens)
+    writer = {".npy": _arrays, ".npz": _arrays, ".jsonl": _jsonl, ".parquet": _parquet}
+    with whole_file(path) as file, writer[path.suffix.lower()](file, width, is_tokens) as add:
+        yield add
+
+
+@contextmanager
+def _arrays(stream: BinaryIO, width: int, is_tokens: bool) -> Iterator[Add]:
+    """Write one array of vectors, or the arrays `vectors`, `ids` and `offsets` of all tokens.
+
+    The tokens of text i are offsets[i] to offsets[i + 1].
+    """
+    num_tokens = [0]  # of each text
+    with TemporaryFile() as vectors, TemporaryFile() as ids:
+
+        def add(texts: Sequence[TextVectors]) -> None:
+            for text in texts:
+                vectors.write(text.vectors.astype("<f4").tobytes())
+                ids.write(np.array(text.ids or (), "<i8").tobytes())
+                num_tokens.append(len(text.ids or ()))
+
+        yield add
+        array = _mapped(vectors, "<f4").reshape(-1, width)
+        if is_tokens:
+            np.savez(stream, vectors=array, ids=_mapped(ids, "<i8"), offsets=np.cumsum(num_tokens))
+        else:
+            np.save(stream, array)
+
+
+def _mapped(file: IO[bytes], dtype: str) -> NDArray[Any]:
+    file.flush()
+    return np.memmap(file, dtype, "r") if file.tell() else np.empty(0, dtype)
+
+
+@contextmanager
+def _jsonl(stream: BinaryIO, width: int, is_tokens: bool) -> Iterator[Add]:
+    yield lambda texts: stream.writelines(f"{text.to_json()}\n".encode() for text in texts)
+
+
+@contextmanager
+def _parquet(stream: BinaryIO, width: int, is_tokens: bool) -> Iterator[Add]:
+    """Write a row for each text (`text`, `vector`) or each token (`row`, `token`, `vector`)."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    vector = pa.list_(pa.float32(), width)
+    text_fields = [("text", pa.string()), ("vector", vector)]
+    token_fields = [("row", pa.int64()), ("token", pa.string()), ("vector", vector)]
+    schema = pa.schema(token_fields if is_tokens else text_fields)
+    num_texts = 0
+    with pq.ParquetWriter(stream, schema) as file:
+
+        def add(texts: Sequence[TextVectors]) -> None:
+            nonlocal num_texts
+            flat = np.concatenate([text.vectors.ravel() for text in texts])
+            columns: list[Any] = [pa.FixedSizeListArray.from_arrays(pa.array(flat), width)]
+            if is_tokens:
+                sizes = [len(text.tokens or ()) for text in texts]
+                rows = np.repeat(np.arange(num_texts, num_texts + len(texts)), sizes)
+                tokens = [token for text in texts for token in text.tokens or ()]
+                columns = [pa.array(rows), pa.array(tokens, pa.string()), *columns]
+            else:
+                columns = [pa.array([text.text for text in texts], pa.string()), *columns]
+            num_texts += len(texts)
+            file.write_table(pa.Table.from_arrays(columns, schema=schema))
+
+        yield add

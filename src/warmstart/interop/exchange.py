@@ -1,0 +1,136 @@
+"""The verbs `import` and `export`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save
+from torch import nn
+
+from warmstart import progress
+from warmstart.batching.encode import REMAINDER
+from warmstart.data.fingerprints import fingerprints_of
+from warmstart.files import new_folder, write_json, write_whole
+from warmstart.interop.commands import ExportConfig, ExportTarget, ImportConfig
+from warmstart.interop.ctranslate2_write import write_ctranslate2
+from warmstart.interop.formats import Exported, ExportFormat, ExportRequest
+from warmstart.interop.hf_read import ImportedModel, read_folder
+from warmstart.interop.hf_write import export_problem, write_hf
+from warmstart.interop.onnx_write import write_onnx
+from warmstart.recipes.card import write_card
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.lifecycle import write_config
+from warmstart.runs.saved import SavedRun, before_training, read_run
+from warmstart.settings.training import Tuning
+from warmstart.tasks.finetuning import FinetuningTask
+from warmstart.tasks.registry import task_of
+
+FORMATS: dict[ExportTarget, ExportFormat] = {
+    "hf": write_hf,
+    "onnx": write_onnx,
+    "ctranslate2": write_ctranslate2,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportResult(Exported):
+    """The folder that was written, and how its outputs compare with ours."""
+
+    folder: Path
+
+
+def export_model(config: ExportConfig) -> ExportResult:
+    """Write a run for another library, and check that its outputs there are ours."""
+    out = Path(config.out)
+    with new_folder(out) as temporary:
+        source = read_run(config.run)
+        source.refuse_if_ablated("be exported")
+        task = task_of(source)
+        model = task.load_model(source).eval()
+        exported = FORMATS[config.to](
+            ExportRequest(
+                source=source,
+                model=model,
+                folder=temporary,
+                title=out.name,
+                precision=config.precision,
+            )
+        )
+        if exported.check:
+            exported.check.require(out)
+        if isinstance(task, FinetuningTask):
+            _say_what_is_truncated(source)
+    return ExportResult(folder=out, **vars(exported))
+
+
+def _say_what_is_truncated(source: SavedRun) -> None:
+    """Say what other libraries read otherwise of a text that is too long."""
+    rule = source.recorded(Tuning, "truncate").truncate
+    if rule in ("tail", "middle"):
+        progress.say(
+            f"of a text with more than {source.model.max_length:,} tokens other libraries read the "
+            f"beginning, warmstart the {REMAINDER[rule]}: shorten such texts for them"
+        )
+
+
+def say_if_not_exportable(run: RunFolder, model: nn.Module) -> None:
+    """Say before the training what would prevent an export after it."""
+    problem = export_problem(before_training(run, model))
+    if problem:
+        say_not_exportable(str(run.path), problem)
+
+
+def say_not_exportable(name: str, problem: str) -> None:
+    """Say that something cannot be exported once it is trained, and why."""
+    progress.say(f"{name} cannot be exported to Hugging Face later: {problem}")
+
+
+@dataclass(frozen=True)
+class ImportResult:
+    """The run that was written, and what it holds."""
+
+    run: Path
+    architecture: str
+    kind: str  # as a phrase
+    parameters: int
+    left_out: tuple[str, ...]  # tensors of heads that the run does not have
+
+
+def import_model(config: ImportConfig) -> ImportResult:
+    """Read a Hugging Face folder into a run folder that every other command takes."""
+    out = Path(config.out)
+    with new_folder(out) as temporary:
+        imported = read_folder(Path(config.folder))
+        if imported.classes and imported.model.is_causal:
+            tokenizer = imported.tokenizers.source
+            bos, eos = tokenizer.pieces([tokenizer.bos, tokenizer.eos])
+            progress.say(f"warmstart puts every text between {bos} and {eos}")
+        _write_run(config, imported, RunFolder(temporary), out)
+    kind = imported.task.description
+    parameters = imported.num_parameters
+    return ImportResult(out, imported.architecture, kind, parameters, imported.left_out)
+
+
+def _write_run(config: ImportConfig, imported: ImportedModel, run: RunFolder, out: Path) -> None:
+    facts: dict[str, Any] = {"task": imported.task.name, "architecture": imported.architecture}
+    if imported.classes:
+        facts["classes"] = list(imported.classes)
+    if imported.has_pairs:
+        facts["pairs"] = True
+    write_config(run, "import", config, imported.model, **facts)
+    if imported.classes:  # `predict` and `evaluate` need these settings
+        written = run.config()
+        defaults = Tuning()
+        written["settings"] |= {
+            "pooling": imported.pooling,
+            "truncate": imported.truncate,
+            "micro_tokens": defaults.micro_tokens,
+        }
+        write_json(run.config_file, written)
+    imported.tokenizers.save(run.path)
+    write_whole(run.weights_file, save(imported.weights))
+    empty = fingerprints_of([]).to_json()
+    write_json(run.data_file, {"files": [], "fingerprints": empty, "unrecorded": True})
+    scores: dict[str, Any] = {"valid": {}}
+    write_card(run, scores, out.name)
+    run.finish(scores)

@@ -1,0 +1,403 @@
+"""Families of Hugging Face models: configuration, names and shapes of tensors, the folder."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NoReturn, TypeVar
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Size, Tensor
+
+from warmstart.errors import WarmstartError
+from warmstart.jsonfiles import has_type, parse_object, show, typed
+from warmstart.settings.model import Activation, ModelConfig
+from warmstart.settings.shared import Pooling
+from warmstart.textfiles import missing, read_bytes
+
+HfHead = Literal["none", "language", "sequence", "pairs", "translation"]  # pairs: next sentence
+ACTIVATIONS: dict[str, Activation] = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_python_tanh": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "relu": "relu",
+    "relu2": "relu2",
+    "silu": "silu",
+    "swish": "silu",
+}
+
+# The first name of each is written.
+HF_ACTIVATIONS = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportRules:
+    """How our models are written. A model fits if reading back what was written returns it."""
+
+    write_config: Callable[[ModelConfig], dict[str, Any]]
+    """Return the keys of config.json besides the sizes."""
+    widen: Callable[[ModelConfig], ModelConfig]
+    """Return the shape that the architecture has; the tensors this adds are zero."""
+    adapt: Callable[[dict[str, Tensor], HfHead], str | None]
+    """Change the weights to fit the architecture, or return what prevents that."""
+    constants: Callable[[ModelConfig], dict[str, Tensor]] = lambda model: {}
+    """Return tensors that no training changes, but that files of the family hold."""
+
+
+T = TypeVar("T")
+
+
+class HfConfig:
+    """The keys of one config.json; a missing key has the default of its family's library."""
+
+    def __init__(self, values: Mapping[str, Any], file: Path) -> None:
+        self.values, self.file = values, file
+
+    def refuse(self, key: str, reason: str) -> NoReturn:
+        """Refuse the folder because of the value of one key."""
+        raise WarmstartError(f"{self.file}: {key}={show(self.values.get(key))} {reason}")
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a value; null means the default."""
+        value = self.values.get(key)
+        return default if value is None else value
+
+    def size(self, key: str, default: int | None = None) -> int:
+        value = self.get(key, default)
+        if value is None:
+            raise WarmstartError(f"{self.file}: no {key}, which the shape of the model needs")
+        if not has_type(value, int) or not 1 <= value <= LARGEST:
+            self.refuse(key, f"must be a whole number from 1 to {LARGEST:,}")
+        return int(value)
+
+    def token(self, key: str) -> int | None:
+        """Return a token id, or None."""
+        value = self.get(key)
+        if isinstance(value, list) and value:
+            value = value[0]
+        if value is not None and (not has_type(value, int) or not 0 <= value <= LARGEST):
+            self.refuse(key, "must be a token id")
+        return value
+
+    def number(self, key: str, default: float) -> float:
+        """Return a number that is not negative."""
+        value = self.get(key, default)
+        if not has_type(value, float) or not 0 <= value <= LARGEST_NUMBER:
+            self.refuse(key, "must be a number from 0 up")
+        return float(value)
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.get(key, default)
+        if not isinstance(value, bool):
+            self.refuse(key, "must be true or false")
+        return value
+
+    def choose(self, key: str, default: str, known: Mapping[str, T]) -> T:
+        """Return the entry of `known` that the value names."""
+        value = self.get(key, default)
+        if not isinstance(value, str) or value not in known:
+            self.refuse(key, f"is not supported; supported: {', '.join(known)}")
+        return known[value]
+
+    def require(self, key: str, allowed: Iterable[Any], reason: str) -> None:
+        """Refuse a key that is present with a value other than these; True is not 1 here."""
+        value = self.values.get(key)
+        is_allowed = any(
+            value == entry and isinstance(value, bool) == isinstance(entry, bool)
+            for entry in allowed
+        )
+        if value is not None and not is_allowed:
+            self.refuse(key, reason)
+
+
+@dataclass(frozen=True)
+class TensorMatch:
+    """One tensor of ours, which is one or several of theirs stacked in rows."""
+
+    ours: str
+    theirs: tuple[str, ...]
+    is_transposed: bool  # in the file
+
+
+class HfTensors(dict[str, Tensor]):
+    """The tensors of a file by name; each is taken once."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], path: Path, prefix: str) -> None:
+        self.path = path
+        for name, tensor in tensors.items():
+            # Older files call the weight and bias of a norm gamma and beta.
+            plain = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name.removeprefix(prefix))
+            plain = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", plain)
+            if plain in self:
+                raise WarmstartError(f"{path}: {plain} is there twice, with and without {prefix}")
+            self[plain] = tensor
+
+    def __missing__(self, name: str) -> Tensor:
+        raise WarmstartError(f"{self.path}: the weights lack {name}")
+
+    def take(self, name: str, shape: Iterable[int]) -> Tensor:
+        """Remove and return a tensor, which must exist in this shape."""
+        self.check_shape(name, shape)
+        tensor = self.pop(name)
+        if not tensor.is_floating_point():
+            raise WarmstartError(f"{self.path}: {name} is {tensor.dtype}, not plain floats")
+        return tensor
+
+    def check_shape(self, name: str, shape: Iterable[int]) -> None:
+        """Refuse a tensor that is missing or has another shape."""
+        actual, wanted = tuple(self[name].shape), tuple(shape)
+        if actual != wanted:
+            raise WarmstartError(
+                f"{self.path}: {name} has shape {actual}, config.json says {wanted}"
+            )
+
+    def drop_copy(self, name: str, original: Tensor) -> None:
+        """Remove a tensor, if it exists, that must be a copy of another."""
+        if name in self and not torch.equal(self.pop(name), original):
+            raise WarmstartError(
+                f"{self.path}: {name} differs, though tie_word_embeddings makes them one"
+            )
+
+    def drop(self, pattern: str) -> tuple[str, ...]:
+        """Remove the tensors whose name matches a pattern, and return their names."""
+        names = tuple(name for name in self if re.fullmatch(pattern, name))
+        for name in names:
+            del self[name]
+        return names
+
+    def refuse_rest(self) -> None:
+        """Refuse tensors that nothing took: without them the model would be another."""
+        if self:
+            more = f" and {len(self) - 1} more" if len(self) > 1 else ""
+            raise WarmstartError(
+                f"{self.path}: {next(iter(self))}{more} has no place in a model of this config.json"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """How a family is read and, with export rules, written. The defaults are those of decoders."""
+
+    name: str
+    model_types: tuple[str, ...]  # in config.json; the first is written
+    prefix: str  # of the backbone's tensors in a model with a head
+    heads: Mapping[str, HfHead]  # by architecture; the first with a head is the one written
+    sizes: Mapping[str, str]  # key of config.json by our setting
+    buffers: str  # pattern of tensors that are not weights
+    layers: Mapping[str, str]  # their layers by ours; # is a block, several are stacked in rows
+    head_layers: Mapping[HfHead, Mapping[str, str]] = field(
+        default_factory=lambda: {
+            "language": {"head.output": "lm_head"},
+            "sequence": {"head.output": "score"},
+        }
+    )
+    transposed: str = ""  # pattern of their layers whose matrices are transposed
+    language_class: str = "ForCausalLM"  # how the name of transformers' class ends
+    pooling: Pooling = "last"  # of its classifiers
+    language_tensors: tuple[str, ...] = ("lm_head.weight",)  # only a language model has them
+    copies: Mapping[str, str] = field(  # theirs that copy one of ours when weights are tied
+        default_factory=lambda: {"lm_head.weight": "backbone.embed.weight"}
+    )
+    output_biases: tuple[str, ...] = ()  # the name when weights are not tied, and the usual one
+    unused: Mapping[HfHead, str] = field(  # patterns of heads that an architecture does not use
+        default_factory=lambda: {"sequence": r"lm_head\.weight"}
+    )
+    read_shape: Callable[[HfConfig, HfTensors, HfHead], ModelConfig]
+    zero_biases: Callable[[HfConfig], str] = lambda config: ""
+    """Return the pattern of those of our tensors that the family does not have: they are zero."""
+    restore: Callable[[dict[str, Tensor]], None] = lambda weights: None
+    """Undo what `adapt` of the export rules does to weights under our names, where it must be."""
+    export: ExportRules | None = None
+
+    @property
+    def hub_classes(self) -> dict[HfHead, str]:
+        """Return how the names of transformers' classes end, by head."""
+        classifier = "ForSequenceClassification"
+        return {
+            "none": "Model",
+            "language": self.language_class,
+            "sequence": classifier,
+            "pairs": classifier,
+            "translation": "ForSeq2SeqLM",
+        }
+
+    def head_for(self, hub_class: str | None) -> HfHead | None:
+        """Return the head of models whose class ends like this; None: the family has none."""
+        heads = [head for head, name in self.hub_classes.items() if name == hub_class]
+        return next((head for head in heads if head in self.heads.values()), None)
+
+    def matches(self, shape: ModelConfig, head: HfHead) -> Iterator[TensorMatch]:
+        """Match our tensors with theirs; some of them may be missing on both sides."""
+        for ours, theirs in {**self.layers, **self.head_layers.get(head, {})}.items():
+            endings = [""] if ours.endswith((".weight", ".bias")) else [".weight", ".bias"]
+            depth = shape.decoder_depth if ours.startswith("decoder.") else shape.depth
+            for index in map(str, range(depth if "#" in ours else 1)):
+                names = theirs.replace("#", index).split()
+                is_transposed = bool(re.fullmatch(self.transposed, names[0]))
+                for ending in endings:
+                    yield TensorMatch(
+                        ours.replace("#", index) + ending,
+                        tuple(name + ending for name in names),
+                        is_transposed and ending == ".weight",
+                    )
+
+
+def build_shape(config: HfConfig, sizes: Mapping[str, str], **settings: Any) -> ModelConfig:
+    """Return a shape with the sizes that these keys hold; an error names the file."""
+    settings = {name: config.size(key) for name, key in sizes.items()} | settings
+    try:
+        return ModelConfig(**settings)
+    except WarmstartError as error:
+        raise WarmstartError(f"{config.file}: {error}") from None
+
+
+def read_dropout(config: HfConfig, key: str, inner_key: str, default: float) -> dict[str, Any]:
+    """Return the settings of dropout: one rate, applied to attention weights too or not."""
+    rate = config.number(key, default)
+    return {"dropout": rate, "inner_dropout": config.number(inner_key, default) > 0}
+
+
+def drop_zero_bias(weights: dict[str, Tensor], head: HfHead) -> str | None:
+    """Remove the bias of the head, which must be zero."""
+    bias = weights.pop("head.output.bias", None)
+    if bias is None or not bias.any():
+        return None
+    if head == "sequence":
+        return "a classification head with a bias (the architecture has none)"
+    return "output_bias=True (output_bias=False fits)"
+
+
+TRUNCATE = "warmstart_truncate"  # our own key: what a classifier reads of a text that is too long
+LARGEST = 1 << 24  # of any size; more is a mistake or an attack
+LARGEST_NUMBER = 1e300
+
+
+def to_ours(
+    tensors: HfTensors, matches: Iterable[TensorMatch], shapes: Mapping[str, Size], zeros: str
+) -> dict[str, Tensor]:
+    """Return our tensors from a file's; those that match the pattern `zeros` are zero."""
+    table = {match.ours: match for match in matches}
+    weights = {}
+    for name, shape in shapes.items():
+        if re.fullmatch(zeros, name):
+            weights[name] = torch.zeros(shape)
+            continue
+        match = table[name]
+        num_rows, *rest = shape
+        part_shape = (num_rows // len(match.theirs), *rest)
+        if match.is_transposed:
+            parts = [tensors.take(part, part_shape[::-1]).T for part in match.theirs]
+        else:
+            parts = [tensors.take(part, part_shape) for part in match.theirs]
+        weights[name] = torch.cat(parts).contiguous()
+    return weights
+
+
+def to_theirs(weights: Mapping[str, Tensor], matches: Iterable[TensorMatch]) -> dict[str, Tensor]:
+    """Return a file's tensors from ours, without those that we do not have."""
+    tensors = {}
+    for match in matches:
+        if match.ours in weights:
+            parts = weights[match.ours].tensor_split(len(match.theirs))
+            for name, part in zip(match.theirs, parts, strict=True):
+                tensors[name] = (part.T if match.is_transposed else part).clone().contiguous()
+    return tensors
+
+
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+
+class HfFolder:
+    """A folder whose files are read by name; symbolic links must stay inside it."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_dir():
+            if path.exists():
+                raise WarmstartError(f"{path} is a file; name the folder of a model")
+            raise WarmstartError(
+                f"{path} {missing(path)}; a model of a hub must be downloaded to a folder first"
+            )
+        self.path = path
+        self._roots = [path.resolve()]
+        if path.resolve().parent.name == "snapshots":  # a hub cache links to its blobs
+            self._roots.append(path.resolve().parents[1] / "blobs")
+
+    def find(self, name: str) -> Path | None:
+        """Return a file of the folder, or None; a link that leads out of it is refused."""
+        file = self.path / name
+        if not file.is_file():
+            return None
+        target = file.resolve()
+        if not any(target.is_relative_to(root) for root in self._roots):
+            raise WarmstartError(f"{file} leads out of its folder, to {target}; not followed")
+        return file
+
+    def read_bytes(self, name: str) -> bytes | None:
+        """Return the content of a small file, or None if it does not exist."""
+        file = self.find(name)
+        return None if file is None else read_bytes(file)
+
+    def read_json(self, name: str) -> dict[str, Any] | None:
+        """Return a JSON object, or None if the file does not exist."""
+        content = self.read_bytes(name)
+        if content is None:
+            return None
+        return parse_object(content, self.path / name)
+
+    def read_tensors(self) -> dict[str, Tensor]:
+        """Return every tensor of the folder's safetensors; floats as float32."""
+        file = self.find(WEIGHTS)
+        if file is not None:
+            return _read_safetensors(file)
+        index = self.read_json(INDEX)
+        if index is not None:
+            return self._read_shards(index)
+        pickles = sorted(p.name for p in self.path.glob("*.bin") if p.is_file())
+        if pickles:
+            raise WarmstartError(
+                f"{self.path}: only {pickles[0]}, a pickle that can run code when it is opened; "
+                f"warmstart reads only {WEIGHTS} and did not open it. If you trust its author, "
+                "from_pretrained of transformers opens it, and save_pretrained writes the other"
+            )
+        raise WarmstartError(f"{self.path}: no {WEIGHTS}, the weights, in this folder")
+
+    def _read_shards(self, index: dict[str, Any]) -> dict[str, Tensor]:
+        index_file = self.path / INDEX
+        shards = typed(dict[str, str], index.get("weight_map", {}), index_file, "weight_map")
+        if not shards:
+            raise WarmstartError(f"{index_file}: no weight_map, the file of each tensor")
+        tensors: dict[str, Tensor] = {}
+        for name in dict.fromkeys(shards.values()):
+            if Path(name).name != name or not name.endswith(".safetensors"):
+                raise WarmstartError(
+                    f"{index_file}: {name[:60]!r} is no safetensors file of this folder"
+                )
+            file = self.find(name)
+            if file is None:
+                raise WarmstartError(f"{index_file}: {name} is not in the folder")
+            tensors |= _read_safetensors(file)
+        missing = next((name for name in shards if name not in tensors), None)
+        if missing is not None:
+            raise WarmstartError(f"{index_file}: no file has the tensor {missing}")
+        return tensors
+
+
+def _read_safetensors(file: Path) -> dict[str, Tensor]:
+    tensors = {}
+    try:
+        with safe_open(file, framework="pt") as opened:
+            for name in opened.keys():  # noqa: SIM118 (not a mapping)
+                tensor = opened.get_tensor(name)
+                if tensor.is_floating_point() and tensor.dtype not in _FLOATS:
+                    raise WarmstartError(f"{file}: {name} is {tensor.dtype}, not plain floats")
+                tensors[name] = tensor.float() if tensor.is_floating_point() else tensor
+    except (SafetensorError, OSError, RuntimeError, ValueError, TypeError) as error:
+        raise WarmstartError(f"{file}: not a whole safetensors file ({error})") from None
+    return tensors

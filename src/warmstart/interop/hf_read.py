@@ -1,0 +1,179 @@
+"""Read a Hugging Face folder as exactly the same model of ours, or say why that is not possible."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+import torch
+from torch import Tensor, nn
+
+from warmstart.errors import WarmstartError
+from warmstart.interop.decoders import EUROBERT, GPT2, LLAMA
+from warmstart.interop.encoders import BERT, DISTILBERT, ELECTRA, MODERNBERT, ROBERTA
+from warmstart.interop.family import (
+    TRUNCATE,
+    Family,
+    HfConfig,
+    HfFolder,
+    HfHead,
+    HfTensors,
+    to_ours,
+)
+from warmstart.interop.marian import MARIAN, PEGASUS
+from warmstart.interop.tokenizers import read_tokenizers
+from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
+from warmstart.runs.checkpoint import check_finite
+from warmstart.settings.model import ModelConfig
+from warmstart.settings.shared import Pooling, Truncate
+from warmstart.tasks.registry import task_for_class
+from warmstart.tasks.task import Task
+from warmstart.tokenization.backends import TokenizerPair
+
+FAMILIES = (
+    BERT,
+    ROBERTA,
+    DISTILBERT,
+    ELECTRA,
+    GPT2,
+    LLAMA,
+    EUROBERT,
+    MODERNBERT,
+    MARIAN,
+    PEGASUS,
+)
+NEXT_SENTENCE = ("IsNext", "NotNext")  # in the order of BERT's two outputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedModel:
+    """A model read from a folder."""
+
+    architecture: str
+    task: Task
+    model: ModelConfig
+    weights: dict[str, Tensor]
+    tokenizers: TokenizerPair
+    pooling: Pooling  # of a classifier
+    truncate: Truncate  # as the run that was exported did; else as its own library does
+    classes: tuple[str, ...]
+    has_pairs: bool
+    left_out: tuple[str, ...]  # tensors of heads that the task does not have
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(tensor.numel() for tensor in self.weights.values())
+
+
+def read_folder(path: Path) -> ImportedModel:
+    """Read a Hugging Face folder. Runs no code from it."""
+    folder = HfFolder(path)
+    config, family = _read_config(folder)
+    architecture, head = _read_architecture(config, family)
+    tensors = HfTensors(folder.read_tensors(), path, family.prefix)
+    tensors.drop(family.buffers)
+    if head == "none" and any(name in tensors for name in family.language_tensors):
+        head = "language"
+    for key in (family.sizes.get(name) for name in ("depth", "decoder_depth")):
+        if key and config.size(key) > len(tensors):
+            config.refuse(key, f"is more than the {len(tensors)} tensors in the folder")
+    shape = family.read_shape(config, tensors, head)
+    if not shape.tied and family.output_biases:
+        untied, usual = family.output_biases
+        if untied in tensors:
+            tensors[usual] = tensors.pop(untied)
+    classes = _read_classes(config, family, head, tensors)
+    has_next_sentence = shape.pooler and "cls.seq_relationship.weight" in tensors
+    with torch.device("meta"):  # shapes without memory
+        model = _new_model(shape, head, family.pooling, len(classes), has_next_sentence)
+    shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    matches = family.matches(shape, head)
+    weights = to_ours(tensors, matches, shapes, family.zero_biases(config))
+    check_finite(weights, path)
+    if head in ("language", "translation"):
+        _drop_copies(tensors, family, weights, shape.tied)
+    family.restore(weights)
+    left_out = tensors.drop(family.unused[head]) if head in family.unused else ()
+    tensors.refuse_rest()
+    return ImportedModel(
+        architecture=architecture,
+        task=task_for_class(family.hub_classes[head]),
+        model=shape,
+        weights=weights,
+        tokenizers=read_tokenizers(folder, config, shape.vocab_size),
+        pooling=family.pooling,
+        truncate=config.choose(TRUNCATE, "head", {rule: rule for rule in get_args(Truncate)}),
+        classes=classes,
+        has_pairs=head == "pairs",
+        left_out=left_out,
+    )
+
+
+def _new_model(
+    shape: ModelConfig, head: HfHead, pooling: Pooling, num_classes: int, has_next_sentence: bool
+) -> nn.Module:
+    if num_classes:
+        return Classifier(shape, num_classes, pooling)
+    if head == "translation":
+        return Translator(shape)
+    return BackboneOnly(shape) if head == "none" else LanguageModel(shape, has_next_sentence)
+
+
+def _drop_copies(
+    tensors: HfTensors, family: Family, weights: Mapping[str, Tensor], is_tied: bool
+) -> None:
+    """Drop tensors that the file holds twice: tied weights, and the bias."""
+    for theirs, ours in family.copies.items():
+        if ours in weights and (is_tied or ours != "backbone.embed.weight"):
+            tensors.drop_copy(theirs, weights[ours])
+
+
+def _read_config(folder: HfFolder) -> tuple[HfConfig, Family]:
+    values = folder.read_json("config.json")
+    if values is None:
+        raise WarmstartError(f"{folder.path}: no config.json, so this is not a Hugging Face folder")
+    if "command" in values and "settings" in values:
+        raise WarmstartError(f"{folder.path} is a run of warmstart already; use it as it is")
+    config = HfConfig(values, folder.path / "config.json")
+    known = {name: family for family in FAMILIES for name in family.model_types}
+    if "model_type" not in values:
+        raise WarmstartError(f"{config.file}: no model_type; supported: {', '.join(known)}")
+    family = config.choose("model_type", "", known)
+    config.require("auto_map", [], "needs code of its own, which is not run")
+    config.require("quantization_config", [], "is not supported; plain floats are")
+    return config, family
+
+
+def _read_architecture(config: HfConfig, family: Family) -> tuple[str, HfHead]:
+    names = config.get("architectures", [])
+    if not isinstance(names, list) or len(names) > 1:
+        config.refuse("architectures", "must be a list of one name")
+    if not names:
+        return f"{family.name} without a named architecture", "none"
+    if not isinstance(names[0], str) or names[0] not in family.heads:
+        config.refuse("architectures", f"is not supported; supported: {', '.join(family.heads)}")
+    return names[0], family.heads[names[0]]
+
+
+def _read_classes(
+    config: HfConfig, family: Family, head: HfHead, tensors: HfTensors
+) -> tuple[str, ...]:
+    if head == "pairs":
+        return NEXT_SENTENCE
+    if head != "sequence":
+        return ()
+    supported = "single_label_classification"
+    config.require("problem_type", [supported], f"is not supported; {supported} is")
+    output = tensors[f"{family.head_layers[head]['head.output']}.weight"]
+    num_classes = len(output) if output.dim() else 0
+    indexes = [str(index) for index in range(num_classes)]
+    labels = config.get("id2label", {index: f"LABEL_{index}" for index in indexes})
+    if not isinstance(labels, dict) or sorted(labels) != sorted(indexes):
+        config.refuse("id2label", f"must name the classes 0 to {num_classes - 1} of the weights")
+    names = tuple(labels[index] for index in indexes)
+    is_text = all(isinstance(name, str) and name for name in names)
+    if not is_text or len(set(names)) < len(names):
+        config.refuse("id2label", "must give every class a name of its own")
+    if num_classes < 2:
+        config.refuse("id2label", "has one class, so this is a regression: not supported")
+    return names

@@ -1,0 +1,350 @@
+"""Write a run as a Hugging Face folder of exactly the same model, or say why that is impossible."""
+
+import importlib.util
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from warmstart.errors import WarmstartError
+from warmstart.files import write_json, write_whole
+from warmstart.interop.decoders import EUROBERT, GPT2, LLAMA
+from warmstart.interop.encoders import BERT
+from warmstart.interop.family import (
+    TRUNCATE,
+    ExportRules,
+    Family,
+    HfConfig,
+    HfHead,
+    HfTensors,
+    to_theirs,
+)
+from warmstart.interop.formats import (
+    PROBES,
+    CardUse,
+    Exported,
+    ExportRequest,
+    OutputCheck,
+    compare_outputs,
+    exported_card,
+    probe_rows,
+    require_same_tokens,
+)
+from warmstart.interop.marian import MARIAN, PEGASUS
+from warmstart.interop.tokenizers import HfTokenizer, convert_tokenizer
+from warmstart.jsonfiles import read_object
+from warmstart.model.backbone import Layout
+from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
+from warmstart.runs.saved import SavedRun
+from warmstart.settings.model import ModelConfig, ablation_warning
+from warmstart.settings.training import Tuning
+from warmstart.settings.using import Search
+from warmstart.tasks.registry import task_of
+from warmstart.tokenization.backends import library_errors
+
+# Settings that do not change the outputs of a backbone, or only together with another setting.
+NEUTRAL = {
+    *("dropout", "inner_dropout", "rope_base", "decoder_depth", "target_vocab_size", "shared"),
+    *("global_every", "local_rope_base"),
+}
+PROBE_VOCAB = 300  # neither it nor the depth decides whether a model fits
+
+
+@dataclass(frozen=True)
+class _Model:
+    """A model in the shape of a family; its tensors still have our names."""
+
+    family: Family
+    rules: ExportRules
+    head: HfHead
+    shape: ModelConfig
+    weights: dict[str, Tensor]
+
+    @property
+    def architecture(self) -> str:
+        if "next_sentence.weight" in self.weights:
+            return "BertForPreTraining"
+        return next(name for name, head in self.family.heads.items() if head == self.head)
+
+    @property
+    def generates(self) -> bool:
+        is_causal = self.head == "language" and self.family.language_class == "ForCausalLM"
+        return is_causal or self.head == "translation"
+
+    def config(self) -> dict[str, Any]:
+        """Return config.json without what depends on the tokenizer or the classes."""
+        sizes = {key: getattr(self.shape, name) for name, key in self.family.sizes.items()}
+        return {
+            "architectures": [self.architecture],
+            "model_type": self.family.model_types[0],
+            **sizes,
+            **self.rules.write_config(self.shape),
+            "tie_word_embeddings": self.shape.tied,
+            "torch_dtype": "float32",
+        }
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the tensors under their names in the family."""
+        prefix = "" if self.head == "none" else self.family.prefix
+        matches = [
+            replace(match, theirs=tuple(f"{prefix}{name}" for name in match.theirs))
+            if match.ours.startswith("backbone.")
+            else match
+            for match in self.family.matches(self.shape, self.head)
+        ]
+        tensors = to_theirs(self.weights, matches)
+        if self.head == "language" and not self.shape.tied and self.family.output_biases:
+            untied, usual = self.family.output_biases
+            tensors[untied] = tensors[usual].clone()
+        return tensors
+
+    def with_token(self) -> "_Model":
+        """Return the model with a row of zeros for a new token."""
+        embedding = self.weights["backbone.embed.weight"]
+        rows = torch.cat([embedding, embedding.new_zeros(1, embedding.shape[1])])
+        shape = replace(self.shape, vocab_size=self.shape.vocab_size + 1)
+        return replace(self, shape=shape, weights={**self.weights, "backbone.embed.weight": rows})
+
+
+def write_hf(request: ExportRequest) -> Exported:
+    """Write config, weights, tokenizer and card of a run, and check them."""
+    source, folder = request.source, request.folder
+    converted = _convert(source, request.model)
+    family = converted.family
+    tokenizer = convert_tokenizer(source, has_segments=family is BERT)
+    is_last = converted.head == "sequence" and family.pooling == "last"
+    if is_last and tokenizer.pad == tokenizer.eos:
+        # transformers pools the last token that is not padding, which must be the end token.
+        tokenizer = tokenizer.with_pad(converted.shape.vocab_size)
+        converted = converted.with_token()
+    tensors = converted.tensors()
+    size = sum(tensor.numel() for tensor in tensors.values())
+    constants = converted.rules.constants(converted.shape)
+    write_json(folder / "config.json", _config(converted, source, tokenizer))
+    write_whole(folder / "model.safetensors", save(tensors | constants, {"format": "pt"}))
+    if converted.generates:
+        write_json(folder / "generation_config.json", _generation_config(source, tokenizer))
+    tokenizer.write(folder)
+    card = exported_card(request, converted.architecture, size, _card_use(source))
+    write_whole(folder / "README.md", card.encode())
+    check = check_folder(request)
+    return Exported(architecture=converted.architecture, num_parameters=size, check=check)
+
+
+@torch.random.fork_rng(devices=())
+def export_problem(run: SavedRun) -> str | None:
+    """Say why a run that is about to be trained cannot be exported later; None: it can be."""
+    if run.model.ablated != "nothing":
+        return f"it is {ablation_warning(run.model.ablated)}"
+    small = run.reshaped(replace(run.model, depth=1, vocab_size=PROBE_VOCAB))
+    shapes = task_of(run).empty_model(small).state_dict()
+    random = torch.Generator().manual_seed(0)  # training leaves no bias at zero
+    weights = {name: torch.randn(t.shape, generator=random) for name, t in shapes.items()}
+    converted = _fit(small, weights)
+    if isinstance(converted, _Model):
+        try:
+            convert_tokenizer(run, has_segments=converted.family is BERT)
+        except WarmstartError as problem:
+            return str(problem)
+        return None
+    if not converted:
+        return f"no supported family has {task_of(run).description}"
+    closest: list[str] = min(converted, key=len)
+    return ", ".join(closest)
+
+
+def _convert(source: SavedRun, model: nn.Module) -> _Model:
+    """Return the model in the first family that can represent it, or refuse."""
+    weights = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
+    converted = _fit(source, weights)
+    if isinstance(converted, _Model):
+        return converted
+    if not converted:
+        raise WarmstartError(
+            f"{source.path} is {task_of(source).description}, which cannot be exported: no "
+            "supported Hugging Face family has that kind of model"
+        )
+    closest = "; ".join(", ".join(reasons) for reasons in sorted(converted, key=len))
+    raise WarmstartError(
+        f"{source.path} cannot be exported to Hugging Face. What does not fit, by family: "
+        f"{closest}. --to onnx takes it as it is"
+    )
+
+
+def _fit(source: SavedRun, own: dict[str, Tensor]) -> _Model | list[list[str]]:
+    """Return the model in the first family that can represent it, or what does not fit in each."""
+    refusals: list[list[str]] = []
+    task = task_of(source)
+    for family in (BERT, GPT2, LLAMA, EUROBERT, PEGASUS, MARIAN):
+        head = family.head_for(task.hub_class)
+        if head is None or family.export is None:
+            continue
+        shape = family.export.widen(source.model)
+        wide = task.empty_model(source.reshaped(shape)).state_dict()
+        weights = own | {n: torch.zeros(t.shape) for n, t in wide.items() if n not in own}
+        shape = _apply_embedding_scale(shape, weights, head)
+        converted = _Model(family, family.export, head, shape, weights)
+        misfits = _misfits(converted, source)
+        reasons = list(misfits.values())
+        if misfits.keys() <= {"pooling"}:  # the backbone fits; does the head?
+            reasons += filter(None, [family.export.adapt(weights, head)])
+        if not reasons:
+            return converted
+        refusals.append([f"{family.name}: {reasons[0]}", *reasons[1:]])
+    return refusals
+
+
+def _apply_embedding_scale(
+    shape: ModelConfig, weights: dict[str, Tensor], head: HfHead
+) -> ModelConfig:
+    """Multiply the embedding by its scale; output weights are then no longer tied to it."""
+    if not shape.scale_embedding or shape.positions == "sinusoidal" or head == "translation":
+        return shape  # nothing to apply; no family fits; translators there scale it themselves
+    embedding = weights["backbone.embed.weight"]
+    if shape.tied and head == "language":
+        weights["head.output.weight"] = embedding
+        shape = replace(shape, tied=False)
+    weights["backbone.embed.weight"] = embedding * math.sqrt(shape.width)
+    return replace(shape, scale_embedding=False)
+
+
+def _misfits(model: _Model, source: SavedRun) -> dict[str, str]:
+    """Describe the settings that would differ if the model were written and read back."""
+    file = source.folder.config_file
+    tensors = HfTensors(model.tensors(), source.path, model.family.prefix)
+    try:
+        read_back = model.family.read_shape(HfConfig(model.config(), file), tensors, model.head)
+    except WarmstartError as error:
+        return {"config.json": str(error)}
+    wanted, actual = asdict(model.shape), asdict(read_back)
+    if model.head == "sequence":
+        wanted["pooling"], actual["pooling"] = source.settings["pooling"], model.family.pooling
+    neutral = NEUTRAL if model.head == "language" else NEUTRAL | {"transform"}
+    return {
+        name: f"{name}={wanted[name]} ({actual[name]} fits)"
+        for name in wanted
+        if wanted[name] != actual[name] and name not in neutral
+    }
+
+
+def _config(model: _Model, source: SavedRun, tokenizer: HfTokenizer) -> dict[str, Any]:
+    config = model.config() | {
+        "bos_token_id": tokenizer.bos,
+        "eos_token_id": tokenizer.eos,
+        "pad_token_id": tokenizer.pad,
+    }
+    if model.head == "translation":
+        config["decoder_start_token_id"] = tokenizer.bos
+    if model.head == "sequence":
+        classes = source.classes
+        config["id2label"] = {str(index): name for index, name in enumerate(classes)}
+        config["label2id"] = {name: index for index, name in enumerate(classes)}
+        config["problem_type"] = "single_label_classification"
+        config[TRUNCATE] = source.recorded(Tuning, "truncate").truncate
+    return config
+
+
+def _generation_config(source: SavedRun, tokenizer: HfTokenizer) -> dict[str, Any]:
+    """Return how text is generated: from the same start, without special tokens."""
+    config: dict[str, Any] = {
+        "bos_token_id": tokenizer.bos,
+        "eos_token_id": tokenizer.eos,
+        "pad_token_id": tokenizer.pad,
+        "max_length": source.model.max_length,
+        "suppress_tokens": source.tokenizer.suppressed_ids(source.model.vocab_size),
+    }
+    if source.model.decoder_depth:
+        config |= {"decoder_start_token_id": tokenizer.bos, "num_beams": Search.beam}
+    return config
+
+
+def _card_use(source: SavedRun) -> CardUse:
+    auto_class = f"AutoModel{(task_of(source).hub_class or '').removeprefix('Model')}"
+    code = f"""
+from transformers import AutoTokenizer, {auto_class}
+
+tokenizer = AutoTokenizer.from_pretrained("FOLDER")
+model = {auto_class}.from_pretrained("FOLDER")
+"""
+    return CardUse(library="transformers", code=code)
+
+
+def check_folder(request: ExportRequest) -> OutputCheck | None:
+    """Compare tokens and outputs on a padded batch; None if transformers is not installed."""
+    if importlib.util.find_spec("transformers") is None:
+        return None
+    import transformers
+
+    source, model, folder = request.source, request.model, request.folder
+    config = read_object(folder / "config.json")
+    with _quiet(transformers):
+        theirs: Any = getattr(transformers, config["architectures"][0]).from_pretrained(folder)
+        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
+    ids, is_token = _encode_probes(source, tokenizer)
+    inputs = {"input_ids": ids, "attention_mask": is_token.long()}
+    segments = None
+    if source.model.segments > 1:  # any segments will do, if they differ
+        segments = (torch.arange(ids.shape[1]) % 4 > 1).long().expand_as(ids)
+        inputs["token_type_ids"] = segments
+    if isinstance(model, Translator):
+        inputs["decoder_input_ids"] = ids  # any target will do
+    with torch.inference_mode():
+        their_outputs = theirs.eval().float()(**inputs)
+        our_outputs = _outputs(model, ids, Layout(is_token=is_token, segments=segments))
+    pairs = [(their_outputs[name], output) for name, output in our_outputs.items()]
+    return compare_outputs(
+        request,
+        transformers,
+        [(a[is_token], b[is_token]) if b.dim() == 3 else (a, b) for a, b in pairs],
+    )
+
+
+def _encode_probes(source: SavedRun, tokenizer: Any) -> tuple[Tensor, Tensor]:
+    """Encode the probes with the exported tokenizer, which must agree with ours."""
+    longest = source.model.max_length
+    with library_errors("the exported tokenizer cannot read a text"):
+        batch = tokenizer(
+            list(PROBES), truncation=True, max_length=longest, padding=True, return_tensors="pt"
+        )
+    ids, is_token = batch["input_ids"], batch["attention_mask"].bool()
+    theirs = [row[mask].tolist() for row, mask in zip(ids, is_token, strict=True)]
+    require_same_tokens(theirs, probe_rows(source))
+    return ids, is_token
+
+
+def _outputs(model: nn.Module, ids: Tensor, layout: Layout) -> dict[str, Tensor]:
+    """Return our outputs under the names that transformers gives them."""
+    if isinstance(model, Translator):
+        return {"logits": model(ids, layout.is_token, ids)}
+    assert isinstance(model, BackboneOnly | Classifier | LanguageModel)
+    ids = ids.clamp(max=model.config.vocab_size - 1)  # padding may have an id of its own
+    hidden = model.backbone(ids, layout)
+    if isinstance(model, Classifier):
+        return {"logits": model.head(model.backbone, hidden, layout)}
+    if isinstance(model, BackboneOnly):
+        return {"last_hidden_state": hidden}
+    logits = model.head(hidden, model.backbone.embed.weight)
+    if hasattr(model, "next_sentence"):
+        pair = model.next_sentence(model.backbone.pool_first(hidden))
+        return {"prediction_logits": logits, "seq_relationship_logits": pair}
+    return {"logits": logits}
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """Keep the library's progress bars and notes off the terminal."""
+    logging = transformers.utils.logging
+    level, has_bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if has_bar:
+            logging.enable_progress_bar()

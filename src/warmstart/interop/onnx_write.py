@@ -1,0 +1,299 @@
+"""Write a run as ONNX files with its tokenizer, and check them with onnxruntime."""
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tokenizers
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from warmstart.batching.batches import padded
+from warmstart.files import write_json, write_whole
+from warmstart.interop.formats import (
+    PROBES,
+    CardUse,
+    Exported,
+    ExportRequest,
+    OutputCheck,
+    compare_outputs,
+    exported_card,
+    import_library,
+    probe_rows,
+    require_same_tokens,
+)
+from warmstart.interop.onnx_graphs import CACHE_AXES, SIZES, Axes, Graph, graphs_of
+from warmstart.interop.tokenizers import convert_tokenizer
+from warmstart.model.backbone import Layout
+from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator, pool
+from warmstart.runs.saved import SavedRun
+from warmstart.settings.model import ModelConfig
+from warmstart.tasks.task import num_parameters
+from warmstart.tokenization.backends import TARGET_FOLDER
+
+OPSET = 18  # of ONNX; runtimes from 2023 on read it
+_USE = """
+import numpy as np
+import onnxruntime
+from tokenizers import Tokenizer
+
+tokenizer = Tokenizer.from_file("FOLDER/tokenizer.json")
+session = onnxruntime.InferenceSession("FOLDER/{file}")
+text = tokenizer.encode("A text.")
+columns = {"input_ids": text.ids, "attention_mask": text.attention_mask}
+columns["token_type_ids"] = text.type_ids
+inputs = {}
+for given in session.get_inputs():
+    if given.name in columns:
+        inputs[given.name] = np.array([columns[given.name]])
+    else:  # a cache, which is empty at the first step
+        inputs[given.name] = np.zeros((1, given.shape[1], 0, given.shape[3]), np.float32)
+outputs = dict(zip([output.name for output in session.get_outputs()], session.run(None, inputs)))
+print({name: values.shape for name, values in outputs.items()})
+"""
+_LABEL = """
+import json
+
+config = json.load(open("FOLDER/config.json"))
+print(config["id2label"][str(outputs["logits"].argmax())])
+"""
+
+
+def write_onnx(request: ExportRequest) -> Exported:
+    """Write one file for each graph of a model; int8 quantises the weights of its products."""
+    for library in ("onnx", "onnxscript", "onnxruntime"):
+        import_library(library, "onnx")
+    source, model, folder = request.source, request.model, request.folder
+    convert_tokenizer(source, source.model.segments > 1).write(folder)
+    if not source.tokenizers.is_joint:
+        target = folder / TARGET_FOLDER
+        target.mkdir()
+        convert_tokenizer(source, False, source.tokenizers.target).write(target)
+    graphs = graphs_of(model)
+    for graph in graphs:
+        _record(graph, folder / graph.file, source.model)
+        if request.precision == "int8":
+            _quantize(folder / graph.file)
+    write_json(folder / "config.json", _config(source))
+    check = check_graphs(request, graphs)
+    name, size = type(model).__name__, num_parameters(model)
+    code = _USE.replace("{file}", graphs[0].file) + (_LABEL if source.config.get("classes") else "")
+    use = CardUse(library="onnx", code=code)
+    write_whole(folder / "README.md", exported_card(request, name, size, use).encode())
+    return Exported(architecture=name, num_parameters=size, check=check)
+
+
+def _record(graph: Graph, file: Path, config: ModelConfig) -> None:
+    """Export a graph with its example inputs; the axes that have names stay free."""
+    inputs, shapes, names = dict[str, Any](), dict[str, Any](), list[str]()
+    for name, axes in graph.inputs.items():
+        inputs[name], shapes[name] = _example(axes), axes
+        names.append(name)
+    for name, caches in graph.caches.items():
+        axes = CACHE_AXES[name]
+        inputs[name] = [_example_cache(axes, config) for _ in caches]
+        shapes[name] = [axes] * len(caches)
+        names += caches
+    with _quiet():
+        program = torch.onnx.export(
+            graph.module.eval(),
+            kwargs=inputs,
+            input_names=names,
+            output_names=graph.outputs,
+            dynamic_shapes=shapes,
+            dynamo=True,
+            verbose=False,
+            opset_version=OPSET,
+        )
+    assert program is not None
+    exported = program.model_proto
+    for node in exported.graph.node:  # where our source lies on this machine
+        node.ClearField("metadata_props")
+    # Of weights that were transposed, noted shapes are those from before; readers infer them anew.
+    exported.graph.ClearField("value_info")
+    write_whole(file, exported.SerializeToString())
+
+
+def _example(axes: Axes) -> Tensor:
+    return torch.ones([SIZES[axis] for axis in axes.values()], dtype=torch.long)
+
+
+def _example_cache(axes: Axes, config: ModelConfig) -> Tensor:
+    return torch.zeros(
+        SIZES[axes[0]], config.heads, SIZES[axes[2]], config.width // config.heads
+    )  # (B, H, P, K)
+
+
+def _quantize(file: Path) -> None:
+    """Replace the weights of matrix products and embeddings by integers of 8 bits."""
+    quantization = import_library("onnxruntime.quantization", "onnx")
+    with _quiet():
+        # Seven bits of range: eight overflow the products of processors without VNNI.
+        quantization.quantize_dynamic(file, file, per_channel=True, reduce_range=True)
+
+
+def _config(source: SavedRun) -> dict[str, Any]:
+    """Return what a program needs besides the graphs, under the names of transformers."""
+    target, model = source.tokenizers.target, source.model
+    config: dict[str, Any] = {
+        "model_type": "warmstart",
+        "task": source.task,
+        "max_length": model.max_length,
+        "pad_token_id": source.tokenizer.pad,
+        "bos_token_id": target.bos,
+        "eos_token_id": target.eos,
+        "num_hidden_layers": model.decoder_depth or model.depth,
+        "num_attention_heads": model.heads,
+        "hidden_size": model.width,
+    }
+    if source.classes:
+        config["id2label"] = dict(enumerate(source.classes))
+    else:
+        num_ids = model.target_vocab_size or model.vocab_size
+        config["suppress_tokens"] = target.suppressed_ids(num_ids)
+    return config
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep notes of the libraries, which a user cannot act on, off the terminal."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
+
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class OnnxSession:
+    """One ONNX file in onnxruntime."""
+
+    def __init__(self, file: Path) -> None:
+        runtime: Any = import_library("onnxruntime", "onnx")
+        options = runtime.SessionOptions()
+        options.log_severity_level = 3  # errors
+        options.intra_op_num_threads = torch.get_num_threads()
+        self._session = runtime.InferenceSession(file, options, ["CPUExecutionProvider"])
+        self.inputs = {given.name: given.shape for given in self._session.get_inputs()}
+        self.outputs = [output.name for output in self._session.get_outputs()]
+
+    def __call__(self, inputs: Mapping[str, Any]) -> Arrays:
+        """Return the outputs by name."""
+        return dict(zip(self.outputs, self._session.run(None, dict(inputs)), strict=True))
+
+    def empty_cache(self, num_rows: int) -> Arrays:
+        """Return keys and values (B, H, 0, K) before the first position."""
+        caches = {name: shape for name, shape in self.inputs.items() if "past_key_values" in name}
+        return {n: np.zeros((num_rows, s[1], 0, s[3]), np.float32) for n, s in caches.items()}
+
+
+def check_graphs(request: ExportRequest, graphs: Sequence[Graph]) -> OutputCheck:
+    """Compare tokens and outputs on padded texts, with caches one token at a time."""
+    runtime: Any = import_library("onnxruntime", "onnx")
+    source, folder = request.source, request.folder
+    rows = probe_rows(source)
+    library = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    library.enable_truncation(source.model.max_length)
+    require_same_tokens([found.ids for found in library.encode_batch(list(PROBES))], rows)
+    sessions = [OnnxSession(folder / graph.file) for graph in graphs]
+    with torch.inference_mode():
+        return compare_outputs(request, runtime, _outputs(request, sessions, rows))
+
+
+def _outputs(
+    request: ExportRequest, sessions: Sequence[OnnxSession], rows: list[list[int]]
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield their outputs and ours of every kind, padding left out."""
+    model, pad = request.model, request.source.tokenizer.pad
+    if isinstance(model, Translator):
+        target = request.source.tokenizers.target
+        room = request.source.model.max_length - 1
+        targets = [[target.bos, *ids[:room]] for ids in target.encode(PROBES)]
+        yield _translator_outputs(model, sessions, padded(rows, pad), padded(targets, target.pad))
+    elif isinstance(model, LanguageModel) and model.config.is_causal:
+        yield _causal_outputs(model, sessions[0], rows, pad)
+    else:
+        assert isinstance(model, BackboneOnly | Classifier | LanguageModel)
+        for some in (rows, rows[:1]):  # a graph may have kept the size of its example
+            yield from _text_outputs(model, sessions[0], *padded(some, pad))
+
+
+def _text_outputs(
+    model: BackboneOnly | Classifier | LanguageModel,
+    session: OnnxSession,
+    ids: Tensor,
+    is_token: Tensor,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    inputs = {"input_ids": ids.numpy(), "attention_mask": is_token.long().numpy()}
+    segments = None
+    if "token_type_ids" in session.inputs:  # any segments will do, if they differ
+        segments = (torch.arange(ids.shape[1]) % 4 > 1).long().expand_as(ids)
+        inputs["token_type_ids"] = segments.numpy()
+    layout = Layout(is_token=is_token, segments=segments)
+    hidden = model.backbone(ids, layout)
+    vector = pool(model.backbone, hidden, is_token, "mean")
+    ours = {"last_hidden_state": hidden, "sentence_embedding": vector}
+    if isinstance(model, Classifier):
+        ours["logits"] = model.head(model.backbone, hidden, layout)
+    elif isinstance(model, LanguageModel):
+        ours["logits"] = model.head(hidden, model.backbone.embed.weight)
+    for name, array in session(inputs).items():
+        theirs, wanted = torch.from_numpy(array), ours[name]
+        yield (theirs[is_token], wanted[is_token]) if theirs.dim() == 3 else (theirs, wanted)
+
+
+def _causal_outputs(
+    model: LanguageModel, session: OnnxSession, rows: list[list[int]], pad: int
+) -> tuple[Tensor, Tensor]:
+    """Compare logits of texts padded at the left, as prompts of several lengths are."""
+    reversed_ids, reversed_is_token = padded([row[::-1] for row in rows], pad)
+    ids, is_token = reversed_ids.flip(1), reversed_is_token.flip(1)
+    mask = is_token.long().numpy()
+    theirs = stepwise(session, ids.numpy(), lambda stop: {"attention_mask": mask[:, :stop]})
+    ours = [model(torch.tensor([row]))[0] for row in rows]
+    return theirs[is_token], torch.cat(ours)
+
+
+def _translator_outputs(
+    model: Translator,
+    sessions: Sequence[OnnxSession],
+    source: tuple[Tensor, Tensor],
+    target: tuple[Tensor, Tensor],
+) -> tuple[Tensor, Tensor]:
+    encoder, decoder = sessions
+    (ids, is_token), (target_ids, is_target) = source, target
+    mask = is_token.long().numpy()
+    encoded = encoder({"input_ids": ids.numpy(), "attention_mask": mask})
+    given = {"encoder_attention_mask": mask, **as_past(encoded)}
+    theirs = stepwise(decoder, target_ids.numpy(), lambda stop: given)
+    return theirs[is_target], model(ids, is_token, target_ids)[is_target]
+
+
+def stepwise(
+    session: OnnxSession, ids: NDArray[np.int64], given: Callable[[int], Mapping[str, Any]]
+) -> Tensor:
+    """Return logits (B, T, V): of the first half of the ids at once, then token by token."""
+    B, T = ids.shape
+    logits, cache = list[NDArray[Any]](), session.empty_cache(B)
+    for start, stop in pairwise([0, *range(max(1, T // 2), T + 1)]):
+        outputs = session({"input_ids": ids[:, start:stop], **cache, **given(stop)})
+        logits.append(outputs["logits"])
+        cache = as_past(outputs)
+    return torch.from_numpy(np.concatenate(logits, 1))
+
+
+def as_past(outputs: Arrays) -> Arrays:
+    """Return the keys and values among outputs, under the names of the next step's inputs."""
+    name = "present."
+    return {n.replace(name, "past_key_values."): a for n, a in outputs.items() if name in n}

@@ -1,0 +1,295 @@
+"""Small models without one of their parts, and what each part is for."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from warmstart import progress
+from warmstart.decoding.beam import Sampling
+from warmstart.errors import DivergedError
+from warmstart.evaluation.metrics import WordPairs
+from warmstart.formats import percent
+from warmstart.look.settings import LookAblationsConfig
+from warmstart.recipes.prepare_files import make_tokenizer
+from warmstart.recipes.pretrain import pretrain
+from warmstart.report.html import Section, ShownFile, bullets, figure, table, write_picture
+from warmstart.report.style import INK, WIDTH, EndLabel, styled, write_end_labels
+from warmstart.runs.facts import read_metrics
+from warmstart.samples.samples import SampleSizes, write_samples
+from warmstart.settings.model import Ablation
+from warmstart.settings.training import PretrainConfig
+from warmstart.settings.using import TokenizerConfig
+from warmstart.tasks.registry import load_on, pretraining_task
+
+SIZES = SampleSizes(
+    unlabelled=4_000, train=1, valid=1, test=1, train_pairs=1, valid_pairs=1, test_pairs=1
+)
+VOCAB_SIZE = 600
+BATCH_TOKENS = 1_024
+LEARNING_RATE = 1e-2
+NUM_VALIDATIONS = 5  # in each training
+PROMPTS = ("The", "This", "I", "A")
+SAMPLING = Sampling(temperature=0.7)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AblatedTraining:
+    """One training with a part left out."""
+
+    part: str  # that was left out; "nothing": the whole model
+    seed: int
+    steps: tuple[int, ...]
+    losses: tuple[float, ...]  # of validation, after these steps
+    written: str = ""  # text that the model generated; empty: it cannot
+    known_pairs: float | None = None  # share of neighbouring words in it that the text has too
+    failure: str | None = None  # why it ended early
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """All trainings with the same part left out, one for each seed."""
+
+    part: str  # that was left out; "nothing": the whole model
+    trainings: tuple[AblatedTraining, ...]
+
+    @property
+    def name(self) -> str:
+        return "whole" if self.part == "nothing" else f"without {self.part}"
+
+    @cached_property
+    def finished(self) -> list[AblatedTraining]:
+        return [training for training in self.trainings if training.failure is None]
+
+    @property
+    def perplexities(self) -> list[float]:
+        """Return the validation perplexity that each finished training ended with."""
+        return [math.exp(training.losses[-1]) for training in self.finished]
+
+    @property
+    def known_pairs(self) -> list[float]:
+        """Return the share of known word pairs in what each finished model wrote."""
+        shares = (training.known_pairs for training in self.finished)
+        return [share for share in shares if share is not None]
+
+
+@dataclass(frozen=True)
+class AblationsResult(ShownFile):
+    """What each variant reached, and the file that shows it."""
+
+    out: Path
+    variants: tuple[Variant, ...]
+
+
+def look_ablations(config: LookAblationsConfig) -> AblationsResult:
+    """Train the whole model and each broken one on the built-in text, and show them together."""
+    parts: list[Ablation] = ["nothing", *(part for part in config.parts if part != "nothing")]
+    with TemporaryDirectory(prefix="warmstart-ablations-") as name:
+        jobs = [_job(config, Path(name), part, seed) for part in parts for seed in config.seeds]
+        for job in jobs:
+            pretraining_task(job.objective).check(job)
+        with progress.silenced():
+            text = _write_text(Path(name))
+        pairs = WordPairs(text.read_text(encoding="utf-8").splitlines())
+        trainings = []
+        with progress.bar("training without one part", len(jobs), "model") as bar:
+            for job in jobs:
+                with progress.silenced():
+                    trainings.append(_train(job, pairs))
+                bar.advance(1, job.ablate)
+    variants = variants_of(trainings)
+    title = f"What each part is for: {config.objective} models after {config.steps} steps"
+    sections = ablation_sections(variants, title)
+    out = write_picture(draw_ablations(variants, title), title, sections, Path(config.out))
+    return AblationsResult(out, tuple(variants))
+
+
+def _write_text(folder: Path) -> Path:
+    """Write the text and the tokenizer that all trainings share; return the file of the text."""
+    text = write_samples(folder / "data", sizes=SIZES).unlabelled
+    out = str(folder / "tokenizer")
+    make_tokenizer(TokenizerConfig(files=(str(text),), out=out, vocab_size=VOCAB_SIZE))
+    return text
+
+
+def _job(config: LookAblationsConfig, folder: Path, part: Ablation, seed: int) -> PretrainConfig:
+    workload = pretraining_task(config.objective).workload
+    is_masked = workload is not None and workload.masks_tokens
+    return PretrainConfig(
+        document_loss=0.0 if is_masked else None,  # the plain objective, on every machine
+        semantic_start=False if is_masked else None,
+        files=(str(folder / "data" / "unlabelled.txt"),),
+        out=str(folder / f"{part}-{seed}"),
+        tokenizer=str(folder / "tokenizer"),
+        objective=config.objective,
+        preset="tiny",
+        depth=config.depth,
+        heads=1,  # the wider a head, the more it needs the scale
+        ablate=part,
+        steps=config.steps,
+        batch_tokens=BATCH_TOKENS,
+        learning_rate=LEARNING_RATE,
+        eval_every=max(1, config.steps // NUM_VALIDATIONS),
+        seed=seed,
+        device=config.device,
+        precision=config.precision,
+        threads=config.threads,
+    )
+
+
+def _train(job: PretrainConfig, pairs: WordPairs) -> AblatedTraining:
+    failure, written = None, ""
+    try:
+        pretrain(job)
+        written = _write(job)
+    except DivergedError as error:
+        failure = str(error)
+    metrics = read_metrics(Path(job.out) / "metrics.jsonl")
+    points = [(int(line["step"]), line["valid_loss"]) for line in metrics if "valid_loss" in line]
+    return AblatedTraining(
+        part=job.ablate,
+        seed=job.seed,
+        steps=tuple(step for step, _ in points),
+        losses=tuple(loss for _, loss in points),
+        written=written,
+        known_pairs=pairs.known_share(written) if written else None,
+        failure=failure,
+    )
+
+
+def _write(job: PretrainConfig) -> str:
+    """Return what a model writes after each prompt; a model that cannot generate writes nothing."""
+    if not pretraining_task(job.objective).can_generate:
+        return ""
+    model = load_on(job.out, job)
+    texts = [model.generate(prompt, 40, sampling=SAMPLING, seed=job.seed) for prompt in PROMPTS]
+    return "\n".join(texts)
+
+
+COLOURS = (INK, "#d5521c", "#2166ac", "#2a9d8f", "#efa02b", "#9a4f96", "#757575")
+BAND = 0.15  # opacity of the range over seeds
+HEADERS = ("model", "validation perplexity", "over seeds", "known word pairs", "over seeds")
+
+
+@styled
+def draw_ablations(variants: Sequence[Variant], title: str) -> Figure:
+    """Draw perplexity by step and, for models that write, how well they write."""
+    has_text = any(variant.known_pairs for variant in variants)
+    drawing = Figure(figsize=(WIDTH + 1.4, 6.2 if has_text else 3.8), layout="constrained")
+    grid = drawing.subplots(1 + has_text, 1, squeeze=False, height_ratios=[3, 2][: 1 + has_text])
+    drawing.suptitle(title)
+    _draw_losses(grid[0][0], variants, share=0.6 if has_text else 1.0)
+    if has_text:
+        _draw_pairs(grid[1][0], variants)
+    return drawing
+
+
+def _draw_losses(axes: Axes, variants: Sequence[Variant], share: float) -> None:
+    axes.set_yscale("log")
+    labels, drawn = [], []
+    for variant, colour in zip(variants, COLOURS, strict=False):
+        if not variant.finished:
+            continue
+        steps = variant.finished[0].steps
+        values = np.exp([training.losses for training in variant.finished])  # (seeds, steps)
+        means = values.mean(0)
+        drawn += [*values.flatten()]
+        axes.fill_between(steps, values.min(0), values.max(0), color=colour, alpha=BAND, lw=0)
+        axes.plot(steps, means, color=colour, marker="o", markersize=3)
+        labels.append(EndLabel(text=variant.name, colour=colour, x=steps[-1], y=means[-1]))
+    axes.set_xlabel("training steps")
+    axes.set_ylabel("validation perplexity")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    if drawn:  # limits decide where labels stand
+        axes.set_ylim(min(drawn) / 1.3, max(drawn) * 1.3)
+        axes.set_xlim(0, max(label.x for label in labels))
+        write_end_labels(axes, labels, share)
+
+
+def _draw_pairs(axes: Axes, variants: Sequence[Variant]) -> None:
+    """Draw one dot for each seed and a line at their mean."""
+    written = [
+        (variant, colour)
+        for variant, colour in zip(variants, COLOURS, strict=False)
+        if variant.known_pairs
+    ]
+    for row, (variant, colour) in enumerate(written):
+        shares = variant.known_pairs
+        axes.plot(shares, [row] * len(shares), "o", color=colour, markersize=4, alpha=0.6)
+        axes.plot([fmean(shares)] * 2, [row - 0.3, row + 0.3], color=colour, linewidth=2)
+    axes.set_yticks(range(len(written)), [variant.name for variant, _ in written])
+    axes.invert_yaxis()
+    axes.set_xlim(-0.03, 1.03)
+    axes.xaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f}%")
+    axes.set_xlabel("word pairs in generated text that also occur in the training text")
+
+
+def ablation_rows(variants: Sequence[Variant]) -> list[tuple[str, ...]]:
+    """Return a row for each variant under `HEADERS`."""
+    return [
+        (
+            variant.name,
+            *_mean_and_range(variant.perplexities, "{:,.1f}".format),
+            *_mean_and_range(variant.known_pairs, percent),
+        )
+        for variant in variants
+    ]
+
+
+def _mean_and_range(values: Sequence[float], show: Callable[[float], str]) -> tuple[str, str]:
+    if not values:
+        return "–", "–"
+    return show(fmean(values)), f"{show(min(values))} to {show(max(values))}"
+
+
+def failures(variants: Sequence[Variant]) -> list[str]:
+    """Return one sentence for each training that ended early."""
+    return [
+        f"{variant.name}, seed {training.seed}: {training.failure}"
+        for variant in variants
+        for training in variant.trainings
+        if training.failure
+    ]
+
+
+def ablation_sections(variants: Sequence[Variant], title: str) -> list[Section]:
+    """Return the sections of a page about parts left out."""
+    caption = (
+        "Above: perplexity on validation text; line: mean over seeds, band: lowest to highest."
+        " Below: share of neighbouring words in generated text that the training text has too; each"
+        " dot is a seed. All models but the whole one are broken on purpose."
+    )
+    measured = [
+        figure(draw_ablations(variants, title), caption),
+        table(HEADERS, ablation_rows(variants)),
+        bullets(failures(variants)),
+    ]
+    texts = [
+        (variant.name, variant.finished[0].written)
+        for variant in variants
+        if variant.finished and variant.finished[0].written
+    ]
+    sections = [Section(title="Without one part", pieces=measured)]
+    if texts:
+        sections.append(
+            Section(title="What they write", pieces=[table(("model", "text"), texts, left=[1])])
+        )
+    return sections
+
+
+def variants_of(trainings: Sequence[AblatedTraining]) -> list[Variant]:
+    """Group trainings by the part left out, in the order of their first occurrence."""
+    parts = dict.fromkeys(training.part for training in trainings)
+    return [
+        Variant(part=part, trainings=tuple(t for t in trainings if t.part == part))
+        for part in parts
+    ]

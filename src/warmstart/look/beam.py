@@ -1,0 +1,287 @@
+"""A beam search step by step, with the paths that were dropped."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from torch import Tensor
+
+from warmstart.decoding.beam import Beam, SpecialIds, Step, beam_search
+from warmstart.decoding.translator import max_target_tokens
+from warmstart.errors import WarmstartError
+from warmstart.formats import shorten
+from warmstart.look.settings import LookBeamConfig
+from warmstart.model.attention_weights import readable
+from warmstart.report.html import Section, ShownFile, figure, table, write_picture
+from warmstart.report.style import FAINT, INK, styled
+from warmstart.tasks.registry import load_on
+from warmstart.tasks.translate import TextTranslator
+from warmstart.tokenization.tokenizer import Tokenizer
+
+Status = Literal["kept", "ended", "dropped"]
+TokenPath = tuple[int, ...]  # token ids from the first to the last
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A beginning of the target that one step considered."""
+
+    path: TokenPath
+    piece: str  # its last token
+    log_prob: float  # of all its tokens
+    status: Status
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """A whole target."""
+
+    path: TokenPath  # without the end token
+    text: str
+    log_prob: float  # of the target, its end token included
+    score: float  # log_prob divided by the length penalty
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeamTree:
+    """Every step of one search."""
+
+    source: str
+    width: int
+    steps: tuple[tuple[Candidate, ...], ...]  # the most probable candidate of each step first
+    endings: tuple[Ending, ...]  # by score, best first
+
+    @property
+    def num_dropped(self) -> int:
+        """Return how many candidates of all steps were dropped."""
+        return sum(candidate.status == "dropped" for step in self.steps for candidate in step)
+
+    def is_best(self, candidate: Candidate) -> bool:
+        """Tell whether a candidate lies on the way to the best target."""
+        best = self.endings[0].path
+        is_end = candidate.status == "ended" and candidate.path[:-1] == best
+        return is_end or (candidate.path == best[: len(candidate.path)])
+
+    @property
+    def sentence(self) -> str:
+        """Return the best target and where greedy search would have left its way."""
+        best = self.steps[: len(self.endings[0].path) + 1]
+        lost = next((i for i, step in enumerate(best, 1) if not self.is_best(step[0])), None)
+        greedy = f"; at step {lost} another path was the most probable" if lost else ""
+        return (
+            f"{len(self.steps)} steps, {self.num_dropped} paths dropped: “{self.endings[0].text}” "
+            f"(score {self.endings[0].score:.4f}){greedy}"
+        )
+
+
+@dataclass(frozen=True)
+class BeamResult(ShownFile):
+    """Every step of a search, and the file that shows them."""
+
+    out: Path
+    tree: BeamTree
+
+
+def look_beam(config: LookBeamConfig) -> BeamResult:
+    """Show how a beam search translates one sentence."""
+    model = load_on(config.run, config)
+    if not isinstance(model, TextTranslator):
+        raise WarmstartError(f"{config.run} is {model.description}; a beam needs a translator")
+    text = model.text_reader(config.pieces)(config.source)
+    beam = Beam(
+        width=config.beam, length_penalty=config.length_penalty, num_best=min(3, config.beam)
+    )
+    tree = watch_beam(model, text, beam)
+    title = f"Beam search of {config.run}"
+    return BeamResult(
+        write_picture(draw_beam(tree), title, beam_sections(tree), Path(config.out)), tree
+    )
+
+
+@torch.inference_mode()
+def watch_beam(model: TextTranslator, text: str, beam: Beam) -> BeamTree:
+    """Translate one sentence, and return every step of the search."""
+    engine, special, tokenizer = model.translator.engine, model.translator.special, model.tokenizer
+    room = model.config.max_length - 2
+    source = [*tokenizer.start, *model.cut(text, room, tokenizer), tokenizer.eos]
+    with engine.runtime.precision():
+        watched = WatchedStep(engine.begin(engine.encode([source]), beam.width), special)
+        limit = max_target_tokens(len(source), model.config.max_length)
+        (hypotheses,) = beam_search(watched, [limit], special, beam)
+    target = model.target_tokenizer
+    endings = (
+        Ending(path=h.ids, text=target.decode(h.ids), log_prob=h.log_prob, score=h.score)
+        for h in hypotheses
+    )
+    return BeamTree(
+        source=text,
+        width=beam.width,
+        steps=tuple(_steps(watched.calls, special, beam.width, target)),
+        endings=tuple(endings),
+    )
+
+
+class WatchedStep:
+    """A step function that remembers what it was asked and what it answered."""
+
+    def __init__(self, step: Step, special: SpecialIds) -> None:
+        self.step = step
+        self.suppressed = torch.tensor(list(special.suppressed), dtype=torch.long)
+        self.calls: list[tuple[list[TokenPath], Tensor]] = []  # prefixes, log-probabilities (N, V)
+
+    def __call__(self, prefixes: Tensor, parents: Tensor) -> Tensor:
+        log_probs = self.step(prefixes, parents)
+        shown = log_probs.double().cpu().index_fill(1, self.suppressed, -torch.inf)
+        self.calls.append(([tuple(row) for row in prefixes[:, 1:].tolist()], shown))
+        return log_probs
+
+
+def _steps(
+    calls: Sequence[tuple[list[TokenPath], Tensor]],
+    special: SpecialIds,
+    width: int,
+    tokenizer: Tokenizer,
+) -> Iterator[tuple[Candidate, ...]]:
+    """Yield the candidates of each step: as many as the search compares, twice its width."""
+    totals: dict[TokenPath, float] = {(): 0.0}
+    for number, (prefixes, log_probs) in enumerate(calls, 1):
+        continued = set(calls[number][0]) if number < len(calls) else set()
+        ranked = _ranked(totals, prefixes, log_probs, 2 * width)
+
+        def status(rank: int, path: TokenPath, going_on: set[TokenPath] = continued) -> Status:
+            if path[-1] == special.eos:
+                return "ended" if rank < width else "dropped"
+            return "kept" if path in going_on else "dropped"
+
+        yield tuple(
+            Candidate(
+                path=path,
+                piece=tokenizer.labels([path[-1]])[0],
+                log_prob=total,
+                status=status(rank, path),
+            )
+            for rank, (path, total) in enumerate(ranked)
+        )
+        totals = {path: total for path, total in ranked if path in continued}
+
+
+def _ranked(
+    totals: dict[TokenPath, float], prefixes: Sequence[TokenPath], log_probs: Tensor, num: int
+) -> list[tuple[TokenPath, float]]:
+    """Return the most probable continuations of all prefixes, each with its log-probability."""
+    best = log_probs.topk(min(num, log_probs.shape[1]))
+    rows = {path: row for row, path in enumerate(prefixes) if path in totals}
+    paths = [
+        ((*path, token), totals[path] + value)
+        for path, row in rows.items()
+        for token, value in zip(best.indices[row].tolist(), best.values[row].tolist(), strict=True)
+        if value > -torch.inf
+    ]
+    return sorted(paths, key=lambda entry: -entry[1])[:num]
+
+
+COLUMN, ROW = 1.25, 0.42  # inches of a step and of a candidate
+STEPS_IN_ROW = 6
+COLOURS: dict[Status, str] = {"kept": "#d5521c", "ended": "#2166ac", "dropped": "#b4b4b4"}
+MEANINGS: dict[Status, str] = {
+    "kept": "kept: continues",
+    "ended": "ended: a whole translation",
+    "dropped": "dropped",
+}
+
+
+def beam_sections(tree: BeamTree) -> list[Section]:
+    """Return the sections of a page about one search."""
+    caption = (
+        f"Each column is a step, the most probable beginning on top. Of the {2 * tree.width} best"
+        f" continuations, the {tree.width} best that do not end are kept. Below each token: the"
+        " probability of everything up to it. The thick line leads to the translation."
+    )
+    rows = [
+        (ending.text, f"{ending.log_prob:.4f}", f"{len(ending.path) + 1}", f"{ending.score:.4f}")
+        for ending in tree.endings
+    ]
+    headers = ("translation", "log-probability", "tokens", "score")
+    steps = [table(("step", "candidates, best first"), _step_rows(tree), left=[1])]
+    return [
+        Section(title="The search", pieces=[f"{tree.sentence}.", figure(draw_beam(tree), caption)]),
+        Section(title="What ended", pieces=[table(headers, rows)]),
+        Section(title="Step by step", pieces=steps),
+    ]
+
+
+def _step_rows(tree: BeamTree) -> list[tuple[str, str]]:
+    def said(candidate: Candidate) -> str:
+        return f"{readable(candidate.piece)} {_share(candidate)} {candidate.status}"
+
+    return [(str(n), "; ".join(map(said, step))) for n, step in enumerate(tree.steps, 1)]
+
+
+@styled
+def draw_beam(tree: BeamTree) -> Figure:
+    """Draw every step of a search, in as many rows as a page is wide."""
+    firsts = range(0, len(tree.steps), STEPS_IN_ROW)
+    columns = min(len(tree.steps), STEPS_IN_ROW) + 1
+    height = max(map(len, tree.steps))
+    size = (max(4.5, COLUMN * columns), (ROW * height + 0.5) * len(firsts) + 0.9)
+    drawing = Figure(figsize=size, layout="constrained")
+    drawing.suptitle(f"Beam search with {tree.width} hypotheses: “{shorten(tree.source, 60)}”")
+    rows = drawing.subplots(len(firsts), 1, squeeze=False)[:, 0]
+    for axes, first in zip(rows, firsts, strict=True):
+        axes.set_axis_off()
+        axes.set_xlim(first - 0.5, first + columns - 0.5)
+        axes.set_ylim(-height + 0.4, 1.2)
+        _draw_steps(axes, tree, first)
+    lines = [Line2D([], [], color=COLOURS[status], label=MEANINGS[status]) for status in COLOURS]
+    lines.append(Line2D([], [], color=INK, linewidth=2.4, label="thick: the translation"))
+    drawing.legend(handles=lines, loc="outside lower center", ncols=4, frameon=False)
+    return drawing
+
+
+def _draw_steps(axes: Axes, tree: BeamTree, first: int) -> None:
+    """Draw the steps of one row after those that they continue."""
+    if first == 0:
+        axes.text(0, 0, "start", ha="center", va="center", color=FAINT)
+    else:
+        for rank, candidate in enumerate(tree.steps[first - 1]):
+            if candidate.status == "kept":
+                _name(axes, tree, candidate, (first, -rank))
+    for number, step in enumerate(tree.steps[first : first + STEPS_IN_ROW], first + 1):
+        axes.text(number, 0.85, f"step {number}", ha="center", color=FAINT)
+        before = tree.steps[number - 2] if number > 1 else ()
+        ranks = {candidate.path: rank for rank, candidate in enumerate(before)}
+        for rank, candidate in enumerate(step):
+            parent = -ranks.get(candidate.path[:-1], 0)
+            is_best = tree.is_best(candidate)
+            axes.plot(
+                [number - 0.64, number - 0.36],
+                [parent, -rank],
+                color=COLOURS[candidate.status],
+                linewidth=2.4 if is_best else 0.8,
+                zorder=2 if is_best else 1,
+            )
+            _name(axes, tree, candidate, (number, -rank))
+
+
+def _name(axes: Axes, tree: BeamTree, candidate: Candidate, place: tuple[int, int]) -> None:
+    x, y = place
+    weight = "bold" if tree.is_best(candidate) else "normal"
+    text = FAINT if candidate.status == "dropped" else INK
+    name, colour = shorten(readable(candidate.piece), 11), COLOURS[candidate.status]
+    axes.text(x, y + 0.04, name, ha="center", va="bottom", color=text, weight=weight, fontsize=8)
+    axes.text(x, y - 0.04, _share(candidate), ha="center", va="top", color=colour, fontsize=6.5)
+
+
+def _share(candidate: Candidate) -> str:
+    return f"{100 * math.exp(candidate.log_prob):.2g}%"
+
+
+def ending_rows(tree: BeamTree) -> Sequence[tuple[str, str]]:
+    """Return each translation that ended, with its score."""
+    return [(ending.text, f"{ending.score:.4f}") for ending in tree.endings]

@@ -1,0 +1,152 @@
+"""What a language model predicts before, during and after its training."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from warmstart.formats import shorten
+from warmstart.look.settings import LookTrainingConfig
+from warmstart.report.html import Section, ShownFile, figure, table, write_picture
+from warmstart.report.style import INK, SHADES, styled
+from warmstart.runs.checkpoint import list_checkpoints, step_of
+from warmstart.runs.saved import SavedRun, read_run
+from warmstart.seeds import derive_seed
+from warmstart.tasks.registry import open_saved, task_of
+from warmstart.tasks.text_model import ProbableWord
+
+NUM_CHECKPOINTS = 4  # shown between random and trained weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """The most probable words at one moment, best first."""
+
+    name: str  # "random weights", "step 40", "trained"
+    words: tuple[ProbableWord, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingMoments:
+    """Predictions of one text from random weights to the trained ones."""
+
+    run: str
+    text: str
+    moments: tuple[Moment, ...]
+
+    @property
+    def sentence(self) -> str:
+        """Return the first choice before and after training, without a full stop."""
+        (before, after) = (self.moments[index].words[0] for index in (0, -1))
+        return (
+            f"first choice: {before.word!r} ({before.probability:.1%}) with random weights, "
+            f"{after.word!r} ({after.probability:.1%}) trained"
+        )
+
+
+@dataclass(frozen=True)
+class TrainingLook(ShownFile):
+    """Predictions at several moments, and the file that shows them."""
+
+    out: Path
+    moments: TrainingMoments
+
+
+def look_training(config: LookTrainingConfig) -> TrainingLook:
+    """Show what a language model predicts with random weights, at its checkpoints, and trained."""
+    moments = []
+    for name, saved in _moments(read_run(config.run), config.seed):
+        model = open_saved(saved, config)
+        text = model.text_reader(config.pieces)(config.text)
+        moments.append(Moment(name=name, words=model.probable_words(text, config.top_k)))
+    view = TrainingMoments(run=config.run, text=config.text, moments=tuple(moments))
+    title = f"Training of {config.run}"
+    out = write_picture(draw_moments(view), title, moment_sections(view), Path(config.out))
+    return TrainingLook(out, view)
+
+
+def _moments(run: SavedRun, seed: int) -> Iterator[tuple[str, SavedRun]]:
+    """Yield the run with random weights, at its checkpoints, and trained."""
+    with torch.random.fork_rng():
+        torch.manual_seed(derive_seed(seed, "random weights"))
+        random = dict(task_of(run).empty_model(run).state_dict())
+    yield "random weights", replace(run, weights=random)
+    checkpoints = list_checkpoints(run.folder)
+    if checkpoints and _is_same(read_run(checkpoints[-1]), run):
+        checkpoints.pop()
+    for checkpoint in spaced(checkpoints, NUM_CHECKPOINTS):
+        yield f"step {step_of(checkpoint):,}", read_run(checkpoint)
+    yield "trained", run
+
+
+def _is_same(run: SavedRun, other: SavedRun) -> bool:
+    return all(torch.equal(run.weights[name], other.weights[name]) for name in other.weights)
+
+
+PANEL, ROW = 1.75, 0.3  # inches
+
+
+def moment_sections(moments: TrainingMoments) -> list[Section]:
+    """Return the section of a page about one text."""
+    caption = (
+        "The most probable words at each moment, with their probabilities. A model with random"
+        " weights finds all words nearly equally probable."
+    )
+    words = table(("moment", "words"), moment_rows(moments), left=[1])
+    pieces = [f"{moments.sentence}.", figure(draw_moments(moments), caption), words]
+    return [Section(title=f"“{shorten(moments.text, 80)}”", pieces=pieces)]
+
+
+def moment_rows(moments: TrainingMoments) -> list[tuple[str, str]]:
+    """Return each moment with its words."""
+
+    def said(moment: Moment) -> str:
+        return "; ".join(f"{word.word} {word.probability:.1%}" for word in moment.words)
+
+    return [(moment.name, said(moment)) for moment in moments.moments]
+
+
+@styled
+def draw_moments(moments: TrainingMoments) -> Figure:
+    """Draw a panel of bars for each moment."""
+    columns = len(moments.moments)
+    num_words = max(len(moment.words) for moment in moments.moments)
+    size = (max(4.0, PANEL * columns), ROW * num_words + 1.1)
+    drawing = Figure(figsize=size, layout="constrained")
+    drawing.suptitle(f"{shorten(moments.run, 40)}: “{shorten(moments.text, 70)}”")
+    highest = max(word.probability for moment in moments.moments for word in moment.words)
+    grid = drawing.subplots(1, columns, squeeze=False)[0]
+    for axes, moment in zip(grid, moments.moments, strict=True):
+        _draw_moment(axes, moment, highest, is_last=moment is moments.moments[-1])
+        axes.set_ylim(num_words - 0.4, -0.6)
+    return drawing
+
+
+def _draw_moment(axes: Axes, moment: Moment, highest: float, is_last: bool) -> None:
+    shares = [word.probability for word in moment.words]
+    colour = SHADES["warm"][0] if is_last else SHADES["cold"][1]
+    axes.barh(range(len(shares)), shares, color=colour, height=0.78, alpha=0.55)
+    for row, word in enumerate(moment.words):
+        text = f"{shorten(word.word, 12)}  {word.probability:.1%}"
+        axes.text(0.02 * highest, row, text, va="center", color=INK, fontsize=7.5)
+    axes.set_title(moment.name)
+    axes.set_xlim(0, 1.05 * highest)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.grid(False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+T = TypeVar("T")
+
+
+def spaced(values: Sequence[T], num: int) -> list[T]:
+    """Return at most `num` values at equal distances, the last one included."""
+    if len(values) <= num:
+        return list(values)
+    return [values[len(values) * (index + 1) // num - 1] for index in range(num)]

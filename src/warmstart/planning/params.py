@@ -1,0 +1,91 @@
+"""Count the parameters of a preset or run, in closed form."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from warmstart.errors import WarmstartError
+from warmstart.model import count
+from warmstart.model.count import Layer
+from warmstart.planning.commands import ParamsConfig
+from warmstart.planning.job import paper_parameters
+from warmstart.report.html import Shown, table
+from warmstart.runs.checkpoint import weight_shapes
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.saved import find_model
+from warmstart.settings.model import ModelConfig, apply_overrides, override
+from warmstart.tasks.registry import BackboneTask
+
+Head = Literal["all", "lm", "classifier", "none"]
+HEADERS = ("layer", "formula", "parameters")
+OVERRIDES = ("vocab_size", "attention", "segments", "pooler", "transform")
+
+
+@dataclass(frozen=True)
+class ParameterCount(Shown):
+    """The parameters of every layer, and their sum."""
+
+    name: str
+    legend: str
+    paper: str  # what its paper says of the total; empty: nothing
+    layers: tuple[Layer, ...]
+    total: int
+    trainable: int
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return name, formula and count of every layer."""
+        return [(layer.name, layer.formula, f"{layer.count:,}") for layer in self.layers]
+
+    def totals(self) -> list[tuple[str, str, str]]:
+        """Return the rows below those of the layers."""
+        return [("total", "", f"{self.total:,}"), ("trainable", "", f"{self.trainable:,}")]
+
+    def pieces(self) -> list[str]:
+        return [table(HEADERS, [*self.rows(), *self.totals()], left=[1]), self.legend]
+
+
+def count_parameters(config: ParamsConfig) -> ParameterCount:
+    """Count the parameters of a preset or run, layer by layer."""
+    shape, folder = find_model(config.model)
+    shape = apply_overrides(shape, config)
+    values = {name: getattr(config, name) for name in OVERRIDES}
+    shape = override(shape, {name: value for name, value in values.items() if value is not None})
+    if shape.decoder_depth:
+        if config.head != "all" or config.frozen:
+            raise WarmstartError(
+                f"--{'frozen' if config.frozen else 'head'} is for a backbone and its head; "
+                f"{config.model} is a translator, which is counted whole"
+            )
+        backbone, head = count.count_translator(shape), []
+    else:
+        backbone, head = count.count_backbone(shape), _head_layers(config, shape, folder)
+    total = sum(layer.count for layer in backbone + head)
+    is_frozen = config.frozen or (folder is not None and folder.config().get("arm") == "frozen")
+    trainable = sum(layer.count for layer in head) if is_frozen else total
+    legend = count.legend(shape)
+    paper = paper_parameters(config.model, shape)
+    return ParameterCount(config.model, legend, paper, tuple(backbone + head), total, trainable)
+
+
+def _head_layers(config: ParamsConfig, shape: ModelConfig, folder: RunFolder | None) -> list[Layer]:
+    head, num_labels = config.head, config.labels
+    if folder and head == "all":
+        head = _head_of_run(folder)
+        num_labels = len(folder.config().get("classes", ())) or num_labels
+    layers = {
+        "all": count.count_pretraining_heads(shape),
+        "lm": count.count_language_head(shape),
+        "classifier": count.count_classification_head(shape, num_labels),
+        "none": [],
+    }
+    return layers[head]
+
+
+def _head_of_run(folder: RunFolder) -> Head:
+    """Return the head that a run has; a pretrained one may lack next-sentence prediction."""
+    config = folder.config()
+    if "classes" in config:
+        return "classifier"
+    if config.get("task") == BackboneTask.name:
+        return "none"
+    names = weight_shapes(folder.weights_file) if folder.weights_file.exists() else {}
+    return "all" if "next_sentence.weight" in names else "lm"

@@ -1,0 +1,251 @@
+"""Use a run: predict, translate, generate, fill masks."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from warmstart import progress
+from warmstart.data.corpus import chunked, read_input
+from warmstart.data.labelled import TextRow, read_text_rows
+from warmstart.data.outputs import write_table
+from warmstart.data.tables import column_names, delimiter_of
+from warmstart.decoding.beam import Sampling
+from warmstart.decoding.translator import Translation
+from warmstart.errors import WarmstartError
+from warmstart.files import write_lines
+from warmstart.formats import counted, one_line
+from warmstart.settings.using import (
+    FillMaskConfig,
+    GenerateConfig,
+    PredictConfig,
+    TranslateConfig,
+)
+from warmstart.tasks.registry import load_on
+from warmstart.tasks.text_model import FilledText, Prediction, TextModel
+from warmstart.tasks.translate import report_overlong
+from warmstart.textfiles import file_or_stream, format_of, standard_input
+
+CHUNK = 1024  # texts sorted by length and labelled together
+UNSURE = "unsure"  # the label of a text whose probability is below the threshold
+PREFIX = "predicted_"  # of new columns, where the input has columns of the same name
+
+
+@dataclass(frozen=True)
+class PredictedRow:
+    """One row of the input, and what the model says of it."""
+
+    row: TextRow
+    prediction: Any
+
+    @property
+    def label(self) -> str:
+        """Return the label; an empty text has none."""
+        return "" if self.row.is_empty else self.prediction.label
+
+    def values(self) -> dict[str, Any]:
+        """Return the prediction as JSON values."""
+        return self._unless_empty(asdict(self.prediction))
+
+    def columns(self) -> dict[str, Any]:
+        """Return the prediction as columns of a table."""
+        return self._unless_empty(self.prediction.columns())
+
+    def _unless_empty(self, values: dict[str, Any]) -> dict[str, Any]:
+        return dict.fromkeys(values) if self.row.is_empty else values
+
+
+def label_lines(answers: Iterable[PredictedRow]) -> Iterator[str]:
+    """Yield one line for each answer: its label, with line breaks escaped."""
+    is_told = False
+    for answer in answers:
+        line = one_line(answer.label)
+        if line != answer.label and not is_told:
+            is_told = True
+            progress.say(f"labels with line breaks are written as {line}; --json keeps them")
+        yield line
+
+
+def predict(config: PredictConfig) -> list[Any]:
+    """Label the rows of a file, or of standard input; a row without text gets None."""
+    answers = list(predict_file(config, standard_input()))
+    if config.out:
+        write_predictions(config, config.out, answers)
+    return [None if answer.row.is_empty else answer.prediction for answer in answers]
+
+
+def predict_file(config: PredictConfig, stream: BinaryIO | None) -> Iterator[PredictedRow]:
+    """Yield an answer for every row, in order."""
+    model = load_on(config.run, config)
+    if config.threshold is not None and UNSURE in model.classes:
+        raise WarmstartError(
+            f"--threshold answers '{UNSURE}', which is also a class of {config.run}: leave it out"
+        )
+    readable = model.text_reader(config.pieces)
+    num_rows = num_empty = num_unsure = 0
+    for rows in chunked(_rows(config, model, stream), CHUNK):
+        seconds = [readable(row.text2) for row in rows if row.text2 is not None]
+        predictions = model.predict([readable(row.text) for row in rows], seconds or None)
+        for row, prediction in zip(rows, predictions, strict=True):
+            if config.threshold is not None and not isinstance(prediction, Prediction):
+                raise WarmstartError(
+                    f"--threshold needs the probability of a class, and {config.run} gives none: "
+                    "leave it out"
+                )
+            is_unsure = config.threshold is not None and prediction.probability < config.threshold
+            num_rows += 1
+            num_empty += row.is_empty
+            num_unsure += is_unsure and not row.is_empty
+            yield PredictedRow(row, replace(prediction, label=UNSURE) if is_unsure else prediction)
+    if num_empty:
+        progress.say(f"{counted(num_empty, 'row')} of {num_rows:,} without text: no label")
+    if config.threshold is not None:
+        progress.say(f"{num_unsure:,} of {num_rows:,} below --threshold {config.threshold:g}")
+
+
+def _rows(config: PredictConfig, model: TextModel, stream: BinaryIO | None) -> Iterator[TextRow]:
+    """Yield the rows to label: those of a file or a stream, or the one text given."""
+    if config.text is not None:
+        texts = {"text": config.text, "text2": config.text2}
+        record = {name: text for name, text in texts.items() if text is not None}
+        return iter([TextRow(config.text, config.text2, record)])
+    source = file_or_stream(config.file, stream)
+    return read_text_rows(source, config, _reads_pairs(config, model, source))
+
+
+def _reads_pairs(config: PredictConfig, model: TextModel, source: Path | BinaryIO) -> bool:
+    """Tell whether to read pairs: `--columns` names them, or the model or the table has them."""
+    if config.columns:
+        return any(column.split("=")[0].strip() == "text2" for column in config.columns)
+    if model.reads_pairs is None and isinstance(source, Path) and format_of(source) != "lines":
+        return "text2" in column_names(source, config)
+    return bool(model.reads_pairs)
+
+
+def write_predictions(config: PredictConfig, out: str, answers: Iterable[PredictedRow]) -> Path:
+    """Write labels as lines, or the rows of the input with the new columns as a table."""
+    path = Path(out)
+    if format_of(path) == "lines":
+        return write_lines(path, label_lines(answers))
+    return write_table(path, _table_rows(answers), _delimiter(config))
+
+
+def _delimiter(config: PredictConfig) -> str:
+    """Return the delimiter of a .csv file as input, so that the same program opens the output."""
+    is_csv = config.file is not None and format_of(Path(config.file)) == "csv"
+    return delimiter_of(Path(config.file), config) if config.file and is_csv else ","
+
+
+def _table_rows(answers: Iterable[PredictedRow]) -> Iterator[Mapping[str, Any]]:
+    prefix: str | None = None
+    for chunk in chunked(answers, CHUNK):
+        if prefix is None:
+            present = {name for answer in chunk for name in answer.row.record}
+            prefix = "" if present.isdisjoint(chunk[0].columns()) else PREFIX
+            if prefix:
+                progress.say(
+                    f"names of new columns begin with '{PREFIX}': the input has the others"
+                )
+        for answer in chunk:
+            added = {f"{prefix}{name}": value for name, value in answer.columns().items()}
+            taken = next((name for name in added if name in answer.row.record), None)
+            if taken is not None:
+                raise WarmstartError(f"the input already has a column '{taken}': rename it")
+            yield {**answer.row.record, **added}
+
+
+WINDOW = 2048  # sentences read together, so that those of similar length share a batch
+
+
+@dataclass(frozen=True)
+class Translated:
+    """One sentence with its translations, best first."""
+
+    source: str
+    translations: list[Translation]
+
+    def lines(self, has_scores: bool) -> list[str]:
+        """Return a line for each translation, after its score if asked."""
+        return [
+            f"{translation.score:.4f}\t" * has_scores + one_line(translation.text)
+            for translation in self.translations
+        ]
+
+
+def translate(config: TranslateConfig) -> list[Translated]:
+    """Translate the lines of a file, or of standard input when there is none."""
+    results = list(translate_file(config, standard_input()))
+    if config.out:
+        lines = (line for result in results for line in result.lines(config.scores))
+        write_lines(Path(config.out), lines)
+    return results
+
+
+def translate_file(config: TranslateConfig, stream: BinaryIO | None) -> Iterator[Translated]:
+    """Yield the translations of each line, in order."""
+    is_typed = config.file in (None, "-") and stream is not None and stream.isatty()
+    sentences = read_input(config, stream)
+    model = load_on(config.run, config)
+    first_number, num_overlong = 1, 0
+    for texts in chunked(sentences, 1 if is_typed else WINDOW):
+        translations = model.translate(
+            texts,
+            beam=config.beam,
+            length_penalty=config.length_penalty,
+            n_best=config.n_best,
+            max_ratio=config.max_ratio,
+            batch_tokens=config.batch_tokens,
+            overlong=config.overlong,
+            first_number=first_number,
+        )
+        for text, best in zip(texts, translations, strict=True):
+            num_overlong += best[0].num_parts > 1
+            yield Translated(text, best)
+        first_number += len(texts)
+    report_overlong(num_overlong)
+
+
+TOGETHER = 32  # texts, each of which keeps its keys and values in memory
+
+
+def generate(config: GenerateConfig) -> list[str]:
+    """Write texts with a causal language model."""
+    texts = list(generate_texts(config))
+    if config.out:
+        write_lines(Path(config.out), texts)
+    return texts
+
+
+def generate_texts(config: GenerateConfig) -> Iterator[str]:
+    """Yield as many texts as asked for, each from its own seed.
+
+    In half precision it also matters how many are written together: kernels round differently.
+    """
+    model = load_on(config.run, config)
+    sampling = Sampling(temperature=config.temperature, top_k=config.top_k, top_p=config.top_p)
+    seeds = range(config.seed, config.seed + config.num)
+    for start in range(0, config.num, TOGETHER):
+        yield from model.generate_texts(
+            config.prompt,
+            config.max_tokens,
+            sampling=sampling,
+            seeds=seeds[start : start + TOGETHER],
+        )
+
+
+def fill_mask(config: FillMaskConfig) -> list[FilledText]:
+    """Fill the masked words of a file, of standard input or of one text."""
+    filled = list(fill_file(config, standard_input()))
+    if config.out:
+        write_lines(Path(config.out), (one_line(text.line()) for text in filled))
+    return filled
+
+
+def fill_file(config: FillMaskConfig, stream: BinaryIO | None) -> Iterator[FilledText]:
+    """Yield every text with the words for its masks."""
+    model = load_on(config.run, config)
+    readable = model.text_reader(config.pieces)
+    first_number = 1
+    for chunk in chunked(map(readable, read_input(config, stream)), CHUNK):
+        yield from model.fill_mask(chunk, config.top_k, first_number)
+        first_number += len(chunk)

@@ -1,0 +1,46 @@
+"""The settings and the command of `serve`."""
+
+from warmstart.formats import counted
+from warmstart.printing import say
+from warmstart.settings.base import advanced, argument, option
+from warmstart.settings.shared import Machine, Precision
+
+LOOPBACK = ("127.0.0.1", "localhost")  # reached from this machine alone
+
+
+class ServeConfig(Machine, panel="Server"):
+    """Runs in, a server out."""
+
+    runs: tuple[str, ...] = argument("run folders; NAME=RUN chooses the name of a run")
+    host: str = option("address to listen on", "127.0.0.1", metavar="HOST")
+    port: int = option("port to listen on; 0: any free one", 8000, least=0, most=65_535)
+    token: str | None = option(
+        "bearer token that requests must carry; default: $WARMSTART_TOKEN, or none",
+        None,
+        metavar="TEXT",
+    )
+    timeout: float = option("seconds that one request may take", 60.0, above=0)
+    batch_tokens: int = advanced("tokens computed together, at most", 8192, least=1)
+    max_queue: int = advanced(
+        "texts that may wait for a run; then the answer is 429", 1024, least=1
+    )
+    max_texts: int = advanced("texts in one request", 256, least=1)
+    max_megabytes: float = advanced("size of one request", 1.0, above=0)
+    allow_origin: tuple[str, ...] = advanced(
+        "web site whose pages may call the server; may repeat", (), metavar="URL"
+    )
+    precision: Precision = option(
+        "auto, bf16: faster, less exact than fp32", "fp32", panel="Machine"
+    )
+
+    @property
+    def is_local(self) -> bool:
+        """Tell whether only this machine can reach the server."""
+        return self.host in LOOPBACK
+
+
+def serve(config: ServeConfig) -> None:
+    """Serve runs over HTTP, with a page to try them."""
+    from warmstart.serving.serve import serve as run
+
+    say(f"stopped: {counted(run(config).num_requests, 'request')} answered")

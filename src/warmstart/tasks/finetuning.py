@@ -1,0 +1,397 @@
+"""The interface of tasks that are fine-tuned on labelled texts."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from warmstart import progress
+from warmstart.batching.batches import LabelledBatch, LabelledStream, budgeted, move, pad_texts
+from warmstart.batching.encode import EncodedTexts
+from warmstart.data.copies import Matches, count_seen
+from warmstart.data.labelled import LabelledTexts
+from warmstart.errors import OVERFLOW, WarmstartError
+from warmstart.model.backbone import Layout
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.saved import SavedRun, Transfer, transfer_backbone
+from warmstart.runtime import Runtime
+from warmstart.seeds import derive_seed
+from warmstart.settings.model import ModelConfig
+from warmstart.settings.shared import Checkpoints, Destination, Truncate
+from warmstart.settings.training import Tuning
+from warmstart.settings.using import EvaluateConfig
+from warmstart.tasks.labelled_data import Examples, for_tokenizer, read_labelled_file, rows_seen
+from warmstart.tasks.task import Task, Training
+from warmstart.tasks.text_model import TransformerModel
+from warmstart.tasks.vectors import TextBatches, forward_tokens, packed_for
+from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.training.defaults import epochs_between_validations, finetuning_epochs
+from warmstart.training.optimizers import OptimizerSettings, build_optimizers, warmup_linear
+from warmstart.training.step import Evaluation, LoopSettings, Objective, RecordedObjective
+from warmstart.training.trainer import Trainer
+
+SHOWN_TOKENS = 1 << 18  # that take a laptop some seconds
+Trained = TypeVar("Trained", bound=Tuning)
+Labels = Mapping[str, Any]  # what config.json records of the labels: {"classes": [...]}
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One training on labelled texts."""
+
+    train: Examples
+    valid: Examples
+    labels: Labels
+    tuning: Tuning
+    learning_rate: float
+    layer_decay: float
+    seed: int
+    pad: int
+    runtime: Runtime
+    title: str = "training"
+
+    @property
+    def batches(self) -> TextBatches:
+        """Return how texts are grouped when nothing is learned from them."""
+        return TextBatches(self.tuning.micro_tokens, self.pad, self.runtime)
+
+    @property
+    def num_epochs(self) -> int:
+        """Return the number of passes over the training texts."""
+        return finetuning_epochs(len(self.train.ids), self.tuning)
+
+    @property
+    def is_recorded(self) -> bool:
+        """Tell whether steps are recorded and replayed."""
+        is_cuda = self.runtime.device.type == "cuda"
+        return is_cuda if self.tuning.compile is None else self.tuning.compile and is_cuda
+
+    def epoch_of(self, step: int) -> int:
+        """Return the epoch that a step belongs to, from 1."""
+        return -(-step // self.stream().steps_per_epoch)
+
+    def stream(self) -> LabelledStream:
+        """Return the training texts in batches."""
+        return LabelledStream(
+            self.train.ids,
+            self.train.targets,
+            self.tuning.batch_size,
+            self.tuning.micro_tokens,
+            self.pad,
+            self.seed,
+            self.train.starts,
+            RECORDED_LENGTHS if self.is_recorded else 1,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextPredictor(TransformerModel):
+    """A model that labels texts."""
+
+    answer: Callable[[EncodedTexts], list[Any]]  # one prediction for every encoded text
+    classes: tuple[str, ...] = ()  # that a classifier tells apart
+
+    def predict(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[Any]:
+        """Label texts, or pairs of a text and its second text."""
+        self.check_texts(texts, texts2)
+        return self.answer(self.encode(texts, texts2)) if len(texts) else []
+
+
+class FinetuningTask(Task):
+    """A task that learns from labelled texts: a backbone with a head of the task's own."""
+
+    command = "finetune"
+    select_by: ClassVar[str] = "accuracy"  # the validation score that picks the best epoch
+    has_classes: ClassVar[bool] = True  # or else every text may have a label of its own
+    truncate: ClassVar[Truncate] = "head"  # what an overlong text keeps, unless told otherwise
+
+    @abstractmethod
+    def read_labels(self, train: LabelledTexts) -> dict[str, Any]:
+        """Return what the run records of its labels; refuse labels nothing can be learned from."""
+
+    @abstractmethod
+    def targets(self, data: LabelledTexts, labels: Labels) -> list[Any]:
+        """Return each row's target; refuse labels that the training data does not have."""
+
+    def align(
+        self, targets: Sequence[Any], encoded: EncodedTexts, tokenizer: Tokenizer
+    ) -> Sequence[Any]:
+        """Return targets as batches take them: one for each text, or for each of its tokens."""
+        return targets
+
+    @abstractmethod
+    def new_model(self, model: ModelConfig, labels: Labels, tuning: Tuning) -> nn.Module:
+        """Return a model with `backbone` and a new head, with random weights."""
+
+    @abstractmethod
+    def objective(self, fit: Fit) -> Objective:
+        """Return the loss."""
+
+    @abstractmethod
+    def outputs(self, model: nn.Module, texts: Examples, batches: TextBatches) -> NDArray[Any]:
+        """Return what the model says of every text, in order."""
+
+    @abstractmethod
+    def scores(
+        self, outputs: NDArray[Any], targets: Sequence[Any], labels: Labels
+    ) -> dict[str, float]:
+        """Score outputs; higher `select_by` is better."""
+
+    @abstractmethod
+    def predictions(self, outputs: NDArray[Any], labels: Labels) -> list[Any]:
+        """Return what the user sees for every text, each with a `label` and its `columns()`."""
+
+    def summary(self, scores: Mapping[str, float]) -> str:
+        """Describe validation scores in one phrase."""
+        return ", ".join(f"{name} {value:.3f}" for name, value in scores.items())
+
+    def label_notes(self, train: LabelledTexts, valid: LabelledTexts) -> list[str]:
+        """Say what is unusual about the labels, before anything is trained."""
+        return []
+
+    def describe_data(self, targets: Sequence[Any], labels: Labels) -> str:
+        """Describe the training targets in a few words; empty: nothing to say."""
+        return ""
+
+    def test_scores(
+        self, outputs: NDArray[Any], targets: Sequence[Any], labels: Labels
+    ) -> dict[str, Any]:
+        """Score held-out outputs; return JSON values."""
+        return self.scores(outputs, targets, labels)
+
+    def selection_score(self, scores: Mapping[str, float], tuning: Tuning) -> float:
+        """Return the validation score that picks the best epoch."""
+        return scores[self.select_by]
+
+    def with_defaults(self, config: Trained) -> Trained:
+        """Return settings with those that the task decides, unless told otherwise.
+
+        A run that is resumed keeps what it was started with.
+        """
+        to, truncate = cast(Destination, config), config.truncate
+        run = RunFolder(to.out)
+        if truncate is None and to.resume and run.config_file.exists():
+            truncate = run.config()["settings"].get("truncate")
+        return replace(config, truncate=truncate or self.truncate)
+
+    def training(self, model: nn.Module, fit: Fit) -> Training:
+        """Return objective, batches and validation."""
+
+        def evaluate() -> Evaluation:
+            return self.validate(model, self.outputs(model, fit.valid, fit.batches), fit)
+
+        return Training(self.objective(fit), fit.stream(), evaluate)
+
+    def validate(self, model: nn.Module, outputs: NDArray[Any], fit: Fit) -> Evaluation:
+        """Turn the model's validation outputs into scores; equal ones are ranked by `loss`."""
+        scores = self.scores(outputs, fit.valid.targets, fit.labels)
+        figures = {f"valid_{name}": value for name, value in scores.items()}
+        note = f"valid {self.summary(scores)}"
+        score = self.selection_score(scores, fit.tuning)
+        return Evaluation(score, figures, note, scores.get("loss", 0.0))
+
+    def empty_model(self, run: SavedRun) -> nn.Module:
+        tuning = replace(run.recorded(Tuning, "pooling"), classifier_dropout=0.0)
+        return self.new_model(run.model, run.config, tuning)
+
+    def open(self, run: SavedRun, runtime: Runtime) -> TextPredictor:
+        model = self.load_model(run)
+        tuning = run.recorded(Tuning, "truncate", "micro_tokens")
+        batches = TextBatches(tuning.micro_tokens, run.tokenizer.pad, runtime)
+
+        def answer(encoded: EncodedTexts) -> list[Any]:
+            texts = Examples(encoded.ids, [0] * len(encoded.ids), encoded.starts)
+            outputs = _finite(self.outputs(model, texts, batches), run)
+            return self.predictions(outputs, run.config)
+
+        return TextPredictor(
+            name=str(run.path),
+            description=run.model.mark(self.description),
+            model=model,
+            tokenizer=run.tokenizer,
+            runtime=runtime,
+            truncate=tuning.truncate or self.truncate,
+            reads_pairs=run.config.get("pairs"),
+            answer=answer,
+            classes=run.classes,
+        )
+
+    def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
+        predictor = self.open(run, runtime)
+        data = read_labelled_file(settings.test or "", settings.test_labels, settings)
+        read = for_tokenizer(data, run.tokenizer, settings.pieces)
+        targets: Sequence[Any] = self.targets(read, run.config)
+        predictor.check_form(read.seconds is not None)
+        encoded = predictor.encode(read.texts, read.seconds)
+        targets = self.align(targets, encoded, run.tokenizer)
+        texts = Examples(encoded.ids, targets, encoded.starts)
+        micro_tokens = run.recorded(Tuning, "micro_tokens").micro_tokens
+        batches = TextBatches(micro_tokens, run.tokenizer.pad, runtime)
+        outputs = _finite(self._outputs_shown(predictor.model, texts, batches), run)
+        seen = rows_seen(data, run.texts_seen(), settings.pieces)
+        return self.all_scores(outputs, targets, run.config, seen)
+
+    def _outputs_shown(
+        self, model: nn.Module, texts: Examples, batches: TextBatches
+    ) -> NDArray[Any]:
+        """Return what the model says of every text; of many, a bar counts the tokens."""
+        num_tokens = sum(map(len, texts.ids))
+        if num_tokens < SHOWN_TOKENS:
+            return self.outputs(model, texts, batches)
+        with progress.bar("scoring", num_tokens, "token") as bar:
+            return self.outputs(model, texts, replace(batches, advance=bar.advance))
+
+    def all_scores(
+        self, outputs: NDArray[Any], targets: Sequence[Any], labels: Labels, seen: Matches
+    ) -> dict[str, Any]:
+        """Score outputs on a test file, also without the texts that were seen in training."""
+        unseen = np.flatnonzero(~seen.both).tolist()
+        without_seen = None
+        if unseen:
+            scores = self.scores(outputs[unseen], [targets[row] for row in unseen], labels)
+            without_seen = scores[self.select_by]
+        return {
+            "rows": len(targets),
+            **self.test_scores(outputs, targets, labels),
+            **count_seen(seen),
+            f"{self.select_by}_unseen": without_seen,
+        }
+
+    def usage(self, path: Path) -> str:
+        return f"warmstart predict {path} texts.txt"
+
+
+def _finite(outputs: NDArray[Any], run: SavedRun) -> NDArray[Any]:
+    """Refuse outputs that mean nothing; finite weights can overflow too."""
+    if not np.isfinite(outputs).all():
+        raise WarmstartError(f"{run.path}: its outputs are NaN or infinite; {OVERFLOW}")
+    return outputs
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a fine-tuned model starts."""
+
+    model: ModelConfig
+    weights: Mapping[str, torch.Tensor] | None  # None: cold
+    is_frozen: bool = False
+
+    @property
+    def arm(self) -> str:
+        """Return the name of this start: warm, frozen or cold."""
+        if self.weights is None:
+            return "cold"
+        return "frozen" if self.is_frozen else "warm"
+
+
+def build_model(
+    task: FinetuningTask, start: Start, labels: Labels, tuning: Tuning, seed: int
+) -> tuple[nn.Module, Transfer | None]:
+    """Return a model to fine-tune, and which of its tensors were loaded."""
+    torch.manual_seed(derive_seed(seed, "weights", "classifier"))
+    model = task.new_model(start.model, labels, tuning)
+    transfer = transfer_backbone(start.weights, model) if start.weights is not None else None
+    backbone: Any = model.backbone
+    backbone.requires_grad_(not start.is_frozen)
+    return model, transfer
+
+
+def build_trainer(
+    task: FinetuningTask,
+    model: nn.Module,
+    fit: Fit,
+    run: RunFolder | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> Trainer:
+    """Return a trainer of all epochs; without a run folder it keeps everything in memory."""
+    model.to(fit.runtime.device)
+    tuning, training = fit.tuning, task.training(model, fit)
+    steps_per_epoch = fit.stream().steps_per_epoch
+    steps = fit.num_epochs * steps_per_epoch
+    unfreeze_steps = steps_per_epoch if tuning.unfreeze else 0
+    optimizer = OptimizerSettings(
+        "adamw", fit.learning_rate, tuning.weight_decay, fit.layer_decay, unfreeze_steps
+    )
+    return Trainer(
+        model,
+        training.objective,
+        training.stream,
+        build_optimizers(model, optimizer),
+        partial(warmup_linear, warmup=tuning.warmup),
+        training.evaluate,
+        LoopSettings.of(
+            checkpoints or Checkpoints(),
+            steps=steps,
+            clip=tuning.clip,
+            seed=fit.seed,
+            eval_every=epochs_between_validations(fit.num_epochs, tuning) * steps_per_epoch,
+            log_every=steps_per_epoch,
+            keeps_last=tuning.keep_epoch == "last",
+        ),
+        fit.runtime,
+        run,
+        RecordedObjective(model, training.objective, fit.runtime) if fit.is_recorded else None,
+    )
+
+
+RECORDED_LENGTHS = 64  # recorded batches are padded to a multiple of this
+PaddedTexts = tuple[list[int], LabelledBatch]  # rows, and their batch
+LEAST_TOKENS = {"cpu": 0, "cuda": 65_536}  # that fill a GPU; without gradients they need little
+
+
+def padded_batches(
+    texts: Sequence[Sequence[int]], batches: TextBatches, starts: Sequence[int] | None = None
+) -> Iterator[PaddedTexts]:
+    """Yield the rows of every batch, and the batch, on the device."""
+    device = batches.runtime.device
+    unused = [0] * len(texts)
+    budget = max(forward_tokens(batches.micro_tokens, device), LEAST_TOKENS[device.type])
+    for rows in budgeted(range(len(texts)), texts, budget):
+        yield rows, move(pad_texts(texts, unused, rows, batches.pad, starts), device)
+        if batches.advance is not None:
+            batches.advance(sum(len(texts[row]) for row in rows))
+
+
+def text_outputs(
+    model: nn.Module,
+    texts: Sequence[Sequence[int]],
+    batches: TextBatches,
+    starts: Sequence[int] | None = None,
+) -> Tensor:
+    """Return what a model computes for every text, in float64, in the order given."""
+    model = packed_for(model, sum(map(len, texts)), batches.runtime, "backbone")
+    return batch_outputs(model, padded_batches(texts, batches, starts), batches.runtime)
+
+
+@torch.inference_mode()
+def batch_outputs(model: nn.Module, padded: Iterable[PaddedTexts], runtime: Runtime) -> Tensor:
+    """Return the same of texts in batches, in the order of their rows."""
+    outputs: list[Tensor] = []
+    order: list[int] = []
+    with runtime.precision():  # around all batches, so that weights are cast once
+        for rows, batch in padded:
+            layout = Layout(batch.is_token, segments=batch.segments, skips_padding=True)
+            outputs.append(model(batch.ids, layout))
+            order += rows
+    if not order:
+        return torch.empty(0)
+    return torch.cat(outputs).double().cpu()[torch.tensor(order).argsort()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Epoch:
+    """One pass over the labelled texts, and the validation scores after it."""
+
+    epoch: int  # counts from 1
+    train_loss: float
+    valid_loss: float
+    valid_accuracy: float
+    valid_f1: float
+    elapsed_s: float  # since the cell's training began

@@ -1,0 +1,358 @@
+"""A trained model in use: the verbs there are, each refused until a subclass can do it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn, get_args
+
+import numpy as np
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from warmstart import progress
+from warmstart.batching.encode import EncodedTexts, encode_texts, truncate, truncate_pair
+from warmstart.errors import OVERFLOW, WarmstartError
+from warmstart.model.attention_weights import AttentionMap
+from warmstart.model.backbone import Backbone
+from warmstart.runtime import Runtime
+from warmstart.settings.base import check_choice
+from warmstart.settings.model import ModelConfig
+from warmstart.settings.shared import Pooling, Truncate
+from warmstart.tasks.vectors import (
+    TextBatches,
+    backbone_of,
+    text_attention,
+    text_vectors,
+    token_vectors,
+)
+from warmstart.tokenization.tokenizer import Tokenizer, join_pieces, text_reader
+
+VERBS = ("predict", "embed", "attention", "generate", "translate", "fill_mask")
+FORMS = ("single texts", "pairs (text, text2)")
+
+
+@dataclass(frozen=True)
+class TextSize:
+    """How much a model reads of a text, or of a pair of texts."""
+
+    num_tokens: int
+    is_truncated: bool = False  # it is too long and loses a part
+
+
+@dataclass(frozen=True)
+class ProbableWord:
+    """A word, or a piece of one, that may stand where a word is masked."""
+
+    word: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class FilledText:
+    """A text with its masked words restored, and the choices for each of them, best first."""
+
+    text: str
+    masks: tuple[tuple[ProbableWord, ...], ...]
+
+    def line(self) -> str:
+        """Return the choices on one line, with a tab between the masks."""
+        return "\t".join(
+            ", ".join(f"{choice.word} {choice.probability:.1%}" for choice in choices)
+            for choices in self.masks
+        )
+
+
+@dataclass(frozen=True)
+class GeneratedPiece:
+    """The text that one more token adds; the last piece says why the text ends."""
+
+    text: str  # may be empty: a token can be a part of a character
+    end: Literal["stop", "length"] | None = None  # an end token, or no room for more
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextModel:
+    """A trained model; subclasses do what their kind can, and the rest is refused."""
+
+    name: str  # for messages: the path of its run
+    description: str  # "a masked language model"
+    reads_pairs: bool | None = None  # None: not recorded
+
+    @property
+    def abilities(self) -> tuple[str, ...]:
+        """Return the verbs that it does not refuse."""
+        own = type(self)
+        return tuple(verb for verb in VERBS if getattr(own, verb) is not getattr(TextModel, verb))
+
+    def measure(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[TextSize]:
+        """Return how much it reads of each text; without a tokenizer, words count."""
+        seconds = [""] * len(texts) if texts2 is None else texts2
+        pairs = zip(texts, seconds, strict=True)
+        return [TextSize(len(text.split()) + len(text2.split())) for text, text2 in pairs]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Refuse: a classifier has classes."""
+        self._refuse("list its classes", "a classifier", "finetune")
+
+    def text_reader(self, is_split: bool) -> Callable[[str], str]:
+        """Return the function that prepares a text, perhaps already split into pieces."""
+        return join_pieces if is_split else str
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        pooling: Pooling = "mean",
+        layer: int | None = None,
+        normalize: bool = False,
+        truncate: Truncate | None = None,
+    ) -> NDArray[np.float32]:
+        """Refuse: a Transformer turns texts into vectors."""
+        self._refuse("embed texts", "a Transformer", "pretrain")
+
+    def attention(
+        self, text: str, text2: str | None = None, target: str | None = None
+    ) -> dict[str, AttentionMap]:
+        """Refuse: a Transformer has attention."""
+        self._refuse("see attention", "a Transformer", "pretrain")
+
+    def predict(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[Any]:
+        """Refuse: a model that is fine-tuned on labels predicts them."""
+        self._refuse("predict labels", "a fine-tuned model", "finetune")
+
+    def generate(self, prompt: str = "", max_tokens: int = 100, **_: Any) -> str:
+        """Refuse: a causal language model generates text."""
+        self._refuse("generate text", "a causal language model", "pretrain")
+
+    def generate_texts(self, prompt: str, max_tokens: int, **_: Any) -> list[str]:
+        """Refuse: a causal language model generates texts, here several together."""
+        self._refuse("generate text", "a causal language model", "pretrain")
+
+    def stream(self, prompt: str, max_tokens: int, **_: Any) -> Iterator[GeneratedPiece]:
+        """Refuse: a causal language model generates text, here piece by piece."""
+        self._refuse("generate text", "a causal language model", "pretrain")
+
+    def translate(self, texts: Sequence[str], **_: Any) -> list[Any]:
+        """Refuse: a translator translates."""
+        self._refuse("translate", "a translator", "train-translator")
+
+    def fill_mask(
+        self, texts: Sequence[str], top_k: int = 5, first_number: int = 1
+    ) -> list[FilledText]:
+        """Refuse: a masked language model restores masked words."""
+        self._refuse("fill masks", "a masked language model", "pretrain")
+
+    def probable_words(self, text: str, top_k: int = 5) -> tuple[ProbableWord, ...]:
+        """Refuse: a language model knows which words are probable."""
+        self._refuse("predict words", "a language model", "pretrain")
+
+    def _refuse(self, purpose: str, needed: str, command: str) -> NoReturn:
+        raise WarmstartError(
+            f"{self.name} is {self.description}; to {purpose} you need {needed}, "
+            f"which `warmstart {command}` trains"
+        )
+
+    def check_texts(self, texts: Sequence[str], texts2: Sequence[str] | None) -> None:
+        """Refuse what is no list of texts, or not the form of text the model was trained on."""
+        if isinstance(texts, str) or isinstance(texts2, str):
+            raise WarmstartError("predict takes a list of texts, not one text")
+        self.check_form(texts2 is not None)
+        if texts2 is not None and len(texts2) != len(texts):
+            raise WarmstartError(
+                f"{len(texts):,} texts but {len(texts2):,} second texts; pairs need as many of both"
+            )
+
+    def check_form(self, is_pairs: bool) -> None:
+        """Refuse pairs where the model was trained on single texts, and the other way round."""
+        if self.reads_pairs is not None and self.reads_pairs != is_pairs:
+            trained, received = FORMS[self.reads_pairs], FORMS[is_pairs]
+            raise WarmstartError(f"{self.name} was trained on {trained}, not on {received}")
+
+
+MICRO_TOKENS = 8192  # padded tokens read together by default
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerModel(TextModel):
+    """What every Transformer can do; subclasses add what their kind can."""
+
+    model: nn.Module
+    tokenizer: Tokenizer
+    runtime: Runtime
+    truncate: Truncate = "head"  # what a text that is too long keeps
+    ends_texts: bool = True  # whether it reads an end token after a text
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        """Return the tokenizer of what it writes; a translator may have another one for that."""
+        return self.tokenizer
+
+    def __post_init__(self) -> None:
+        check_choice(f"{self.name}: truncate", self.truncate, get_args(Truncate))
+        self.model.to(self.runtime.device).eval()
+
+    def text_reader(self, is_split: bool) -> Callable[[str], str]:
+        return text_reader(self.tokenizer, is_split, self.name)
+
+    @property
+    def config(self) -> ModelConfig:
+        """Return its architecture."""
+        config: Any = self.model.config
+        assert isinstance(config, ModelConfig)
+        return config
+
+    @property
+    def backbone(self) -> Backbone:
+        """Return what reads the text; of a translator, the encoder."""
+        return backbone_of(self.model)
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        texts2: Sequence[str] | None = None,
+        truncate: Truncate | None = None,
+    ) -> EncodedTexts:
+        """Return ids as the model reads them, cut by the rule given or its own."""
+        rule = self.truncate if truncate is None else truncate
+        check_choice("truncate", rule, get_args(Truncate))
+        return encode_texts(texts, self.tokenizer, self.config.max_length, rule, texts2)
+
+    def measure(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[TextSize]:
+        """Return how many tokens it reads of each text, and whether it cuts it."""
+        encoded = self.encode(texts, texts2)
+        return list(map(TextSize, map(len, encoded.ids), encoded.is_truncated))
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        pooling: Pooling = "mean",
+        layer: int | None = None,
+        normalize: bool = False,
+        truncate: Truncate | None = None,
+    ) -> NDArray[np.float32]:
+        """Return one vector for every text: (texts, D); layer 0 is the embeddings."""
+        if isinstance(texts, str):
+            raise WarmstartError("embed takes a list of texts, not one text")
+        check_choice("pooling", pooling, get_args(Pooling))
+        return self.vectors(self.encode(texts, truncate=truncate), pooling, layer, normalize)
+
+    def vectors(
+        self,
+        encoded: EncodedTexts,
+        pooling: Pooling = "mean",
+        layer: int | None = None,
+        normalize: bool = False,
+        micro_tokens: int = MICRO_TOKENS,
+    ) -> NDArray[np.float32]:
+        """Return one vector for every encoded text: (texts, D)."""
+        vectors = text_vectors(
+            self.backbone,
+            encoded.ids,
+            TextBatches(micro_tokens, self.tokenizer.pad, self.runtime),
+            pooling,
+            self._layer(layer),
+            encoded.starts,
+        )
+        return _as_array(vectors, normalize)
+
+    def token_vectors(
+        self,
+        encoded: EncodedTexts,
+        layer: int | None = None,
+        normalize: bool = False,
+        micro_tokens: int = MICRO_TOKENS,
+    ) -> list[NDArray[np.float32]]:
+        """Return a vector for each token in context of every encoded text: (T, D)."""
+        batches = TextBatches(micro_tokens, self.tokenizer.pad, self.runtime)
+        by_text = token_vectors(self.backbone, encoded.ids, batches, [self._layer(layer)])
+        return [_as_array(vectors[0], normalize) for vectors in by_text]
+
+    def attention(
+        self, text: str, text2: str | None = None, target: str | None = None
+    ) -> dict[str, AttentionMap]:
+        """Return attention weights by part: `self`, or a translator's encoder, decoder, cross.
+
+        Computed in the precision of the weights, so that each row sums to one.
+        """
+        if target is not None:
+            raise WarmstartError(f"--target needs a translator; {self.name} is {self.description}")
+        segments = None
+        if text2 is None:
+            ids = self.ids_of(text)
+        else:
+            ids, segments = self._pair(text, text2)
+        return {"self": text_attention(self.backbone, self.tokenizer, ids, segments)}
+
+    def ids_of(self, text: str) -> list[int]:
+        """Return the ids of one text as the model reads it; one that is too long is cut."""
+        room = self.config.max_length - 1 - self.ends_texts
+        ids = [*self.tokenizer.start, *self.cut(text, room, self.tokenizer)]
+        return ids + [self.tokenizer.eos] * self.ends_texts
+
+    def probable_word(self, index: int, probability: float) -> ProbableWord:
+        """Return one entry of the vocabulary as a word, with its probability."""
+        piece = self.tokenizer.labels([index])[0]
+        return ProbableWord(piece.replace("▁", " ").strip() or piece, probability)
+
+    def cut(self, text: str, room: int, tokenizer: Tokenizer) -> list[int]:
+        """Return the ids of a text; one that is too long is cut, with a message."""
+        ids = tokenizer.encode([text])[0]
+        if not ids:
+            raise WarmstartError(f"the text {text!r} has no tokens to show")
+        if len(ids) > room:
+            progress.say(
+                f"the text has {len(ids):,} tokens; {room:,} are read, by the rule "
+                f"'{self.truncate}'"
+            )
+            ids = truncate(ids, room, self.truncate)
+        return ids
+
+    def _layer(self, layer: int | None) -> int:
+        depth = self.backbone.config.depth
+        if layer is not None and not 0 <= layer <= depth:
+            raise WarmstartError(
+                f"--layer {layer} is out of range: {self.name} has layers 0 (embeddings) to {depth}"
+            )
+        return depth if layer is None else layer
+
+    def _pair(self, text: str, text2: str) -> tuple[list[int], list[int]]:
+        """Return two texts in one row, each followed by an end token, and their segments."""
+        if self.config.is_causal and not self.reads_pairs:
+            raise WarmstartError(
+                f"--text2 needs a model with bidirectional attention or trained on pairs; "
+                f"{self.name} is {self.description}"
+            )
+        tokenizer = self.tokenizer
+        first, second = tokenizer.encode([text, text2])
+        num_tokens, room = len(first) + len(second), self.config.max_length - 3
+        if num_tokens > room:
+            progress.say(
+                f"the texts have {num_tokens:,} tokens; {room:,} are read, by the rule "
+                f"'{self.truncate}'"
+            )
+        first, second = truncate_pair(first, second, room, self.truncate)
+        ids = [tokenizer.bos, *first, tokenizer.eos, *second, tokenizer.eos]
+        return ids, [0] * (len(first) + 2) + [1] * (len(second) + 1)
+
+
+def _as_array(vectors: Tensor, normalize: bool) -> NDArray[np.float32]:
+    scaled = F.normalize(vectors, dim=-1) if normalize else vectors
+    array: NDArray[np.float32] = scaled.float().numpy()
+    if not np.isfinite(array).all():
+        raise WarmstartError(f"the model's vectors are NaN or infinite; {OVERFLOW}")
+    return array
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The class of one text, and the probability of each class."""
+
+    label: str
+    probability: float
+    probabilities: dict[str, float]
+
+    def columns(self) -> dict[str, str | float]:
+        """Return its values as columns of a table, probabilities to six digits."""
+        shares = {f"probability_{name}": share for name, share in self.probabilities.items()}
+        numbers = {"probability": self.probability, **shares}
+        return {"label": self.label, **{name: round(value, 6) for name, value in numbers.items()}}

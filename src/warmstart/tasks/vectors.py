@@ -1,0 +1,259 @@
+"""Vectors and attention weights of texts."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from warmstart.batching.batches import LabelledBatch, budgeted, move, pad_texts
+from warmstart.decoding.beam import Beam, SpecialIds
+from warmstart.decoding.engines import plain_engine, translate_ids
+from warmstart.decoding.translator import max_target_tokens
+from warmstart.kernels.inference import AnyModule, PackedAutocastLinear, can_pack, packed_copy
+from warmstart.model.attention_weights import AttentionMap, Part, Tokens
+from warmstart.model.backbone import Backbone, Layout
+from warmstart.model.models import Translator, pool
+from warmstart.runtime import Runtime
+from warmstart.settings.shared import Pooling
+from warmstart.tokenization.tokenizer import Tokenizer
+
+ENOUGH_TOKENS = 4096  # that keep a CPU busy
+MANY_TOKENS = 8192  # that repay packing the weights
+
+
+def forward_tokens(micro_tokens: int, device: torch.device) -> int:
+    """Return how many padded tokens to read together, at most `micro_tokens`."""
+    return min(micro_tokens, ENOUGH_TOKENS) if device.type == "cpu" else micro_tokens
+
+
+def packed_for(model: AnyModule, num_tokens: int, runtime: Runtime, inside: str = "") -> AnyModule:
+    """Return a model for so many tokens: itself, or on a CPU a copy that computes the same faster.
+
+    What is packed lies inside the named part, or is all of it.
+    """
+    if runtime.dtype is None or num_tokens < MANY_TOKENS or not can_pack(runtime.device):
+        return model
+    return packed_copy(model, runtime.dtype, PackedAutocastLinear, inside)
+
+
+def backbone_of(model: nn.Module) -> Backbone:
+    """Return the base of any model; of a translator, what reads the source."""
+    backbone = model.encoder if isinstance(model, Translator) else model.backbone
+    assert isinstance(backbone, Backbone)
+    return backbone
+
+
+@dataclass(frozen=True)
+class TextBatches:
+    """How encoded texts are grouped for a forward pass."""
+
+    micro_tokens: int  # padded tokens in one batch
+    pad: int
+    runtime: Runtime
+    advance: Callable[[int], None] | None = None  # hears how many tokens have been read
+
+
+@torch.no_grad()
+def text_vectors(
+    backbone: Backbone,
+    texts: Sequence[Sequence[int]],
+    batches: TextBatches,
+    pooling: Pooling,
+    layer: int | None = None,
+    starts: Sequence[int] | None = None,
+) -> Tensor:
+    """Return one vector for every text, at the last layer unless named: (texts, D)."""
+    depth = backbone.config.depth
+    chosen = depth if layer is None else layer
+    vectors = torch.empty(len(texts), backbone.config.width, dtype=_kept_type(backbone))
+    for rows, batch, (states,) in _read(backbone, texts, batches, [chosen], starts):
+        if pooling == "cls" and chosen < depth:
+            pooled = states[:, 0]  # a pooler has only learned to read the last layer
+        else:
+            pooled = pool(backbone, states, batch.is_token, pooling)
+        vectors[rows] = pooled.to(vectors.dtype).cpu()
+    return vectors
+
+
+@torch.no_grad()
+def token_vectors(
+    backbone: Backbone,
+    texts: Sequence[Sequence[int]],
+    batches: TextBatches,
+    layers: Sequence[int],
+) -> list[Tensor]:
+    """Return for every text the vectors of its tokens at these layers: (layers, T, D) each."""
+    vectors: list[Tensor] = [torch.empty(0)] * len(texts)
+    for rows, _, states in _read(backbone, texts, batches, layers):
+        chosen = torch.stack(states).to(_kept_type(backbone)).cpu()
+        for index, row in enumerate(rows):
+            vectors[row] = chosen[:, index, : len(texts[row])].clone()
+    return vectors
+
+
+def _read(
+    backbone: Backbone,
+    texts: Sequence[Sequence[int]],
+    batches: TextBatches,
+    layers: Sequence[int],
+    starts: Sequence[int] | None = None,
+) -> Iterator[tuple[list[int], LabelledBatch, list[Tensor]]]:
+    """Yield the rows of every batch, the batch, and its states at these layers; no dropout."""
+    runtime = batches.runtime
+    was_training = backbone.training
+    backbone.eval()
+    unused = [0] * len(texts)
+    budget = forward_tokens(batches.micro_tokens, runtime.device)
+    reader = packed_for(backbone, sum(map(len, texts)), runtime)
+    for rows in budgeted(range(len(texts)), texts, budget):
+        batch = move(pad_texts(texts, unused, rows, batches.pad, starts), runtime.device)
+        with runtime.precision():
+            yield rows, batch, layer_states(reader, batch, layers)
+    backbone.train(was_training)
+
+
+def layer_states(backbone: Backbone, batch: LabelledBatch, layers: Sequence[int]) -> list[Tensor]:
+    """Return what enters the first block (layer 0) or leaves later ones: (B, T, D) each.
+
+    The last layer is what heads read: behind the final norm, where there is one.
+    """
+    layout = Layout(is_token=batch.is_token, segments=batch.segments)
+    if set(layers) == {backbone.config.depth}:  # no need to keep the others
+        return [backbone(batch.ids, replace(layout, skips_padding=True))]
+    with _watched(backbone) as states:
+        states[-1] = backbone(batch.ids, layout)
+    return [states[layer] for layer in layers]
+
+
+@contextmanager
+def _watched(backbone: Backbone) -> Iterator[list[Tensor]]:
+    """Yield a list that fills with the input of the first block and the output of every one."""
+    states: list[Tensor] = []
+
+    def enter(_: nn.Module, given: tuple[Any, ...]) -> None:
+        states.append(given[0])
+
+    def leave(_: nn.Module, given: tuple[Any, ...], output: Tensor) -> None:
+        states.append(output)
+
+    handles = [backbone.blocks[0].register_forward_pre_hook(enter)]
+    handles += [block.register_forward_hook(leave) for block in backbone.blocks]
+    try:
+        yield states
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _kept_type(backbone: Backbone) -> torch.dtype:
+    """Keep what the weights are; half precision is for matrix products alone."""
+    return backbone.embed.weight.dtype
+
+
+BLANKS = ("▁", " ", "\n", "\t")
+
+
+def tokens_of(tokenizer: Tokenizer, ids: Sequence[int]) -> Tokens:
+    """Return ids as pieces, and which of them make up one word; a mark is a word of its own."""
+    marks = {tokenizer.bos, tokenizer.eos, tokenizer.pad, tokenizer.mask}
+    pieces = tokenizer.pieces(ids)
+    words: list[int] = []
+    for index, piece in enumerate(pieces):
+        follows = index > 0 and ids[index] not in marks and ids[index - 1] not in marks
+        is_inside = (
+            piece.startswith("##")
+            if tokenizer.kind == "wordpiece"
+            else not piece.startswith(BLANKS)
+        )
+        words.append(0 if index == 0 else words[-1] + (not (follows and is_inside)))
+    return Tokens(pieces=tuple(tokenizer.labels(ids)), words=tuple(words))
+
+
+@torch.inference_mode()
+def backbone_weights(
+    backbone: Backbone, ids: Sequence[int], segments: Sequence[int] | None
+) -> Tensor:
+    """Return the weights of every layer and head on one text: (layers, H, T, T)."""
+    device = next(backbone.parameters()).device
+    row = torch.tensor([ids], device=device)  # (1, T)
+    layout = Layout(
+        segments=torch.tensor([segments], device=device) if segments is not None else None
+    )
+    weights: list[Tensor] = []
+    backbone(row, layout, attention_weights=weights)
+    return torch.cat(weights)
+
+
+def text_attention(
+    backbone: Backbone,
+    tokenizer: Tokenizer,
+    ids: Sequence[int],
+    segments: Sequence[int] | None = None,
+) -> AttentionMap:
+    """Return how the tokens of one text look at each other."""
+    tokens = tokens_of(tokenizer, ids)
+    weights = _plain(backbone_weights(backbone, ids, segments))
+    return AttentionMap(
+        part="self",
+        queries=tokens,
+        keys=tokens,
+        weights=weights,
+        is_causal=backbone.config.is_causal,
+    )
+
+
+@torch.inference_mode()
+def pair_attention(
+    model: Translator,
+    tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    source: Sequence[int],
+    target: Sequence[int] | None,
+) -> dict[str, AttentionMap]:
+    """Return how source and target look; without a target, the model's own translation."""
+    device = model.embedding.device
+    encoder: list[Tensor] = []
+    decoder: list[Tensor] = []
+    cross: list[Tensor] = []
+    read = torch.tensor([source], device=device)  # (1, S)
+    if target is None:
+        target = _greedy_translation(model, target_tokenizer, source)
+    encoder_output = model.encode(read, None, encoder)
+    written = torch.tensor([target], device=device)  # (1, T)
+    model.decode(written, encoder_output, None, decoder, cross)
+    below, above = tokens_of(tokenizer, source), tokens_of(target_tokenizer, target)
+    parts: dict[Part, tuple[Tokens, Tokens, list[Tensor]]] = {
+        "encoder": (below, below, encoder),
+        "decoder": (above, above, decoder),
+        "cross": (above, below, cross),
+    }
+    return {
+        part: AttentionMap(
+            part=part,
+            queries=q,
+            keys=k,
+            weights=_plain(torch.cat(kept)),
+            is_causal=part == "decoder",
+        )
+        for part, (q, k, kept) in parts.items()
+    }
+
+
+def _greedy_translation(
+    model: Translator, target_tokenizer: Tokenizer, source: Sequence[int]
+) -> list[int]:
+    """Return the greedy translation after its first special token."""
+    engine = plain_engine(model, Runtime(model.embedding.device))
+    limit = max_target_tokens(len(source), model.config.max_length)
+    suppressed = target_tokenizer.suppressed_ids(len(model.embedding))
+    special = SpecialIds(target_tokenizer.bos, target_tokenizer.eos, suppressed)
+    best = translate_ids(engine, [list(source)], [limit], special, Beam(width=1))
+    return [target_tokenizer.bos, *best[0][0].ids]
+
+
+def _plain(weights: Tensor) -> np.ndarray:
+    return weights.float().cpu().numpy()

@@ -1,0 +1,4 @@
+"""Kill, resume, compare: proof that a run survives.
+
+Start with resume.py; sessions.py starts the processes that are killed.
+"""
