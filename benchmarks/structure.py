@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 
@@ -43,6 +43,7 @@ def main() -> None:
     print_functions(node for tree in trees.values() for node in ast.walk(tree))
     modules = [path.name for path in trees if path.name != "__init__.py"]
     classes = [node.name for tree in trees.values() for node in classes_of(tree)]
+    print_shares(trees)
     print("repeated file names:", repeated(modules))
     print("repeated class names:", repeated(classes))
     print_files_passed()
@@ -58,6 +59,18 @@ def print_sizes(paths: Iterable[Path]) -> None:
     for package in sorted(lines):
         print(f"{package:14}{lines[package]:7,} lines{files[package]:5} files")
     print(f"{'all':14}{lines.total():7,} lines{files.total():5} files")
+
+
+def print_shares(trees: Mapping[Path, ast.Module]) -> None:
+    """Print classes per 1,000 lines and the share of lines that import."""
+    num_lines = sum(path.read_text(encoding="utf-8").count("\n") for path in trees)
+    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    num_classes = sum(isinstance(node, ast.ClassDef) for node in nodes)
+    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    num_imports = sum((node.end_lineno or 0) - node.lineno + 1 for node in imports)
+    print(f"{num_lines / len(trees):.0f} lines a file")
+    print(f"{num_classes} classes, {1000 * num_classes / num_lines:.1f} per 1,000 lines")
+    print(f"{num_imports / num_lines:.1%} of the lines are imports")
 
 
 def print_functions(nodes: Iterable[ast.AST]) -> None:

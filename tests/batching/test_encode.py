@@ -10,6 +10,8 @@ from warmstart.tokenization.backends import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 TEXTS = ["one two three four five", "six", "seven eight"]
+
+
 SECONDS = ["a b", "c d e f g h i j k l m n", "o"]
 
 

@@ -12,8 +12,14 @@ from warmstart.kernels.loss import IGNORE
 from warmstart.seeds import bits_of, picks_of, shares_of
 
 V, MASK, SPECIALS = 60, 4, (0, 1, 2, 3)
+
+
 PLAIN = Corruption(V, SPECIALS, MASK, mask_rate=0.15, seed=0)
+
+
 BEGINS = np.arange(V) % 3 == 0  # a word is 3k and the pieces behind it
+
+
 WORDS = replace(PLAIN, begins=BEGINS, alone=np.zeros(V, np.bool_))
 
 

@@ -17,8 +17,14 @@ from warmstart.errors import WarmstartError
 from warmstart.tokenization.tokenizer import Tokenizer
 
 BOS, PAD, EOS, UNK, MASK = range(5)
+
+
 V = 60_000  # every token of a text is different, so a token shows its position
+
+
 Document = Sequence[int]  # sizes of its sentences
+
+
 documents = st.lists(
     st.lists(st.integers(1, 30), min_size=1, max_size=12), min_size=2, max_size=8
 ).filter(lambda texts: any(len(document) > 1 for document in texts))

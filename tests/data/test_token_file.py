@@ -1,3 +1,6 @@
+"""Token files, and the index of sentences beside the tokens."""
+
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -6,8 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from product import full_disk
-from warmstart.data.token_file import TokenFile, TokenWriter
+from warmstart.data.corpus import source_of
+from warmstart.data.prepare import prepare, read_prepared, write_tokens
+from warmstart.data.shards import ShardWriter
+from warmstart.data.token_file import SentenceFile, SentenceFinder, TokenFile, TokenWriter
 from warmstart.errors import WarmstartError
+from warmstart.tokenization.backends import train_tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer
 
 
 @pytest.mark.parametrize(("vocab_size", "dtype"), [(2**16, np.uint16), (2**16 + 1, np.uint32)])
@@ -59,3 +67,76 @@ def test_a_full_disk_does_not_hide_the_error_before_it(tmp_path: Path) -> None:
 
     with pytest.raises(WarmstartError, match="the real error"):
         write()
+
+
+BOOKS = [
+    ["The first book begins. It goes on!", "A second paragraph without a stop", "The end."],
+    ["The other book is short."],
+    ["A third one. With two sentences. No, three."],
+]
+
+
+SENTENCES = [
+    ["The first book begins.", "It goes on!", "A second paragraph without a stop", "The end."],
+    ["The other book is short."],
+    ["A third one.", "With two sentences.", "No, three."],
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train_tokenizer([row for book in BOOKS for row in book] * 9, "bpe", 350)
+
+
+def _sentences(path: Path, tokenizer: Tokenizer) -> list[list[str]]:
+    """Read the text back, document by document and sentence by sentence."""
+    ids, index = TokenFile(path).ids, SentenceFile(path)
+    documents = []
+    for row in range(len(index.part_starts)):
+        starts = index.starts[index.first_sentences[row] : index.stop_sentences[row]].tolist()
+        assert starts[0] == index.part_starts[row]
+        assert ids[starts[0] - 1] == tokenizer.bos
+        assert ids[index.part_ends[row]] == tokenizer.eos
+        edges = pairwise([*starts, int(index.part_ends[row])])
+        documents.append([tokenizer.decode(ids[a:b].tolist()).strip() for a, b in edges])
+    return documents
+
+
+def test_sentences_are_where_the_index_says(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    (tmp_path / "books.txt").write_text("\n\n".join("\n".join(book) for book in BOOKS) + "\n")
+    source = source_of([str(tmp_path / "books.txt")], "auto")
+    path = tmp_path / "tokens.bin"
+    write_tokens(source, tokenizer, path, SentenceFinder(tokenizer))
+    assert _sentences(path, tokenizer) == SENTENCES
+    assert SentenceFile(path).num_documents == 3
+    plain = tmp_path / "plain.bin"
+    write_tokens(source, tokenizer, plain)
+    assert plain.read_bytes() == path.read_bytes()  # the tokens are the same without it
+    assert not plain.with_suffix(".sentences").exists()
+
+
+def test_a_long_document_remains_one_document(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    lines = [f"Line number {n} of the book. It goes on." for n in range(4000)]
+    (tmp_path / "long.txt").write_text("\n".join(lines) + "\n\nThe other book. It is short.\n")
+    source = source_of([str(tmp_path / "long.txt")], "blank")
+    path = tmp_path / "tokens.bin"
+    write_tokens(source, tokenizer, path, SentenceFinder(tokenizer))
+    first, second = _sentences(path, tokenizer)
+    assert first == [
+        part for n in range(4000) for part in (f"Line number {n} of the book.", "It goes on.")
+    ]
+    assert second == ["The other book.", "It is short."]
+
+
+def test_parts_around_held_out_text_share_a_document(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    lines = [f"Line {n} of the book is long. It goes on and on." for n in range(6500)]
+    both = "\n".join(lines) + "\n\n" + "\n".join(lines[::-1]) + "\n"
+    (tmp_path / "two.txt").write_text(both)
+    source = source_of([str(tmp_path / "two.txt")], "blank")
+    facts = prepare(source, None, ShardWriter(tokenizer, has_index=True), tmp_path / "cache")
+    data = read_prepared(tmp_path / "cache", facts, has_index=True)
+    assert data.train_index is not None
+    assert data.valid_index is not None
+    assert len(data.train_index.part_starts) > 2  # parts of the two documents
+    assert data.train_index.num_documents == data.valid_index.num_documents == 2
+    assert (np.diff(data.train_index.documents) >= 0).all()

@@ -1,5 +1,6 @@
-"""Batches of pairs: everything once an epoch, within the budget, by step alone."""
+"""Batches: what they hold, and those of pairs: everything once an epoch, within the budget."""
 
+import dataclasses
 from collections import Counter
 from itertools import chain
 
@@ -12,15 +13,37 @@ from hypothesis import strategies as st
 from warmstart.batching.batches import (
     STEP,
     EncodedPairs,
+    LabelledBatch,
     PairBatch,
     PairStream,
     TokenLists,
     budgeted_pairs,
+    move,
     pad_pairs,
     padded,
     rounded,
 )
+from warmstart.batching.packing import pack
 from warmstart.kernels.loss import IGNORE
+
+
+def test_move_keeps_type_and_values() -> None:
+    batch = pack(torch.tensor([[1, 5, 2]]), 1, 2)
+    moved = move(batch, torch.device("cpu"))
+    assert type(moved) is type(batch)
+    for name, tensor in vars(batch).items():
+        assert torch.equal(getattr(moved, name), tensor)
+    away = move(batch, torch.device("meta"))
+    assert all(tensor.is_meta for tensor in vars(away).values())
+    assert not batch.ids.is_meta
+
+
+def test_batches_are_frozen() -> None:
+    ids = torch.tensor([[1]])
+    batch = LabelledBatch(ids, ids > 0, ids[0], ids)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        batch.ids = ids  # type: ignore[misc]
+
 
 PAD, TARGET_PAD = 0, 7
 
@@ -46,6 +69,8 @@ def _step(stream: PairStream, step: int) -> list[int]:
 
 
 lengths = st.lists(st.tuples(st.integers(2, 30), st.integers(2, 30)), min_size=1, max_size=60)
+
+
 budgets = st.integers(16, 400)
 
 

@@ -1,3 +1,5 @@
+"""Copies and near-copies of texts."""
+
 import random
 
 import pytest

@@ -16,6 +16,8 @@ from warmstart.errors import WarmstartError
 from warmstart.settings.shared import TableFormat
 
 SOURCES = ("a dog", "two cats", "no one, here")
+
+
 TARGETS = ("ein Hund", "zwei Katzen", "niemand")
 
 

@@ -1,3 +1,5 @@
+"""Tables that are written."""
+
 import csv
 import json
 from pathlib import Path

@@ -14,7 +14,11 @@ from warmstart.errors import WarmstartError
 from warmstart.settings.shared import TableFormat
 
 TEXTS = tuple(f"the book number {n} was rather long, I found" for n in range(12))
+
+
 LABELS = ("pos", "neg") * 6
+
+
 CELLS = ["text", "label", "avis", "", "1", "2", "pos", "a long text here", "é,", "a=b"]
 
 
