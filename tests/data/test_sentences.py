@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from warmstart.data.corpus import Passage
-from warmstart.data.token_file import SentenceFinder, encode_passages
+from warmstart.data.sentences import SentenceFinder
+from warmstart.data.token_file import encode_passages
 from warmstart.tokenization.backends import (
     HALF,
     JsonTokenizer,

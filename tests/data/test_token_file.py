@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from product import full_disk
 from warmstart.data.corpus import source_of
 from warmstart.data.prepare import prepare, read_prepared, write_tokens
+from warmstart.data.sentences import SentenceFinder
 from warmstart.data.shards import ShardWriter
-from warmstart.data.token_file import SentenceFile, SentenceFinder, TokenFile, TokenWriter
+from warmstart.data.token_file import SentenceFile, TokenFile, TokenWriter
 from warmstart.errors import WarmstartError
 from warmstart.tokenization.backends import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer

@@ -11,7 +11,6 @@ import pytest
 import warmstart
 from product import succeed
 from warmstart.errors import WarmstartError
-from warmstart.samples.grammar import OPINION_KINDS, read_world
 from warmstart.samples.samples import (
     Review,
     SampleFiles,
@@ -21,6 +20,7 @@ from warmstart.samples.samples import (
     stream_reviews,
     write_samples,
 )
+from warmstart.samples.world import OPINION_KINDS, read_world
 
 VOWEL = r"(?:[aeiouàâéèêîôœ]|y\b|h(?!éros|amac|ant|appé|ât|ont|uit))"
 

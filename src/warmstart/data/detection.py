@@ -14,6 +14,12 @@ from typing import Any
 from warmstart.errors import WarmstartError
 from warmstart.formats import shorten
 
+ROWS_TO_JUDGE = 8  # in fewer rows, a value that occurs once says nothing
+_INDEX_NAMES = ("", "index", "id", "unnamed: 0", "__index_level_0__")  # pandas writes these
+_MOST_LABELS = 50
+_LABEL_CHARS = 40  # a label has at most so many, on average
+_TEXT_WORDS = 3  # a text has at least so many, on average
+
 # Usual names of columns, beside the names of the roles.
 _TEXT_NAMES = "review sentence content body comment message tweet texte phrase avis texto satz"
 _LABEL_NAMES = "sentiment class category target rating stars polarity classe kategorie klasse"
@@ -21,6 +27,20 @@ _ALIASES = {"text": _TEXT_NAMES.split(), "label": _LABEL_NAMES.split()}
 _KNOWN_NAMES = {"text", "text2", "label", "source", *_ALIASES["text"], *_ALIASES["label"]}
 _NAME_CHARS, _NAME_WORDS = 40, 4  # the most that the name of a column has
 _TIMES_LONGER = 3  # one of two texts is taken if it is so many times longer than the other
+
+
+def normal(name: str) -> str:
+    """Return a column's name as it is compared."""
+    return name.strip().casefold()
+
+
+def is_number(value: object) -> bool:
+    """Tell whether a cell holds a number."""
+    try:
+        float(str(value).replace(",", "."))
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -294,24 +314,3 @@ def show_rows(sample: Sample) -> str:
     rows = [sample.names, *sample.rows[:1]] if sample.names is not None else sample.rows[:2]
     shown = (" | ".join(shorten(" ".join(str(cell).split())) for cell in row) for row in rows)
     return "it begins with " + " and ".join(f"[{row}]" for row in shown)
-
-
-ROWS_TO_JUDGE = 8  # in fewer rows, a value that occurs once says nothing
-_INDEX_NAMES = ("", "index", "id", "unnamed: 0", "__index_level_0__")  # pandas writes these
-_MOST_LABELS = 50
-_LABEL_CHARS = 40  # a label has at most so many, on average
-_TEXT_WORDS = 3  # a text has at least so many, on average
-
-
-def normal(name: str) -> str:
-    """Return a column's name as it is compared."""
-    return name.strip().casefold()
-
-
-def is_number(value: object) -> bool:
-    """Tell whether a cell holds a number."""
-    try:
-        float(str(value).replace(",", "."))
-    except ValueError:
-        return False
-    return True

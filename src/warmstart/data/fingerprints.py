@@ -19,13 +19,146 @@ from numpy.typing import NDArray
 
 from warmstart.errors import WarmstartError
 
-AnyNumber = TypeVar("AnyNumber", bound=np.integer[Any])
-CAPACITY = 1 << 24  # texts; of more than that, every second one is kept, and so on
+Codes = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 CODE_BITS = 48  # of a hash that is kept: enough to distinguish millions of texts
+WINDOW = 32  # characters; a power of two
+WINDOW_CAPACITY = 1 << 20  # windows kept, at most twice as many while text is added
+CAPACITY = 1 << 24  # texts; of more than that, every second one is kept, and so on
+LEAST_WINDOWS = 3  # a text with fewer kept windows is not judged
+NEAR_COPY = 0.5  # share of the windows of a near-copy that also occur elsewhere
+_CHUNK_CHARS = 1 << 16  # hashed together
+_BASE, _SPREAD, _MIX = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+AnyNumber = TypeVar("AnyNumber", bound=np.integer[Any])
 _CODE_BYTES = CODE_BITS // 8
 _TAG = re.compile(r"</?[a-z][^<>]{0,200}>", re.IGNORECASE)
 _SPACES_AND_MARKS = r"\s!-/:-@\[-`{-~\x7f-\xbf\u2000-\u206f\u3000-\u303f،؛؟۔।॥։"
 _WORD = re.compile(f"[^{_SPACES_AND_MARKS}]+")  # faster than excluding Unicode categories
+
+
+@dataclass(frozen=True)
+class Shingles:
+    """Sampled windows of texts."""
+
+    codes: Codes  # (N,) below 2 ** (CODE_BITS - halvings)
+    rows: Ints  # (N,) the number of each window's text, rising
+    halvings: int = 0  # how often the share that is kept was halved
+
+    def thinned(self, halvings: int) -> "Shingles":
+        """Return what a sample with more halvings would have kept."""
+        is_kept = self.codes >> np.uint64(CODE_BITS - halvings) == 0
+        return Shingles(self.codes[is_kept], self.rows[is_kept], max(halvings, self.halvings))
+
+    def near_copies(self, known: "Shingles", num_rows: int) -> Flags:
+        """Tell which of the texts share most of their windows with the known texts."""
+        own, known = _same_sample(self, known)
+        return own._judged(np.isin(own.codes, known.codes), num_rows)
+
+    def near_repeats(self, num_rows: int) -> Flags:
+        """Tell which of the texts share most of their windows with earlier ones."""
+        _, first, numbers = np.unique(self.codes, return_index=True, return_inverse=True)
+        return self._judged(self.rows[first[numbers]] < self.rows, num_rows)
+
+    def _judged(self, is_known: Flags, num_rows: int) -> Flags:
+        num_windows = np.bincount(self.rows, minlength=num_rows)
+        num_known = np.bincount(self.rows[is_known], minlength=num_rows)
+        return (num_windows >= LEAST_WINDOWS) & (num_known >= NEAR_COPY * num_windows)
+
+    def nearest(self, row: int, known: "Shingles") -> int:
+        """Return the known text that has most windows in common with a text."""
+        own, known = _same_sample(self, known)
+        is_common = np.isin(known.codes, own.codes[own.rows == row])
+        return int(np.bincount(known.rows[is_common]).argmax())
+
+
+class ShingleSampler:
+    """Collects the windows of passages, given one after the other."""
+
+    def __init__(self) -> None:
+        self._shingles = Shingles(np.empty(0, np.uint64), np.empty(0, np.int64))
+        self._new: list[Shingles] = []
+        self._chunk = _Chunk()
+
+    def add(self, paragraphs: Sequence[str], first_row: int) -> None:
+        """Add the windows of a passage, of which each paragraph is a row."""
+        filled = [item for item in enumerate(paragraphs, first_row) if item[1]]
+        for row, paragraph in filled:
+            self._chunk.texts.append(f"{paragraph} ")
+            self._chunk.rows.append(row)
+            self._chunk.num_chars += len(paragraph) + 1
+        self._chunk.stops += [self._chunk.num_chars - 1] * len(filled)
+        if self._chunk.num_chars > _CHUNK_CHARS:
+            self._hash()
+
+    def sample(self) -> Shingles:
+        """Return the windows kept so far."""
+        self._hash()
+        self._merge()
+        return self._shingles
+
+    def _hash(self) -> None:
+        if self._chunk.texts:
+            self._new.append(self._chunk.windows(self._shingles.halvings))
+        self._chunk = _Chunk()
+        if sum(len(part.codes) for part in self._new) > WINDOW_CAPACITY:
+            self._merge()
+
+    def _merge(self) -> None:
+        self._shingles = join_shingles([self._shingles, *self._new])
+        self._new = []
+
+
+@dataclass
+class _Chunk:
+    """Paragraphs that are hashed together."""
+
+    texts: list[str] = field(default_factory=list)  # each with a space after it
+    rows: list[int] = field(default_factory=list)  # number of each paragraph
+    stops: list[int] = field(default_factory=list)  # where the passage of each ends
+    num_chars: int = 0
+
+    def windows(self, halvings: int) -> Shingles:
+        """Return the windows that the sample keeps, with the row where each begins."""
+        joined = "".join(self.texts).encode("utf-32-le", "surrogatepass")
+        codes = _hashed(np.frombuffer(joined, "<u4"))
+        positions = np.flatnonzero(codes >> np.uint64(CODE_BITS - halvings) == 0)
+        ends = np.cumsum([len(text) for text in self.texts])
+        paragraphs = np.searchsorted(ends, positions, "right")
+        is_inside = positions + WINDOW <= np.asarray(self.stops)[paragraphs]
+        rows = np.asarray(self.rows, np.int64)[paragraphs[is_inside]]
+        return Shingles(codes[positions[is_inside]], rows, halvings)
+
+
+def join_shingles(parts: Sequence[Shingles]) -> Shingles:
+    """Return the windows of several samples as one, thinned until they fit."""
+    halvings = max(part.halvings for part in parts)
+    thinned = [part.thinned(halvings) for part in parts]
+    joined = Shingles(
+        np.concatenate([part.codes for part in thinned]),
+        np.concatenate([part.rows for part in thinned]),
+        halvings,
+    )
+    while len(joined.codes) > WINDOW_CAPACITY:
+        joined = joined.thinned(joined.halvings + 1)
+    return joined
+
+
+def _same_sample(first: Shingles, second: Shingles) -> tuple[Shingles, Shingles]:
+    halvings = max(first.halvings, second.halvings)
+    return first.thinned(halvings), second.thinned(halvings)
+
+
+def _hashed(characters: NDArray[np.uint32]) -> Codes:
+    """Return a hash of every window: a polynomial of its characters, then mixed."""
+    codes = characters.astype(np.uint64) * np.uint64(_SPREAD)
+    size, power = 1, _BASE
+    while size < WINDOW:  # two windows of half the size make one
+        codes = codes[:-size] * np.uint64(power) + codes[size:]
+        size, power = 2 * size, power * power % 2**64
+    codes ^= codes >> np.uint64(29)
+    codes *= np.uint64(_MIX)
+    return codes >> np.uint64(64 - CODE_BITS)
 
 
 def normalise(text: str) -> str:
@@ -73,46 +206,6 @@ class PackedFingerprints:
             raise WarmstartError(f"fingerprints: halvings={self.halvings} must be 0 to {CODE_BITS}")
         shingles = Shingles(codes, np.zeros(len(codes), np.int64), self.halvings)
         return Fingerprints(texts, np.empty(0, np.uint64), shingles)
-
-
-Codes = NDArray[np.uint64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Shingles:
-    """Sampled windows of texts."""
-
-    codes: Codes  # (N,) below 2 ** (CODE_BITS - halvings)
-    rows: Ints  # (N,) the number of each window's text, rising
-    halvings: int = 0  # how often the share that is kept was halved
-
-    def thinned(self, halvings: int) -> "Shingles":
-        """Return what a sample with more halvings would have kept."""
-        is_kept = self.codes >> np.uint64(CODE_BITS - halvings) == 0
-        return Shingles(self.codes[is_kept], self.rows[is_kept], max(halvings, self.halvings))
-
-    def near_copies(self, known: "Shingles", num_rows: int) -> Flags:
-        """Tell which of the texts share most of their windows with the known texts."""
-        own, known = _same_sample(self, known)
-        return own._judged(np.isin(own.codes, known.codes), num_rows)
-
-    def near_repeats(self, num_rows: int) -> Flags:
-        """Tell which of the texts share most of their windows with earlier ones."""
-        _, first, numbers = np.unique(self.codes, return_index=True, return_inverse=True)
-        return self._judged(self.rows[first[numbers]] < self.rows, num_rows)
-
-    def _judged(self, is_known: Flags, num_rows: int) -> Flags:
-        num_windows = np.bincount(self.rows, minlength=num_rows)
-        num_known = np.bincount(self.rows[is_known], minlength=num_rows)
-        return (num_windows >= LEAST_WINDOWS) & (num_known >= NEAR_COPY * num_windows)
-
-    def nearest(self, row: int, known: "Shingles") -> int:
-        """Return the known text that has most windows in common with a text."""
-        own, known = _same_sample(self, known)
-        is_common = np.isin(known.codes, own.codes[own.rows == row])
-        return int(np.bincount(known.rows[is_common]).argmax())
 
 
 @dataclass(frozen=True)
@@ -244,100 +337,3 @@ def _unpacked(text: str) -> Codes:
     octets = np.zeros((len(packed), 8), np.uint8)
     octets[:, :_CODE_BYTES] = packed
     return octets.view("<u8").astype(np.uint64).ravel()
-
-
-WINDOW = 32  # characters; a power of two
-WINDOW_CAPACITY = 1 << 20  # windows kept, at most twice as many while text is added
-LEAST_WINDOWS = 3  # a text with fewer kept windows is not judged
-NEAR_COPY = 0.5  # share of the windows of a near-copy that also occur elsewhere
-_CHUNK_CHARS = 1 << 16  # hashed together
-_BASE, _SPREAD, _MIX = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-
-
-class ShingleSampler:
-    """Collects the windows of passages, given one after the other."""
-
-    def __init__(self) -> None:
-        self._shingles = Shingles(np.empty(0, np.uint64), np.empty(0, np.int64))
-        self._new: list[Shingles] = []
-        self._chunk = _Chunk()
-
-    def add(self, paragraphs: Sequence[str], first_row: int) -> None:
-        """Add the windows of a passage, of which each paragraph is a row."""
-        filled = [item for item in enumerate(paragraphs, first_row) if item[1]]
-        for row, paragraph in filled:
-            self._chunk.texts.append(f"{paragraph} ")
-            self._chunk.rows.append(row)
-            self._chunk.num_chars += len(paragraph) + 1
-        self._chunk.stops += [self._chunk.num_chars - 1] * len(filled)
-        if self._chunk.num_chars > _CHUNK_CHARS:
-            self._hash()
-
-    def sample(self) -> Shingles:
-        """Return the windows kept so far."""
-        self._hash()
-        self._merge()
-        return self._shingles
-
-    def _hash(self) -> None:
-        if self._chunk.texts:
-            self._new.append(self._chunk.windows(self._shingles.halvings))
-        self._chunk = _Chunk()
-        if sum(len(part.codes) for part in self._new) > WINDOW_CAPACITY:
-            self._merge()
-
-    def _merge(self) -> None:
-        self._shingles = join_shingles([self._shingles, *self._new])
-        self._new = []
-
-
-@dataclass
-class _Chunk:
-    """Paragraphs that are hashed together."""
-
-    texts: list[str] = field(default_factory=list)  # each with a space after it
-    rows: list[int] = field(default_factory=list)  # number of each paragraph
-    stops: list[int] = field(default_factory=list)  # where the passage of each ends
-    num_chars: int = 0
-
-    def windows(self, halvings: int) -> Shingles:
-        """Return the windows that the sample keeps, with the row where each begins."""
-        joined = "".join(self.texts).encode("utf-32-le", "surrogatepass")
-        codes = _hashed(np.frombuffer(joined, "<u4"))
-        positions = np.flatnonzero(codes >> np.uint64(CODE_BITS - halvings) == 0)
-        ends = np.cumsum([len(text) for text in self.texts])
-        paragraphs = np.searchsorted(ends, positions, "right")
-        is_inside = positions + WINDOW <= np.asarray(self.stops)[paragraphs]
-        rows = np.asarray(self.rows, np.int64)[paragraphs[is_inside]]
-        return Shingles(codes[positions[is_inside]], rows, halvings)
-
-
-def join_shingles(parts: Sequence[Shingles]) -> Shingles:
-    """Return the windows of several samples as one, thinned until they fit."""
-    halvings = max(part.halvings for part in parts)
-    thinned = [part.thinned(halvings) for part in parts]
-    joined = Shingles(
-        np.concatenate([part.codes for part in thinned]),
-        np.concatenate([part.rows for part in thinned]),
-        halvings,
-    )
-    while len(joined.codes) > WINDOW_CAPACITY:
-        joined = joined.thinned(joined.halvings + 1)
-    return joined
-
-
-def _same_sample(first: Shingles, second: Shingles) -> tuple[Shingles, Shingles]:
-    halvings = max(first.halvings, second.halvings)
-    return first.thinned(halvings), second.thinned(halvings)
-
-
-def _hashed(characters: NDArray[np.uint32]) -> Codes:
-    """Return a hash of every window: a polynomial of its characters, then mixed."""
-    codes = characters.astype(np.uint64) * np.uint64(_SPREAD)
-    size, power = 1, _BASE
-    while size < WINDOW:  # two windows of half the size make one
-        codes = codes[:-size] * np.uint64(power) + codes[size:]
-        size, power = 2 * size, power * power % 2**64
-    codes ^= codes >> np.uint64(29)
-    codes *= np.uint64(_MIX)
-    return codes >> np.uint64(64 - CODE_BITS)

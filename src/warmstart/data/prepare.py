@@ -10,6 +10,7 @@ from typing import Any
 from warmstart import progress
 from warmstart.data.corpus import RowCounts, TextSource
 from warmstart.data.fingerprints import CODE_BITS, code_of
+from warmstart.data.sentences import SentenceFinder
 from warmstart.data.shards import (
     TRAIN,
     VALID,
@@ -20,13 +21,7 @@ from warmstart.data.shards import (
     join_shards,
     write_shards,
 )
-from warmstart.data.token_file import (
-    DocumentWriter,
-    SentenceFile,
-    SentenceFinder,
-    TokenFile,
-    encode,
-)
+from warmstart.data.token_file import DocumentWriter, SentenceFile, TokenFile, encode
 from warmstart.errors import WarmstartError
 from warmstart.files import remove, whole_folder
 from warmstart.ray_cluster import RayCluster

@@ -29,7 +29,8 @@ from warmstart.data.fingerprints import (
     join_fingerprints,
     normalise,
 )
-from warmstart.data.token_file import DocumentWriter, SentenceFinder, encode, join_token_files
+from warmstart.data.sentences import SentenceFinder
+from warmstart.data.token_file import DocumentWriter, encode, join_token_files
 from warmstart.errors import LostProcessError, WarmstartError
 from warmstart.files import make_folder, whole_folder, write_json, write_whole
 from warmstart.jsonfiles import read_object, typed

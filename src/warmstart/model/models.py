@@ -16,6 +16,122 @@ from warmstart.settings.model import Activation, ModelConfig, Norm, decoder_conf
 from warmstart.settings.shared import Pooling
 
 
+class Transform(nn.Module):
+    """Dense, activation, norm: what BERT puts before its output weights."""
+
+    def __init__(
+        self, width: int, activation: Activation, norm: Norm | None, biases: bool, eps: float
+    ) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, width, bias=biases)
+        self.activate = ACTIVATIONS[activation]
+        self.norm = build_norm(norm, width, biases, eps)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Prepare hidden vectors for the output weights."""
+        return self.norm(self.activate(self.dense(hidden)))
+
+
+class LanguageHead(nn.Module):
+    """Linear over the vocabulary; a tied head uses the embedding's weights."""
+
+    def __init__(
+        self, width: int, vocab_size: int, tied: bool, biases: bool, transform: nn.Module | None
+    ) -> None:
+        super().__init__()
+        self.transform = transform if transform is not None else nn.Identity()
+        self.output = nn.Linear(width, vocab_size, bias=biases)
+        if tied:
+            del self.output.weight  # each call passes the embedding's weights
+            self.output.register_parameter("weight", None)
+
+    def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
+        """Return logits (…, V)."""
+        return F.linear(self.transform(hidden), *self.weights(embedding))
+
+    def weights(self, embedding: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the output weights (V, D) and the bias (V,)."""
+        own = self.output.weight
+        return (embedding if own is None else own), self.output.bias
+
+
+class ClassificationHead(nn.Module):
+    """Linear over the labels, on one vector for the whole text."""
+
+    def __init__(self, width: int, num_labels: int, pooling: Pooling, dropout: float) -> None:
+        super().__init__()
+        self.pooling = pooling
+        self.dropout = Dropout(dropout)
+        self.output = nn.Linear(width, num_labels)
+
+    def forward(self, backbone: Backbone, hidden: Tensor, layout: Layout) -> Tensor:
+        """Return logits (B, C)."""
+        text = self.dropout(pool(backbone, hidden, layout.is_token, self.pooling))  # (B, D)
+        # Half precision would make many probabilities equal; full precision costs nothing here.
+        with torch.autocast(text.device.type, enabled=False):
+            return self.output(text.to(self.output.weight.dtype))
+
+
+def pool(backbone: Backbone, hidden: Tensor, is_token: Tensor | None, pooling: Pooling) -> Tensor:
+    """Return one vector for each row: (B, D)."""
+    B, T, _ = hidden.shape
+    if pooling == "cls":
+        return backbone.pool_first(hidden)
+    if is_token is None:
+        is_token = hidden.new_ones((B, T), dtype=torch.bool)
+    lengths = is_token.sum(1)  # (B,)
+    if pooling == "last":
+        return hidden[torch.arange(B, device=hidden.device), lengths - 1]
+    summed = (hidden * is_token[..., None]).sum(1)
+    return summed / lengths.clamp(min=1)[:, None]  # zero, not NaN, for a row without tokens
+
+
+@dataclass(frozen=True)
+class EncoderOutput:
+    """The hidden vectors of a batch of sources, and which of them are tokens."""
+
+    hidden: Tensor  # (B, S, D)
+    is_token: Tensor | None = None  # (B, S) False where padded; None: no padding
+
+    @property
+    def mask(self) -> Tensor | None:
+        """Return the mask (B, 1, 1, S) of attention to the source."""
+        return None if self.is_token is None else padding_mask(self.is_token)
+
+    def select(self, rows: Tensor) -> "EncoderOutput":
+        """Return these sources, in this order."""
+        is_token = None if self.is_token is None else self.is_token[rows]
+        return EncoderOutput(self.hidden[rows], is_token)
+
+
+class Decoder(Stack):
+    """The decoder stack of the 2017 paper; its embedding may be the encoder's."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        embed = None if config.shared else nn.Embedding(config.vocab_size, config.width)
+        super().__init__(config, DecoderBlock, embed)
+
+    def forward(
+        self,
+        tokens: Tensor,
+        encoder_output: EncoderOutput,
+        cache: KeyValueCache | None = None,
+        attention_weights: list[Tensor] | None = None,
+        cross_attention_weights: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Return hidden vectors (N, T, D) from the embeddings of target tokens (N, T, D).
+
+        N / B neighbouring rows share each of the B sources.
+        """
+        x, contexts = self.prepare(tokens, Layout(), cache, attention_weights)
+        source_context = AttentionContext(
+            encoder_output.mask, cache=cache, attention_weights=cross_attention_weights
+        )
+        for block, context in zip(self.blocks, contexts, strict=True):
+            x = self.run_block(block, x, context, encoder_output.hidden, source_context)
+        return self.normalize(x)
+
+
 class LanguageModel(nn.Module):
     """A backbone that predicts tokens; `has_next_sentence` adds BERT's next-sentence head."""
 
@@ -66,24 +182,6 @@ class Classifier(nn.Module):
     def forward(self, ids: Tensor, layout: Layout) -> Tensor:
         """Return logits (B, C)."""
         return self.head(self.backbone, self.backbone(ids, layout), layout)
-
-
-@dataclass(frozen=True)
-class EncoderOutput:
-    """The hidden vectors of a batch of sources, and which of them are tokens."""
-
-    hidden: Tensor  # (B, S, D)
-    is_token: Tensor | None = None  # (B, S) False where padded; None: no padding
-
-    @property
-    def mask(self) -> Tensor | None:
-        """Return the mask (B, 1, 1, S) of attention to the source."""
-        return None if self.is_token is None else padding_mask(self.is_token)
-
-    def select(self, rows: Tensor) -> "EncoderOutput":
-        """Return these sources, in this order."""
-        is_token = None if self.is_token is None else self.is_token[rows]
-        return EncoderOutput(self.hidden[rows], is_token)
 
 
 class Translator(nn.Module):
@@ -163,101 +261,3 @@ def _linear_std(name: str, linear: nn.Linear, config: ModelConfig) -> float:
     if config.norm_position == "pre" and is_residual:
         return std / math.sqrt(2 * config.depth)
     return std
-
-
-class Transform(nn.Module):
-    """Dense, activation, norm: what BERT puts before its output weights."""
-
-    def __init__(
-        self, width: int, activation: Activation, norm: Norm | None, biases: bool, eps: float
-    ) -> None:
-        super().__init__()
-        self.dense = nn.Linear(width, width, bias=biases)
-        self.activate = ACTIVATIONS[activation]
-        self.norm = build_norm(norm, width, biases, eps)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        """Prepare hidden vectors for the output weights."""
-        return self.norm(self.activate(self.dense(hidden)))
-
-
-class LanguageHead(nn.Module):
-    """Linear over the vocabulary; a tied head uses the embedding's weights."""
-
-    def __init__(
-        self, width: int, vocab_size: int, tied: bool, biases: bool, transform: nn.Module | None
-    ) -> None:
-        super().__init__()
-        self.transform = transform if transform is not None else nn.Identity()
-        self.output = nn.Linear(width, vocab_size, bias=biases)
-        if tied:
-            del self.output.weight  # each call passes the embedding's weights
-            self.output.register_parameter("weight", None)
-
-    def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
-        """Return logits (…, V)."""
-        return F.linear(self.transform(hidden), *self.weights(embedding))
-
-    def weights(self, embedding: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return the output weights (V, D) and the bias (V,)."""
-        own = self.output.weight
-        return (embedding if own is None else own), self.output.bias
-
-
-class ClassificationHead(nn.Module):
-    """Linear over the labels, on one vector for the whole text."""
-
-    def __init__(self, width: int, num_labels: int, pooling: Pooling, dropout: float) -> None:
-        super().__init__()
-        self.pooling = pooling
-        self.dropout = Dropout(dropout)
-        self.output = nn.Linear(width, num_labels)
-
-    def forward(self, backbone: Backbone, hidden: Tensor, layout: Layout) -> Tensor:
-        """Return logits (B, C)."""
-        text = self.dropout(pool(backbone, hidden, layout.is_token, self.pooling))  # (B, D)
-        # Half precision would make many probabilities equal; full precision costs nothing here.
-        with torch.autocast(text.device.type, enabled=False):
-            return self.output(text.to(self.output.weight.dtype))
-
-
-def pool(backbone: Backbone, hidden: Tensor, is_token: Tensor | None, pooling: Pooling) -> Tensor:
-    """Return one vector for each row: (B, D)."""
-    B, T, _ = hidden.shape
-    if pooling == "cls":
-        return backbone.pool_first(hidden)
-    if is_token is None:
-        is_token = hidden.new_ones((B, T), dtype=torch.bool)
-    lengths = is_token.sum(1)  # (B,)
-    if pooling == "last":
-        return hidden[torch.arange(B, device=hidden.device), lengths - 1]
-    summed = (hidden * is_token[..., None]).sum(1)
-    return summed / lengths.clamp(min=1)[:, None]  # zero, not NaN, for a row without tokens
-
-
-class Decoder(Stack):
-    """The decoder stack of the 2017 paper; its embedding may be the encoder's."""
-
-    def __init__(self, config: ModelConfig) -> None:
-        embed = None if config.shared else nn.Embedding(config.vocab_size, config.width)
-        super().__init__(config, DecoderBlock, embed)
-
-    def forward(
-        self,
-        tokens: Tensor,
-        encoder_output: EncoderOutput,
-        cache: KeyValueCache | None = None,
-        attention_weights: list[Tensor] | None = None,
-        cross_attention_weights: list[Tensor] | None = None,
-    ) -> Tensor:
-        """Return hidden vectors (N, T, D) from the embeddings of target tokens (N, T, D).
-
-        N / B neighbouring rows share each of the B sources.
-        """
-        x, contexts = self.prepare(tokens, Layout(), cache, attention_weights)
-        source_context = AttentionContext(
-            encoder_output.mask, cache=cache, attention_weights=cross_attention_weights
-        )
-        for block, context in zip(self.blocks, contexts, strict=True):
-            x = self.run_block(block, x, context, encoder_output.hidden, source_context)
-        return self.normalize(x)

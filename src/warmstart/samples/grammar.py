@@ -4,15 +4,8 @@ Covers the rules and exceptions that the word lists of this package need.
 """
 
 import re
-import tomllib
-from bisect import bisect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from itertools import accumulate
-from random import Random
-from typing import Any, Generic, TypeVar
 
 # Masculine, feminine, both plurals; then masculine and feminine before a vowel.
 ARTICLES = {
@@ -24,11 +17,9 @@ ARTICLES = {
     "mon": ("mon ", "ma ", "mes ", "mes ", "mon ", "mon "),
     "quel": ("quel ", "quelle ", "quels ", "quelles ", "quel ", "quelle "),
 }
-
 # The first ending that fits is replaced.
 _FEMININE = {"eux": "euse", "if": "ive", "el": "elle", "en": "enne", "er": "ère", "e": "e", "": "e"}
 _PLURAL = {"s": "s", "x": "x", "al": "aux", "": "s"}
-
 # No elision before an aspirated h and a few vowels: le héros, not l'héros.
 _VOWEL = r"(?:[aeiouàâéèêëîïôûœ]|y\b|h)"
 _ASPIRATED = (
@@ -39,6 +30,7 @@ _ELIDED = re.compile(
     rf"(?<![\w'-])(?:([jndlsmt]|qu|lorsqu|puisqu)e|(l)a) (?={_BEFORE_VOWEL.pattern})", re.IGNORECASE
 )
 _IF_HE = re.compile(r"\b(s)i (?=ils?\b)", re.IGNORECASE)
+
 _SLOT = re.compile(r"\{([^}]*)\}")
 _AN = re.compile(r"\b([Aa]) (?=[aeiou])(?!useless|unique|one\b)")
 
@@ -200,115 +192,3 @@ def _noun_phrase(kind: str, name: str, adjective: str = "") -> Part:
         return article(kind, noun.agreement, phrase) + phrase
 
     return say
-
-
-WORD_OFFSET = 5.0  # a larger offset makes the first words of a list less dominant
-PHRASING_OFFSET = 30.0
-CLOSING_OFFSET = 0.5
-OPINION_KINDS = {  # how the words are read, and how often an opinion is of that kind
-    "adj": (read_adjectives, 0.38),
-    "trait": (read_adjectives, 0.11),
-    "finish": (read_adjectives, 0.03),
-    "effect": (read_verbs, 0.10),
-    "act": (read_verbs, 0.07),
-    "gem": (read_nouns, 0.09),
-    "quality": (read_phrases, 0.10),
-    "manner": (read_phrases, 0.06),
-}
-PHRASE = "phrase"  # a set phrase, whose opinion is in no single word
-PHRASE_SHARE = 0.06
-NEUTRAL_READERS = {
-    "nouns": read_nouns,
-    "adjectives": read_adjectives,
-    "phrases": read_phrases,
-    "names": read_phrases,
-}
-OPINIONS = {"positive": 1, "negative": -1}
-T = TypeVar("T")
-
-
-class WeightedChoice(Generic[T]):
-    """Items to draw from, each with its weight."""
-
-    def __init__(self, items: Iterable[T], weights: Iterable[float]) -> None:
-        self.items = tuple(items)
-        self._sums = list(accumulate(weights))
-
-    def draw(self, random: Random) -> T:
-        return self.items[bisect(self._sums, random.random() * self._sums[-1])]
-
-
-def _ranked(items: Iterable[T], offset: float) -> WeightedChoice[T]:
-    """Give the item of rank r, counted from 0, the weight 1 / (r + offset)."""
-    items = tuple(items)
-    return WeightedChoice(items, (1 / (rank + offset) for rank in range(len(items))))
-
-
-@dataclass(frozen=True)
-class ClauseType:
-    """The properties that decide which clauses fit."""
-
-    kind: str  # of OPINION_KINDS, or PHRASE
-    opinion: int  # 1 praises, -1 blames
-    is_negated: bool  # the word says the opposite
-    is_joined: bool  # the clause is part of a longer sentence
-
-
-class World:
-    """All words and phrasings, read from the data files of this package."""
-
-    def __init__(self) -> None:
-        words, opinions, phrasings = (
-            tomllib.loads((files(__package__) / f"{name}.toml").read_text("utf-8"))
-            for name in ("words", "opinions", "phrasings")
-        )
-        shares = [share for _, share in OPINION_KINDS.values()]
-        self.kinds = WeightedChoice([*OPINION_KINDS, PHRASE], [*shares, PHRASE_SHARE])
-        self.neutral = {  # by slot
-            slot: _ranked(read(text), WORD_OFFSET)
-            for table, read in NEUTRAL_READERS.items()
-            for slot, text in words[table].items()
-        }
-        self.opinionated = {  # by kind and by the word's opinion
-            (kind, opinion): _ranked(read(opinions[name][kind]), WORD_OFFSET)
-            for kind, (read, _) in OPINION_KINDS.items()
-            for name, opinion in OPINIONS.items()
-        }
-        self.clauses = _read_clauses(phrasings["clauses"].values())
-        self.facts = _weighted_phrasings(phrasings["facts"]["text"])
-        self.openers: dict[int, WeightedChoice[Phrasing]] = {}  # by opinion, like the next two
-        self.tails: dict[int, WeightedChoice[Phrasing]] = {}
-        self.closings: dict[int, WeightedChoice[Phrasing]] = {}
-        for name, opinion in OPINIONS.items():
-            openers = phrasings["openers"]
-            self.openers[opinion] = _weighted_phrasings(openers[name] + openers["any"])
-            self.tails[opinion] = _weighted_phrasings(phrasings["tails"][name])
-            self.closings[opinion] = _weighted_phrasings(
-                phrasings["closings"][name], CLOSING_OFFSET
-            )
-        self.pairs = {  # by whether the two clauses agree
-            True: _weighted_phrasings(phrasings["pairs"]["agreeing"]),
-            False: _weighted_phrasings(phrasings["pairs"]["opposing"]),
-        }
-
-
-@cache
-def read_world() -> World:
-    """Return the world; it is read once."""
-    return World()
-
-
-def _weighted_phrasings(text: str, offset: float = PHRASING_OFFSET) -> WeightedChoice[Phrasing]:
-    return _ranked(read_phrasings(text), offset)
-
-
-def _read_clauses(tables: Iterable[dict[str, Any]]) -> dict[ClauseType, WeightedChoice[Phrasing]]:
-    by_type: dict[ClauseType, list[Phrasing]] = {}
-    for table in tables:
-        for phrasing in read_phrasings(table["text"]):
-            kind = next((slot for slot in phrasing.slots if slot in OPINION_KINDS), PHRASE)
-            for opinion in table["opinions"]:
-                for is_joined in (False, True) if phrasing.is_joinable else (False,):
-                    clause = ClauseType(kind, opinion, table["is_negated"], is_joined)
-                    by_type.setdefault(clause, []).append(phrasing)
-    return {clause: _ranked(listed, PHRASING_OFFSET) for clause, listed in by_type.items()}

@@ -8,16 +8,8 @@ from random import Random
 from typing import TypeVar, get_args
 
 from warmstart.errors import WarmstartError
-from warmstart.samples.grammar import (
-    OPINION_KINDS,
-    PHRASE,
-    ClauseType,
-    Phrasing,
-    WeightedChoice,
-    Word,
-    finish,
-    read_world,
-)
+from warmstart.samples.grammar import Phrasing, Word, finish
+from warmstart.samples.world import OPINION_KINDS, PHRASE, ClauseType, WeightedChoice, read_world
 from warmstart.settings.using import Language
 
 POSITIVE, NEGATIVE = "positive", "negative"

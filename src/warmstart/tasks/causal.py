@@ -20,7 +20,8 @@ from warmstart.data.copies import count_seen, find_matches
 from warmstart.data.corpus import TextSource, source_of
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.prepare import write_tokens
-from warmstart.data.token_file import SentenceFinder, TokenFile
+from warmstart.data.sentences import SentenceFinder
+from warmstart.data.token_file import TokenFile
 from warmstart.decoding.beam import Sampling, SpecialIds, sampled_together
 from warmstart.decoding.engines import Begin, fast_steps, plain_steps
 from warmstart.errors import WarmstartError

@@ -19,7 +19,8 @@ from warmstart.batching.masking import (
     build_masking,
     build_pairs,
 )
-from warmstart.data.token_file import Ids, SentenceFile, SentenceFinder
+from warmstart.data.sentences import SentenceFinder
+from warmstart.data.token_file import Ids, SentenceFile
 from warmstart.errors import WarmstartError
 from warmstart.evaluation.metrics import MaskedRows
 from warmstart.kernels.loss import IGNORE, LOGITS_PER_CHUNK, linear_cross_entropy
