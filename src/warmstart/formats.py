@@ -69,13 +69,13 @@ def shorten(text: str, width: int = 26) -> str:
 
 def visible(text: str) -> str:
     """Write control characters and marks of direction as escapes, so that a terminal shows them."""
-    return _CONTROLS.sub(_escaped, text)
+    return _CONTROLS.sub(_escape, text)
 
 
 def one_line(text: str) -> str:
     """Write line breaks as escapes, so that one line stays one line."""
-    return _LINE_BREAKS.sub(_escaped, text)
+    return _LINE_BREAKS.sub(_escape, text)
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode()

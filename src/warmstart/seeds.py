@@ -25,9 +25,9 @@ def shuffled(num: int, *seed: int | str) -> NDArray[np.int64]:
 
 def bits_of(seed: int, rows: NDArray[np.int64], num: int) -> Bits:
     """Return `num` numbers of 64 random bits for each row: (rows, num)."""
-    keys = _mixed(rows.astype(np.uint64) * _STEP + np.uint64(seed))
+    keys = _mix_bits(rows.astype(np.uint64) * _STEP + np.uint64(seed))
     positions = np.arange(1, num + 1, dtype=np.uint64) * _STEP
-    return _mixed(keys[:, None] + positions)
+    return _mix_bits(keys[:, None] + positions)
 
 
 def shares_of(bits: Bits) -> NDArray[np.float64]:
@@ -40,7 +40,7 @@ def picks_of(bits: Bits, nums: NDArray[np.int64] | int) -> NDArray[np.int64]:
     return (shares_of(bits) * nums).astype(np.int64)
 
 
-def _mixed(bits: Bits) -> Bits:
+def _mix_bits(bits: Bits) -> Bits:
     """Mix the bits: the finalizer of SplitMix64 (Steele et al., 2014)."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -68,7 +68,7 @@ def test_absurd_character_numbers_are_ordinary_text() -> None:
 
 @given(few_texts, few_texts)
 def test_sets_behave_like_sets(added: list[str], asked: list[str]) -> None:
-    known = PackedFingerprints(**fingerprints_of(added).to_json()).unpacked()
+    known = PackedFingerprints(**fingerprints_of(added).to_json()).unpack()
     assert len(known) == len(set(added))
     matches = find_matches(fingerprints_of(asked), known)
     assert matches.copies.tolist() == [text in added for text in asked]
@@ -85,14 +85,14 @@ def test_a_union_is_the_set_of_all_texts(first: list[str], second: list[str]) ->
 def test_damaged_sets_are_refused(text: str, key: str) -> None:
     damaged = {**fingerprints_of(["a"]).to_json(), key: text}
     with pytest.raises(WarmstartError, match="fingerprints cannot be read"):
-        PackedFingerprints(**damaged).unpacked()
+        PackedFingerprints(**damaged).unpack()
 
 
 @pytest.mark.parametrize("halvings", [-1, 49])
 def test_impossible_samples_are_refused(halvings: int) -> None:
     damaged = {**fingerprints_of(["a"]).to_json(), "halvings": halvings}
     with pytest.raises(WarmstartError, match=f"halvings={halvings}"):
-        PackedFingerprints(**damaged).unpacked()
+        PackedFingerprints(**damaged).unpack()
 
 
 def test_documents_are_known_whole_and_by_paragraph() -> None:

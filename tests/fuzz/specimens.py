@@ -146,7 +146,7 @@ def read_data_file(folder: Path) -> None:
         check_unchanged(run)
     data = read_data(run)
     for stage in (data, *data.lineage):
-        stage.fingerprints.unpacked()
+        stage.fingerprints.unpack()
 
 
 def read_scores(folder: Path) -> None:

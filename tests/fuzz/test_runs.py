@@ -167,4 +167,4 @@ def test_tokenizers(run: RunFolder, place: Place, name: str, data: st.DataObject
 @given(st.text(max_size=30) | st.binary(max_size=30).map(lambda raw: raw.hex()))
 def test_fingerprints(text: str) -> None:
     with contextlib.suppress(WarmstartError):
-        PackedFingerprints(texts=text, shingles=text, halvings=len(text)).unpacked()
+        PackedFingerprints(texts=text, shingles=text, halvings=len(text)).unpack()

@@ -68,8 +68,8 @@ def test_nothing_recorded_depends_on_the_machine() -> None:
 
 def test_a_flag_replaces_what_it_excludes_in_a_file() -> None:
     file = {"steps": 7, "tokens": None, "seed": 1}
-    assert PretrainConfig.overridden(file, {"tokens": 9}) == {"tokens": 9, "seed": 1}
-    assert PretrainConfig.overridden(file, {"steps": 9, "seed": 2}) == {"steps": 9, "seed": 2}
+    assert PretrainConfig.override(file, {"tokens": 9}) == {"tokens": 9, "seed": 1}
+    assert PretrainConfig.override(file, {"steps": 9, "seed": 2}) == {"steps": 9, "seed": 2}
 
 
 @pytest.mark.parametrize("seeds", [[], [1, 1], [0, 2, 0]])

@@ -38,10 +38,10 @@ def add_command(app: typer.Typer, entry: Command, group: str | None = None) -> N
             values = read_settings_file(config, entry.name) if config else {}
             entry.settings.check_keys(values, f"--config {config}: ")
             parsed = {
-                setting.key: _parsed(setting, arguments[setting.name]) for setting in settings
+                setting.key: _parse_flag(setting, arguments[setting.name]) for setting in settings
             }
             flags = {key: value for key, value in parsed.items() if value is not None}
-            job = entry.settings.from_values(entry.settings.overridden(values, flags))
+            job = entry.settings.from_values(entry.settings.override(values, flags))
             entry.print(job, **{"as_json": as_json} if entry.has_json else {})
 
     settings.sort(key=lambda setting: not setting.is_required)
@@ -131,7 +131,7 @@ def _help(setting: Setting) -> str:
     return f"{text} [dim]{escape(f'[{shown}]')}[/]"
 
 
-def _parsed(setting: Setting, value: Any) -> Any:
+def _parse_flag(setting: Setting, value: Any) -> Any:
     """Return a flag's value as its setting expects it; None if the flag is absent."""
     if not setting.is_list:
         return value

@@ -87,18 +87,18 @@ def _parse_column(column: str) -> Column:
 def find_layout(sample: Sample, wanted: Wanted) -> ColumnLayout:
     """Return where the wanted roles are, and whether the first row is a header."""
     if not wanted.columns:
-        return _detected(sample, wanted)
+        return _detect_layout(sample, wanted)
     if sample.names is not None:
         return _by_name(sample, wanted)
-    headed = sample.headed()
-    if _has_names(headed, wanted):
-        return _by_name(headed, wanted)
+    with_header = sample.with_header()
+    if _has_names(with_header, wanted):
+        return _by_name(with_header, wanted)
     if wanted.is_by_position:
         return _by_position(sample, wanted)
-    raise _missing_column(headed, wanted.named)
+    raise _missing_column(with_header, wanted.named)
 
 
-def _detected(sample: Sample, wanted: Wanted) -> ColumnLayout:
+def _detect_layout(sample: Sample, wanted: Wanted) -> ColumnLayout:
     chosen, positions = choose_columns(sample, wanted.roles)
     for role in wanted.optional:
         if chosen.names and role in chosen.normal_names:
@@ -146,7 +146,7 @@ def _by_position(sample: Sample, wanted: Wanted) -> ColumnLayout:
         )
     roles = [*wanted.roles, *wanted.optional]
     positions = {c.role: i for i, c in enumerate(wanted.columns) if c.role and c.role in roles}
-    return _layout(sample.headed() if is_surely_header(sample) else sample, positions)
+    return _layout(sample.with_header() if is_surely_header(sample) else sample, positions)
 
 
 def _missing_column(sample: Sample, columns: Iterable[Column]) -> WarmstartError:

@@ -93,12 +93,12 @@ def read_passages(
     documents: Iterator[Iterable[str]]
     if format_of(path) != "lines":
         texts = (re.split("\r?\n", text) for text in _table_texts(open_table(path, tables)))
-        documents = (rows for text in texts for rows in _counted(text, counts))
+        documents = (rows for text in texts for rows in _count_row(text, counts))
     elif document == "blank" or (document == "auto" and _has_blank_between(path, encoding)):
         documents = _blank_separated(path, encoding, counts)
     else:
         lines = read_lines(path, encoding)
-        documents = (rows for line in lines for rows in _counted([line], counts))
+        documents = (rows for line in lines for rows in _count_row([line], counts))
     is_empty = True
     for rows in documents:
         for passage in _passages(rows):
@@ -150,7 +150,7 @@ def _blank_separated(path: Path, encoding: str, counts: RowCounts) -> Iterator[I
             yield counted(lines)
 
 
-def _counted(paragraphs: list[str], counts: RowCounts) -> Iterator[list[str]]:
+def _count_row(paragraphs: list[str], counts: RowCounts) -> Iterator[list[str]]:
     """Count one row and yield its paragraphs with text, if there are any."""
     counts.rows += 1
     filled = list(filter(_has_text, paragraphs))

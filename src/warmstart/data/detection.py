@@ -116,7 +116,7 @@ class Sample:
         names = self.normal_names if self.names is not None else [None] * len(self.rows[0])
         return [ColumnValues(name, values(i)) for i, name in enumerate(names)]
 
-    def headed(self) -> "Sample":
+    def with_header(self) -> "Sample":
         """Return the same table with its first row as the names."""
         names = tuple(str(cell).strip() for cell in self.rows[0])
         return Sample(self.path, names, self.rows[1:], self.is_whole)
@@ -134,7 +134,7 @@ def choose_columns(sample: Sample, roles: Sequence[str]) -> tuple[Sample, dict[s
         is_header = _is_header(sample)
         if is_header is None:
             raise _header_doubt(sample, roles)
-        sample = sample.headed() if is_header else sample
+        sample = sample.with_header() if is_header else sample
     choice = _Choice(sample, roles)
     if choice.missing:
         raise _column_doubt(choice)
@@ -148,7 +148,7 @@ def is_surely_header(sample: Sample) -> bool:
 
 def _is_header(sample: Sample) -> bool | None:
     """Tell whether the first row is a header; None: it may be either."""
-    headed = sample.headed()
+    headed = sample.with_header()
     num_known = sum(name in _KNOWN_NAMES for name in headed.normal_names)
     if num_known > 1:
         return True
@@ -266,7 +266,7 @@ class _Choice:
 
 
 def _header_doubt(sample: Sample, roles: Sequence[str]) -> WarmstartError:
-    named, bare = _Choice(sample.headed(), roles), _Choice(sample, roles)
+    named, bare = _Choice(sample.with_header(), roles), _Choice(sample, roles)
     return WarmstartError(
         f"{sample.path}: the first row may be a header or data; {show_rows(sample)}; "
         f"if it is a header add {_flag(named)}, else {_flag(bare)}"

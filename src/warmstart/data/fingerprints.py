@@ -45,7 +45,7 @@ class Shingles:
     rows: Ints  # (N,) the number of each window's text, rising
     halvings: int = 0  # how often the share that is kept was halved
 
-    def thinned(self, halvings: int) -> "Shingles":
+    def thin(self, halvings: int) -> "Shingles":
         """Return what a sample with more halvings would have kept."""
         is_kept = self.codes >> np.uint64(CODE_BITS - halvings) == 0
         return Shingles(self.codes[is_kept], self.rows[is_kept], max(halvings, self.halvings))
@@ -53,14 +53,14 @@ class Shingles:
     def near_copies(self, known: "Shingles", num_rows: int) -> Flags:
         """Tell which of the texts share most of their windows with the known texts."""
         own, known = _same_sample(self, known)
-        return own._judged(np.isin(own.codes, known.codes), num_rows)
+        return own._near_rows(np.isin(own.codes, known.codes), num_rows)
 
     def near_repeats(self, num_rows: int) -> Flags:
         """Tell which of the texts share most of their windows with earlier ones."""
         _, first, numbers = np.unique(self.codes, return_index=True, return_inverse=True)
-        return self._judged(self.rows[first[numbers]] < self.rows, num_rows)
+        return self._near_rows(self.rows[first[numbers]] < self.rows, num_rows)
 
-    def _judged(self, is_known: Flags, num_rows: int) -> Flags:
+    def _near_rows(self, is_known: Flags, num_rows: int) -> Flags:
         num_windows = np.bincount(self.rows, minlength=num_rows)
         num_known = np.bincount(self.rows[is_known], minlength=num_rows)
         return (num_windows >= LEAST_WINDOWS) & (num_known >= NEAR_COPY * num_windows)
@@ -121,7 +121,7 @@ class _Chunk:
     def windows(self, halvings: int) -> Shingles:
         """Return the windows that the sample keeps, with the row where each begins."""
         joined = "".join(self.texts).encode("utf-32-le", "surrogatepass")
-        codes = _hashed(np.frombuffer(joined, "<u4"))
+        codes = _hash_windows(np.frombuffer(joined, "<u4"))
         positions = np.flatnonzero(codes >> np.uint64(CODE_BITS - halvings) == 0)
         ends = np.cumsum([len(text) for text in self.texts])
         paragraphs = np.searchsorted(ends, positions, "right")
@@ -133,23 +133,23 @@ class _Chunk:
 def join_shingles(parts: Sequence[Shingles]) -> Shingles:
     """Return the windows of several samples as one, thinned until they fit."""
     halvings = max(part.halvings for part in parts)
-    thinned = [part.thinned(halvings) for part in parts]
+    thinned = [part.thin(halvings) for part in parts]
     joined = Shingles(
         np.concatenate([part.codes for part in thinned]),
         np.concatenate([part.rows for part in thinned]),
         halvings,
     )
     while len(joined.codes) > WINDOW_CAPACITY:
-        joined = joined.thinned(joined.halvings + 1)
+        joined = joined.thin(joined.halvings + 1)
     return joined
 
 
 def _same_sample(first: Shingles, second: Shingles) -> tuple[Shingles, Shingles]:
     halvings = max(first.halvings, second.halvings)
-    return first.thinned(halvings), second.thinned(halvings)
+    return first.thin(halvings), second.thin(halvings)
 
 
-def _hashed(characters: NDArray[np.uint32]) -> Codes:
+def _hash_windows(characters: NDArray[np.uint32]) -> Codes:
     """Return a hash of every window: a polynomial of its characters, then mixed."""
     codes = characters.astype(np.uint64) * np.uint64(_SPREAD)
     size, power = 1, _BASE
@@ -164,14 +164,14 @@ def _hashed(characters: NDArray[np.uint32]) -> Codes:
 def normalise(text: str) -> str:
     """Return the words of a text in one case, without markup and punctuation."""
     if "&" in text:
-        text = _unescaped(text)
+        text = _unescape(text)
     if "<" in text:
         text = _TAG.sub(" ", text)
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(_WORD.findall(folded)) or " ".join(folded.split())
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     try:
         return html.unescape(text)
     except ValueError:  # a character number of thousands of digits
@@ -196,10 +196,10 @@ class PackedFingerprints:
     shingles: str
     halvings: int
 
-    def unpacked(self) -> "Fingerprints":
+    def unpack(self) -> "Fingerprints":
         """Return the set of texts."""
         try:
-            texts, codes = _unpacked(self.texts), _unpacked(self.shingles)
+            texts, codes = _unpack(self.texts), _unpack(self.shingles)
         except ValueError as error:
             raise WarmstartError(f"fingerprints cannot be read: {error}") from None
         if not 0 <= self.halvings <= CODE_BITS:
@@ -227,8 +227,8 @@ class Fingerprints:
     def to_json(self) -> dict[str, Any]:
         """Return the set of the texts and documents as data.json records it."""
         packed = PackedFingerprints(
-            texts=_packed(self.known),
-            shingles=_packed(distinct(self.shingles.codes)),
+            texts=_pack(self.known),
+            shingles=_pack(distinct(self.shingles.codes)),
             halvings=self.shingles.halvings,
         )
         return asdict(packed)
@@ -253,7 +253,7 @@ class TextSample:
 
     def add(self, codes: Codes) -> None:
         """Add the codes of more texts."""
-        self._parts.append(self._thinned(codes))
+        self._parts.append(self._thin(codes))
         if sum(map(len, self._parts)) > 2 * self._capacity:
             self._parts = [self.codes()]
 
@@ -262,10 +262,10 @@ class TextSample:
         codes = distinct(np.concatenate(self._parts))
         while len(codes) > self._capacity:
             self._halvings += 1
-            codes = self._thinned(codes)
+            codes = self._thin(codes)
         return codes
 
-    def _thinned(self, codes: Codes) -> Codes:
+    def _thin(self, codes: Codes) -> Codes:
         return codes[codes >> np.uint64(CODE_BITS - self._halvings) == 0]
 
 
@@ -326,12 +326,12 @@ def _number(hashed: blake2b) -> int:
     return int.from_bytes(hashed.digest(), "big")
 
 
-def _packed(codes: Codes) -> str:
+def _pack(codes: Codes) -> str:
     octets = codes.astype("<u8").view(np.uint8).reshape(-1, 8)
     return base64.b64encode(octets[:, :_CODE_BYTES].tobytes()).decode("ascii")
 
 
-def _unpacked(text: str) -> Codes:
+def _unpack(text: str) -> Codes:
     packed = np.frombuffer(base64.b64decode(text, validate=True), np.uint8)
     packed = packed.reshape(-1, _CODE_BYTES)
     octets = np.zeros((len(packed), 8), np.uint8)

@@ -172,14 +172,16 @@ def _arrays(stream: BinaryIO, width: int, is_tokens: bool) -> Iterator[Add]:
                 num_tokens.append(len(text.ids or ()))
 
         yield add
-        array = _mapped(vectors, "<f4").reshape(-1, width)
+        array = _map_file(vectors, "<f4").reshape(-1, width)
         if is_tokens:
-            np.savez(stream, vectors=array, ids=_mapped(ids, "<i8"), offsets=np.cumsum(num_tokens))
+            np.savez(
+                stream, vectors=array, ids=_map_file(ids, "<i8"), offsets=np.cumsum(num_tokens)
+            )
         else:
             np.save(stream, array)
 
 
-def _mapped(file: IO[bytes], dtype: str) -> NDArray[Any]:
+def _map_file(file: IO[bytes], dtype: str) -> NDArray[Any]:
     file.flush()
     return np.memmap(file, dtype, "r") if file.tell() else np.empty(0, dtype)
 

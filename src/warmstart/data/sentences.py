@@ -69,21 +69,21 @@ class SentenceFinder:
         inside = np.ones(len(ids), np.bool_)  # the previous token is of the same text
         inside[np.append(0, lasts[:-1] + 1)[: len(lasts)]] = False
         carries = (self._closes | self._space)[ids] & inside
-        is_word = self._word[ids] | _shifted(self._space[ids], 1)  # begins a word
-        initial = self._dot[ids] & inside & _shifted(self._letter[ids] & is_word, 1)
+        is_word = self._word[ids] | _shift(self._space[ids], 1)  # begins a word
+        initial = self._dot[ids] & inside & _shift(self._letter[ids] & is_word, 1)
         stopped, full = self._stop[ids] & ~initial, self._full_stop[ids]
         for _ in range(CHAIN):
-            stopped |= carries & _shifted(stopped, 1)
-            full |= carries & _shifted(full, 1)
-        begins = _shifted((is_word & self._can_begin[ids]) | self._unspaced[ids], -1)
-        continues = _shifted(carries | self._only_stop[ids] | self._line[ids], -1)
+            stopped |= carries & _shift(stopped, 1)
+            full |= carries & _shift(full, 1)
+        begins = _shift((is_word & self._can_begin[ids]) | self._unspaced[ids], -1)
+        continues = _shift(carries | self._only_stop[ids] | self._line[ids], -1)
         ends = stopped & ~continues & (full | begins)
-        ends |= self._line[ids] & ~_shifted(self._line[ids], -1)
+        ends |= self._line[ids] & ~_shift(self._line[ids], -1)
         ends[lasts] = True
         return ends
 
 
-def _shifted(flags: Flags, by: int) -> Flags:
+def _shift(flags: Flags, by: int) -> Flags:
     """Return the flags of the token `by` positions earlier; False where there is none."""
     moved = np.zeros_like(flags)
     if by > 0:

@@ -135,7 +135,7 @@ def join_shards(shards: Sequence[Path], folder: Path) -> Fingerprints:
 
 
 def _fingerprints(file: Path) -> Fingerprints:
-    return typed(PackedFingerprints, read_object(file), file).unpacked()
+    return typed(PackedFingerprints, read_object(file), file).unpack()
 
 
 def to_request(shard: Shard, folder: Path) -> dict[str, Any]:

@@ -83,11 +83,11 @@ class Table:
         """Yield every row, without the header."""
         match format_of(self.path):
             case "jsonl":
-                return self._named(read_jsonl(self.path, self.tables.encoding))
+                return self._rows_of_records(read_jsonl(self.path, self.tables.encoding))
             case "parquet":
-                return self._named(read_parquet(self.path))
+                return self._rows_of_records(read_parquet(self.path))
             case _:
-                return self._listed(self._cells())
+                return self._rows_of_cells(self._cells())
 
     def _cells(self) -> Iterator[Cells]:
         if self.dialect is None:
@@ -95,7 +95,7 @@ class Table:
         lines = read_lines(self.path, self.tables.encoding)
         return read_fields(self.path, lines, self.dialect)
 
-    def _named(self, records: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[Row]:
+    def _rows_of_records(self, records: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[Row]:
         names = {role: self.layout.names[i] for role, i in self.layout.positions.items()}
         for number, record in records:
             for name in names.values() if record else ():
@@ -107,7 +107,7 @@ class Table:
             values = {role: record.get(name, "") for role, name in names.items()}
             yield Row(self.path, number, values, record)
 
-    def _listed(self, rows: Iterator[Cells]) -> Iterator[Row]:
+    def _rows_of_cells(self, rows: Iterator[Cells]) -> Iterator[Row]:
         names, positions = self.layout.names, self.layout.positions
         is_first = True
         for number, cells in rows:
@@ -115,11 +115,11 @@ class Table:
                 is_first = False
                 if self.layout.has_header:
                     continue
-            filled = self._filled(number, cells)
+            filled = self._fill_row(number, cells)
             record = dict(zip(names, filled, strict=True))
             yield Row(self.path, number, {r: filled[i] for r, i in positions.items()}, record)
 
-    def _filled(self, number: int, cells: list[Any]) -> list[Any]:
+    def _fill_row(self, number: int, cells: list[Any]) -> list[Any]:
         """Return the cells of a row in full; a blank row and the end of a sheet's row are empty."""
         width = len(self.layout.names)
         if not cells or (self.dialect is None and len(cells) < width):
@@ -151,7 +151,7 @@ def column_names(path: Path, tables: TableFormat = DEFAULT) -> list[str]:
     """Return the names of a table's columns in lower case; none without a header."""
     _, sample = _read_sample(path, tables)
     if sample.names is None and sample.rows and is_surely_header(sample):
-        sample = sample.headed()
+        sample = sample.with_header()
     return sample.normal_names if sample.names is not None else []
 
 

@@ -22,11 +22,11 @@ def attend(
         weights = masked_softmax(scores, mask, is_causal)
         return dropout(weights, drop_rate) @ v
     if q.device.type == "cuda" and q.shape[-1] % ALIGNMENT:
-        return _aligned(q, k, v, mask, is_causal, drop_rate)
+        return _pad_heads(q, k, v, mask, is_causal, drop_rate)
     return F.scaled_dot_product_attention(q, k, v, mask, drop_rate, is_causal=is_causal)
 
 
-def _aligned(
+def _pad_heads(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, drop_rate: float
 ) -> Tensor:
     """Pad heads with zeros, which change no score, to a width that the fused kernels take."""

@@ -118,7 +118,7 @@ class SavedRun:
     def texts_seen(self) -> Fingerprints:
         """Return fingerprints of every text that trained it, earlier stages included."""
         stages = (self.data, *self.data.lineage)
-        return join_fingerprints(stage.fingerprints.unpacked() for stage in stages)
+        return join_fingerprints(stage.fingerprints.unpack() for stage in stages)
 
     def refuse_if_ablated(self, purpose: str) -> None:
         """Refuse to put a model to use that was broken on purpose."""

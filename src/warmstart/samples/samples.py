@@ -228,7 +228,7 @@ def write_samples(
     unlabelled = (review.text(language) for review in islice(reviews, sizes.unlabelled))
     pairs = _stream_pairs(Random(f"pairs {seed}"))
     train_pairs = list(islice(pairs, sizes.train_pairs))
-    new_pairs = _unseen(pairs, set(chain.from_iterable(train_pairs)))
+    new_pairs = _new_pairs(pairs, set(chain.from_iterable(train_pairs)))
     return SampleFiles(
         unlabelled=_write_lines(folder / "unlabelled.txt", unlabelled),
         train=_write_labelled(folder / "train.tsv", train, language),
@@ -255,7 +255,7 @@ def _stream_pairs(random: Random) -> Iterator[Sentence]:
         yield from zip(review.english, review.french, strict=True)
 
 
-def _unseen(pairs: Iterable[Sentence], seen: set[str]) -> Iterator[Sentence]:
+def _new_pairs(pairs: Iterable[Sentence], seen: set[str]) -> Iterator[Sentence]:
     for pair in pairs:
         if seen.isdisjoint(pair):
             seen.update(pair)

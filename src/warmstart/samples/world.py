@@ -56,7 +56,7 @@ class WeightedChoice(Generic[T]):
         return self.items[bisect(self._sums, random.random() * self._sums[-1])]
 
 
-def _ranked(items: Iterable[T], offset: float) -> WeightedChoice[T]:
+def _rank_weights(items: Iterable[T], offset: float) -> WeightedChoice[T]:
     """Give the item of rank r, counted from 0, the weight 1 / (r + offset)."""
     items = tuple(items)
     return WeightedChoice(items, (1 / (rank + offset) for rank in range(len(items))))
@@ -83,12 +83,12 @@ class World:
         shares = [share for _, share in OPINION_KINDS.values()]
         self.kinds = WeightedChoice([*OPINION_KINDS, PHRASE], [*shares, PHRASE_SHARE])
         self.neutral = {  # by slot
-            slot: _ranked(read(text), WORD_OFFSET)
+            slot: _rank_weights(read(text), WORD_OFFSET)
             for table, read in NEUTRAL_READERS.items()
             for slot, text in words[table].items()
         }
         self.opinionated = {  # by kind and by the word's opinion
-            (kind, opinion): _ranked(read(opinions[name][kind]), WORD_OFFSET)
+            (kind, opinion): _rank_weights(read(opinions[name][kind]), WORD_OFFSET)
             for kind, (read, _) in OPINION_KINDS.items()
             for name, opinion in OPINIONS.items()
         }
@@ -115,7 +115,7 @@ def read_world() -> World:
 
 
 def _choice(text: str, offset: float = PHRASING_OFFSET) -> WeightedChoice[Phrasing]:
-    return _ranked(read_phrasings(text), offset)
+    return _rank_weights(read_phrasings(text), offset)
 
 
 def _read_clauses(tables: Iterable[dict[str, Any]]) -> dict[ClauseType, WeightedChoice[Phrasing]]:
@@ -127,4 +127,4 @@ def _read_clauses(tables: Iterable[dict[str, Any]]) -> dict[ClauseType, Weighted
                 for is_joined in (False, True) if phrasing.is_joinable else (False,):
                     clause = ClauseType(kind, opinion, table["is_negated"], is_joined)
                     by_type.setdefault(clause, []).append(phrasing)
-    return {clause: _ranked(listed, PHRASING_OFFSET) for clause, listed in by_type.items()}
+    return {clause: _rank_weights(listed, PHRASING_OFFSET) for clause, listed in by_type.items()}

@@ -82,18 +82,18 @@ class Setting:
         """Return the values allowed; empty if every value of the type is."""
         return get_args(self.value_type) if get_origin(self.value_type) is Literal else ()
 
-    def checked(self, value: Any) -> Any:
+    def check(self, value: Any) -> Any:
         """Return the value in its type; refuse a missing, mistyped or out-of-range one."""
         if value is None and self.allows_none:
             return None
         if value is None or (self.is_required and value in ((), [])):
             raise WarmstartError(f"{self.flag} is missing: {self.help}")
         if not self.is_list:
-            return self._checked_item(value)
+            return self._check_item(value)
         items = value if isinstance(value, (list, tuple)) else [value]
-        return tuple(self._checked_item(item) for item in items)
+        return tuple(self._check_item(item) for item in items)
 
-    def _checked_item(self, value: Any) -> Any:
+    def _check_item(self, value: Any) -> Any:
         if self.choices:
             check_choice(self.flag, value, self.choices)
             return value
@@ -117,7 +117,7 @@ class Setting:
         )
         limits = [(name, bound, is_met) for name, bound, is_met in bounds if bound is not None]
         if not all(is_met(value, bound) for _, bound, is_met in limits):
-            allowed = " and ".join(f"{name} {_written(bound)}" for name, bound, _ in limits)
+            allowed = " and ".join(f"{name} {_format_bound(bound)}" for name, bound, _ in limits)
             raise WarmstartError(f"{self.flag} {value} is not allowed: it must be {allowed}")
         return value
 
@@ -150,7 +150,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for setting in self.declared():
-            value = setting.checked(getattr(self, setting.name))
+            value = setting.check(getattr(self, setting.name))
             object.__setattr__(self, setting.name, value)
         present = {s.key: s for s in self.declared() if getattr(self, s.name) is not None}
         for setting in present.values():
@@ -190,7 +190,7 @@ class Settings:
                 raise WarmstartError(f"{where}unknown setting '{key}'{suggestion(key, known)}")
 
     @classmethod
-    def overridden(cls, values: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
+    def override(cls, values: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
         """Return a file's values with flags in their place; a flag also drops what it excludes."""
         excluded = {key for s in cls.declared() if s.key in flags for key in s.excludes}
         excluded |= {s.key for s in cls.declared() if not flags.keys().isdisjoint(s.excludes)}
@@ -211,7 +211,7 @@ class Settings:
         ]
 
 
-def _written(bound: float) -> str:
+def _format_bound(bound: float) -> str:
     """Write a limit: 0.95, 1024, 16,777,216."""
     return f"{bound:g}" if bound < 1e6 else f"{bound:,.0f}"
 
@@ -306,10 +306,10 @@ def in_force(settings: Settings, values: Mapping[str, float]) -> dict[str, Choic
         for setting in settings.declared()
         if getattr(settings, setting.name) not in (None, setting.default)
     }
-    return {key: Choice(value, _chosen(key, given)) for key, value in values.items()}
+    return {key: Choice(value, _origin(key, given)) for key, value in values.items()}
 
 
-def _chosen(key: str, given: Mapping[str, str]) -> str:
+def _origin(key: str, given: Mapping[str, str]) -> str:
     options = LENGTH_KEYS if key == "steps" else (key,)
     flags = [given[option] for option in options if option in given]
     return f"by {flags[0]}" if flags else "by default"

@@ -177,7 +177,7 @@ def short_job(command: str, values: dict[str, Any], config: VerifyResumeConfig) 
         "threads": config.threads,
     }
     given = {key: value for key, value in machine.items() if value is not None}
-    return KilledJob(command, settings.overridden(values, {**brief[command], **given}))
+    return KilledJob(command, settings.override(values, {**brief[command], **given}))
 
 
 _POLL_S = 0.01
