@@ -35,6 +35,23 @@ def test_the_count_stands_beside_the_papers() -> None:
     assert succeed("params vaswani-base --depth 5 --json").json["paper"] == ""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "export"),
+    {
+        "lab": "cannot be exported to Hugging Face: GPT-2: norm_position=post (pre fits)",
+        "mini": "goes to Hugging Face as LlamaForCausalLM",
+        "mini --attention bidirectional": "goes to Hugging Face as EuroBertForMaskedLM",
+        "mini --head classifier": "EuroBERT: attention=causal (bidirectional fits)",
+        "bert-base": "goes to Hugging Face as BertForPreTraining",
+        "bert-base --head lm": "goes to Hugging Face as BertForMaskedLM",
+        "vaswani-base": "goes to Hugging Face as MarianMTModel",
+    }.items(),
+)
+def test_it_is_said_what_can_be_exported(arguments: str, export: str) -> None:
+    assert export in succeed(f"params {arguments} --json").json["export"]
+    assert export.split(":")[0] in succeed(f"params {arguments}").out
+
+
 def test_flags_change_a_preset() -> None:
     one = succeed("params lab --depth 1 --json").json["total"]
     two = succeed("params lab --depth 2 --json").json["total"]

@@ -13,6 +13,8 @@ from warmstart.files import write_json
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
 from warmstart.runs.folder import FORMAT
 from warmstart.settings.model import PRESETS, ModelConfig
+from warmstart.tasks.hub import HubModel
+from warmstart.tasks.registry import task_named
 from warmstart.tokenization.backends import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
@@ -39,6 +41,17 @@ def build(model: ModelConfig, kind: str, pooling: Any) -> nn.Module:
     if kind == "translate":
         return Translator(model)
     return LanguageModel(model, has_next_sentence=model.segments > 1)
+
+
+def hub_model(model: nn.Module, kind: str, pooling: Any = None) -> HubModel:
+    """Return what is known of a model before its training."""
+    return HubModel(
+        model=model.config,  # type: ignore[arg-type]
+        task=task_named(kind),
+        pooling=pooling,
+        num_classes=len(CLASSES) if kind == "classify" else 0,
+        has_next_sentence=hasattr(model, "next_sentence"),
+    )
 
 
 def make_run(path: Path, model: nn.Module, kind: str, tokenizer: Tokenizer, **more: Any) -> str:

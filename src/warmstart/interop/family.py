@@ -37,14 +37,14 @@ HF_ACTIVATIONS = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())
 
 @dataclass(frozen=True, kw_only=True)
 class ExportRules:
-    """How our models are written. A model fits if reading back what was written returns it."""
+    """How our models are written; tasks/hub.py says which of them fit."""
 
     write_config: Callable[[ModelConfig], dict[str, Any]]
     """Return the keys of config.json besides the sizes."""
     widen: Callable[[ModelConfig], ModelConfig]
     """Return the shape that the architecture has; the tensors this adds are zero."""
-    adapt: Callable[[dict[str, Tensor], HfHead], str | None]
-    """Change the weights to fit the architecture, or return what prevents that."""
+    adapt: Callable[[dict[str, Tensor], HfHead], None] = lambda weights, head: None
+    """Change the weights to fit the architecture."""
     constants: Callable[[ModelConfig], dict[str, Tensor]] = lambda model: {}
     """Return tensors that no training changes, but that files of the family hold."""
 
@@ -226,11 +226,6 @@ class Family:
             "translation": "ForSeq2SeqLM",
         }
 
-    def head_for(self, hub_class: str | None) -> HfHead | None:
-        """Return the head of models whose class ends like this; None: the family has none."""
-        heads = [head for head, name in self.hub_classes.items() if name == hub_class]
-        return next((head for head in heads if head in self.heads.values()), None)
-
     def matches(self, shape: ModelConfig, head: HfHead) -> Iterator[TensorMatch]:
         """Match our tensors with theirs; some of them may be missing on both sides."""
         for ours, theirs in {**self.layers, **self.head_layers.get(head, {})}.items():
@@ -262,14 +257,9 @@ def read_dropout(config: HfConfig, key: str, inner_key: str, default: float) -> 
     return {"dropout": rate, "inner_dropout": config.number(inner_key, default) > 0}
 
 
-def drop_zero_bias(weights: dict[str, Tensor], head: HfHead) -> str | None:
-    """Remove the bias of the head, which must be zero."""
-    bias = weights.pop("head.output.bias", None)
-    if bias is None or not bias.any():
-        return None
-    if head == "sequence":
-        return "a classification head with a bias (the architecture has none)"
-    return "output_bias=True (output_bias=False fits)"
+def drop_zero_bias(weights: dict[str, Tensor], head: HfHead) -> None:
+    """Remove the bias of the head, which is zero."""
+    weights.pop("head.output.bias", None)
 
 
 TRUNCATE = "warmstart_truncate"  # our own key: what a classifier reads of a text that is too long

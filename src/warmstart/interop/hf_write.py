@@ -4,7 +4,7 @@ import importlib.util
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,9 +19,7 @@ from warmstart.interop.family import (
     TRUNCATE,
     ExportRules,
     Family,
-    HfConfig,
     HfHead,
-    HfTensors,
     to_theirs,
 )
 from warmstart.interop.formats import (
@@ -41,18 +39,14 @@ from warmstart.jsonfiles import read_object
 from warmstart.model.backbone import Layout
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
 from warmstart.runs.saved import SavedRun
-from warmstart.settings.model import ModelConfig, ablation_warning
+from warmstart.settings.model import ModelConfig
 from warmstart.settings.training import Tuning
 from warmstart.settings.using import Search
+from warmstart.tasks.hub import HubModel, saved_hub_model
 from warmstart.tasks.registry import task_of
 from warmstart.tokenization.backends import library_errors
 
-# Settings that do not change the outputs of a backbone, or only together with another setting.
-NEUTRAL = {
-    *("dropout", "inner_dropout", "rope_base", "decoder_depth", "target_vocab_size", "shared"),
-    *("global_every", "local_rope_base"),
-}
-PROBE_VOCAB = 300  # neither it nor the depth decides whether a model fits
+WRITTEN = (BERT, GPT2, LLAMA, EUROBERT, PEGASUS, MARIAN)
 
 
 @dataclass(frozen=True)
@@ -61,15 +55,13 @@ class _Model:
 
     family: Family
     rules: ExportRules
-    head: HfHead
+    architecture: str
     shape: ModelConfig
     weights: dict[str, Tensor]
 
     @property
-    def architecture(self) -> str:
-        if "next_sentence.weight" in self.weights:
-            return "BertForPreTraining"
-        return next(name for name, head in self.family.heads.items() if head == self.head)
+    def head(self) -> HfHead:
+        return self.family.heads[self.architecture]
 
     @property
     def generates(self) -> bool:
@@ -136,67 +128,34 @@ def write_hf(request: ExportRequest) -> Exported:
     return Exported(architecture=converted.architecture, num_parameters=size, check=check)
 
 
-@torch.random.fork_rng(devices=())
-def export_problem(run: SavedRun) -> str | None:
-    """Say why a run that is about to be trained cannot be exported later; None: it can be."""
-    if run.model.ablated != "nothing":
-        return f"it is {ablation_warning(run.model.ablated)}"
-    small = run.reshaped(replace(run.model, depth=1, vocab_size=PROBE_VOCAB))
-    shapes = task_of(run).empty_model(small).state_dict()
-    random = torch.Generator().manual_seed(0)  # training leaves no bias at zero
-    weights = {name: torch.randn(t.shape, generator=random) for name, t in shapes.items()}
-    converted = _fit(small, weights)
-    if isinstance(converted, _Model):
-        try:
-            convert_tokenizer(run, has_segments=converted.family is BERT)
-        except WarmstartError as problem:
-            return str(problem)
-        return None
-    if not converted:
-        return f"no supported family has {task_of(run).description}"
-    closest: list[str] = min(converted, key=len)
-    return ", ".join(closest)
-
-
 def _convert(source: SavedRun, model: nn.Module) -> _Model:
     """Return the model in the first family that can represent it, or refuse."""
+    hub = saved_hub_model(source.model, task_of(source), source.config, source.weights_file)
+    if hub.architecture is None:
+        raise WarmstartError(_refusal(source, hub))
+    family = next(family for family in WRITTEN if hub.architecture in family.heads)
+    assert family.export is not None
+    head = family.heads[hub.architecture]
+    shape = family.export.widen(source.model)
     weights = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
-    converted = _fit(source, weights)
-    if isinstance(converted, _Model):
-        return converted
-    if not converted:
-        raise WarmstartError(
-            f"{source.path} is {task_of(source).description}, which cannot be exported: no "
-            "supported Hugging Face family has that kind of model"
+    for name, tensor in hub.task.empty_model(source.reshaped(shape)).state_dict().items():
+        weights.setdefault(name, torch.zeros(tensor.shape))
+    shape = _apply_embedding_scale(shape, weights, head)
+    family.export.adapt(weights, head)
+    return _Model(family, family.export, hub.architecture, shape, weights)
+
+
+def _refusal(source: SavedRun, hub: HubModel) -> str:
+    if not hub.misfits:
+        return (
+            f"{source.path} is {hub.task.description}, which cannot be exported: no supported "
+            "Hugging Face family has that kind of model"
         )
-    closest = "; ".join(", ".join(reasons) for reasons in sorted(converted, key=len))
-    raise WarmstartError(
+    closest = "; ".join(", ".join(reasons) for reasons in sorted(hub.misfits.values(), key=len))
+    return (
         f"{source.path} cannot be exported to Hugging Face. What does not fit, by family: "
         f"{closest}. --to onnx takes it as it is"
     )
-
-
-def _fit(source: SavedRun, own: dict[str, Tensor]) -> _Model | list[list[str]]:
-    """Return the model in the first family that can represent it, or what does not fit in each."""
-    refusals: list[list[str]] = []
-    task = task_of(source)
-    for family in (BERT, GPT2, LLAMA, EUROBERT, PEGASUS, MARIAN):
-        head = family.head_for(task.hub_class)
-        if head is None or family.export is None:
-            continue
-        shape = family.export.widen(source.model)
-        wide = task.empty_model(source.reshaped(shape)).state_dict()
-        weights = own | {n: torch.zeros(t.shape) for n, t in wide.items() if n not in own}
-        shape = _apply_embedding_scale(shape, weights, head)
-        converted = _Model(family, family.export, head, shape, weights)
-        misfits = _misfits(converted, source)
-        reasons = list(misfits.values())
-        if misfits.keys() <= {"pooling"}:  # the backbone fits; does the head?
-            reasons += filter(None, [family.export.adapt(weights, head)])
-        if not reasons:
-            return converted
-        refusals.append([f"{family.name}: {reasons[0]}", *reasons[1:]])
-    return refusals
 
 
 def _apply_embedding_scale(
@@ -211,25 +170,6 @@ def _apply_embedding_scale(
         shape = replace(shape, tied=False)
     weights["backbone.embed.weight"] = embedding * math.sqrt(shape.width)
     return replace(shape, scale_embedding=False)
-
-
-def _misfits(model: _Model, source: SavedRun) -> dict[str, str]:
-    """Describe the settings that would differ if the model were written and read back."""
-    file = source.folder.config_file
-    tensors = HfTensors(model.tensors(), source.path, model.family.prefix)
-    try:
-        read_back = model.family.read_shape(HfConfig(model.config(), file), tensors, model.head)
-    except WarmstartError as error:
-        return {"config.json": str(error)}
-    wanted, actual = asdict(model.shape), asdict(read_back)
-    if model.head == "sequence":
-        wanted["pooling"], actual["pooling"] = source.settings["pooling"], model.family.pooling
-    neutral = NEUTRAL if model.head == "language" else NEUTRAL | {"transform"}
-    return {
-        name: f"{name}={wanted[name]} ({actual[name]} fits)"
-        for name in wanted
-        if wanted[name] != actual[name] and name not in neutral
-    }
 
 
 def _config(model: _Model, source: SavedRun, tokenizer: HfTokenizer) -> dict[str, Any]:

@@ -105,14 +105,11 @@ def _write_config(model: ModelConfig) -> dict[str, Any]:
     }
 
 
-def _sines_first(weights: dict[str, Tensor], head: HfHead) -> str | None:
+def _sines_first(weights: dict[str, Tensor], head: HfHead) -> None:
     """Put the even columns of hidden vectors, the sines of positions, before the odd ones."""
-    if "decoder.embed.weight" in weights:
-        return "shared=False (shared=True fits)"
     _reorder(weights, _order(weights))
     if OUR_BIAS in weights:
         weights[OUR_BIAS] = weights[OUR_BIAS][None]
-    return None
 
 
 def _position_tables(model: ModelConfig) -> dict[str, Tensor]:

@@ -71,6 +71,7 @@ def count_parameters(config: ParamsConfig, as_json: bool) -> None:
     say(count.legend)
     if count.paper:
         say(f"{count.total:,} parameters: {count.paper}")
+    say(f"{count.name} {count.export}")
 
 
 def plan(config: PlanConfig, as_json: bool) -> None:

@@ -13,7 +13,9 @@ from warmstart.runs.checkpoint import weight_shapes
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import find_model
 from warmstart.settings.model import ModelConfig, apply_overrides, override
-from warmstart.tasks.registry import BackboneTask
+from warmstart.settings.training import Tuning
+from warmstart.tasks.hub import CLASSIFIER, HubModel, saved_hub_model
+from warmstart.tasks.registry import BackboneTask, task_for_class, task_named
 
 Head = Literal["all", "lm", "classifier", "none"]
 HEADERS = ("layer", "formula", "parameters")
@@ -27,6 +29,7 @@ class ParameterCount(Shown):
     name: str
     legend: str
     paper: str  # what its paper says of the total; empty: nothing
+    export: str  # as what it goes to Hugging Face, or why it does not
     layers: tuple[Layer, ...]
     total: int
     trainable: int
@@ -40,7 +43,8 @@ class ParameterCount(Shown):
         return [("total", "", f"{self.total:,}"), ("trainable", "", f"{self.trainable:,}")]
 
     def pieces(self) -> list[str]:
-        return [table(HEADERS, [*self.rows(), *self.totals()], left=[1]), self.legend]
+        rows = [*self.rows(), *self.totals()]
+        return [table(HEADERS, rows, left=[1]), self.legend, self.export]
 
 
 def count_parameters(config: ParamsConfig) -> ParameterCount:
@@ -63,7 +67,34 @@ def count_parameters(config: ParamsConfig) -> ParameterCount:
     trainable = sum(layer.count for layer in head) if is_frozen else total
     legend = count.legend(shape)
     paper = paper_parameters(config.model, shape)
-    return ParameterCount(config.model, legend, paper, tuple(backbone + head), total, trainable)
+    export, layers = _export(config, shape, folder), tuple(backbone + head)
+    return ParameterCount(config.model, legend, paper, export, layers, total, trainable)
+
+
+def _export(config: ParamsConfig, shape: ModelConfig, folder: RunFolder | None) -> str:
+    """Say as what the model, with the head that was counted, goes to Hugging Face."""
+    if folder and config.head == "all" and folder.weights_file.exists():
+        task = task_named(folder.entry("task"))
+        hub = saved_hub_model(shape, task, folder.config(), folder.weights_file)
+    else:
+        hub = HubModel(
+            model=shape,
+            task=task_for_class(_hub_class(config, shape)),
+            pooling=Tuning.pooling,
+            num_classes=config.labels if config.head == "classifier" else 0,
+            has_next_sentence=config.head == "all" and shape.segments > 1,
+        )
+    if hub.problem:
+        return f"cannot be exported to Hugging Face: {hub.problem}"
+    return f"goes to Hugging Face as {hub.architecture}"
+
+
+def _hub_class(config: ParamsConfig, shape: ModelConfig) -> str:
+    if shape.decoder_depth:
+        return "ForSeq2SeqLM"
+    language_model = "ForCausalLM" if shape.is_causal else "ForMaskedLM"
+    endings = {"classifier": CLASSIFIER, "none": "Model"}
+    return endings.get(config.head, language_model)
 
 
 def _head_layers(config: ParamsConfig, shape: ModelConfig, folder: RunFolder | None) -> list[Layer]:

@@ -17,6 +17,7 @@ from warmstart.runs.facts import ConfigFile, DataFile, InputFiles, ScoresFile, T
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import describe_unrecorded, read_data
 from warmstart.settings.model import ModelConfig, model_from_json
+from warmstart.tasks.hub import HubModel, saved_hub_model
 from warmstart.tasks.registry import task_named
 from warmstart.tasks.task import Task
 
@@ -59,6 +60,12 @@ class RunFacts:
     @cached_property
     def data(self) -> DataFile | None:
         return read_data(self.folder) if self.folder.data_file.exists() else None
+
+    @cached_property
+    def hub_model(self) -> HubModel | None:
+        """Return what an export depends on; None: it is no Transformer."""
+        config, weights = self.folder.config(), self.folder.weights_file
+        return saved_hub_model(self.model, self.task, config, weights) if self.model else None
 
     @property
     def kind(self) -> str:
@@ -219,6 +226,8 @@ def _limits(facts: RunFacts) -> Iterator[str]:
         yield "- It has not been tested on data that nothing was chosen with."
     if facts.config.classes:
         yield "- It answers with one of its classes, also where none fits."
+    if facts.hub_model and (problem := facts.hub_model.problem):
+        yield f"- It cannot be exported to Hugging Face: {problem}."
     yield "- What the training texts say wrongly or unfairly, it has learned too."
 
 
@@ -236,10 +245,11 @@ def _use(facts: RunFacts, name: str) -> Iterator[str]:
 def exports(facts: RunFacts, name: str) -> Iterator[str]:
     """Yield the commands that take a run to other libraries, with what loads the result there."""
     ending = facts.task.hub_class
-    if facts.model is None or ending is None:
+    if facts.model is None or facts.model.ablated != "nothing" or ending is None:
         return
-    auto_class = f"AutoModel{ending.removeprefix('Model')}"
-    loaders = {"hf": f'{auto_class}.from_pretrained("exported"), if its architecture fits'}
+    loaders = {}
+    if facts.hub_model and (architecture := facts.hub_model.architecture):
+        loaders["hf"] = f'transformers.{architecture}.from_pretrained("exported")'
     graph = "encoder_model" if facts.model.decoder_depth else "model"
     loaders["onnx"] = f'onnxruntime.InferenceSession("exported/{graph}.onnx")'
     if facts.model.decoder_depth:

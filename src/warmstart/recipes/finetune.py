@@ -13,7 +13,6 @@ from warmstart.data.splits import HALVING_SEED, LabelPool, nested_rows
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.formats import duration
-from warmstart.interop.exchange import say_if_not_exportable
 from warmstart.recipes.card import write_card
 from warmstart.report.html import Shown
 from warmstart.report.training_figure import score_table
@@ -32,6 +31,7 @@ from warmstart.settings.model import ModelConfig, apply_overrides, model_from_js
 from warmstart.settings.shared import Truncate
 from warmstart.settings.training import FinetuneConfig
 from warmstart.tasks.finetuning import FinetuningTask, Fit, Start, build_model, build_trainer
+from warmstart.tasks.hub import HubModel, say_not_exportable
 from warmstart.tasks.labelled_data import (
     Examples,
     TrainingTexts,
@@ -131,7 +131,11 @@ def _prepare(config: FinetuneConfig, task: FinetuningTask, run: RunFolder) -> tu
         write_config(run, "finetune", config, architecture, **facts)
         tokenizer.save(run.path)
         write_json(run.data_file, _facts(config, texts.files, train, parent))
-        say_if_not_exportable(run, model)
+        num_classes = len(labels.get("classes", ()))
+        hub = HubModel(
+            model=architecture, task=task, pooling=config.pooling, num_classes=num_classes
+        )
+        say_not_exportable(str(run.path), hub.problem)
     rate = config.learning_rate or finetuning_rate(architecture, start.arm)
     decay = config.layer_decay or finetuning_layer_decay(start.arm)
     seed, pad = config.seed, tokenizer.pad

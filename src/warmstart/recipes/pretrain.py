@@ -21,7 +21,6 @@ from warmstart.data.shards import ShardWriter
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.formats import duration
-from warmstart.interop.exchange import say_if_not_exportable
 from warmstart.recipes.card import write_card
 from warmstart.report.html import Shown
 from warmstart.report.training_figure import loss_curve
@@ -46,6 +45,7 @@ from warmstart.runs.saved import (
 from warmstart.runtime import num_cores
 from warmstart.settings.model import ModelConfig, apply_overrides
 from warmstart.settings.training import PretrainConfig
+from warmstart.tasks.hub import HubModel, say_not_exportable
 from warmstart.tasks.registry import pretraining_task, task_of
 from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
 from warmstart.tokenization.backends import load_tokenizer
@@ -104,7 +104,9 @@ def _train(config: PretrainConfig, run: RunFolder, clock: Clock) -> None:
     tokenizer, architecture, text = _prepare(given, task, run, parent, device)
     model, transfer = _model(config, task, architecture, parent)
     model.to(runtime.device)
-    say_if_not_exportable(run, model)
+    has_next_sentence = hasattr(model, "next_sentence")
+    hub = HubModel(model=architecture, task=task, has_next_sentence=has_next_sentence)
+    say_not_exportable(str(run.path), hub.problem)
     data = PretrainingData(config, tokenizer, text, runtime)
     training = task.training(model, data)
     optimizer = _optimizer_settings(config, architecture, transfer)

@@ -16,7 +16,6 @@ from warmstart.data.pairs import Pairs
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.formats import duration
-from warmstart.interop.exchange import say_if_not_exportable
 from warmstart.model.models import Translator
 from warmstart.recipes.card import write_card
 from warmstart.report.html import Shown
@@ -35,6 +34,7 @@ from warmstart.runs.saved import SavedRun, lineage_of, read_run, resumed_model, 
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig, apply_overrides
 from warmstart.settings.training import TrainTranslatorConfig
+from warmstart.tasks.hub import HubModel, say_not_exportable
 from warmstart.tasks.registry import task_of
 from warmstart.tasks.translate import (
     TranslateObjective,
@@ -110,7 +110,8 @@ def _train(config: TrainTranslatorConfig, run: RunFolder, clock: Clock) -> None:
         write_config(run, "train-translator", config, architecture, task=TranslateTask.name)
         tokenizers.save(run.path)
         write_json(run.data_file, _facts(train, valid, parent))
-        say_if_not_exportable(run, model)
+        hub = HubModel(model=architecture, task=TranslateTask())
+        say_not_exportable(str(run.path), hub.problem)
     model.to(runtime.device)
     validation = TranslationValidation(
         encoded[1], valid, tokenizers, config.micro_tokens, config.select, config.samples

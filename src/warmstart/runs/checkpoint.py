@@ -191,6 +191,15 @@ def weight_shapes(path: Path) -> dict[str, list[int]]:
         raise WarmstartError(f"{path} is not a whole safetensors file: {fault}") from None
 
 
+def is_zero(path: Path, name: str) -> bool:
+    """Tell whether a tensor of a safetensors file, if there is one of this name, is all zeros."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return name not in file.keys() or not file.get_tensor(name).any()  # noqa: SIM118
+    except _UNREADABLE as fault:
+        raise WarmstartError(f"{path} is not a whole safetensors file: {fault}") from None
+
+
 def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 

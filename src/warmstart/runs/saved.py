@@ -205,15 +205,6 @@ def resumed_model(run: RunFolder) -> ModelConfig:
     return model
 
 
-def before_training(run: RunFolder, model: nn.Module) -> SavedRun:
-    """Return a run that has its config.json and tokenizer, with the weights it starts from."""
-    config = run.config()
-    if not isinstance(config.get("task"), str):
-        raise WarmstartError(f"{run.config_file} has no 'task'")
-    transformer = SavedTransformer(resumed_model(run), load_tokenizer_pair(run.path))
-    return SavedRun(run.path, config["task"], config, dict(model.state_dict()), transformer)
-
-
 def read_data(run: RunFolder) -> DataFile:
     """Return what data.json records of the texts of a run."""
     return typed(DataFile, run.read_json(run.data_file), run.data_file)
