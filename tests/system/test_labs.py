@@ -84,7 +84,8 @@ def test_a_beam_can_lose_what_greedy_finds() -> None:
 
 @pytest.mark.parametrize(("device", "micro_tokens"), [("rtx-4090", None), ("rtx-4060", 16_384)])
 def test_memory_is_what_plan_says(device: str, micro_tokens: int | None) -> None:
-    planned = plan(PlanConfig(model="vaswani-base", on=device, micro_tokens=micro_tokens))
+    sizes = {"batch_tokens": 50_000, "micro_tokens": micro_tokens}
+    planned = plan(PlanConfig(model="vaswani-base", on=device, **sizes))
     memory = planned.memory
     assert f"{memory.peak / 2**20:,.0f} MiB" in text_of("translation")
     assert planned.fits

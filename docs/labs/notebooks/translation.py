@@ -148,7 +148,7 @@ for width in (1, 3):
 # tokens of a pass. A card of 8 GB is `rtx-4060`; `--on list` names all.
 
 # %%
-# !{sys.executable} -m warmstart plan vaswani-base --on rtx-4090
+# !{sys.executable} -m warmstart plan vaswani-base --on rtx-4090 --batch-tokens 50000
 
 # %% [markdown]
 # ## 9. What if it crashes in the middle?

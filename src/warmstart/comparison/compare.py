@@ -71,7 +71,7 @@ class CompareResult(Shown):
 
 def compare(config: CompareConfig) -> CompareResult:
     """Compare warm, frozen and cold starts and TF-IDF on labelled texts."""
-    clock, config = Clock(config.minutes), ClassifyTask().with_defaults(with_threads(config))
+    clock, config = Clock(config.minutes), ClassifyTask().choose_truncation(with_threads(config))
     with open_run("compare", config, config.out, config.resume) as run:
         is_finished = (run.path / "results.json").exists()
         if is_finished:

@@ -4,12 +4,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
 from warmstart.printing import print_json, print_table, say
-from warmstart.settings.base import advanced, argument, option
+from warmstart.settings.base import argument, option
 from warmstart.settings.model import ArchitectureOverrides, Attention
 from warmstart.settings.shared import Machine, Optimizer
 
 if TYPE_CHECKING:
-    from warmstart.planning.devices import Device, SharedStep
+    from warmstart.planning.devices import Device
     from warmstart.planning.job import TrainingJob
     from warmstart.planning.plan import JobPlan
 
@@ -48,12 +48,6 @@ class PlanConfig(ArchitectureOverrides, Machine, panel="Training"):
         None,
         metavar="NAME",
         panel="Machine",
-    )
-    devices: int = option(
-        "how many share each step; needs --on", 1, least=1, most=4096, panel="Machine"
-    )
-    network: float = advanced(
-        "GB/s that each device sends to other machines", 25.0, above=0, panel="Machine"
     )
     measure: bool = option("run some steps here to measure the time", True, panel="Machine")
     seconds: float = option("time to measure, approximately", 30.0, above=0, panel="Machine")
@@ -115,28 +109,12 @@ def _print_plan(planned: "JobPlan") -> None:
     totals = [(f"peak, at {planned.memory.moment}", "", _mib(planned.memory.peak))]
     rows = [(name, formula, _mib(size)) for name, formula, size in _memory_rows(planned)]
     print_table(("memory", "formula", "MiB"), rows, totals=totals)
-    if planned.shared:
-        names = ("devices", "GiB of each", "sharded", "MB sent by each", "ms a step", "tokens/s")
-        shared = [_shared_row(job, step) for step in planned.shared]
-        print_table((*names, "used"), shared, "steps shared by several devices")
     say(
         f"{planned.parameters:,} parameters; {job.steps:,} steps of {job.step_tokens:,} tokens: "
         f"{job.steps * planned.step_flops:.3g} FLOPs in all"
     )
     for line in sentences(planned):
         say(line)
-
-
-def _shared_row(job: "TrainingJob", step: "SharedStep") -> tuple[str, ...]:
-    return (
-        f"{step.devices}",
-        f"{step.memory / 2**30:.2f}",
-        f"{step.sharded_memory / 2**30:.2f}",
-        f"{step.sent / 1e6:,.0f}",
-        f"{1000 * step.step_s:,.1f}",
-        f"{job.step_tokens / step.step_s:,.0f}",
-        f"{step.efficiency:.0%}",
-    )
 
 
 def _memory_rows(planned: "JobPlan") -> list[tuple[str, str, int]]:
@@ -186,7 +164,6 @@ def _plan_json(planned: "JobPlan") -> dict[str, Any]:
             "in_all": job.steps * planned.step_flops,
         },
         "memory": {**asdict(planned.memory), "room": planned.machine.memory},
-        "shared": [{**asdict(step), "step_s": step.step_s} for step in planned.shared],
         "where": planned.machine.title,
         "precision": "bf16" if planned.machine.target.is_bf16 else "fp32",
         "fits": planned.fits,

@@ -13,7 +13,6 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import find_model
 from warmstart.settings.base import choose
 from warmstart.settings.model import (
-    PRESETS,
     ModelConfig,
     apply_overrides,
     model_from_json,
@@ -21,30 +20,6 @@ from warmstart.settings.model import (
 )
 from warmstart.tasks.registry import planned_tasks, task_named
 from warmstart.tasks.task import Workload, WorkloadShape
-
-
-@dataclass(frozen=True)
-class PaperRun:
-    """What the 2017 paper says of a model and its training on eight P100s."""
-
-    parameters: int  # in millions
-    steps: int
-    hours: float
-    tokens: int = 50_000  # of source and target, in a step
-    devices: int = 8
-
-
-PAPER = {"vaswani-base": PaperRun(65, 100_000, 12.0), "vaswani-big": PaperRun(213, 300_000, 84.0)}
-
-
-def paper_parameters(name: str, model: ModelConfig) -> str:
-    """Set the exact count of a preset beside the number in its paper; empty: it has none."""
-    if name not in PAPER or model != PRESETS[name]:
-        return ""
-    return (
-        f"the 2017 paper gives about {PAPER[name].parameters} million, with about 37,000 entries "
-        f"in the vocabulary; here it has exactly {model.vocab_size:,}"
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,11 +89,8 @@ def planned_job(config: PlanConfig, name: str) -> TrainingJob:
         )
     shape = workload.architecture(shape, is_preset=folder is None)
     length = config.max_length or workload.default_length(shape)
-    steps, tokens = workload.steps, workload.batch_tokens
-    if name in PAPER and workload.has_decoder:
-        steps, tokens = PAPER[name].steps, PAPER[name].tokens
-    row_tokens = workload.sides * length
-    rows = max(1, (config.batch_tokens or tokens) // row_tokens)
+    steps, row_tokens = workload.steps, workload.sides * length
+    rows = max(1, (config.batch_tokens or workload.batch_tokens) // row_tokens)
     if config.tokens:
         steps = -(-config.tokens // (rows * row_tokens))  # rounded up
     optimizer = config.optimizer or workload.optimizers[0]

@@ -7,18 +7,18 @@ from warmstart.errors import WarmstartError
 from warmstart.model import count
 from warmstart.model.count import Layer
 from warmstart.planning.commands import ParamsConfig
-from warmstart.planning.job import paper_parameters
 from warmstart.report.html import Shown, table
 from warmstart.runs.checkpoint import weight_shapes
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import find_model
-from warmstart.settings.model import ModelConfig, apply_overrides, override
+from warmstart.settings.model import PRESETS, ModelConfig, apply_overrides, override
 from warmstart.settings.training import Tuning
 from warmstart.tasks.hub import CLASSIFIER, HubModel, saved_hub_model
 from warmstart.tasks.registry import BackboneTask, task_for_class, task_named
 
 Head = Literal["all", "lm", "classifier", "none"]
 HEADERS = ("layer", "formula", "parameters")
+PAPER_MILLIONS = {"vaswani-base": 65, "vaswani-big": 213}
 OVERRIDES = ("vocab_size", "attention", "segments", "pooler", "transform")
 
 
@@ -66,7 +66,7 @@ def count_parameters(config: ParamsConfig) -> ParameterCount:
     is_frozen = config.frozen or (folder is not None and folder.config().get("arm") == "frozen")
     trainable = sum(layer.count for layer in head) if is_frozen else total
     legend = count.legend(shape)
-    paper = paper_parameters(config.model, shape)
+    paper = _paper_sentence(config.model, shape)
     export, layers = _export(config, shape, folder), tuple(backbone + head)
     return ParameterCount(config.model, legend, paper, export, layers, total, trainable)
 
@@ -95,6 +95,16 @@ def _hub_class(config: ParamsConfig, shape: ModelConfig) -> str:
     language_model = "ForCausalLM" if shape.is_causal else "ForMaskedLM"
     endings = {"classifier": CLASSIFIER, "none": "Model"}
     return endings.get(config.head, language_model)
+
+
+def _paper_sentence(name: str, model: ModelConfig) -> str:
+    """Say what the paper of a preset gives as its size; empty: it has none."""
+    if name not in PAPER_MILLIONS or model != PRESETS[name]:
+        return ""
+    return (
+        f"the 2017 paper gives about {PAPER_MILLIONS[name]} million, with about 37,000 entries "
+        f"in the vocabulary; here it has exactly {model.vocab_size:,}"
+    )
 
 
 def _head_layers(config: ParamsConfig, shape: ModelConfig, folder: RunFolder | None) -> list[Layer]:

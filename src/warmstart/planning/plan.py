@@ -1,7 +1,7 @@
 """What a job costs, and whether it fits."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
@@ -11,17 +11,8 @@ from warmstart import progress
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
 from warmstart.planning.commands import PlanConfig
-from warmstart.planning.devices import (
-    GIB,
-    Device,
-    SharedStep,
-    known_devices,
-    most_useful,
-    shared_steps,
-    step_seconds,
-    target_on,
-)
-from warmstart.planning.job import PAPER, TrainingJob, empty_model, paper_parameters, planned_job
+from warmstart.planning.devices import GIB, Device, known_devices, step_seconds, target_on
+from warmstart.planning.job import TrainingJob, empty_model, planned_job
 from warmstart.planning.memory import (
     ComputeTarget,
     PartFlops,
@@ -29,13 +20,11 @@ from warmstart.planning.memory import (
     largest_rows,
     optimizer_flops,
     row_flops,
-    step_flops,
     step_memory,
 )
 from warmstart.planning.timing import StepTiming, time_steps
 from warmstart.runtime import Runtime, choose_runtime
 from warmstart.settings.base import choose
-from warmstart.settings.training import TrainTranslatorConfig
 
 USABLE_SHARE = 0.92  # of a device's memory; the rest goes to driver, system and fragmentation
 
@@ -67,7 +56,6 @@ class JobPlan:
     largest_micro_tokens: int  # 0: not even one row fits
     step_s: float | None  # None: nothing was measured
     measured: StepTiming | None
-    shared: tuple[SharedStep, ...] = ()  # on several devices
 
     @property
     def token_flops(self) -> float:
@@ -126,7 +114,7 @@ def this_machine(runtime: Runtime) -> PlannedMachine:
 
 
 def sentences(plan: JobPlan) -> list[str]:
-    """Say whether the job fits, how long it takes, and how that compares with the 2017 paper."""
+    """Say whether the job fits, and how long it takes."""
     lines = [_fit_sentence(plan)]
     if plan.total_s is not None and plan.step_s is not None:
         steps, rate = counted(plan.job.steps, "step"), plan.job.step_tokens / plan.step_s
@@ -136,12 +124,7 @@ def sentences(plan: JobPlan) -> list[str]:
             f"{long_time(plan.total_s)} for {steps} on {plan.machine.title}, {basis}: {rate:,.0f} "
             f"tokens/s, {attained:.3g} TFLOP/s, without validation and saving"
         )
-    if plan.shared:
-        lines.append(_shared_sentence(plan))
-    about_size = paper_parameters(plan.name, plan.job.model)
-    if not about_size or not plan.job.workload.has_decoder:
-        return lines
-    return [*lines, f"{plan.parameters:,} parameters: {about_size}", *_paper_sentences(plan)]
+    return lines
 
 
 def _fit_sentence(plan: JobPlan) -> str:
@@ -156,52 +139,6 @@ def _fit_sentence(plan: JobPlan) -> str:
     if plan.largest_micro_tokens:
         return f"does not fit: {need}; lower --micro-tokens to {plan.largest_micro_tokens:,}"
     return f"does not fit: {need}; even a single row is too much"
-
-
-def _shared_sentence(plan: JobPlan) -> str:
-    """Say how long the job takes on all devices, and from which number on more are wasted."""
-    last, useful = plan.shared[-1], most_useful(plan.shared)
-    total = long_time(plan.job.steps * last.step_s)
-    line = f"{total} on {counted(last.devices, 'device')}, calculated from data sheets: "
-    if useful == last:
-        return f"{line}{last.efficiency:.0%} of the time of each is used"
-    return (
-        f"{line}only {last.efficiency:.0%} of the time of each is used; more than "
-        f"{useful.devices} do not pay with {plan.job.step_tokens:,} tokens in a step"
-    )
-
-
-def _paper_sentences(plan: JobPlan) -> list[str]:
-    """Compare a preset of the 2017 paper with the paper's own training time."""
-    job, paper = plan.job, PAPER[plan.name]
-    times = ""
-    if plan.step_s is not None:
-        is_same = paper.tokens - job.row_tokens < job.step_tokens <= paper.tokens
-        step_s = plan.step_s * (1.0 if is_same else paper.tokens / job.step_tokens)
-        times = f"; on {plan.machine.title}: {long_time(paper.steps * step_s)}"
-    micro_rows = TrainTranslatorConfig.micro_tokens // job.row_tokens
-    paper_job = replace(job, rows=paper.tokens // job.row_tokens, micro_rows=micro_rows)
-    if plan.machine.title != f"one {known_devices()['h200'].title}":
-        times += f"; on one H200: about {long_time(_estimated_s(paper_job, paper.steps, 'h200'))}"
-    duration_s = 3600 * paper.hours
-    took = (
-        f"{plan.name} took {paper.devices} P100s {long_time(duration_s)} ({paper.steps:,} steps of "
-        f"about {paper.tokens:,} source and target tokens){times}"
-    )
-    total_s, one_s = paper.devices * duration_s, _estimated_s(paper_job, paper.steps, "p100")
-    attained = paper.steps * step_flops(paper_job) / total_s / 1e12
-    return [
-        took,
-        f"the paper's {total_s / 3600:,.0f} GPU hours are {attained:.2g} TFLOP/s on each P100; the "
-        f"estimate for one P100 is {long_time(one_s)}, {total_s / one_s:.1f} times faster: it "
-        "assumes today's software, and leaves out padding, input and communication",
-    ]
-
-
-def _estimated_s(job: TrainingJob, steps: int, name: str) -> float:
-    """Return the time of these steps on a device, by its data sheet."""
-    device = known_devices()[name]
-    return steps * step_seconds(job, device, target_on(device, "auto"))
 
 
 def long_time(seconds: float) -> str:
@@ -229,13 +166,7 @@ def plan(config: PlanConfig) -> JobPlan:
         device = choose(known_devices(), config.on, "--on")
         target = target_on(device, config.precision)
         machine = PlannedMachine(f"one {device.title}", target, round(device.memory_gib * GIB))
-        planned = make_plan(config.model, job, machine, device)
-        if config.devices == 1:
-            return planned
-        shared = shared_steps(job, device, target, config.devices, config.network)
-        return replace(planned, shared=shared)
-    if config.devices > 1:
-        raise WarmstartError(f"--devices {config.devices} needs --on: the kind of these devices")
+        return make_plan(config.model, job, machine, device)
     machine = this_machine(choose_runtime(config.device, config.precision, config.threads))
     timing = None
     rows = min(job.micro_rows, largest_rows(job, machine.target, machine.usable))

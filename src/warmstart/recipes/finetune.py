@@ -26,8 +26,9 @@ from warmstart.runs.lifecycle import (
     refuse_together,
     write_config,
 )
-from warmstart.runs.saved import SavedRun, lineage_of, resumed_model
-from warmstart.settings.model import ModelConfig, apply_overrides, model_from_json
+from warmstart.runs.saved import SavedRun, lineage_of, recorded_model, resumed_model
+from warmstart.runtime import Runtime
+from warmstart.settings.model import DEFAULT_PRESETS, ModelConfig, apply_overrides, preset_named
 from warmstart.settings.shared import Truncate
 from warmstart.settings.training import FinetuneConfig
 from warmstart.tasks.finetuning import FinetuningTask, Fit, Start, build_model, build_trainer
@@ -74,45 +75,87 @@ class FinetuneResult(Shown):
 def finetune(config: FinetuneConfig) -> FinetuneResult:
     """Train a model on labelled texts and write a run folder."""
     task = finetuning_task(config.task)
-    config, clock = task.with_defaults(config), Clock(config.minutes)
+    config, clock = task.choose_truncation(config), Clock(config.minutes)
     with open_training("finetune", config) as run:
         if not run.is_finished:
-            _train(config, task, run, clock)
+            _train(config, run, clock)
     return _result(run, task)
 
 
-def _train(config: FinetuneConfig, task: FinetuningTask, run: RunFolder, clock: Clock) -> None:
+def resolve(
+    config: FinetuneConfig, run: RunFolder | None, parent: SavedRun | None, device: str
+) -> FinetuneConfig:
+    """Return the settings with every default that is known before the texts are read.
+
+    A resumed run keeps what it was started with; None: no run.
+    """
+    config = finetuning_task(config.task).choose_truncation(config)
+    config = replace(config, preset=config.preset or (None if parent else DEFAULT_PRESETS[device]))
+    model = recorded_model(run) or finetuning_architecture(config, parent)
+    arm = "cold" if not parent else "frozen" if config.frozen else "warm"
+    return replace(
+        config,
+        max_length=model.max_length,
+        learning_rate=config.learning_rate or finetuning_rate(model, arm),
+        layer_decay=config.layer_decay or finetuning_layer_decay(arm),
+    )
+
+
+def finetuning_architecture(config: FinetuneConfig, parent: SavedRun | None) -> ModelConfig:
+    """Return the architecture asked for; a warm start keeps that of its backbone.
+
+    Without a parent, the vocabulary has the size that a tokenizer would be trained to.
+    """
+    if not parent:
+        refuse_together(config, "tokenizer", ("vocab_size",))
+        model = apply_overrides(preset_named(config.preset or ""), config)
+        return replace(model, vocab_size=config.vocab_size or model.vocab_size)
+    refuse_overrides(config, allowed=("dropout", "max_length"))
+    refuse_together(config, "from", ("tokenizer", "vocab_size"))
+    check_length(parent.model, config.max_length, parent.path)
+    model = replace(parent.model, max_length=finetuning_length(parent.model))
+    return apply_overrides(model, config)
+
+
+def _train(given: FinetuneConfig, run: RunFolder, clock: Clock) -> None:
     """Train the model of an unfinished run."""
-    if config.frozen and not config.from_run:
+    if given.frozen and not given.from_run:
         raise WarmstartError("--frozen needs --from: a backbone from scratch would stay random")
-    trainer, fit = _prepare(config, task, run)
-    fix_steps(trainer, config, clock, trainer.settings.steps)
+    parent = read_backbone(given.from_run) if given.from_run else None
+    runtime = training_runtime(given)
+    config = resolve(given, run, parent, runtime.device.type)
+    trainer, fit = _prepare(given, config, run, parent, runtime)
+    fix_steps(trainer, given, clock, trainer.settings.steps)
     announce(
         run,
-        config,
+        given,
         learning_rate=fit.learning_rate,
         batch_size=config.batch_size,
         steps=trainer.settings.steps,
-        max_length=_recorded_model(run).max_length,
+        max_length=config.max_length or 0,
     )
     trainer.train(fit.title)
     if not run.is_read_only:
         _finish(run, trainer, fit)
 
 
-def _prepare(config: FinetuneConfig, task: FinetuningTask, run: RunFolder) -> tuple[Trainer, Fit]:
-    """Read texts and backbone, write what the run records of them, and build the trainer."""
+def _prepare(
+    given: FinetuneConfig,
+    config: FinetuneConfig,
+    run: RunFolder,
+    parent: SavedRun | None,
+    runtime: Runtime,
+) -> tuple[Trainer, Fit]:
+    """Read the texts, write what the run records of them, and build the trainer."""
+    task = finetuning_task(config.task)
     texts = _subset(read_training_texts(config, task.has_classes), task, config)
     labels = task.read_labels(texts.train)
     for note in task.label_notes(texts.train, texts.valid):
         progress.say(note)
-    runtime = training_runtime(config)
-    parent = read_backbone(config.from_run) if config.from_run else None
-    preset = config.preset_for(runtime.device.type)
-    tokenizer = parent.tokenizer if parent else _cold_tokenizer(config, preset, texts.train, run)
+    tokenizer = parent.tokenizer if parent else _cold_tokenizer(config, texts.train, run)
     train, valid = (for_tokenizer(t, tokenizer, config.pieces) for t in (texts.train, texts.valid))
     targets = [task.targets(split, labels) for split in (train, valid)]
-    architecture = _architecture(config, preset, run, tokenizer, parent)
+    architecture = _architecture(config, run, tokenizer, parent)
     start = Start(architecture, parent.weights if parent else None, config.frozen)
     model, transfer = build_model(task, start, labels, config, config.seed)
     _say_data(train, valid, task.describe_data(targets[0], labels))
@@ -128,7 +171,7 @@ def _prepare(config: FinetuneConfig, task: FinetuningTask, run: RunFolder) -> tu
         _warn_of_shared(train, valid, config)
     if not run.data_file.exists():  # written last: everything before it is complete
         facts = {"task": task.name, **labels, "arm": start.arm, "pairs": train.seconds is not None}
-        write_config(run, "finetune", config, architecture, **facts)
+        write_config(run, "finetune", given, architecture, **facts)
         tokenizer.save(run.path)
         write_json(run.data_file, _facts(config, texts.files, train, parent))
         num_classes = len(labels.get("classes", ()))
@@ -136,8 +179,7 @@ def _prepare(config: FinetuneConfig, task: FinetuningTask, run: RunFolder) -> tu
             model=architecture, task=task, pooling=config.pooling, num_classes=num_classes
         )
         say_not_exportable(str(run.path), hub.problem)
-    rate = config.learning_rate or finetuning_rate(architecture, start.arm)
-    decay = config.layer_decay or finetuning_layer_decay(start.arm)
+    rate, decay = config.learning_rate or 0.0, config.layer_decay or 1.0
     seed, pad = config.seed, tokenizer.pad
     fit = Fit(learn, validate, labels, config, rate, decay, seed, pad, runtime, start.arm)
     return build_trainer(task, model, fit, run, config), fit
@@ -162,37 +204,25 @@ def _rows(data: LabelledTexts, classes: list[str], seed: int) -> list[int]:
     return nested_rows([classes.index(label) if classes else 0 for label in data.labels], seed)
 
 
-def _cold_tokenizer(
-    config: FinetuneConfig, preset: ModelConfig, train: LabelledTexts, run: RunFolder
-) -> Tokenizer:
+def _cold_tokenizer(config: FinetuneConfig, train: LabelledTexts, run: RunFolder) -> Tokenizer:
     if run.data_file.exists():
         return load_tokenizer(run.path)
-    refuse_together(config, "tokenizer", ("vocab_size",))
     if config.tokenizer:
         return load_tokenizer(Path(config.tokenizer))
-    size = config.vocab_size or preset.vocab_size
+    size = finetuning_architecture(config, None).vocab_size
     progress.say("training a tokenizer on the labelled texts, the only text a cold start has")
     return train_tokenizer((*train.texts, *(train.seconds or ())), "bpe", size)
 
 
 def _architecture(
-    config: FinetuneConfig,
-    preset: ModelConfig,
-    run: RunFolder,
-    tokenizer: Tokenizer,
-    parent: SavedRun | None,
+    config: FinetuneConfig, run: RunFolder, tokenizer: Tokenizer, parent: SavedRun | None
 ) -> ModelConfig:
+    """Return the architecture with the vocabulary of the tokenizer, or the resumed run's."""
     if run.data_file.exists():
         check_unchanged(run)
         return resumed_model(run)
-    if not parent:
-        model = apply_overrides(preset, config)
-        return replace(model, vocab_size=tokenizer.vocab_size)
-    refuse_overrides(config, allowed=("dropout", "max_length"))
-    refuse_together(config, "from", ("tokenizer", "vocab_size"))
-    check_length(parent.model, config.max_length, parent.path)
-    model = replace(parent.model, max_length=finetuning_length(parent.model))
-    return apply_overrides(model, config)
+    model = finetuning_architecture(config, parent)
+    return model if parent else replace(model, vocab_size=tokenizer.vocab_size)
 
 
 def _warn_of_shared(train: LabelledTexts, valid: LabelledTexts, config: FinetuneConfig) -> None:
@@ -238,10 +268,6 @@ def _finish(run: RunFolder, trainer: Trainer, fit: Fit) -> None:
     scores = {"valid": valid, "elapsed_s": state.elapsed_s}
     write_card(run, scores)
     run.finish(scores)
-
-
-def _recorded_model(run: RunFolder) -> ModelConfig:
-    return model_from_json(run.config()["model"])
 
 
 def _result(run: RunFolder, task: FinetuningTask) -> FinetuneResult:

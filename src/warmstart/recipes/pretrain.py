@@ -39,12 +39,13 @@ from warmstart.runs.saved import (
     Transfer,
     lineage_of,
     read_run,
+    recorded_model,
     resumed_model,
     transfer_all,
 )
 from warmstart.runtime import num_cores
-from warmstart.settings.model import ModelConfig, apply_overrides
-from warmstart.settings.training import PretrainConfig
+from warmstart.settings.model import DEFAULT_PRESETS, ModelConfig, apply_overrides, preset_named
+from warmstart.settings.training import BATCH_TOKENS, MICRO_TOKENS, PretrainConfig
 from warmstart.tasks.hub import HubModel, say_not_exportable
 from warmstart.tasks.registry import pretraining_task, task_of
 from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
@@ -89,19 +90,14 @@ def pretrain(config: PretrainConfig) -> PretrainResult:
     return _result(run)
 
 
-def _train(config: PretrainConfig, run: RunFolder, clock: Clock) -> None:
+def _train(given: PretrainConfig, run: RunFolder, clock: Clock) -> None:
     """Train the backbone of an unfinished run."""
-    parent = _parent(config.from_run) if config.from_run else None
-    task = pretraining_task(config.objective, parent)
-    task.check(config)
-    runtime = training_runtime(config)
-    device = runtime.device.type
-    recorded = recorded_values(run)
-    given, config = config, config.for_device(device, recorded.get("batch_tokens"))
-    if parent and not recorded:
-        recorded = recorded_values(parent.folder)
-    config = task.with_defaults(config, device, recorded)
-    tokenizer, architecture, text = _prepare(given, task, run, parent, device)
+    parent = read_pretrained(given.from_run) if given.from_run else None
+    task = pretraining_task(given.objective, parent)
+    task.check(given)
+    runtime = training_runtime(given)
+    config = resolve(given, run, parent, runtime.device.type)
+    tokenizer, architecture, text = _prepare(given, config, task, run, parent)
     model, transfer = _model(config, task, architecture, parent)
     model.to(runtime.device)
     has_next_sentence = hasattr(model, "next_sentence")
@@ -109,19 +105,18 @@ def _train(config: PretrainConfig, run: RunFolder, clock: Clock) -> None:
     say_not_exportable(str(run.path), hub.problem)
     data = PretrainingData(config, tokenizer, text, runtime)
     training = task.training(model, data)
-    optimizer = _optimizer_settings(config, architecture, transfer)
     num_tokens = text.train.num_tokens
     steps = config.num_steps(architecture.max_length, num_tokens, training.filled_share)
-    if is_compiled := config.is_compiled(steps, device):
+    if is_compiled := config.is_compiled(steps, runtime.device.type):
         compile_backbone(model.get_submodule("backbone"))
-    trainer = _trainer(data, model, training, optimizer, run)
+    trainer = _trainer(data, model, training, transfer, run)
     if is_compiled and training.is_recordable:
         trainer.recorded = RecordedObjective(model, training.objective, runtime)
     fix_steps(trainer, given, clock, steps)
     announce(
         run,
         given,
-        learning_rate=optimizer.learning_rate,
+        learning_rate=config.learning_rate or 0.0,
         batch_tokens=config.batch_tokens or 0,
         steps=trainer.settings.steps,
         max_length=architecture.max_length,
@@ -132,7 +127,8 @@ def _train(config: PretrainConfig, run: RunFolder, clock: Clock) -> None:
         _finish(config, run, trainer, training)
 
 
-def _parent(path: str) -> SavedRun:
+def read_pretrained(path: str) -> SavedRun:
+    """Read a run to continue pretraining from."""
     parent = read_run(path)
     task = task_of(parent)
     if not task.is_pretraining:
@@ -140,12 +136,62 @@ def _parent(path: str) -> SavedRun:
     return parent
 
 
+def resolve(
+    config: PretrainConfig, run: RunFolder | None, parent: SavedRun | None, device: str
+) -> PretrainConfig:
+    """Return the settings with every default that is known before the text is read.
+
+    A resumed run keeps what it was started with, on whatever device it continues; None: no run.
+    """
+    task = pretraining_task(config.objective, parent)
+    recorded = recorded_values(run) if run else {}
+    config = replace(
+        config,
+        objective=task.name,
+        preset=config.preset or (None if parent else DEFAULT_PRESETS[device]),
+        minutes=config.time,
+        batch_tokens=config.batch_tokens or recorded.get("batch_tokens") or BATCH_TOKENS[device],
+        micro_tokens=config.micro_tokens or MICRO_TOKENS[device],
+    )
+    model = recorded_model(run) or pretraining_architecture(config, task, parent)
+    usual_rate = pretraining_rate(model, config.optimizer, is_second_stage=parent is not None)
+    if parent and not recorded:
+        recorded = recorded_values(parent.folder)
+    return replace(
+        config,
+        max_length=model.max_length,
+        learning_rate=config.learning_rate or usual_rate,
+        **task.defaults(config, device, recorded),
+    )
+
+
+def pretraining_architecture(
+    config: PretrainConfig, task: PretrainingTask, parent: SavedRun | None
+) -> ModelConfig:
+    """Return the architecture asked for; a second stage keeps the first one's.
+
+    Without a parent, the vocabulary has the size that a tokenizer would be trained to.
+    """
+    if not parent:
+        refuse_together(config, "tokenizer", ("vocab_size",))
+        model = apply_overrides(preset_named(config.preset or ""), config)
+        size = config.vocab_size or model.vocab_size
+        model = replace(model, vocab_size=size, decoder_depth=0, ablated=config.ablate)
+        return task.architecture(model, config, None)
+    refuse_overrides(config, allowed=("dropout", "max_length"))
+    refuse_together(config, "from", ("tokenizer", "vocab_size"))
+    if config.ablate not in ("nothing", parent.model.ablated):
+        raise WarmstartError(f"--ablate {config.ablate} has no effect with --from: start without")
+    check_length(parent.model, config.max_length, parent.path)
+    return task.architecture(apply_overrides(parent.model, config), config, parent)
+
+
 def _prepare(
+    given: PretrainConfig,
     config: PretrainConfig,
     task: PretrainingTask,
     run: RunFolder,
     parent: SavedRun | None,
-    device: str,
 ) -> tuple[Tokenizer, ModelConfig, PreparedText]:
     """Return tokenizer, architecture and tokens: prepared now, or before a resume."""
     has_index = task.reads_sentences(config)
@@ -159,14 +205,17 @@ def _prepare(
             _write_tokens(source, config, tokenizer, run, has_index)
             run.drop_shards()
         return tokenizer, resumed_model(run), read_prepared(run.cache, facts, has_index)
-    refuse_together(config, "tokenizer", ("vocab_size",))
-    preset = apply_overrides(config.preset_for(device), config)
+    architecture = pretraining_architecture(config, task, parent)
     if run.finished_shards():  # of a preparation that was interrupted, with this tokenizer
         tokenizer = load_tokenizer(run.path)
     else:
-        tokenizer = task.adapt_tokenizer(_tokenizer(config, preset, parent, source), parent)
-    architecture = _architecture(config, preset, task, tokenizer, parent)
-    write_config(run, "pretrain", config, architecture, task=task.name)
+        tokenizer = _tokenizer(config, architecture.vocab_size, parent, source)
+        tokenizer = task.adapt_tokenizer(tokenizer, parent)
+    if not parent:
+        architecture = replace(architecture, vocab_size=tokenizer.vocab_size)
+    elif parent.model.attention != architecture.attention:
+        progress.say(f"attention was {parent.model.attention} and is now {architecture.attention}")
+    write_config(run, "pretrain", given, architecture, task=task.name)
     tokenizer.save(run.path)
     facts = _write_tokens(source, config, tokenizer, run, has_index)
     if parent:
@@ -193,38 +242,14 @@ def _write_tokens(
 
 
 def _tokenizer(
-    config: PretrainConfig, preset: ModelConfig, parent: SavedRun | None, source: TextSource
+    config: PretrainConfig, vocab_size: int, parent: SavedRun | None, source: TextSource
 ) -> Tokenizer:
     if parent:
         return parent.tokenizer
     if config.tokenizer:
         return load_tokenizer(Path(config.tokenizer))
     progress.say(f"training a {config.tokenizer_kind} tokenizer")
-    size = preset.vocab_size if config.vocab_size is None else config.vocab_size
-    return sample_tokenizer(source, config.tokenizer_kind, size, SAMPLE_MB)
-
-
-def _architecture(
-    config: PretrainConfig,
-    preset: ModelConfig,
-    task: PretrainingTask,
-    tokenizer: Tokenizer,
-    parent: SavedRun | None,
-) -> ModelConfig:
-    """Return the architecture asked for; a second stage keeps the first one's."""
-    if not parent:
-        sizes = replace(preset, vocab_size=tokenizer.vocab_size, decoder_depth=0)
-        model = replace(sizes, ablated=config.ablate)
-        return task.architecture(model, config, None)
-    refuse_overrides(config, allowed=("dropout", "max_length"))
-    refuse_together(config, "from", ("tokenizer", "vocab_size"))
-    if config.ablate not in ("nothing", parent.model.ablated):
-        raise WarmstartError(f"--ablate {config.ablate} has no effect with --from: start without")
-    check_length(parent.model, config.max_length, parent.path)
-    model = task.architecture(apply_overrides(parent.model, config), config, parent)
-    if parent.model.attention != model.attention:
-        progress.say(f"attention was {parent.model.attention} and is now {model.attention}")
-    return model
+    return sample_tokenizer(source, config.tokenizer_kind, vocab_size, SAMPLE_MB)
 
 
 def _model(
@@ -243,27 +268,21 @@ def _model(
     return model, transfer
 
 
-def _optimizer_settings(
-    config: PretrainConfig, model: ModelConfig, transfer: Transfer | None
-) -> OptimizerSettings:
-    """Return the settings; a head that is new learns alone first, lest it disturb the backbone."""
-    is_second_stage = transfer is not None
-    return OptimizerSettings(
-        config.optimizer,
-        config.learning_rate or pretraining_rate(model, config.optimizer, is_second_stage),
-        config.weight_decay,
-        head_steps=HEAD_STEPS if transfer and transfer.new else 0,
-    )
-
-
 def _trainer(
     data: PretrainingData,
     model: nn.Module,
     training: Pretraining,
-    optimizer: OptimizerSettings,
+    transfer: Transfer | None,
     run: RunFolder,
 ) -> Trainer:
     config = data.settings
+    assert config.learning_rate is not None  # resolved
+    optimizer = OptimizerSettings(
+        config.optimizer,
+        config.learning_rate,
+        config.weight_decay,
+        head_steps=HEAD_STEPS if transfer and transfer.new else 0,  # lest it disturb the backbone
+    )
     return Trainer(
         model,
         training.objective,

@@ -30,10 +30,17 @@ from warmstart.runs.lifecycle import (
     refuse_together,
     write_config,
 )
-from warmstart.runs.saved import SavedRun, lineage_of, read_run, resumed_model, transfer_all
+from warmstart.runs.saved import (
+    SavedRun,
+    lineage_of,
+    read_run,
+    recorded_model,
+    resumed_model,
+    transfer_all,
+)
 from warmstart.runtime import Runtime
-from warmstart.settings.model import ModelConfig, apply_overrides
-from warmstart.settings.training import TrainTranslatorConfig
+from warmstart.settings.model import ModelConfig, apply_overrides, preset_named
+from warmstart.settings.training import DEFAULT_TRANSLATORS, TrainTranslatorConfig
 from warmstart.tasks.hub import HubModel, say_not_exportable
 from warmstart.tasks.registry import task_of
 from warmstart.tasks.translate import (
@@ -94,20 +101,22 @@ def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
     return _result(run)
 
 
-def _train(config: TrainTranslatorConfig, run: RunFolder, clock: Clock) -> None:
+def _train(given: TrainTranslatorConfig, run: RunFolder, clock: Clock) -> None:
     """Train the translator of an unfinished run."""
-    train, valid = read_training_pairs(config)
-    runtime = training_runtime(config)
-    parent = read_translator_parent(config.from_run) if config.from_run else None
-    preset = config.preset_for(runtime.device.type)
-    tokenizers, architecture = _tokenizers_and_architecture(config, preset, train, parent, run)
+    train, valid = read_training_pairs(given)
+    runtime = training_runtime(given)
+    parent = read_translator_parent(given.from_run) if given.from_run else None
+    config = resolve(given, run, parent, runtime.device.type)
+    tokenizers, architecture = _tokenizers_and_architecture(
+        config, train, parent, run, runtime.device.type
+    )
     encoded = [encode_pairs(p, tokenizers, architecture.max_length) for p in (train, valid)]
     seed_weights(config.seed, "translator")
     model = Translator(architecture)
     if parent:
         warm_start_translator(model, parent)
     if not run.data_file.exists():  # written last: everything before it is complete
-        write_config(run, "train-translator", config, architecture, task=TranslateTask.name)
+        write_config(run, "train-translator", given, architecture, task=TranslateTask.name)
         tokenizers.save(run.path)
         write_json(run.data_file, _facts(train, valid, parent))
         hub = HubModel(model=architecture, task=TranslateTask())
@@ -116,9 +125,11 @@ def _train(config: TrainTranslatorConfig, run: RunFolder, clock: Clock) -> None:
     validation = TranslationValidation(
         encoded[1], valid, tokenizers, config.micro_tokens, config.select, config.samples
     )
-    is_cuda = runtime.device.type == "cuda"
-    is_recorded = is_cuda if config.compile is None else config.compile
+    is_recorded = runtime.device.type == "cuda" if config.compile is None else config.compile
     stream = _stream(config, encoded[0], tokenizers, is_recorded)
+    if config.consistency is None:
+        usual = translation_consistency(len(encoded[0]), architecture)
+        config = replace(config, consistency=usual)
     trainer = _trainer(config, model, stream, validation, runtime, run)
     epochs = config.epochs or translation_epochs(len(encoded[0]))
     steps = config.steps or epochs * stream.steps_per_epoch
@@ -126,13 +137,13 @@ def _train(config: TrainTranslatorConfig, run: RunFolder, clock: Clock) -> None:
         trainer.recorded = RecordedObjective(model, trainer.objective, runtime)
     if config.compile or (is_recorded and _repays_compiling(config, steps)):
         compile_translator(model)
-    fix_steps(trainer, config, clock, None if config.minutes else steps)
+    fix_steps(trainer, given, clock, None if config.minutes else steps)
     announce(
         run,
-        config,
-        learning_rate=_learning_rate(config, architecture),
+        given,
+        learning_rate=config.learning_rate or 0.0,
         batch_tokens=config.batch_tokens,
-        consistency=_consistency(config, stream, architecture),
+        consistency=config.consistency or 0.0,
         steps=trainer.settings.steps,
         max_length=architecture.max_length,
     )
@@ -142,19 +153,68 @@ def _train(config: TrainTranslatorConfig, run: RunFolder, clock: Clock) -> None:
         _finish(config, run, trainer, state, evaluate)
 
 
+def resolve(
+    config: TrainTranslatorConfig, run: RunFolder | None, parent: SavedRun | None, device: str
+) -> TrainTranslatorConfig:
+    """Return the settings with every default that is known before the pairs are read.
+
+    A resumed run keeps what it was started with; None: no run.
+    """
+    config = replace(
+        config, preset=None if parent else config.preset or DEFAULT_TRANSLATORS[device]
+    )
+    model = recorded_model(run) or translator_architecture(config, parent)
+    return replace(
+        config,
+        max_length=model.max_length,
+        learning_rate=config.learning_rate or translation_rate(model, config.optimizer),
+    )
+
+
+def translator_architecture(
+    config: TrainTranslatorConfig, parent: SavedRun | None, tokenizers: TokenizerPair | None = None
+) -> ModelConfig:
+    """Return the architecture asked for; weights that exist keep theirs.
+
+    Without tokenizers, vocabularies have the size that tokenizers would be trained to.
+    """
+    if parent:
+        refuse_overrides(config, allowed=("dropout", "max_length"))
+        check_length(parent.model, config.max_length, parent.path)
+        if parent.model.decoder_depth:
+            refuse_together(config, "from", ("decoder_depth", "shared"))
+            return apply_overrides(parent.model, config)
+        encoder = replace(parent.model, attention="bidirectional", pooler=False)
+    else:
+        encoder = replace(preset_named(config.preset or ""), attention="bidirectional")
+    is_joint = config.vocabulary == "joint" and not config.target_tokenizer
+    source_size = target_size = config.vocab_size or encoder.vocab_size
+    if tokenizers:
+        is_joint, source_size = tokenizers.is_joint, tokenizers.source.vocab_size
+        target_size = tokenizers.target.vocab_size
+    return replace(
+        apply_overrides(encoder, config),
+        vocab_size=parent.model.vocab_size if parent else source_size,
+        decoder_depth=config.decoder_depth or encoder.decoder_depth or encoder.depth,
+        target_vocab_size=0 if is_joint else target_size,
+        shared=is_joint if config.shared is None else config.shared,
+    )
+
+
 def _tokenizers_and_architecture(
     config: TrainTranslatorConfig,
-    preset: ModelConfig,
     train: Pairs,
     parent: SavedRun | None,
     run: RunFolder,
+    device: str,
 ) -> tuple[TokenizerPair, ModelConfig]:
     """Return both as chosen now, or as recorded before a resume."""
     if run.data_file.exists():
         check_unchanged(run)
         return load_tokenizer_pair(run.path), resumed_model(run)
-    tokenizers = choose_tokenizers(config, train, parent, preset.vocab_size)
-    return tokenizers, translator_architecture(config, preset, tokenizers, parent)
+    size = preset_named(config.preset or DEFAULT_TRANSLATORS[device]).vocab_size
+    tokenizers = choose_tokenizers(config, train, parent, size)
+    return tokenizers, translator_architecture(config, parent, tokenizers)
 
 
 def _facts(train: Pairs, valid: Pairs, parent: SavedRun | None) -> dict[str, Any]:
@@ -167,16 +227,6 @@ def _facts(train: Pairs, valid: Pairs, parent: SavedRun | None) -> dict[str, Any
         "fingerprints": seen.to_json(),
         "lineage": lineage_of(parent),
     }
-
-
-def _learning_rate(config: TrainTranslatorConfig, model: ModelConfig) -> float:
-    return config.learning_rate or translation_rate(model, config.optimizer)
-
-
-def _consistency(config: TrainTranslatorConfig, stream: PairStream, model: ModelConfig) -> float:
-    if config.consistency is not None:
-        return config.consistency
-    return translation_consistency(len(stream.pairs), model)
 
 
 def _stream(
@@ -200,7 +250,8 @@ def _trainer(
     runtime: Runtime,
     run: RunFolder,
 ) -> Trainer:
-    rate = _learning_rate(config, model.config)
+    assert config.learning_rate is not None  # resolved
+    optimizer = OptimizerSettings(config.optimizer, config.learning_rate, config.weight_decay)
     schedules = {"cosine": warmup_cosine, "inverse-sqrt": warmup_inverse_sqrt}
 
     def evaluate() -> Evaluation:
@@ -210,9 +261,9 @@ def _trainer(
 
     trainer = Trainer(
         model,
-        TranslateObjective(config.label_smoothing, _consistency(config, stream, model.config)),
+        TranslateObjective(config.label_smoothing, config.consistency or 0.0),
         prefetched(stream, runtime.device),
-        build_optimizers(model, OptimizerSettings(config.optimizer, rate, config.weight_decay)),
+        build_optimizers(model, optimizer),
         partial(schedules[config.schedule], warmup=config.warmup),
         evaluate,
         LoopSettings.of(
@@ -277,33 +328,6 @@ def read_translator_parent(path: str) -> SavedRun:
         )
     parent.refuse_if_ablated("start a translator")
     return parent
-
-
-def translator_architecture(
-    config: TrainTranslatorConfig,
-    preset: ModelConfig,
-    tokenizers: TokenizerPair,
-    parent: SavedRun | None,
-) -> ModelConfig:
-    """Return the architecture asked for; weights that exist keep theirs."""
-    if parent:
-        refuse_overrides(config, allowed=("dropout", "max_length"))
-        check_length(parent.model, config.max_length, parent.path)
-        if parent.model.decoder_depth:
-            refuse_together(config, "from", ("decoder_depth", "shared"))
-            return apply_overrides(parent.model, config)
-        encoder = replace(parent.model, attention="bidirectional", pooler=False)
-    else:
-        encoder = replace(preset, attention="bidirectional")
-    preset_depth = 0 if parent else preset.decoder_depth
-    target_size = 0 if tokenizers.is_joint else tokenizers.target.vocab_size
-    return replace(
-        apply_overrides(encoder, config),
-        vocab_size=parent.model.vocab_size if parent else tokenizers.source.vocab_size,
-        decoder_depth=config.decoder_depth or preset_depth or encoder.depth,
-        target_vocab_size=target_size,
-        shared=tokenizers.is_joint if config.shared is None else config.shared,
-    )
 
 
 def warm_start_translator(model: Translator, parent: SavedRun) -> None:

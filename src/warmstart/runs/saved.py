@@ -196,6 +196,13 @@ def _fitting_tokenizers(folder: RunFolder, model: ModelConfig) -> TokenizerPair:
     return tokenizers
 
 
+def recorded_model(run: RunFolder | None) -> ModelConfig | None:
+    """Return the architecture that a run was started with; None: it is new."""
+    if run is None or not run.data_file.exists():  # it is written when all else is complete
+        return None
+    return _saved_model(run, run.config())
+
+
 def resumed_model(run: RunFolder) -> ModelConfig:
     """Return the architecture of a run that is continued; it must fit what was saved."""
     model = _saved_model(run, run.config())

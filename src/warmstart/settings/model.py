@@ -237,6 +237,7 @@ def _read_presets() -> dict[str, ModelConfig]:
 
 
 PRESETS = _read_presets()
+DEFAULT_PRESETS = {"cuda": "modern-small", "cpu": "mini"}
 _BACKBONES = [name for name, model in PRESETS.items() if not model.decoder_depth]
 
 
@@ -267,14 +268,11 @@ class Architecture(ArchitectureOverrides, panel="Model"):
     """A preset and what to change in it."""
 
     preset: str | None = option(
-        f"{', '.join(_BACKBONES)}; default: modern-small on a GPU, mini without",
+        f"{', '.join(_BACKBONES)}; default: {DEFAULT_PRESETS['cuda']} on a GPU, "
+        f"{DEFAULT_PRESETS['cpu']} without",
         None,
         metavar="NAME",
     )
-
-    def preset_for(self, device: str) -> ModelConfig:
-        """Return the preset named, or the default one for a kind of device."""
-        return preset_named(self.preset or ("modern-small" if device == "cuda" else "mini"))
 
 
 def apply_overrides(model: ModelConfig, overrides: ArchitectureOverrides) -> ModelConfig:

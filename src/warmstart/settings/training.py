@@ -1,8 +1,7 @@
 """The settings of `pretrain`, `finetune` and `train-translator`."""
 
 import math
-from dataclasses import replace
-from typing import Literal, Self
+from typing import Literal
 
 from warmstart.errors import WarmstartError
 from warmstart.settings.base import Settings, advanced, argument, option
@@ -10,8 +9,6 @@ from warmstart.settings.model import (
     Ablation,
     Architecture,
     ArchitectureOverrides,
-    ModelConfig,
-    preset_named,
 )
 from warmstart.settings.shared import (
     MAX_RATE,
@@ -42,8 +39,8 @@ class Masking(Settings, panel="Training"):
     whole_words: bool = advanced("masked: mask all pieces of a word together", False)
     nsp: bool = option("masked: predict next sentences too", False)
     document_loss: float | None = advanced(
-        "masked: weight of predicting a text's masked tokens from its mean vector; default: 0 on a "
-        "GPU, 1 without",
+        "masked: weight of predicting a text's masked tokens from its mean vector; default: "
+        f"{DOCUMENT_LOSS['cuda']:g} on a GPU, {DOCUMENT_LOSS['cpu']:g} without",
         None,
         least=0,
         metavar="WEIGHT",
@@ -109,7 +106,10 @@ class PretrainConfig(
         fixed=False,
     )
     batch_tokens: int | None = option(
-        "tokens per optimizer step; default: 32768 on a GPU, 4096 without", None, least=2
+        f"tokens per optimizer step; default: {BATCH_TOKENS['cuda']} on a GPU, "
+        f"{BATCH_TOKENS['cpu']} without",
+        None,
+        least=2,
     )
     micro_tokens: int | None = option(
         "tokens per forward pass, fewer need less memory; default: by device", None, least=2
@@ -136,19 +136,8 @@ class PretrainConfig(
 
     @property
     def time(self) -> float | None:
-        """Return the minutes to take; None: as long as the steps or tokens need."""
+        """Return the minutes to take, from the start of the command; None: by steps or tokens."""
         return self.minutes or (None if self.steps or self.tokens else DEFAULT_MINUTES)
-
-    def for_device(self, device: str, batch_tokens: int | None) -> Self:
-        """Return the settings with the defaults of a kind of device.
-
-        A resumed run keeps its `batch_tokens`; None: a new run.
-        """
-        return replace(
-            self,
-            batch_tokens=self.batch_tokens or batch_tokens or BATCH_TOKENS[device],
-            micro_tokens=self.micro_tokens or MICRO_TOKENS[device],
-        )
 
     def rows_per_step(self, max_length: int) -> int:
         """Return the number of full rows of text in an optimizer step."""
@@ -240,7 +229,7 @@ class FinetuneConfig(
     labels: int | None = option("labelled texts to use; default: all", None, least=2)
 
 
-DEFAULT_PRESETS = {"cuda": "translator-medium", "cpu": "translator-small"}
+DEFAULT_TRANSLATORS = {"cuda": "translator-medium", "cpu": "translator-small"}
 
 
 class PairFiles(TableFormat):
@@ -277,7 +266,7 @@ class TranslatorArchitecture(ArchitectureOverrides, TrainedTokenizer, panel="Mod
     """A preset with a decoder, what to change in it, and its tokenizers."""
 
     preset: str | None = option(
-        "default: translator-medium, or -small without a GPU",
+        f"default: {DEFAULT_TRANSLATORS['cuda']}; CPU: {DEFAULT_TRANSLATORS['cpu']}",
         None,
         metavar="NAME",
         excludes=("from",),
@@ -286,10 +275,6 @@ class TranslatorArchitecture(ArchitectureOverrides, TrainedTokenizer, panel="Mod
     shared: bool | None = advanced("source and target share one embedding", None)
     vocabulary: Literal["joint", "separate"] = option("one tokenizer or one per language", "joint")
     target_tokenizer: str | None = option("tokenizer of the target language", None)
-
-    def preset_for(self, device: str) -> ModelConfig:
-        """Return the preset named, or the default one for a kind of device."""
-        return preset_named(self.preset or DEFAULT_PRESETS[device])
 
 
 class TrainTranslatorConfig(PairFiles, TranslatorArchitecture, TrainingRun, panel="Training"):

@@ -170,11 +170,8 @@ class FinetuningTask(Task):
         """Return the validation score that picks the best epoch."""
         return scores[self.select_by]
 
-    def with_defaults(self, config: Trained) -> Trained:
-        """Return settings with those that the task decides, unless told otherwise.
-
-        A run that is resumed keeps what it was started with.
-        """
+    def choose_truncation(self, config: Trained) -> Trained:
+        """Return settings with a truncation rule: the one given, a resumed run's, or the task's."""
         to, truncate = cast(Destination, config), config.truncate
         run = RunFolder(to.out)
         if truncate is None and to.resume and run.config_file.exists():

@@ -118,10 +118,10 @@ class MaskedTask(PretrainingTask):
                 "are kept: leave out one of them"
             )
 
-    def with_defaults(
+    def defaults(
         self, settings: PretrainConfig, device: str, recorded: Mapping[str, Any]
-    ) -> PretrainConfig:
-        """Return the settings with the weight of the document loss, and the start."""
+    ) -> dict[str, Any]:
+        """Return the weight of the document loss, and how embeddings start."""
         is_new = not settings.from_run
         weight, is_semantic = settings.document_loss, settings.semantic_start
         if weight is None:
@@ -129,7 +129,7 @@ class MaskedTask(PretrainingTask):
             weight = 0.0 if settings.nsp else recorded.get("document_loss", usual)
         if is_semantic is None:
             is_semantic = is_new and device == "cpu"
-        return replace(settings, document_loss=weight, semantic_start=is_semantic)
+        return {"document_loss": weight, "semantic_start": is_semantic}
 
     def reads_sentences(self, settings: PretrainConfig) -> bool:
         return settings.nsp

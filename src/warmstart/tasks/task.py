@@ -186,14 +186,14 @@ class PretrainingTask(Task):
     def check(self, settings: PretrainConfig) -> None:
         """Refuse settings that have no effect on this task."""
 
-    def with_defaults(
+    def defaults(
         self, settings: PretrainConfig, device: str, recorded: Mapping[str, Any]
-    ) -> PretrainConfig:
-        """Return the settings with the task's own defaults for a kind of device.
+    ) -> dict[str, Any]:
+        """Return the values of the settings that only this task has, on a kind of device.
 
         `recorded` are values that were in force when a resumed run, or that of --from, started.
         """
-        return settings
+        return {}
 
     def reads_sentences(self, settings: PretrainConfig) -> bool:
         """Tell whether it needs to know where sentences start."""

@@ -34,26 +34,18 @@ def test_a_small_job_is_measured_here() -> None:
     assert any("as measured" in line for line in found["sentences"])
 
 
-def test_the_classic_question_is_answered() -> None:
-    said = succeed("plan vaswani-base --on h200").out
-    assert "took 8 P100s 12 hours (100,000 steps of about 50,000" in said
-    assert "63,082,496 parameters: the 2017 paper gives about 65 million" in said
-    assert "96 GPU hours are 2.9 TFLOP/s on each P100; the estimate for one P100 is 42" in said
-    assert "paper" not in succeed("plan vaswani-base --on h200 --depth 5").out
-    minutes = figures("plan vaswani-base --on h200")["time"]["total_s"] / 60
-    assert 50 < minutes < 130
-
-
 def test_what_does_not_fit_is_told_how_to() -> None:
-    found = figures("plan vaswani-base --on gtx-1050-ti")
+    job = "plan vaswani-base --on gtx-1050-ti --batch-tokens 50000"
+    found = figures(job)
     assert not found["fits"]
     assert found["precision"] == "fp32"
     tokens = found["largest_micro_tokens"]
     assert f"lower --micro-tokens to {tokens:,}" in found["sentences"][0]
-    less = figures(f"plan vaswani-base --on gtx-1050-ti --micro-tokens {tokens}")
+    less = figures(f"{job} --micro-tokens {tokens}")
     assert less["fits"]
-    never = figures("plan vaswani-big --on gtx-1050-ti")
-    assert "a single row is too much" in never["sentences"][0] or never["largest_micro_tokens"]
+    never = figures("plan vaswani-big --on gtx-1050-ti --depth 24")
+    assert "a single row is too much" in never["sentences"][0]
+    assert never["largest_micro_tokens"] == 0
 
 
 def test_the_table_of_devices_is_printed() -> None:
@@ -110,18 +102,6 @@ def test_faster_devices_take_less_time() -> None:
     order = ("laptop-cpu", "gtx-1050-ti", "t4", "rtx-3060", "rtx-4090", "a100-80", "h200")
     found = [times[name] for name in order]
     assert found == sorted(found, reverse=True)
-
-
-@pytest.mark.parametrize("words", ["--batch-tokens 1024", "--micro-tokens 512"])
-def test_the_classic_answer_does_not_depend_on_the_plan(words: str) -> None:
-    said, usual = (
-        figures(f"plan vaswani-base --on t4 {more}")["sentences"][-2].split("; ")[-1]
-        for more in (words, "")
-    )
-    assert said == usual
-    assert "on one H200" in said
-    there = figures("plan vaswani-base --on h200")["sentences"][-2].split("; ")[-1]
-    assert there == said.replace("about ", "")
 
 
 def test_formulas_give_the_figures() -> None:
