@@ -16,7 +16,7 @@ from warmstart.look.ablations import (
     look_ablations,
     variants_of,
 )
-from warmstart.look.settings import LookAblationsConfig
+from warmstart.look.commands import LookAblationsConfig
 from warmstart.settings.training import PretrainConfig
 
 QUICK = f"--steps 30 --seeds 0 {MACHINE}"

@@ -18,7 +18,7 @@ from warmstart.decoding.beam import Sampling
 from warmstart.errors import DivergedError
 from warmstart.evaluation.metrics import WordPairs
 from warmstart.formats import percent
-from warmstart.look.settings import LookAblationsConfig
+from warmstart.look.commands import LookAblationsConfig
 from warmstart.recipes.prepare_files import make_tokenizer
 from warmstart.recipes.pretrain import pretrain
 from warmstart.report.html import Section, ShownFile, bullets, figure, table, write_picture

@@ -16,7 +16,7 @@ from warmstart.decoding.beam import Beam, SpecialIds, Step, beam_search
 from warmstart.decoding.translator import max_target_tokens
 from warmstart.errors import WarmstartError
 from warmstart.formats import shorten
-from warmstart.look.settings import LookBeamConfig
+from warmstart.look.commands import LookBeamConfig
 from warmstart.model.attention_weights import readable
 from warmstart.report.html import Section, ShownFile, figure, table, write_picture
 from warmstart.report.style import FAINT, INK, styled

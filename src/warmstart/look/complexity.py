@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from warmstart import progress
 from warmstart.formats import counted
-from warmstart.look.settings import LookComplexityConfig
+from warmstart.look.commands import LookComplexityConfig
 from warmstart.model.attention import MultiHeadAttention, attention_weights
 from warmstart.report.html import (
     Section,

@@ -17,7 +17,7 @@ from warmstart import progress
 from warmstart.batching.packing import pack
 from warmstart.errors import WarmstartError
 from warmstart.formats import shorten
-from warmstart.look.settings import LookMaskConfig
+from warmstart.look.commands import LookMaskConfig
 from warmstart.model.attention import causal_mask, document_mask, padding_mask
 from warmstart.model.attention_weights import readable
 from warmstart.report.html import Section, ShownFile, figure, write_picture

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from warmstart.errors import WarmstartError
 from warmstart.formats import shorten
-from warmstart.look.settings import LookNeuronsConfig
+from warmstart.look.commands import LookNeuronsConfig
 from warmstart.model.attention import AttentionContext, MultiHeadAttention, attention_weights
 from warmstart.model.attention_weights import readable
 from warmstart.model.backbone import Backbone

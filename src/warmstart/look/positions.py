@@ -19,7 +19,7 @@ from warmstart import progress
 from warmstart.data.corpus import Passage, read_passages
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted, shorten
-from warmstart.look.settings import LookPositionsConfig
+from warmstart.look.commands import LookPositionsConfig
 from warmstart.model.attention import frequencies, sinusoids
 from warmstart.model.backbone import Backbone
 from warmstart.model.models import LanguageModel

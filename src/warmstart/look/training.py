@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from warmstart.formats import shorten
-from warmstart.look.settings import LookTrainingConfig
+from warmstart.look.commands import LookTrainingConfig
 from warmstart.report.html import Section, ShownFile, figure, table, write_picture
 from warmstart.report.style import INK, SHADES, styled
 from warmstart.runs.checkpoint import list_checkpoints, step_of

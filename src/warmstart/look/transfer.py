@@ -12,7 +12,7 @@ from matplotlib.patches import FancyBboxPatch
 
 from warmstart.errors import WarmstartError
 from warmstart.formats import shorten
-from warmstart.look.settings import LookTransferConfig
+from warmstart.look.commands import LookTransferConfig
 from warmstart.model import count
 from warmstart.model.count import Layer
 from warmstart.report.html import Section, ShownFile, figure, table, write_picture
