@@ -1,16 +1,18 @@
 """The settings and commands of `look`: call the verb, print the result."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
 from warmstart.errors import WarmstartError
+from warmstart.formats import counted
 from warmstart.printing import print_json, print_table, quoted, say, say_next
 from warmstart.settings.base import Settings, argument, option
 from warmstart.settings.model import ABLATED_PARTS, Ablation
 from warmstart.settings.shared import Documents, Machine, SplitTexts, TextColumn
 
-FIGURE_TYPES = (".html", ".png", ".svg")
+IMAGE_TYPES = (".png", ".svg")
 FIGURE_MARKS = (  # of the figures that we write: only these are replaced
     b'<meta name="generator" content="warmstart">',
     b"Software\0warmstart",
@@ -19,20 +21,29 @@ FIGURE_MARKS = (  # of the figures that we write: only these are replaced
 
 
 class FigureFile(Settings):
-    """The file a figure is written to."""
+    """The image that a figure is written to."""
 
-    out: str = option("file to write: .html, .png or .svg", short="-o", recorded=False)
+    out: str = option("file to write: .png or .svg", short="-o", recorded=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if Path(self.out).suffix.lower() not in FIGURE_TYPES:
-            raise WarmstartError(f"-o {self.out} must end in {', '.join(FIGURE_TYPES)}")
-        if Path(self.out).is_dir():
-            raise WarmstartError(f"-o {self.out} is a folder; name a file")
-        if not _is_replaceable(Path(self.out)):
-            raise WarmstartError(
-                f"-o {self.out} exists already, and warmstart did not draw it; name another file"
-            )
+        check_figure_file(Path(self.out))
+
+
+def check_figure_file(out: Path, types: Sequence[str] = IMAGE_TYPES) -> None:
+    """Refuse a file of another type, and one that warmstart did not draw."""
+    suffix = out.suffix.lower()
+    if suffix == ".html" and suffix not in types:
+        images = " or ".join(str(out.with_suffix(image)) for image in types)
+        raise WarmstartError(f"-o {out}: this figure is an image, not a page; name {images}")
+    if suffix not in types:
+        raise WarmstartError(f"-o {out} must end in {', '.join(types)}")
+    if out.is_dir():
+        raise WarmstartError(f"-o {out} is a folder; name a file")
+    if not _is_replaceable(out):
+        raise WarmstartError(
+            f"-o {out} exists already, and warmstart did not draw it; name another file"
+        )
 
 
 def _is_replaceable(path: Path) -> bool:
@@ -44,7 +55,7 @@ def _is_replaceable(path: Path) -> bool:
     return not start or any(mark in start for mark in FIGURE_MARKS)
 
 
-class LookAttentionConfig(FigureFile, SplitTexts, Machine):
+class LookAttentionConfig(SplitTexts, Machine):
     """A run and a text in, its attention weights out."""
 
     run: str = argument("run folder")
@@ -58,6 +69,11 @@ class LookAttentionConfig(FigureFile, SplitTexts, Machine):
     part: Literal["self", "encoder", "decoder", "cross"] | None = option(
         ".png, .svg: part to show; default: self, for a translator cross", None, metavar="NAME"
     )
+    out: str = option("file to write: .html, .png or .svg", short="-o", recorded=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_figure_file(Path(self.out), (".html", *IMAGE_TYPES))
 
 
 class LookBeamConfig(FigureFile, SplitTexts, Machine):
@@ -142,11 +158,7 @@ class LookComplexityConfig(Machine, panel="Model"):
     """Nothing in, measured growth with length, width or kernel out."""
 
     out: str | None = option(
-        "file to write: .html, .png or .svg",
-        None,
-        short="-o",
-        recorded=False,
-        panel="Input and output",
+        "file to write: .png or .svg", None, short="-o", recorded=False, panel="Input and output"
     )
     lengths: tuple[int, ...] = option(
         "in tokens; default: 128 to 8192, on CUDA 1024 to 262144", (), comma_separated=True, least=2
@@ -174,7 +186,7 @@ class LookComplexityConfig(Machine, panel="Model"):
         if not self.kernels:
             raise WarmstartError("--kernels is empty: give one or more")
         if self.out is not None:
-            FigureFile(out=self.out)  # the same checks
+            check_figure_file(Path(self.out))
 
 
 def look_attention(config: LookAttentionConfig) -> None:
@@ -191,7 +203,9 @@ def look_attention(config: LookAttentionConfig) -> None:
             f"{shown.part}: {layers} × {heads} heads over {len(shown.keys)} {unit}, "
             f"entropy {entropy.min():.2f} to {entropy.max():.2f} bits"
         )
-    say_next(_written(config.out), f"look positions {quoted(config.run)} -o positions.html")
+    is_page = config.out.lower().endswith(".html")
+    wrote = f"{config.out}: open it in a browser" if is_page else config.out
+    say_next(wrote, f"look positions {quoted(config.run)} -o positions.png")
 
 
 def look_beam(config: LookBeamConfig) -> None:
@@ -201,7 +215,7 @@ def look_beam(config: LookBeamConfig) -> None:
     result = look_beam(config)
     print_table(("translation", "score"), ending_rows(result.tree))
     say(result.tree.sentence)
-    say_next(_written(config.out), None)
+    say_next(config.out, None)
 
 
 def look_mask(config: LookMaskConfig) -> None:
@@ -211,7 +225,7 @@ def look_mask(config: LookMaskConfig) -> None:
     result = look_mask(config)
     for sentence in result.sentences:
         say(sentence)
-    say_next(_written(config.out), f"look positions {quoted(config.model)} -o positions.html")
+    say_next(config.out, f"look positions {quoted(config.model)} -o positions.png")
 
 
 def look_neurons(config: LookNeuronsConfig) -> None:
@@ -221,7 +235,7 @@ def look_neurons(config: LookNeuronsConfig) -> None:
     head = look_neurons(config).head
     print_table(HEADERS, neuron_rows(head))
     say(head.sentence)
-    say_next(_written(config.out), None)
+    say_next(config.out, None)
 
 
 def look_training(config: LookTrainingConfig) -> None:
@@ -231,7 +245,7 @@ def look_training(config: LookTrainingConfig) -> None:
     moments = look_training(config).moments
     print_table(("moment", "words"), moment_rows(moments))
     say(moments.sentence)
-    say_next(_written(config.out), None)
+    say_next(config.out, None)
 
 
 def look_transfer(config: LookTransferConfig) -> None:
@@ -241,15 +255,16 @@ def look_transfer(config: LookTransferConfig) -> None:
     swap = look_transfer(config).swap
     print_table((HEADERS[0], "formula", *HEADERS[2:]), transfer_rows(swap))
     say(swap.sentence)
-    say_next(_written(config.out), None)
+    say_next(config.out, None)
 
 
 def look_positions(config: LookPositionsConfig) -> None:
     """Show the position encoding, and for a run perplexity by position."""
     from warmstart.look.positions import look_positions
 
-    result = look_positions(config)
-    curve = result.view.curve
+    view = look_positions(config).view
+    say(view.note)
+    curve = view.curve
     if curve is not None:
         rows = [
             (f"{position:,.0f}", f"{mean:,.2f}", f"{low:,.2f} to {high:,.2f}", f"{tokens:,}")
@@ -257,10 +272,11 @@ def look_positions(config: LookPositionsConfig) -> None:
                 curve.positions, curve.perplexity, curve.low, curve.high, curve.tokens, strict=True
             )
         ]
-        print_table(("around position", "perplexity", "95% interval", "tokens"), rows)
+        headers = ("around position", "perplexity", "95% interval", "tokens")
+        print_table(headers, rows, f"mean over {counted(curve.num_windows, 'window')} of text")
         for note in curve.notes:
             say(note)
-    say_next(_written(config.out), "look complexity -o growth.html")
+    say_next(config.out, "look complexity -o growth.png")
 
 
 def look_complexity(config: LookComplexityConfig, as_json: bool) -> None:
@@ -281,22 +297,18 @@ def look_complexity(config: LookComplexityConfig, as_json: bool) -> None:
     if result.warning:
         say(result.warning)
     if result.out is not None:
-        say_next(_written(str(result.out)), "params lab")
+        say_next(result.out, "params lab")
 
 
 def look_ablations(config: LookAblationsConfig, as_json: bool) -> None:
     """Train small models without one of their parts, and show what each part is for."""
-    from warmstart.look.ablations import HEADERS, ablation_rows, failures, look_ablations
+    from warmstart.look.ablations import HEADERS, ablation_rows, excerpts, failures, look_ablations
 
     result = look_ablations(config)
     if as_json:
         print_json([asdict(variant) for variant in result.variants])
         return
     print_table(HEADERS, ablation_rows(result.variants))
-    for failure in failures(result.variants):
-        say(failure)
-    say_next(_written(config.out), "pretrain your-text.txt --ablate mask -o runs/broken")
-
-
-def _written(out: str) -> str:
-    return f"{out}: open it in a browser" if out.lower().endswith(".html") else out
+    for sentence in (*failures(result.variants), *excerpts(result.variants)):
+        say(sentence)
+    say_next(config.out, "pretrain your-text.txt --ablate mask -o runs/broken")
