@@ -11,11 +11,7 @@ from warmstart.interop.exchange import import_model as _import_model
 from warmstart.look.ablations import look_ablations as _look_ablations
 from warmstart.look.attention import look_attention as _look_attention
 from warmstart.look.beam import look_beam as _look_beam
-from warmstart.look.complexity import look_complexity as _look_complexity
-from warmstart.look.mask import look_mask as _look_mask
-from warmstart.look.neurons import look_neurons as _look_neurons
-from warmstart.look.positions import look_positions as _look_positions
-from warmstart.look.settings import (
+from warmstart.look.commands import (
     LookAblationsConfig,
     LookAttentionConfig,
     LookBeamConfig,
@@ -26,6 +22,10 @@ from warmstart.look.settings import (
     LookTrainingConfig,
     LookTransferConfig,
 )
+from warmstart.look.complexity import look_complexity as _look_complexity
+from warmstart.look.mask import look_mask as _look_mask
+from warmstart.look.neurons import look_neurons as _look_neurons
+from warmstart.look.positions import look_positions as _look_positions
 from warmstart.look.training import look_training as _look_training
 from warmstart.look.transfer import look_transfer as _look_transfer
 from warmstart.planning.commands import ParamsConfig, PlanConfig

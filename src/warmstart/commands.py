@@ -117,7 +117,7 @@ COMMANDS = {
         _room(
             "look beam",
             "look.beam:look_beam",
-            'runs/en-fr --source "A fine book." --beam 3 -o beam.html',
+            'runs/en-fr --source "A fine book." --beam 3 -o beam.png',
         ),
         _room(
             "look mask",
@@ -142,12 +142,12 @@ COMMANDS = {
         _room(
             "look positions",
             "look.positions:look_positions",
-            "runs/causal --test novels.txt -o positions.html",
+            "runs/causal --test novels.txt -o positions.png",
         ),
         _room(
             "look ablations",
             "look.ablations:look_ablations",
-            "--parts mask --steps 60 -o ablations.html",
+            "--parts mask --steps 60 -o ablations.png",
         ),
         _room(
             "look complexity",

@@ -111,7 +111,7 @@ def test_the_verb_returns_vectors_where_no_file_is_named(base: Path, texts: list
         ("none.txt -o v.npy", "none.txt does not exist"),
         ("texts.txt --pooling max", "--pooling 'max' is unknown"),
         ("texts.txt --word a --tokens", "--tokens has no effect with --word"),
-        ("texts.txt --word a -o v.npy", "v.npy: with --word, the output is a .png .svg .html file"),
+        ("texts.txt --word a -o v.npy", "v.npy: with --word, the output is a .png .svg file"),
         ("texts.txt --word zzzz", "--word zzzz occurs in no text of 24"),
     ],
 )
@@ -147,14 +147,11 @@ def test_a_word_in_several_sentences(base: Path, here: Path) -> None:
 
 def test_a_word_is_drawn(base: Path, here: Path) -> None:
     (here / "bank.txt").write_text(SENTENCES * 4)
-    for name in ("w.png", "w.svg", "w.html"):
+    for name in ("w.png", "w.svg"):
         ran = succeed(f"embed {base} bank.txt --word bank -o {name} {MACHINE}")
         assert f"wrote {name}" in ran.out
     assert (here / "w.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (here / "w.svg").read_text()
-    page = (here / "w.html").read_text()
-    assert "<b>Bank</b>" in page
-    assert "src=" not in page
 
 
 def test_a_word_in_one_sentence_only_is_refused(base: Path) -> None:

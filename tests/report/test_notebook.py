@@ -19,7 +19,6 @@ from warmstart.report.html import Shown, show_file
 
 VERBS: dict[str, Callable[[], Any]] = {
     "total": lambda: warmstart.count_parameters(model="tiny", head="classifier", frozen=True),
-    "causal mask": lambda: warmstart.look_mask(model="lab", text=["a b"], out="mask.html"),
     "data:image/png;base64": lambda: warmstart.look_mask(model="lab", text=["a"], out="a.png"),
     "data:image/svg": lambda: warmstart.look_positions(model="tiny", length=8, out="a.svg"),
     "unlabelled.txt": lambda: SamplesResult(Path("samples"), {"unlabelled.txt": 20_000}, 0.9),

@@ -18,10 +18,10 @@ from warmstart.decoding.beam import Sampling
 from warmstart.errors import DivergedError
 from warmstart.evaluation.metrics import WordPairs
 from warmstart.formats import percent
-from warmstart.look.settings import LookAblationsConfig
+from warmstart.look.commands import LookAblationsConfig
 from warmstart.recipes.prepare_files import make_tokenizer
 from warmstart.recipes.pretrain import pretrain
-from warmstart.report.html import Section, ShownFile, bullets, figure, table, write_picture
+from warmstart.report.html import ShownFile, save_image
 from warmstart.report.style import INK, WIDTH, EndLabel, styled, write_end_labels
 from warmstart.runs.facts import read_metrics
 from warmstart.samples.samples import SampleSizes, write_samples
@@ -107,8 +107,7 @@ def look_ablations(config: LookAblationsConfig) -> AblationsResult:
                 bar.advance(1, job.ablate)
     variants = variants_of(trainings)
     title = f"What each part is for: {config.objective} models after {config.steps} steps"
-    sections = ablation_sections(variants, title)
-    out = write_picture(draw_ablations(variants, title), title, sections, Path(config.out))
+    out = save_image(draw_ablations(variants, title), Path(config.out))
     return AblationsResult(out, tuple(variants))
 
 
@@ -261,29 +260,13 @@ def failures(variants: Sequence[Variant]) -> list[str]:
     ]
 
 
-def ablation_sections(variants: Sequence[Variant], title: str) -> list[Section]:
-    """Return the sections of a page about parts left out."""
-    caption = (
-        "Above: perplexity on validation text; line: mean over seeds, band: lowest to highest."
-        " Below: share of neighbouring words in generated text that the training text has too; each"
-        " dot is a seed. All models but the whole one are broken on purpose."
-    )
-    measured = [
-        figure(draw_ablations(variants, title), caption),
-        table(HEADERS, ablation_rows(variants)),
-        bullets(failures(variants)),
-    ]
-    texts = [
-        (variant.name, variant.finished[0].written)
+def excerpts(variants: Sequence[Variant]) -> list[str]:
+    """Return the first line that a model of each variant generated, if it can generate."""
+    return [
+        f"{variant.name} writes: {variant.finished[0].written.splitlines()[0]}"
         for variant in variants
         if variant.finished and variant.finished[0].written
     ]
-    sections = [Section(title="Without one part", pieces=measured)]
-    if texts:
-        sections.append(
-            Section(title="What they write", pieces=[table(("model", "text"), texts, left=[1])])
-        )
-    return sections
 
 
 def variants_of(trainings: Sequence[AblatedTraining]) -> list[Variant]:

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
-from warmstart.look.settings import LookAttentionConfig
+from warmstart.look.commands import LookAttentionConfig
 from warmstart.model.attention_weights import AttentionMap
 from warmstart.report.attention import AttentionPage, draw_head, draw_heads, write_attention_page
 from warmstart.report.html import ShownFile, save_image

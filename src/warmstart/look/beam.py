@@ -16,9 +16,9 @@ from warmstart.decoding.beam import Beam, SpecialIds, Step, beam_search
 from warmstart.decoding.translator import max_target_tokens
 from warmstart.errors import WarmstartError
 from warmstart.formats import shorten
-from warmstart.look.settings import LookBeamConfig
+from warmstart.look.commands import LookBeamConfig
 from warmstart.model.attention_weights import readable
-from warmstart.report.html import Section, ShownFile, figure, table, write_picture
+from warmstart.report.html import ShownFile, save_image
 from warmstart.report.style import FAINT, INK, styled
 from warmstart.tasks.registry import load_on
 from warmstart.tasks.translate import TextTranslator
@@ -98,10 +98,7 @@ def look_beam(config: LookBeamConfig) -> BeamResult:
         width=config.beam, length_penalty=config.length_penalty, num_best=min(3, config.beam)
     )
     tree = watch_beam(model, text, beam)
-    title = f"Beam search of {config.run}"
-    return BeamResult(
-        write_picture(draw_beam(tree), title, beam_sections(tree), Path(config.out)), tree
-    )
+    return BeamResult(save_image(draw_beam(tree), Path(config.out)), tree)
 
 
 @torch.inference_mode()
@@ -194,33 +191,6 @@ MEANINGS: dict[Status, str] = {
     "ended": "ended: a whole translation",
     "dropped": "dropped",
 }
-
-
-def beam_sections(tree: BeamTree) -> list[Section]:
-    """Return the sections of a page about one search."""
-    caption = (
-        f"Each column is a step, the most probable beginning on top. Of the {2 * tree.width} best"
-        f" continuations, the {tree.width} best that do not end are kept. Below each token: the"
-        " probability of everything up to it. The thick line leads to the translation."
-    )
-    rows = [
-        (ending.text, f"{ending.log_prob:.4f}", f"{len(ending.path) + 1}", f"{ending.score:.4f}")
-        for ending in tree.endings
-    ]
-    headers = ("translation", "log-probability", "tokens", "score")
-    steps = [table(("step", "candidates, best first"), _step_rows(tree), left=[1])]
-    return [
-        Section(title="The search", pieces=[f"{tree.sentence}.", figure(draw_beam(tree), caption)]),
-        Section(title="What ended", pieces=[table(headers, rows)]),
-        Section(title="Step by step", pieces=steps),
-    ]
-
-
-def _step_rows(tree: BeamTree) -> list[tuple[str, str]]:
-    def said(candidate: Candidate) -> str:
-        return f"{readable(candidate.piece)} {_share(candidate)} {candidate.status}"
-
-    return [(str(n), "; ".join(map(said, step))) for n, step in enumerate(tree.steps, 1)]
 
 
 @styled

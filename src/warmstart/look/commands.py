@@ -1,12 +1,195 @@
-"""The commands that look inside a model: call the recipe, print the result."""
+"""The settings and commands of `look`: call the verb, print the result."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
+from typing import Literal
 
-from warmstart.look import settings as looking
+from warmstart.errors import WarmstartError
+from warmstart.formats import counted
 from warmstart.printing import print_json, print_table, quoted, say, say_next
+from warmstart.settings.base import Settings, argument, option
+from warmstart.settings.model import ABLATED_PARTS, Ablation
+from warmstart.settings.shared import Documents, Machine, SplitTexts, TextColumn
+
+IMAGE_TYPES = (".png", ".svg")
+FIGURE_MARKS = (  # of the figures that we write: only these are replaced
+    b'<meta name="generator" content="warmstart">',
+    b"Software\0warmstart",
+    b"<dc:title>warmstart</dc:title>",
+)
 
 
-def look_attention(config: looking.LookAttentionConfig) -> None:
+class FigureFile(Settings):
+    """The image that a figure is written to."""
+
+    out: str = option("file to write: .png or .svg", short="-o", recorded=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_figure_file(Path(self.out))
+
+
+def check_figure_file(out: Path, types: Sequence[str] = IMAGE_TYPES) -> None:
+    """Refuse a file of another type, and one that warmstart did not draw."""
+    suffix = out.suffix.lower()
+    if suffix == ".html" and suffix not in types:
+        images = " or ".join(str(out.with_suffix(image)) for image in types)
+        raise WarmstartError(f"-o {out}: this figure is an image, not a page; name {images}")
+    if suffix not in types:
+        raise WarmstartError(f"-o {out} must end in {', '.join(types)}")
+    if out.is_dir():
+        raise WarmstartError(f"-o {out} is a folder; name a file")
+    if not _is_replaceable(out):
+        raise WarmstartError(
+            f"-o {out} exists already, and warmstart did not draw it; name another file"
+        )
+
+
+def _is_replaceable(path: Path) -> bool:
+    """Tell whether nothing is lost when a figure is written to a path."""
+    if not path.is_file():
+        return True
+    with path.open("rb") as file:
+        start = file.read(4096)
+    return not start or any(mark in start for mark in FIGURE_MARKS)
+
+
+class LookAttentionConfig(SplitTexts, Machine):
+    """A run and a text in, its attention weights out."""
+
+    run: str = argument("run folder")
+    text: str | None = option("text to read", None, metavar="TEXT", excludes=("source",))
+    text2: str | None = option("second text, for a model that reads pairs", None, metavar="TEXT")
+    source: str | None = option("sentence to translate", None, metavar="TEXT")
+    target: str | None = option("its translation; default: the model's own", None, metavar="TEXT")
+    words: bool = option("join pieces to words", False)
+    layer: int | None = option(".png, .svg: layer of one head, from 1; needs --head", None, least=1)
+    head: int | None = option("head of that layer, from 1; needs --layer", None, least=1)
+    part: Literal["self", "encoder", "decoder", "cross"] | None = option(
+        ".png, .svg: part to show; default: self, for a translator cross", None, metavar="NAME"
+    )
+    out: str = option("file to write: .html, .png or .svg", short="-o", recorded=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_figure_file(Path(self.out), (".html", *IMAGE_TYPES))
+
+
+class LookBeamConfig(FigureFile, SplitTexts, Machine):
+    """A translator and a sentence in, every step of the search out."""
+
+    run: str = argument("run folder of a translator")
+    source: str = option("sentence to translate", metavar="TEXT")
+    beam: int = option("hypotheses kept at each step", 3, least=1, most=12)
+    length_penalty: float = option("0: none; more: longer translations", 1.0, least=0, most=10)
+
+
+class LookMaskConfig(FigureFile, SplitTexts):
+    """Texts in, their attention masks out."""
+
+    model: str = argument("preset or run folder")
+    text: tuple[str, ...] = option("text of the batch; repeat for more", (), metavar="TEXT")
+    source: tuple[str, ...] = option("sentence to translate; repeat for more", (), metavar="TEXT")
+    target: tuple[str, ...] = option("translation of each --source, in order", (), metavar="TEXT")
+    packed: bool = option("texts are documents of one row, as in pretraining", False)
+
+
+class LookNeuronsConfig(FigureFile, SplitTexts, Machine):
+    """A run and a text in, the query-key products of one head out."""
+
+    run: str = argument("run folder")
+    text: str = option("text to read", metavar="TEXT")
+    layer: int = option("layer, from 1", 1, least=1)
+    head: int = option("head of that layer, from 1", 1, least=1)
+    query: int | None = option(
+        "position of the token that asks, from 1; default: the last", None, least=1
+    )
+
+
+class LookTrainingConfig(FigureFile, SplitTexts, Machine):
+    """A language model and a text in; its predictions before, during and after training out."""
+
+    run: str = argument("run folder of a language model")
+    text: str = option("text with [MASK], or for a causal model its beginning", metavar="TEXT")
+    top_k: int = option("words at each moment", 5, least=1, most=20)
+
+
+class LookTransferConfig(FigureFile):
+    """A pretrained model in; what becomes of its parts in a classifier out."""
+
+    model: str = argument("preset or run folder")
+    labels: int = option("classes of the classifier", 2, least=2)
+    frozen: bool = option("train only the new head", False)
+
+
+class LookPositionsConfig(FigureFile, Documents, TextColumn, Machine):
+    """An architecture in, its position encoding and perplexity by position out."""
+
+    model: str = argument("preset or run folder")
+    length: int | None = option(
+        "positions to show; default: the model's longest text", None, least=8, most=100_000
+    )
+    test: str | None = option("text for perplexity by position; needs a causal run", None)
+    past: float = option("read up to this many times the trained length", 2.0, least=1, most=64)
+
+
+class LookAblationsConfig(FigureFile, Machine, panel="Training"):
+    """Nothing in; what models lack without one of their parts out."""
+
+    parts: tuple[Ablation, ...] = option(
+        f"parts to leave out, one at a time: {', '.join(ABLATED_PARTS)}",
+        tuple(ABLATED_PARTS),
+        comma_separated=True,
+        metavar="PARTS",
+    )
+    objective: str = option("causal or masked; the latter needs no mask", "causal", metavar="NAME")
+    steps: int = option("optimizer steps of each model", 60, least=5)
+    depth: int = option("blocks of each model", 2, least=1, most=12)
+    seeds: tuple[int, ...] = option("of each variant", (0, 1, 2), least=0, comma_separated=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise WarmstartError(f"--seeds {list(self.seeds)} must be different numbers")
+
+
+class LookComplexityConfig(Machine, panel="Model"):
+    """Nothing in, measured growth with length, width or kernel out."""
+
+    out: str | None = option(
+        "file to write: .png or .svg", None, short="-o", recorded=False, panel="Input and output"
+    )
+    lengths: tuple[int, ...] = option(
+        "in tokens; default: 128 to 8192, on CUDA 1024 to 262144", (), comma_separated=True, least=2
+    )
+    widths: tuple[int, ...] = option(
+        "of every layer; several: they vary, not lengths; default: 64, on CUDA 512",
+        (),
+        comma_separated=True,
+        least=2,
+    )
+    kernels: tuple[int, ...] = option(
+        "positions a convolution sees; several: they vary", (3,), comma_separated=True, least=1
+    )
+    recurrence: Literal["gru", "lstm"] = option("recurrent layer", "gru")
+    seconds: float = option("time to measure, approximately", 50.0, above=0, panel="Machine")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        sizes = {"--lengths": self.lengths, "--widths": self.widths, "--kernels": self.kernels}
+        several = [flag for flag, values in sizes.items() if len(set(values)) > 1]
+        if len(several) > 1:
+            raise WarmstartError(f"{' and '.join(several)} have several values: vary one at a time")
+        if self.lengths and not several:
+            raise WarmstartError(f"--lengths {self.lengths[0]}: give two lengths or more")
+        if not self.kernels:
+            raise WarmstartError("--kernels is empty: give one or more")
+        if self.out is not None:
+            check_figure_file(Path(self.out))
+
+
+def look_attention(config: LookAttentionConfig) -> None:
     """Show the attention weights of a text in every layer and head."""
     from warmstart.look.attention import look_attention
 
@@ -20,65 +203,68 @@ def look_attention(config: looking.LookAttentionConfig) -> None:
             f"{shown.part}: {layers} × {heads} heads over {len(shown.keys)} {unit}, "
             f"entropy {entropy.min():.2f} to {entropy.max():.2f} bits"
         )
-    say_next(_written(config.out), f"look positions {quoted(config.run)} -o positions.html")
+    is_page = config.out.lower().endswith(".html")
+    wrote = f"{config.out}: open it in a browser" if is_page else config.out
+    say_next(wrote, f"look positions {quoted(config.run)} -o positions.png")
 
 
-def look_beam(config: looking.LookBeamConfig) -> None:
+def look_beam(config: LookBeamConfig) -> None:
     """Show a beam search step by step, with the paths that were dropped."""
     from warmstart.look.beam import ending_rows, look_beam
 
     result = look_beam(config)
     print_table(("translation", "score"), ending_rows(result.tree))
     say(result.tree.sentence)
-    say_next(_written(config.out), None)
+    say_next(config.out, None)
 
 
-def look_mask(config: looking.LookMaskConfig) -> None:
+def look_mask(config: LookMaskConfig) -> None:
     """Show the attention masks of a batch: causal, padding, document and cross."""
     from warmstart.look.mask import look_mask
 
     result = look_mask(config)
     for sentence in result.sentences:
         say(sentence)
-    say_next(_written(config.out), f"look positions {quoted(config.model)} -o positions.html")
+    say_next(config.out, f"look positions {quoted(config.model)} -o positions.png")
 
 
-def look_neurons(config: looking.LookNeuronsConfig) -> None:
+def look_neurons(config: LookNeuronsConfig) -> None:
     """Show the query-key products of one head, neuron by neuron."""
     from warmstart.look.neurons import HEADERS, look_neurons, neuron_rows
 
     head = look_neurons(config).head
     print_table(HEADERS, neuron_rows(head))
     say(head.sentence)
-    say_next(_written(config.out), None)
+    say_next(config.out, None)
 
 
-def look_training(config: looking.LookTrainingConfig) -> None:
+def look_training(config: LookTrainingConfig) -> None:
     """Show what a language model predicts before, during and after its training."""
     from warmstart.look.training import look_training, moment_rows
 
     moments = look_training(config).moments
     print_table(("moment", "words"), moment_rows(moments))
     say(moments.sentence)
-    say_next(_written(config.out), None)
+    say_next(config.out, None)
 
 
-def look_transfer(config: looking.LookTransferConfig) -> None:
+def look_transfer(config: LookTransferConfig) -> None:
     """Show what replacing the head keeps, throws away and adds, with shapes and counts."""
     from warmstart.look.transfer import HEADERS, look_transfer, transfer_rows
 
     swap = look_transfer(config).swap
     print_table((HEADERS[0], "formula", *HEADERS[2:]), transfer_rows(swap))
     say(swap.sentence)
-    say_next(_written(config.out), None)
+    say_next(config.out, None)
 
 
-def look_positions(config: looking.LookPositionsConfig) -> None:
+def look_positions(config: LookPositionsConfig) -> None:
     """Show the position encoding, and for a run perplexity by position."""
     from warmstart.look.positions import look_positions
 
-    result = look_positions(config)
-    curve = result.view.curve
+    view = look_positions(config).view
+    say(view.note)
+    curve = view.curve
     if curve is not None:
         rows = [
             (f"{position:,.0f}", f"{mean:,.2f}", f"{low:,.2f} to {high:,.2f}", f"{tokens:,}")
@@ -86,13 +272,14 @@ def look_positions(config: looking.LookPositionsConfig) -> None:
                 curve.positions, curve.perplexity, curve.low, curve.high, curve.tokens, strict=True
             )
         ]
-        print_table(("around position", "perplexity", "95% interval", "tokens"), rows)
+        headers = ("around position", "perplexity", "95% interval", "tokens")
+        print_table(headers, rows, f"mean over {counted(curve.num_windows, 'window')} of text")
         for note in curve.notes:
             say(note)
-    say_next(_written(config.out), "look complexity -o growth.html")
+    say_next(config.out, "look complexity -o growth.png")
 
 
-def look_complexity(config: looking.LookComplexityConfig, as_json: bool) -> None:
+def look_complexity(config: LookComplexityConfig, as_json: bool) -> None:
     """Measure how the cost of self-attention, recurrence and convolution grows."""
     from warmstart.look.complexity import growth_headers, growth_rows, look_complexity
 
@@ -110,22 +297,18 @@ def look_complexity(config: looking.LookComplexityConfig, as_json: bool) -> None
     if result.warning:
         say(result.warning)
     if result.out is not None:
-        say_next(_written(str(result.out)), "params lab")
+        say_next(result.out, "params lab")
 
 
-def look_ablations(config: looking.LookAblationsConfig, as_json: bool) -> None:
+def look_ablations(config: LookAblationsConfig, as_json: bool) -> None:
     """Train small models without one of their parts, and show what each part is for."""
-    from warmstart.look.ablations import HEADERS, ablation_rows, failures, look_ablations
+    from warmstart.look.ablations import HEADERS, ablation_rows, excerpts, failures, look_ablations
 
     result = look_ablations(config)
     if as_json:
         print_json([asdict(variant) for variant in result.variants])
         return
     print_table(HEADERS, ablation_rows(result.variants))
-    for failure in failures(result.variants):
-        say(failure)
-    say_next(_written(config.out), "pretrain your-text.txt --ablate mask -o runs/broken")
-
-
-def _written(out: str) -> str:
-    return f"{out}: open it in a browser" if out.lower().endswith(".html") else out
+    for sentence in (*failures(result.variants), *excerpts(result.variants)):
+        say(sentence)
+    say_next(config.out, "pretrain your-text.txt --ablate mask -o runs/broken")

@@ -20,18 +20,9 @@ from torch import Tensor, nn
 
 from warmstart import progress
 from warmstart.formats import counted
-from warmstart.look.settings import LookComplexityConfig
+from warmstart.look.commands import LookComplexityConfig
 from warmstart.model.attention import MultiHeadAttention, attention_weights
-from warmstart.report.html import (
-    Section,
-    Shown,
-    bullets,
-    figure,
-    show_file,
-    soft,
-    table,
-    write_picture,
-)
+from warmstart.report.html import Shown, bullets, save_image, show_file, table
 from warmstart.report.style import INK, EndLabel, styled, write_end_labels
 from warmstart.runtime import Runtime, choose_runtime, free_memory, num_cores
 
@@ -122,10 +113,7 @@ def look_complexity(config: LookComplexityConfig) -> ComplexityResult:
     out = None
     if config.out is not None:
         title = f"How {_fixed(sweep)} grows with {sweep.axis} on {device}"
-        notes = [*filter(None, [warning]), TIMING, memory]
-        sections = growth_sections(growths, sweep.axis, crossings, title, notes)
-        drawing = draw_growth(growths, sweep.axis, title)
-        out = write_picture(drawing, f"Growth with {sweep.axis}", sections, Path(config.out))
+        out = save_image(draw_growth(growths, sweep.axis, title), Path(config.out))
     return ComplexityResult(
         out=out,
         device=device,
@@ -198,10 +186,6 @@ ARRAYS = 6  # of n × n numbers, alive at once in plain attention and its backwa
 BUSY_LOAD = 0.5  # for each core, from which a machine counts as busy
 BUSY_SPREAD = 1.5  # between the slowest and the fastest round, median over all passes
 MEMORY_SHARE = 0.5  # of the free memory, for one measurement
-TIMING = (
-    "Time: forward and backward pass of one row, in rounds over all layers and sizes; the median"
-    " of the faster half of the rounds."
-)
 
 
 @dataclass(frozen=True)
@@ -567,38 +551,6 @@ def _memory(size: int) -> str:
 
 def _rounded(value: float, unit: str) -> str:
     return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
-
-
-def growth_sections(
-    layers: Sequence[Growth],
-    axis: Axis,
-    crossings: Sequence[Crossing],
-    title: str,
-    notes: Sequence[str],
-) -> list[Section]:
-    """Return the sections of a page about growth."""
-    caption = (
-        "Both axes are logarithmic. Solid lines are measured, with a band from the fastest to the"
-        " slowest round; dotted lines show the theoretical slope through the largest size. The"
-        " exponent beside a name is fitted to the largest sizes."
-    )
-    sizes = sorted({p.size for growth in layers for p in growth.points})
-    times = [{p.size: p.time_s for p in growth.points} for growth in layers]
-    rows = [(f"{n:,}", *(f"{1e3 * t[n]:,.2f}" if n in t else "–" for t in times)) for n in sizes]
-    measured = [
-        figure(draw_growth(layers, axis, title), caption),
-        table(growth_headers(axis), growth_rows(layers), left=[1]),
-        *map(soft, notes),
-    ]
-    where = Section(title="Where they cross", pieces=[bullets(c.sentence for c in crossings)])
-    return [
-        Section(title=f"Growth with {axis}", pieces=measured),
-        *([where] if crossings else []),
-        Section(
-            title="Times in milliseconds",
-            pieces=[table((axis, *(growth.name for growth in layers)), rows)],
-        ),
-    ]
 
 
 LARGE_END = 4  # exponents are fitted on sizes down to the largest divided by this

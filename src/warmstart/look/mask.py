@@ -17,10 +17,10 @@ from warmstart import progress
 from warmstart.batching.packing import pack
 from warmstart.errors import WarmstartError
 from warmstart.formats import shorten
-from warmstart.look.settings import LookMaskConfig
+from warmstart.look.commands import LookMaskConfig
 from warmstart.model.attention import causal_mask, document_mask, padding_mask
 from warmstart.model.attention_weights import readable
-from warmstart.report.html import Section, ShownFile, figure, write_picture
+from warmstart.report.html import ShownFile, save_image
 from warmstart.report.style import FAINT, styled
 from warmstart.runs.saved import find_model
 from warmstart.settings.model import ModelConfig
@@ -76,8 +76,7 @@ def look_mask(config: LookMaskConfig) -> MaskResult:
     else:
         masks = _masks(config, texts, is_causal=shape.is_causal)
         _report_windows(shape)
-    title = f"Masks of {config.model}"
-    out = write_picture(draw_masks(masks), title, mask_sections(masks), Path(config.out))
+    out = save_image(draw_masks(masks), Path(config.out))
     sentences = [mask.sentence for mask in masks]
     return MaskResult(out, tuple(masks), tuple(sentences))
 
@@ -261,15 +260,6 @@ MAX_LABELS = 72  # tokens that can be named beside a mask
 PANEL = 2.9  # width and height of one of several masks, in inches
 CELL = 0.24  # of a token with its label
 TITLE = 0.4  # height of the two lines above a mask
-
-
-def mask_sections(pictures: Sequence[MaskPicture]) -> list[Section]:
-    """Return the section of a page about masks."""
-    caption = (
-        "Each row is a query; each column is a key. "
-        f"{'; '.join(picture.sentence for picture in pictures)}."
-    )
-    return [Section(title="Attention masks", pieces=[figure(draw_masks(pictures), caption)])]
 
 
 @styled

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from warmstart.errors import WarmstartError
 from warmstart.formats import shorten
-from warmstart.look.settings import LookNeuronsConfig
+from warmstart.look.commands import LookNeuronsConfig
 from warmstart.model.attention import AttentionContext, MultiHeadAttention, attention_weights
 from warmstart.model.attention_weights import readable
 from warmstart.model.backbone import Backbone
-from warmstart.report.html import Section, ShownFile, figure, table, write_picture
+from warmstart.report.html import ShownFile, save_image
 from warmstart.report.style import FAINT, SHADES, styled
 from warmstart.tasks.registry import load_transformer
 from warmstart.tasks.text_model import TransformerModel
@@ -75,9 +75,7 @@ def look_neurons(config: LookNeuronsConfig) -> NeuronsResult:
     """Show how one head compares one token with all others, neuron by neuron."""
     model = load_transformer(config.run, config)
     head = head_products(model, config, model.text_reader(config.pieces)(config.text))
-    title = f"Neurons of {config.run}"
-    out = write_picture(draw_neurons(head), title, neuron_sections(head), Path(config.out))
-    return NeuronsResult(out, head)
+    return NeuronsResult(save_image(draw_neurons(head), Path(config.out)), head)
 
 
 @torch.inference_mode()
@@ -129,18 +127,6 @@ def _inputs(
 
 
 HEADERS = ("key", "q·k", "q·k / √d_k", "weight")
-
-
-def neuron_sections(head: HeadProducts) -> list[Section]:
-    """Return the section of a page about one query."""
-    caption = (
-        f"Top: the query of “{head.tokens[head.query - 1]}”. Left: every key. Middle: their product"
-        " in each neuron; orange adds to the score, purple takes away. A row of it sums to q·k;"
-        " divided by √d_k and through softmax it becomes the weight at the right."
-    )
-    pieces = [f"{head.sentence}.", figure(draw_neurons(head), caption)]
-    rows = table(HEADERS, neuron_rows(head))
-    return [Section(title="One query, one head", pieces=[*pieces, rows])]
 
 
 def neuron_rows(head: HeadProducts) -> list[tuple[str, ...]]:

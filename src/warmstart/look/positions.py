@@ -1,14 +1,12 @@
 """The position encoding, and perplexity by position."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
@@ -18,13 +16,13 @@ from torch.nn.utils.rnn import pad_sequence
 from warmstart import progress
 from warmstart.data.corpus import Passage, read_passages
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted, shorten
-from warmstart.look.settings import LookPositionsConfig
+from warmstart.formats import shorten
+from warmstart.look.commands import LookPositionsConfig
 from warmstart.model.attention import frequencies, sinusoids
 from warmstart.model.backbone import Backbone
 from warmstart.model.models import LanguageModel
-from warmstart.report.html import Section, ShownFile, figure, folded, table, write_picture
-from warmstart.report.style import FAINT, INK, WIDTH, new_axes, styled
+from warmstart.report.html import ShownFile, save_image
+from warmstart.report.style import FAINT, INK, WIDTH, styled
 from warmstart.runs.saved import find_model
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
@@ -108,9 +106,7 @@ def look_positions(config: LookPositionsConfig) -> PositionResult:
         view = view_positions(shape, predictor.backbone, name, length)
         if config.test is not None:
             view = replace(view, curve=perplexity_of_file(predictor, config, Path(config.test)))
-    title = f"Positions of {config.model}"
-    out = write_picture(draw_positions(view), title, position_sections(view), Path(config.out))
-    return PositionResult(out, view)
+    return PositionResult(save_image(draw_positions(view), Path(config.out)), view)
 
 
 CPU = torch.device("cpu")
@@ -375,38 +371,3 @@ def _curve(axes: Axes, curve: PerplexityByPosition) -> None:
     axes.set_xlabel("position of the token in its window")
     axes.set_ylabel("perplexity of the next token")
     axes.set_title("Perplexity by position, with 95% intervals over windows of text")
-
-
-def position_sections(view: PositionView) -> list[Section]:
-    """Return the sections of a page about positions."""
-    by_row = "Each row is a position; each column is one component of its vector."
-    sections = [
-        Section(title="Vectors", pieces=[_figure(3.9, partial(_vectors, view=view), by_row)]),
-        Section(
-            title="Similarity", pieces=[_figure(3.1, partial(_similarity, view=view), view.note)]
-        ),
-    ]
-    if view.curve is None:
-        return sections
-    curve = view.curve
-    caption = (
-        f"Mean over {counted(curve.num_windows, 'window')} of text. A window begins at position 0;"
-        " its first tokens are hard to predict because there is little context before them."
-    )
-    rows = [
-        (f"{position:,.0f}", f"{ppl:,.2f}", f"{low:,.2f} to {high:,.2f}", f"{tokens:,}")
-        for position, ppl, low, high, tokens in zip(
-            curve.positions, curve.perplexity, curve.low, curve.high, curve.tokens, strict=True
-        )
-    ]
-    grid = table(("around position", "perplexity", "95% interval", "tokens"), rows)
-    drawn = _figure(3.3, partial(_curve, curve=curve), caption)
-    pieces = [drawn, *curve.notes, folded("Table", grid)]
-    return [*sections, Section(title="Perplexity by position", pieces=pieces)]
-
-
-@styled
-def _figure(height: float, draw: Callable[[Axes], None], caption: str) -> Markup:
-    drawing, axes = new_axes(height)
-    draw(axes)
-    return figure(drawing, caption)

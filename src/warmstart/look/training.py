@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from warmstart.formats import shorten
-from warmstart.look.settings import LookTrainingConfig
-from warmstart.report.html import Section, ShownFile, figure, table, write_picture
+from warmstart.look.commands import LookTrainingConfig
+from warmstart.report.html import ShownFile, save_image
 from warmstart.report.style import INK, SHADES, styled
 from warmstart.runs.checkpoint import list_checkpoints, step_of
 from warmstart.runs.saved import SavedRun, read_run
@@ -64,9 +64,7 @@ def look_training(config: LookTrainingConfig) -> TrainingLook:
         text = model.text_reader(config.pieces)(config.text)
         moments.append(Moment(name=name, words=model.probable_words(text, config.top_k)))
     view = TrainingMoments(run=config.run, text=config.text, moments=tuple(moments))
-    title = f"Training of {config.run}"
-    out = write_picture(draw_moments(view), title, moment_sections(view), Path(config.out))
-    return TrainingLook(out, view)
+    return TrainingLook(save_image(draw_moments(view), Path(config.out)), view)
 
 
 def _moments(run: SavedRun, seed: int) -> Iterator[tuple[str, SavedRun]]:
@@ -88,17 +86,6 @@ def _is_same(run: SavedRun, other: SavedRun) -> bool:
 
 
 PANEL, ROW = 1.75, 0.3  # inches
-
-
-def moment_sections(moments: TrainingMoments) -> list[Section]:
-    """Return the section of a page about one text."""
-    caption = (
-        "The most probable words at each moment, with their probabilities. A model with random"
-        " weights finds all words nearly equally probable."
-    )
-    words = table(("moment", "words"), moment_rows(moments), left=[1])
-    pieces = [f"{moments.sentence}.", figure(draw_moments(moments), caption), words]
-    return [Section(title=f"“{shorten(moments.text, 80)}”", pieces=pieces)]
 
 
 def moment_rows(moments: TrainingMoments) -> list[tuple[str, str]]:

@@ -12,10 +12,10 @@ from matplotlib.patches import FancyBboxPatch
 
 from warmstart.errors import WarmstartError
 from warmstart.formats import shorten
-from warmstart.look.settings import LookTransferConfig
+from warmstart.look.commands import LookTransferConfig
 from warmstart.model import count
 from warmstart.model.count import Layer
-from warmstart.report.html import Section, ShownFile, figure, table, write_picture
+from warmstart.report.html import ShownFile, save_image
 from warmstart.report.style import FAINT, INK, WIDTH, styled
 from warmstart.runs.saved import find_model
 from warmstart.settings.model import ModelConfig
@@ -93,9 +93,7 @@ def look_transfer(config: LookTransferConfig) -> TransferResult:
         ),
         is_frozen=config.frozen,
     )
-    title = f"From {config.model} to a classifier"
-    out = write_picture(draw_transfer(swap), title, transfer_sections(swap), Path(config.out))
-    return TransferResult(out, swap)
+    return TransferResult(save_image(draw_transfer(swap), Path(config.out)), swap)
 
 
 def _backbone(shape: ModelConfig, sizes: dict[str, int]) -> tuple[ModelPart, ...]:
@@ -132,17 +130,6 @@ KEPT, FROZEN, GONE, NEW = "#f5c9a8", "#cfdff0", "#ececec", "#2a9d8f"
 BOX, GAP = 2.4, 1.4  # width of a box and space between the stacks, in units of the axes
 LINE = 0.24  # height of a line of text
 HEADERS = ("part", "shapes", "parameters", "in the classifier")
-
-
-def transfer_sections(swap: HeadSwap) -> list[Section]:
-    """Return the section of a page about one replacement."""
-    caption = (
-        "Left: the pretrained model, tokens below, answers above. Right: the classifier that starts"
-        " from it. Boxes of the same colour have the same weights at the start."
-    )
-    pieces = [f"{swap.sentence}.", figure(draw_transfer(swap), caption)]
-    rows = table(HEADERS, transfer_rows(swap), left=[1, 3])
-    return [Section(title="The swap", pieces=[*pieces, rows])]
 
 
 def transfer_rows(swap: HeadSwap) -> list[tuple[str, str, str, str]]:

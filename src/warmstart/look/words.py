@@ -5,7 +5,6 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from warmstart import progress
 from warmstart.batching.encode import truncate
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
-from warmstart.report.html import Section, figure, render, soft, table, write_picture
 from warmstart.report.style import FAINT, INK, WIDTH, EndLabel, styled, write_end_labels
 from warmstart.settings.shared import Truncate
 from warmstart.tasks.text_model import TransformerModel
@@ -174,32 +172,6 @@ MAX_NUMBERS = 6  # sentences up to which the heat maps show numbers
 MAX_HEAT_MAPS = 4
 COLOURS = ("#d5521c", "#2166ac", "#2a9d8f", "#b8860b", "#5e1f3a", "#4f8f3a")
 EXCERPT = 92  # characters of a sentence below the figure
-
-
-def write_word_similarity(word: WordSimilarity, out: Path) -> None:
-    """Write the similarities as a figure, or as a page with tables."""
-    write_picture(draw_word(word), f"“{word.word}” in context", word_sections(word), out)
-
-
-def word_sections(word: WordSimilarity) -> list[Section]:
-    """Return the sections of a page about one word."""
-    caption = (
-        "Cosine similarity of the word's vectors between sentences after each layer. A word that is"
-        " split into several tokens is represented by their mean. The dashed line is the mean"
-        " similarity of the other words between the same sentences: the level that any two words"
-        " reach."
-    )
-    similarity = [figure(draw_word(word), caption), table(table_headers(word), table_rows(word))]
-    marked = [
-        {"before": text[:start], "word": text[start:end], "after": text[end:], "pieces": pieces}
-        for text, (start, end), pieces in zip(word.sentences, word.spans, word.pieces, strict=True)
-    ]
-    sentences = render("marked_sentences.html", {"sentences": marked})
-    return [
-        Section(title="Summary", pieces=[f"{word.sentence}.", soft(f"Model: {word.run}.")]),
-        Section(title="Similarity by layer", pieces=similarity),
-        Section(title="The sentences", pieces=[sentences]),
-    ]
 
 
 def named_pairs(word: WordSimilarity) -> list[tuple[int, int]]:

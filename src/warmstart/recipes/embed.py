@@ -14,8 +14,8 @@ from warmstart.data.corpus import chunked, read_input
 from warmstart.data.outputs import TextVectors, check_name, writing
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
-from warmstart.look.words import WordSimilarity, compare_word, word_sections, write_word_similarity
-from warmstart.report.html import Shown
+from warmstart.look.words import WordSimilarity, compare_word, draw_word
+from warmstart.report.html import Shown, figure, save_image
 from warmstart.runtime import Runtime
 from warmstart.settings.using import EmbedConfig
 from warmstart.tasks.registry import load_transformer
@@ -24,7 +24,7 @@ from warmstart.tokenization.tokenizer import text_reader
 
 CHUNK = 1024  # texts sorted by length and read together
 SAMPLE = 32  # texts that are read in full precision too, to see what a faster one costs
-WORD_FORMATS = (".png", ".svg", ".html")
+WORD_FORMATS = (".png", ".svg")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class EmbedResult(Shown):
 
     def pieces(self) -> list[str]:
         if self.word is not None:
-            return [piece for section in word_sections(self.word) for piece in section.pieces]
+            return [figure(draw_word(self.word), self.word.sentence)]
         where = "" if self.out is None else f" in {self.out}"
         return [f"{counted(self.num_vectors, 'vector')} of width {self.width}{where}"]
 
@@ -150,6 +150,6 @@ def _compare_word(config: EmbedConfig, word: str, standard_input: BinaryIO | Non
     rule = config.truncate or predictor.truncate
     report = compare_word(predictor, word, texts, rule, config.micro_tokens)
     if out:
-        write_word_similarity(report, out)
+        save_image(draw_word(report), out)
     num = len(report.sentences)
     return EmbedResult(out, num, num, predictor.config.width, 0, word=report)

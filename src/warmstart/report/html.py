@@ -92,11 +92,6 @@ def soft(text: str) -> Markup:
     return _macros().soft(text)
 
 
-def folded(title: str, piece: Markup) -> Markup:
-    """Return HTML that opens when its title is clicked."""
-    return _macros().folded(title, piece)
-
-
 def _svg(drawing: "Figure") -> Markup:
 
     return Markup(svg_text(drawing))
@@ -110,14 +105,6 @@ def write_page(title: str, sections: Sequence[Section], path: Path) -> Path:
     """Write a page that needs no script and no network, whole or not at all."""
     page = render("page.html", {"title": title, "sections": sections})
     return write_whole(path, page.encode())
-
-
-def write_picture(drawing: "Figure", title: str, sections: Sequence[Section], path: Path) -> Path:
-    """Write the sections as a page where the file is .html, else the drawing alone."""
-    if path.suffix.lower() == ".html":
-        return write_page(title, sections, path)
-
-    return save_image(drawing, path)
 
 
 IMAGE_TYPES = {".png": "image/png", ".svg": "image/svg+xml"}

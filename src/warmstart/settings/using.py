@@ -99,7 +99,7 @@ class EmbedConfig(TextLines, SplitTexts, Machine, panel="Model"):
 
     run: str = argument("run folder of any model")
     out: str | None = option(
-        ".npy .npz .jsonl .parquet (--word: .png .svg .html); default: standard output",
+        ".npy .npz .jsonl .parquet (--word: .png .svg); default: standard output",
         None,
         short="-o",
         panel="Input and output",

@@ -20,7 +20,6 @@ from warmstart.look.complexity import (
     draw_growth,
     exponent_of,
     growth_rows,
-    growth_sections,
     measure_growth,
     saved_bytes,
     spread_of,
@@ -143,10 +142,6 @@ def test_every_layer_is_measured(cpu: Runtime, monkeypatch: pytest.MonkeyPatch) 
     assert len(crossings) == 4
     assert len(growth_rows(grown)) == 4
     assert draw_growth(grown, "length", "toy").axes
-    titles = [
-        section.title for section in growth_sections(grown, "length", crossings, "toy", ["a note"])
-    ]
-    assert titles == ["Growth with length", "Where they cross", "Times in milliseconds"]
 
 
 @pytest.mark.parametrize(
@@ -167,8 +162,6 @@ def test_width_and_kernel_vary(
     operations = {growth.name: [p.operations for p in growth.points] for growth in grown}
     assert operations["convolution"] == [16 * d * d * k for d, k in _shapes(axis, sizes)]
     assert (operations["GRU"][-1] > operations["GRU"][0]) == (axis == "width")
-    sections = growth_sections(grown, axis, crossings, "toy", [])
-    assert sections[0].title == f"Growth with {axis}"
 
 
 def _shapes(axis: Axis, sizes: tuple[int, ...]) -> list[tuple[int, int]]:

@@ -8,8 +8,8 @@ import torch
 from looking import TEXT, make_run, make_tokenizer
 
 from warmstart.errors import WarmstartError
+from warmstart.look.commands import LookNeuronsConfig
 from warmstart.look.neurons import draw_neurons, head_products, neuron_rows
-from warmstart.look.settings import LookNeuronsConfig
 from warmstart.runtime import Runtime
 from warmstart.tasks.registry import task_of
 from warmstart.tasks.text_model import TransformerModel

@@ -8,6 +8,8 @@ import pytest
 
 import warmstart
 from product import World, run, succeed
+from warmstart.commands import VERBS, Command
+from warmstart.errors import WarmstartError
 
 SVG, PNG = b"<?xml", b"\x89PNG"
 TEXT = "A fine book."
@@ -30,8 +32,13 @@ def test_attention_in_every_format(base: Path, tmp_path: Path, words: str) -> No
         assert f"wrote {tmp_path / name}" in ran.out
 
 
-@pytest.mark.parametrize("look", ["attention {base} --text book", "positions {base}"])
-@pytest.mark.parametrize("ending", ["html", "png", "svg"])
+@pytest.mark.parametrize(
+    ("look", "ending"),
+    [
+        *(("attention {base} --text book", ending) for ending in ("html", "png", "svg")),
+        *(("positions {base}", ending) for ending in ("png", "svg")),
+    ],
+)
 def test_a_figure_replaces_a_figure_and_nothing_else(
     base: Path, tmp_path: Path, look: str, ending: str
 ) -> None:
@@ -56,6 +63,19 @@ def test_attention_from_python(base: Path, warm: Path) -> None:
         found = warmstart.load(folder).attention(TEXT)["self"]
         np.testing.assert_allclose(found.weights.sum(-1), 1, atol=1e-6)
         assert found.joined().keys.pieces[1:4] == ("A", "fine", "book.")
+
+
+LOOKS = [verb for name, verb in VERBS.items() if name.startswith("look_")]
+
+
+@pytest.mark.parametrize("command", LOOKS, ids=lambda command: command.name)
+def test_only_attention_has_a_page(command: Command) -> None:
+    required = {s.key: "a" for s in command.settings.declared() if s.is_required}
+    if command.name == "look attention":
+        command.settings.from_values(required | {"out": "page.html"})
+        return
+    with pytest.raises(WarmstartError, match=r"not a page; name page\.png or page\.svg"):
+        command.settings.from_values(required | {"out": "page.html"})
 
 
 @pytest.mark.parametrize(
@@ -89,10 +109,10 @@ def test_attention_of_a_folder_that_is_no_run(tmp_path: Path) -> None:
 
 
 def test_masks_of_runs_and_presets(base: Path, tmp_path: Path) -> None:
-    out = tmp_path / "mask.html"
+    out = tmp_path / "mask.svg"
     ran = succeed("look mask {base} --text 'A fine book.' --text Bad -o {out}", base=base, out=out)
     assert "causal mask 2" in ran.out
-    assert "padding" in out.read_text(encoding="utf-8")
+    assert starts(out) == SVG
     ran = succeed("look mask lab --text 'a b' --text c --packed -o {out}", out=tmp_path / "m.png")
     assert "packed row: attention is allowed for 16 of 49" in ran.out
     command = "look mask vaswani-base --source 'a b' --target 'c' -o {out}"
@@ -130,11 +150,12 @@ def test_positions_of_presets(tmp_path: Path, preset: str) -> None:
 
 
 def test_positions_of_a_run_with_perplexity(world: World, base: Path, tmp_path: Path) -> None:
-    out = tmp_path / "p.html"
+    out = tmp_path / "p.png"
     command = "look positions {base} --test {text} --past 1.5 --precision fp32 -o {out}"
     ran = succeed(command, base=base, text=world.texts, out=out)
     assert "around position" in ran.out
-    assert "Perplexity by position" in out.read_text(encoding="utf-8")
+    assert "windows of text" in ran.out
+    assert starts(out, 4) == PNG
 
 
 def test_positions_refuse(world: World, base: Path, warm: Path, tmp_path: Path) -> None:
@@ -154,9 +175,9 @@ def test_positions_refuse(world: World, base: Path, warm: Path, tmp_path: Path) 
 
 def test_complexity_as_table_figure_and_json(tmp_path: Path) -> None:
     command = "look complexity --lengths 16,32 --widths 8 --seconds 0.3 --threads 1"
-    ran = succeed(f"{command} -o {{out}}", out=tmp_path / "g.html")
+    ran = succeed(f"{command} -o {{out}}", out=tmp_path / "g.png")
     assert "convolution" in ran.out
-    assert "Where they cross" in (tmp_path / "g.html").read_text(encoding="utf-8")
+    assert starts(tmp_path / "g.png", 4) == PNG
     found = json.loads(succeed(f"{command} --json --recurrence lstm").out)
     assert [layer["name"] for layer in found["layers"]][2] == "LSTM"
     assert found["layers"][0]["points"][0]["size"] == 16
