@@ -43,7 +43,7 @@ from warmstart.runs.saved import (
     resumed_model,
     transfer_all,
 )
-from warmstart.runtime import num_cores
+from warmstart.runtime import num_threads
 from warmstart.settings.model import ModelConfig, apply_overrides
 from warmstart.settings.training import PretrainConfig
 from warmstart.tasks.registry import pretraining_task, task_of
@@ -186,7 +186,7 @@ def _write_tokens(
     """Prepare the text; return the facts for data.json."""
     valid = source_of(config.valid, config.document, config) if config.valid else None
     writer = ShardWriter(tokenizer, has_index=index)
-    with workers_of(config.ray, config.threads or num_cores()) as open_workers:
+    with workers_of(config.ray, config.threads or num_threads()) as open_workers:
         return prepare(source, valid, writer, run.cache, open_workers)
 
 
