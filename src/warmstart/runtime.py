@@ -104,7 +104,7 @@ def cpu_quota(root: Path = Path("/")) -> float | None:
 
 
 def _quota_in(folder: Path) -> list[float]:
-    """Return the quota of a control group in cores: version 2 has one file for it, version 1 two."""
+    """Return the quota of one control group in cores, from the file of version 2 or those of 1."""
     with suppress(OSError, ValueError):  # no such file, or the word "max"
         if (folder / "cpu.max").exists():
             quota, period = map(int, (folder / "cpu.max").read_text().split())

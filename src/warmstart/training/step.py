@@ -1,6 +1,6 @@
 """One optimizer step: gradients summed over the batches of a group, then the update."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -10,12 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from warmstart import progress
 from warmstart.batching.batches import ALL_ROWS, Batch, move, pin
 from warmstart.errors import WarmstartError
 from warmstart.kernels.graphs import RecordedGradients
 from warmstart.runs.facts import Figures, Length
-from warmstart.runs.lifecycle import is_out_of_memory
 from warmstart.runtime import Runtime
 from warmstart.settings.shared import Checkpoints
 from warmstart.training.optimizers import clip_gradients
@@ -52,28 +50,6 @@ def train_step(
     """Take one optimizer step; return the mean loss and the gradient norm."""
     loss = add_gradients(model, objective, group, runtime)
     return loss, update_weights(model, optimizers, clip)
-
-
-def in_parts(
-    compute: Callable[[int], Tensor], num_parts: int, most_rows: int
-) -> tuple[Tensor, int]:
-    """Compute gradients in so many parts, in twice as many as often as memory runs out.
-
-    Return the result and the number of parts that fitted.
-    """
-    before = num_parts
-    while True:
-        try:
-            loss = compute(num_parts)
-            break
-        except (MemoryError, RuntimeError) as fault:
-            if not is_out_of_memory(fault) or num_parts >= most_rows:
-                raise
-        torch.cuda.empty_cache()  # outside of `except`: the fault holds on to its memory
-        num_parts *= 2
-    if num_parts > before:
-        progress.say(f"out of memory: each batch is now computed in {num_parts} parts")
-    return loss, num_parts
 
 
 def add_gradients(
