@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import torch
@@ -17,9 +17,9 @@ from torch.optim import Optimizer
 from warmstart import progress
 from warmstart.batching.batches import Batch, split
 from warmstart.errors import DivergedError, StoppedError, WarmstartError
-from warmstart.jsonfiles import typed
 from warmstart.processes import Processes, connected, current
 from warmstart.runs.checkpoint import (
+    State,
     list_checkpoints,
     load_latest,
     optimizer_tensors,
@@ -49,7 +49,6 @@ from warmstart.training.step import (
     LoopSettings,
     Objective,
     RecordedObjective,
-    State,
     Stream,
     add_gradients,
     update_weights,
@@ -278,8 +277,8 @@ class Trainer:
         if self.sharded:
             optimizer = self.sharded.gather_all(optimizer)
         if self.destination:
-            state, keep = asdict(self.state), self.settings.keep
-            save_checkpoint(self.destination, self.state.step, self.model, optimizer, state, keep)
+            keep = self.settings.keep
+            save_checkpoint(self.destination, self.model, optimizer, self.state, keep)
 
     def restore(self) -> None:
         """Go to the newest checkpoint of the run, if there is one."""
@@ -293,9 +292,7 @@ class Trainer:
             try:
                 self.model.load_state_dict(checkpoint.weights)
                 restore_optimizers(self.optimizers, checkpoint.optimizer)
-                self.state = typed(State, checkpoint.state, checkpoint.path, "state")
-                if not self.state.fits(checkpoint.step):
-                    raise ValueError(f"its state is not that of step {checkpoint.step}")
+                self.state = checkpoint.state
             except (RuntimeError, ValueError, TypeError, KeyError) as fault:
                 reason = str(fault).splitlines()[0]
                 raise WarmstartError(f"{checkpoint.path} does not fit this run: {reason}") from None
