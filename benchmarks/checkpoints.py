@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from warmstart.model.models import LanguageModel
-from warmstart.runs.checkpoint import load_latest, optimizer_tensors, save_checkpoint
+from warmstart.runs.checkpoint import State, load_latest, optimizer_tensors, save_checkpoint
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.model import PRESETS
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
@@ -36,7 +36,7 @@ def main() -> None:
         saves, loads = [], []
         for step in range(1, given.times + 1):
             began = time.perf_counter()
-            path = save_checkpoint(run, step, model, optimizer_tensors(optimizers), {}, keep=2)
+            path = save_checkpoint(run, model, optimizer_tensors(optimizers), State(step), keep=2)
             saves.append(time.perf_counter() - began)
             began = time.perf_counter()
             load_latest(run)

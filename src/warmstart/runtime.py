@@ -1,8 +1,9 @@
 """The device, the precision and the number of threads that a process computes with."""
 
 import ctypes
+import math
 import os
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def computes_in_bf16(device: torch.device) -> bool:
 def choose_runtime(
     device: str = "auto", precision: str = "auto", threads: int | None = None
 ) -> Runtime:
-    """Choose device and precision, and set the number of threads; None: all cores.
+    """Choose device and precision, and set the number of threads; None: as `num_threads` says.
 
     A device is auto, or named as torch names it: cpu, cuda, or cuda:1 for one of several.
     """
@@ -60,7 +61,7 @@ def choose_runtime(
     chosen = torch.device(device)
     if chosen.index is not None:
         torch.cuda.set_device(chosen)
-    torch.set_num_threads(threads or num_cores())
+    torch.set_num_threads(threads or num_threads())
     if chosen.type == "cpu":
         _keep_freed_memory()
     # cuDNN's attention plans anew for every shape, which takes longer than a step of a small model.
@@ -69,11 +70,49 @@ def choose_runtime(
     return Runtime(chosen, torch.bfloat16 if is_bf16 else None)
 
 
+def num_threads(num_processes: int = 1) -> int:
+    """Return the threads of each of several processes: OMP_NUM_THREADS, or a share of the cores."""
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # others are for nesting
+    if first.isdecimal() and int(first):
+        return int(first)
+    return max(1, num_cores() // num_processes)
+
+
 def num_cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Return how many cores this process may use, within the quota of a container."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    allowed = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    return min(allowed, math.ceil(cpu_quota() or allowed))
+
+
+def cpu_quota(root: Path = Path("/")) -> float | None:
+    """Return the cores that a control group, or one above it, grants in all; None: no limit."""
+    memberships = root / "proc/self/cgroup"
+    lines = memberships.read_text().splitlines() if memberships.exists() else []
+    quotas = []
+    for line in lines:
+        _, controllers, group = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        mount = root / "sys/fs/cgroup" / controllers  # version 2 names no controllers
+        inner = mount / group.strip("/")
+        for folder in (inner, *inner.parents):
+            quotas += _quota_in(folder)
+            if folder == mount:
+                break
+    return min(quotas, default=None)
+
+
+def _quota_in(folder: Path) -> list[float]:
+    """Return the quota of one control group in cores, from the file of version 2 or those of 1."""
+    with suppress(OSError, ValueError):  # no such file, or the word "max"
+        if (folder / "cpu.max").exists():
+            quota, period = map(int, (folder / "cpu.max").read_text().split())
+        else:
+            names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+            quota, period = (int((folder / name).read_text()) for name in names)
+        return [quota / period] if quota > 0 and period > 0 else []
+    return []
 
 
 def free_memory(device: torch.device) -> int | None:

@@ -1,11 +1,7 @@
 """A corpus in shards: the same tokens by any number of processes, and after any interruption."""
 
-import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -19,11 +15,10 @@ from warmstart.data import shards
 from warmstart.data.corpus import Passage, source_of
 from warmstart.data.fingerprints import TextSample
 from warmstart.data.prepare import prepare, workers_of
-from warmstart.data.shards import LocalWorkers, Shard, ShardWriter, cut, to_request
-from warmstart.errors import WarmstartError
+from warmstart.data.shards import LocalWorkers, Shard, ShardWriter, cut
+from warmstart.errors import LostProcessError, WarmstartError
 from warmstart.tokenization.backends import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
-from warmstart.verify.resume import started_by
 
 BOOKS = [f"Book {n} begins. It is short.\nIts last line, number {n}." for n in range(400)]
 SHARD_CHARS = 3_000
@@ -128,36 +123,20 @@ def test_text_is_cut_between_documents(sizes: list[tuple[int, bool]], limit: int
 def test_a_lost_process_is_one_sentence(text: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
     (shard,) = cut(source_of([str(text)], "blank").passages())
     (tmp_path / "shards").mkdir()
-    before = set(started_by(os.getpid()))
     with closing(LocalWorkers(1, ShardWriter(tokenizer), tmp_path / "shards")) as workers:
-        written = workers.submit(shard)
-        while not (started := set(started_by(os.getpid())) - before):
-            time.sleep(0.01)
-        os.kill(started.pop(), signal.SIGKILL)
-        with pytest.raises(WarmstartError, match="a process that tokenized ended with code -9"):
-            written.result()
+        os.kill(workers.pool.submit(os.getpid).result(), signal.SIGKILL)
+        with pytest.raises(LostProcessError, match="a process that tokenized was lost"):
+            workers.submit(shard).result()
     assert _written(tmp_path / "shards") == {}
 
 
-def test_a_worker_whose_parent_is_gone_ends_quietly(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    tokenizer.save(tmp_path)
-    arguments = [str(os.getpid()), str(tmp_path), "0.1", "False"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "warmstart.data.shards", *arguments],
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as worker:
-        assert worker.stdin
-        assert worker.stdout
-        assert worker.stderr
-        worker.stdout.close()
-        shard = Shard(0, 0, [Passage(("a book",), False)])
-        worker.stdin.write(json.dumps(to_request(shard, tmp_path)) + "\n")
-        worker.stdin.flush()
-        assert worker.wait() == 1
-        assert worker.stderr.read() == ""
+def test_a_fault_in_a_process_is_raised_here(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    shard = Shard(0, 0, [Passage(("a book",), False)])
+    with (
+        closing(LocalWorkers(1, ShardWriter(tokenizer), tmp_path)) as workers,
+        pytest.raises(FileNotFoundError),
+    ):
+        workers.write(shard, tmp_path / "absent")
 
 
 @given(st.lists(st.lists(st.integers(0, 2**48 - 1), min_size=1), min_size=1), st.randoms())

@@ -18,7 +18,6 @@ from warmstart.errors import WarmstartError
 from warmstart.interop.family import HfConfig, HfFolder
 from warmstart.interop.hf_read import read_folder
 from warmstart.interop.tokenizers import read_tokenizer as read_folder_tokenizer
-from warmstart.jsonfiles import typed
 from warmstart.runs.checkpoint import list_checkpoints, load_checkpoint
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import check_unchanged
@@ -27,7 +26,6 @@ from warmstart.samples.samples import SampleFiles, SampleSizes, write_samples
 from warmstart.settings.base import read_settings_file
 from warmstart.settings.training import FinetuneConfig
 from warmstart.tokenization.backends import load_tokenizer
-from warmstart.training.step import State
 
 TOKENIZER_FILES = ("tokenizer.json", "special_tokens_map.json")
 HF_FILES = ("config.json", "tokenizer_config.json", "tokenizer.json", "special_tokens_map.json")
@@ -165,7 +163,7 @@ def read_hub_tokenizer(folder: Path) -> None:
 
 def read_checkpoint(folder: Path) -> None:
     """Read a checkpoint as training does."""
-    typed(State, load_checkpoint(folder).state, folder, "state")
+    load_checkpoint(folder)
 
 
 def read_tokenizer(folder: Path) -> None:

@@ -18,6 +18,7 @@ from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.model.models import LanguageModel
 from warmstart.runs.checkpoint import (
+    State,
     load_checkpoint,
     load_latest,
     optimizer_tensors,
@@ -36,7 +37,7 @@ from warmstart.training.record import Record
 Place = Callable[[str, bytes], Path]
 WEIGHTS = save({"a": torch.zeros(3), "b": torch.ones(2, 2, dtype=torch.bfloat16)})
 METRICS = b'{"step": 1, "loss": 0.5}\n{"step": 2, "loss": 0.25}\n'
-STATE = {"step": 3, "best_score": -1.5, "evaluations": [{"step": 2, "valid_loss": 1.5}]}
+STATE = State(step=3, best_score=-1.5, evaluations=[{"step": 2, "valid_loss": 1.5}])
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     model(torch.tensor([[1, 2, 3]])).sum().backward()
     optimizers = build_optimizers(model, OptimizerSettings("adamw", 1e-2, 0.1))
     optimizers["adamw"].step()
-    save_checkpoint(folder, 3, model, optimizer_tensors(optimizers), STATE, 2)
+    save_checkpoint(folder, model, optimizer_tensors(optimizers), STATE, 2)
     tokenizer.save(folder.path)
     write_whole(folder.weights_file, (folder.checkpoints / "step-3/model.safetensors").read_bytes())
     parts = {

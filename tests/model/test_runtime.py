@@ -1,10 +1,18 @@
 import os
+from pathlib import Path
 
 import pytest
 import torch
 
 from warmstart.errors import WarmstartError
-from warmstart.runtime import Runtime, choose_runtime, computes_in_bf16
+from warmstart.runtime import (
+    Runtime,
+    choose_runtime,
+    computes_in_bf16,
+    cpu_quota,
+    num_cores,
+    num_threads,
+)
 
 
 def test_precision_words() -> None:
@@ -20,7 +28,10 @@ def test_an_allocator_without_settings_is_left_alone(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be chosen here")
-def test_threads_are_as_many_as_the_cores_that_may_be_used() -> None:
+def test_threads_are_as_many_as_the_cores_that_may_be_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     try:
@@ -29,6 +40,63 @@ def test_threads_are_as_many_as_the_cores_that_may_be_used() -> None:
     finally:
         os.sched_setaffinity(0, allowed)
         choose_runtime("cpu", "fp32", 1)
+
+
+@pytest.mark.parametrize(("variable", "threads"), [("3", 3), (" 3 , 1", 3)])
+def test_the_users_number_of_threads_is_kept(
+    variable: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", variable)
+    choose_runtime("cpu", "fp32")
+    assert torch.get_num_threads() == threads
+    assert num_threads(num_processes=2) == threads  # of each
+    choose_runtime("cpu", "fp32", 2)
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("variable", ["", "0", "many"])
+def test_a_number_of_threads_that_means_nothing_is_ignored(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", variable)
+    assert num_threads() == num_cores()
+
+
+@pytest.mark.parametrize(
+    ("memberships", "files", "cores"),
+    [
+        ("0::/", {"cpu.max": "150000 100000"}, 1.5),  # in a container
+        ("0::/", {"cpu.max": "max 100000"}, None),
+        ("0::/a/b", {"a/cpu.max": "50000 100000", "a/b/cpu.max": "max 100000"}, 0.5),
+        ("0::/a/b", {"a/b/cpu.max": "200000 100000", "cpu.max": "300000 100000"}, 2.0),
+        (
+            "3:cpuset:/\n1:cpu,cpuacct:/pod",
+            {
+                "cpu,cpuacct/pod/cpu.cfs_quota_us": "400000",
+                "cpu,cpuacct/pod/cpu.cfs_period_us": "100000",
+                "cpuset/cpu.cfs_quota_us": "100000",
+                "cpuset/cpu.cfs_period_us": "100000",
+            },
+            4.0,
+        ),
+        ("1:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+        ("1:cpu:/docker/1", {"cpu/cpu.cfs_quota_us": "9", "cpu/cpu.cfs_period_us": "3"}, 3.0),
+        ("", {"cpu.max": "100000 100000"}, None),  # no Linux
+    ],
+)
+def test_the_quota_of_a_container_limits_the_cores(
+    memberships: str, files: dict[str, str], cores: float | None, tmp_path: Path
+) -> None:
+    for name, content in {"../../../proc/self/cgroup": memberships, **files}.items():
+        file = tmp_path / "sys/fs/cgroup" / name
+        os.makedirs(file.parent, exist_ok=True)
+        file.write_text(f"{content}\n" if content else "")
+    assert cpu_quota(tmp_path) == cores
+
+
+def test_part_of_a_core_is_one_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warmstart.runtime.cpu_quota", lambda: 0.5)
+    assert num_cores() == 1
 
 
 def test_threads_are_set() -> None:

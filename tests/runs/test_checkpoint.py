@@ -1,4 +1,5 @@
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from warmstart.errors import WarmstartError
 from warmstart.files import temporary_path, write_whole
 from warmstart.model.models import LanguageModel
 from warmstart.runs.checkpoint import (
+    State,
     list_checkpoints,
     load_checkpoint,
     load_latest,
@@ -24,7 +26,7 @@ from warmstart.runs.folder import RunFolder
 from warmstart.settings.model import ModelConfig
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 
-STATE = {"step": 3, "best_score": -1.25, "loss_sum": 0.1 + 0.2, "evaluations": [{"step": 2}]}
+STATE = State(step=3, best_score=-1.25, loss_sum=0.1 + 0.2, evaluations=[{"step": 2}])
 FILES = ["model.safetensors", "optimizer.safetensors", "state.json"]
 Trained = tuple[LanguageModel, dict[str, Optimizer]]
 
@@ -49,7 +51,7 @@ def run(tmp_path: Path) -> RunFolder:
 def _save(run: RunFolder, step: int, trained: Trained, keep: int = 9) -> Path:
     model, optimizers = trained
     tensors = optimizer_tensors(optimizers)
-    return save_checkpoint(run, step, model, tensors, {**STATE, "step": step}, keep)
+    return save_checkpoint(run, model, tensors, replace(STATE, step=step), keep)
 
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
@@ -61,7 +63,7 @@ def test_round_trip_is_bit_for_bit(tiny: ModelConfig, run: RunFolder, kind: str)
     checkpoint, faults = load_latest(run)
     assert faults == []
     assert checkpoint is not None
-    assert (checkpoint.step, checkpoint.state) == (3, STATE)
+    assert checkpoint.state == STATE
     model, optimizers = _fresh(tiny, kind)
     model.load_state_dict(checkpoint.weights)
     restore_optimizers(optimizers, checkpoint.optimizer)
@@ -109,7 +111,7 @@ def test_a_flipped_byte_is_found_and_the_one_before_taken(
         load_checkpoint(file.parent)
     checkpoint, faults = load_latest(run)
     assert checkpoint is not None
-    assert checkpoint.step == 3
+    assert checkpoint.state.step == 3
     assert len(faults) == 1
     assert "step-5" in faults[0]
 
@@ -129,7 +131,7 @@ def test_half_a_checkpoint_is_passed_over(
         file.write_bytes(cut[damage])
     checkpoint, faults = load_latest(run)
     assert checkpoint is not None
-    assert checkpoint.step == 3
+    assert checkpoint.state.step == 3
     assert len(faults) == 1
 
 
@@ -141,7 +143,7 @@ def test_what_a_killed_process_left_is_ignored(tiny: ModelConfig, run: RunFolder
     assert [path.name for path in list_checkpoints(run)] == ["step-3"]
     checkpoint, faults = load_latest(run)
     assert checkpoint is not None
-    assert (checkpoint.step, faults) == (3, [])
+    assert (checkpoint.state.step, faults) == (3, [])
 
 
 @pytest.mark.parametrize("keep", [1, 2, 3])
@@ -164,7 +166,7 @@ def test_damaged_later_checkpoints_do_not_push_out_a_new_one(
     assert path.is_dir()
     checkpoint, _ = load_latest(run)
     assert checkpoint is not None
-    assert checkpoint.step == 5
+    assert checkpoint.state.step == 5
 
 
 def test_no_checkpoint_is_no_fault(run: RunFolder) -> None:
@@ -186,7 +188,7 @@ def test_weights_alone(tiny: ModelConfig, run: RunFolder) -> None:
 
 def test_state_is_plain_json(tiny: ModelConfig, run: RunFolder) -> None:
     path = _save(run, 3, _fresh(tiny))
-    assert json.loads((path / "state.json").read_text())["state"] == STATE
+    assert json.loads((path / "state.json").read_text())["state"] == asdict(STATE)
 
 
 def test_names_in_a_checkpoint_lead_nowhere(tiny: ModelConfig, run: RunFolder) -> None:
@@ -195,7 +197,7 @@ def test_names_in_a_checkpoint_lead_nowhere(tiny: ModelConfig, run: RunFolder) -
     content = json.loads((path / "state.json").read_text())
     content["sha256"] |= {"/dev/zero": "0" * 64, "../../../secret": "0" * 64}
     (path / "state.json").write_text(json.dumps(content))
-    assert load_checkpoint(path).step == 3
+    assert load_checkpoint(path).state.step == 3
 
 
 def test_a_checkpoint_under_the_name_of_another_is_refused(

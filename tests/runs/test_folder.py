@@ -185,9 +185,9 @@ def test_config_says_what_it_lacks(tmp_path: Path) -> None:
     with pytest.raises(WarmstartError, match=r"is not a run folder: no config\.json in it"):
         run.config()
     for content, fault in (
-        (b'{"command": "pretrain", "settings": {}}', "has no 'model'"),
+        (b'{"format": 2, "command": "pretrain", "settings": {}}', "has no 'model'"),
         (b'{"command": "pretrain", "settings": {}, "model": {}}', "has run format null"),
-        (b'{"command": "", "settings": {}, "model": {}, "format": 99}', "has run format 99"),
+        (b'{"format": 99, "warmstart": "9.0"}', "has run format 99, .*: warmstart '9.0' reads it"),
         (b"[]", "must hold a JSON object"),
         (b"{", "not valid JSON"),
         (b"\xff", "not valid JSON"),

@@ -9,7 +9,7 @@ from warmstart.data.fingerprints import fingerprints_of
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.model.models import LanguageModel
-from warmstart.runs.checkpoint import save_checkpoint, save_weights
+from warmstart.runs.checkpoint import State, save_checkpoint, save_weights
 from warmstart.runs.folder import FORMAT, RunFolder
 from warmstart.runs.saved import read_run
 from warmstart.settings.model import ModelConfig
@@ -34,7 +34,7 @@ def run(tmp_path: Path, tiny: ModelConfig) -> RunFolder:
     write_json(run.config_file, config)
     tokenizer.save(run.path)
     save_weights(run.weights_file, LanguageModel(shape).state_dict())
-    save_checkpoint(run, 5, LanguageModel(shape), {}, {}, keep=1)
+    save_checkpoint(run, LanguageModel(shape), {}, State(step=5), keep=1)
     return run
 
 

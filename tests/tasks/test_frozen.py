@@ -9,6 +9,7 @@ from torch.testing import assert_close
 
 from warmstart.batching.batches import LabelledStream
 from warmstart.model.models import Classifier
+from warmstart.runs.checkpoint import State
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
 from warmstart.settings.model import ModelConfig
@@ -22,7 +23,7 @@ from warmstart.training.optimizers import (
     set_rates,
     warmup_linear,
 )
-from warmstart.training.step import State, train_step
+from warmstart.training.step import train_step
 from warmstart.training.trainer import Trainer
 
 SEED, RATE = 3, 0.01

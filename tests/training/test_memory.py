@@ -67,7 +67,7 @@ def test_smaller_parts_give_the_same_weights(
     assert trainer.state.num_parts > 1
     checkpoint, _ = load_latest(trainer.run)
     assert checkpoint is not None
-    assert checkpoint.state["num_parts"] == trainer.state.num_parts  # a resumed run starts there
+    assert checkpoint.state.num_parts == trainer.state.num_parts  # a resumed run starts there
 
 
 def test_a_single_row_that_does_not_fit_is_an_error(build_lm: Build) -> None:

@@ -109,7 +109,7 @@ def test_a_signal_saves_and_stops(
     assert signal.getsignal(number) is before
     checkpoint, _ = load_latest(run)
     assert checkpoint is not None
-    assert checkpoint.step == 5  # between two that were due
+    assert checkpoint.state.step == 5  # between two that were due
     again = build(run)
     again.train("second")
     _assert_same_run(again, reference)

@@ -125,7 +125,7 @@ def test_a_loss_that_is_no_number_stops_the_run(build_lm: Build, tmp_path: Path)
         trainer.train("run")
     checkpoint, _ = load_latest(run)
     assert checkpoint is not None
-    assert checkpoint.step == 4
+    assert checkpoint.state.step == 4
     assert all(tensor.isfinite().all() for tensor in checkpoint.weights.values())
 
 

@@ -17,7 +17,7 @@ from warmstart.errors import DivergedError, WarmstartError
 from warmstart.model import count
 from warmstart.model.attention_weights import AttentionMap
 from warmstart.model.models import Classifier
-from warmstart.runs.checkpoint import save_weights
+from warmstart.runs.checkpoint import State, save_weights
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun, pretraining_cost
 from warmstart.runtime import Runtime
@@ -39,7 +39,7 @@ from warmstart.tasks.hub import HubModel
 from warmstart.tasks.labelled_data import Examples
 from warmstart.tasks.vectors import TextBatches, packed_for, text_attention
 from warmstart.training.defaults import compile_blocks, finetuning_layer_decay, finetuning_rate
-from warmstart.training.step import Evaluation, RecordedObjective, State
+from warmstart.training.step import Evaluation, RecordedObjective
 from warmstart.training.trainer import Trainer
 
 Floats = NDArray[np.float64]

@@ -1,23 +1,16 @@
 """Shards of a corpus: encoded by several processes or machines, each written whole."""
 
 import hashlib
-import json
 import os
-import subprocess
-import sys
 import tempfile
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Thread
-from typing import Any
 
 from warmstart import progress
 from warmstart.data.corpus import Passage, RowCounts, TextSource, submitted_ahead
@@ -34,8 +27,8 @@ from warmstart.data.token_file import DocumentWriter, encode, join_token_files
 from warmstart.errors import LostProcessError, WarmstartError
 from warmstart.files import make_folder, whole_folder, write_json, write_whole
 from warmstart.jsonfiles import read_object, typed
+from warmstart.pool import ProcessPool
 from warmstart.ray_cluster import RETRIES, RayCluster, refuse_other_code
-from warmstart.tokenization.backends import load_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer, join_pieces
 from warmstart.version import code_digest
 
@@ -138,23 +131,6 @@ def _fingerprints(file: Path) -> Fingerprints:
     return typed(PackedFingerprints, read_object(file), file).unpack()
 
 
-def to_request(shard: Shard, folder: Path) -> dict[str, Any]:
-    """Return a shard, and the folder to write it to, as JSON for another process."""
-    passages = [(passage.rows, passage.continues) for passage in shard.passages]
-    request = {"number": shard.number, "num_documents": shard.num_documents}
-    return {"folder": str(folder), **request, "passages": passages}
-
-
-def from_request(request: dict[str, Any]) -> tuple[Shard, Path]:
-    """Return the shard that another process sent, and the folder to write it to."""
-    passages = [Passage(tuple(rows), continues) for rows, continues in request["passages"]]
-    shard = Shard(request["number"], request["num_documents"], passages)
-    return shard, Path(request["folder"])
-
-
-POLL_S = 0.5
-
-
 def write_shards(
     source: TextSource,
     writer: ShardWriter,
@@ -172,7 +148,7 @@ def write_shards(
     with progress.bar("tokenizing", source.num_bytes, "B") as bar:
         if len(first) < 2 or open_workers is None:
             return [
-                _written(shard, writer, folder, lambda s, f: writer.write(s, f, bar.advance))
+                _write_shard(shard, writer, folder, lambda s, f: writer.write(s, f, bar.advance))
                 for shard in chain(first, shards)
             ]
         with closing(open_workers(writer, folder)) as workers:
@@ -183,7 +159,7 @@ def write_shards(
             return paths
 
 
-def _written(
+def _write_shard(
     shard: Shard, writer: ShardWriter, folder: Path, write: Callable[[Shard, Path], None]
 ) -> Path:
     """Write a shard, unless it is there already; return its folder."""
@@ -203,7 +179,7 @@ class ShardWorkers(ABC):
 
     def submit(self, shard: Shard) -> "Future[Path]":
         """Let the next worker that has nothing to do write a shard."""
-        return self._threads.submit(_written, shard, self.writer, self.folder, self.write)
+        return self._threads.submit(_write_shard, shard, self.writer, self.folder, self.write)
 
     def close(self) -> None:
         """End all work at once."""
@@ -224,66 +200,37 @@ OpenWorkers = Callable[[ShardWriter, Path], ShardWorkers]
 
 
 class LocalWorkers(ShardWorkers):
-    """Processes of this machine, which are started when they are needed."""
+    """Processes of this machine."""
 
     def __init__(self, num: int, writer: ShardWriter, folder: Path) -> None:
         super().__init__(writer, folder, num)
-        writer.tokenizer.save(folder)
-        self._idle: SimpleQueue[subprocess.Popen[str]] = SimpleQueue()
-        self._all: list[subprocess.Popen[str]] = []
+        self.pool = ProcessPool(num, _begin_work, replace(writer))  # without what it has cached
 
     def write(self, shard: Shard, folder: Path) -> None:
-        with self._borrowed() as worker:
-            assert worker.stdin is not None
-            assert worker.stdout is not None
-            try:
-                worker.stdin.write(json.dumps(to_request(shard, folder)) + "\n")
-                worker.stdin.flush()
-                answer = json.loads(worker.stdout.readline())
-            except (BrokenPipeError, ValueError):
-                raise LostProcessError(
-                    f"a process that tokenized ended with code {worker.wait()}: there may be too "
-                    "little memory for so many; lower --threads"
-                ) from None
-        if "error" in answer:
-            raise WarmstartError(answer["error"])
-        if "errno" in answer:
-            raise OSError(answer["errno"], os.strerror(answer["errno"]), str(folder))
-
-    @contextmanager
-    def _borrowed(self) -> Iterator["subprocess.Popen[str]"]:
         try:
-            worker = self._idle.get_nowait()
-        except Empty:
-            worker = _started(self.writer, self.folder)
-            self._all.append(worker)
-        try:
-            yield worker
-        finally:
-            self._idle.put(worker)
+            self.pool.submit(_write_in_worker, shard, folder).result()
+        except BrokenExecutor:
+            raise LostProcessError(
+                "a process that tokenized was lost: there may be too little memory for so many; "
+                "lower --threads"
+            ) from None
 
     def stop(self) -> None:
-        for worker in self._all:
-            worker.kill()
-            worker.wait()
-
-    def close(self) -> None:
-        super().close()
-        for worker in self._all:
-            worker.communicate()
+        self.pool.close()
 
 
-def _started(writer: ShardWriter, folder: Path) -> "subprocess.Popen[str]":
-    settings = [str(os.getpid()), str(folder), str(writer.held_out), str(writer.has_index)]
-    return subprocess.Popen(
-        [sys.executable, "-m", "warmstart.data.shards", *settings],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        env={**os.environ, "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"},
-        process_group=0,  # Ctrl-C is for the process that reads the text
-    )
+_own_writer: ShardWriter | None = None  # of a process that only writes shards
+
+
+def _begin_work(writer: ShardWriter) -> None:
+    global _own_writer
+    _own_writer = writer
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # there is a process for each core
+
+
+def _write_in_worker(shard: Shard, folder: Path) -> None:
+    assert _own_writer is not None
+    _own_writer.write(shard, folder)
 
 
 class RayWorkers(ShardWorkers):
@@ -319,33 +266,3 @@ def files_of(code: bytes, writer: ShardWriter, shard: Shard) -> dict[str, bytes]
     with tempfile.TemporaryDirectory(prefix="warmstart-shard-") as folder:
         writer.write(shard, Path(folder))
         return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
-
-
-def main(parent: str, tokenizer: str, held_out: str, has_index: str) -> None:
-    """Write every shard that is asked for, until there are no more requests."""
-    Thread(target=_end_with, args=(int(parent),), daemon=True).start()
-    writer = ShardWriter(load_tokenizer(Path(tokenizer)), float(held_out), has_index == "True")
-    for line in sys.stdin:
-        answer: dict[str, object] = {}
-        try:
-            writer.write(*from_request(json.loads(line)))
-        except WarmstartError as fault:
-            answer["error"] = str(fault)
-        except OSError as fault:  # a full disk, say
-            answer["errno"] = fault.errno
-        try:
-            sys.stdout.write(json.dumps(answer) + "\n")
-            sys.stdout.flush()
-        except BrokenPipeError:
-            os._exit(1)  # whoever asked is gone
-
-
-def _end_with(parent: int) -> None:
-    """End at once when the process that sends requests is gone."""
-    while os.getppid() == parent:
-        time.sleep(POLL_S)
-    os._exit(1)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

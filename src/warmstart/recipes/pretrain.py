@@ -43,7 +43,7 @@ from warmstart.runs.saved import (
     resumed_model,
     transfer_all,
 )
-from warmstart.runtime import num_cores
+from warmstart.runtime import num_threads
 from warmstart.settings.model import DEFAULT_PRESETS, ModelConfig, apply_overrides, preset_named
 from warmstart.settings.training import BATCH_TOKENS, MICRO_TOKENS, PretrainConfig
 from warmstart.tasks.hub import HubModel, say_not_exportable
@@ -237,7 +237,7 @@ def _write_tokens(
     """Prepare the text; return the facts for data.json."""
     valid = source_of(config.valid, config.document, config) if config.valid else None
     writer = ShardWriter(tokenizer, has_index=index)
-    with workers_of(config.ray, config.threads or num_cores()) as open_workers:
+    with workers_of(config.ray, config.threads or num_threads()) as open_workers:
         return prepare(source, valid, writer, run.cache, open_workers)
 
 

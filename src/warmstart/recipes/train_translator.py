@@ -20,7 +20,7 @@ from warmstart.model.models import Translator
 from warmstart.recipes.card import write_card
 from warmstart.report.html import Shown
 from warmstart.report.training_figure import loss_curve
-from warmstart.runs.checkpoint import read_weights, save_weights
+from warmstart.runs.checkpoint import State, read_weights, save_weights
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import (
     announce,
@@ -68,7 +68,7 @@ from warmstart.training.optimizers import (
     warmup_cosine,
     warmup_inverse_sqrt,
 )
-from warmstart.training.step import Evaluation, LoopSettings, RecordedObjective, State, prefetched
+from warmstart.training.step import Evaluation, LoopSettings, RecordedObjective, prefetched
 from warmstart.training.trainer import Trainer
 
 # Shorter trainings do not repay the quarter of a minute that compiling takes.

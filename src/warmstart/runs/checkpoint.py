@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ from torch.optim import Optimizer
 from warmstart.errors import WarmstartError
 from warmstart.files import flush_file, temporary_path, whole_folder, write_whole
 from warmstart.jsonfiles import read_object, to_json, typed
-from warmstart.runs.facts import StateFile
 from warmstart.runs.folder import RunFolder
+from warmstart.textfiles import sha256_of
 
 TENSORS = ("model.safetensors", "optimizer.safetensors")
 
@@ -31,27 +31,56 @@ _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _UNREADABLE = (SafetensorError, OSError, ValueError, KeyError, TypeError, RuntimeError)
 
 
+@dataclass
+class State:
+    """What a run remembers besides weights and optimizer."""
+
+    step: int = 0  # optimizer steps done
+    best_score: float | None = None
+    best_loss: float = 0.0
+    best_step: int = 0
+    elapsed_s: float = 0.0  # training and validation, over all processes
+    num_parts: int = 1  # that each batch is computed in; more after memory ran out
+    loss_sum: float = 0.0  # training loss since the last evaluation
+    loss_steps: int = 0
+    evaluations: list[dict[str, float]] = field(default_factory=list)
+
+    def add(self, figures: Mapping[str, float]) -> None:
+        """Enter a validation after this step, with the mean training loss since the last one."""
+        facts = {"train_loss": self.loss_sum / self.loss_steps, "elapsed_s": self.elapsed_s}
+        self.evaluations.append({"step": self.step, **facts, **figures})
+        self.loss_sum, self.loss_steps = 0.0, 0
+
+    def best_scores(self) -> dict[str, float]:
+        """Return the validation scores at the best step, by name."""
+        best = next(entry for entry in self.evaluations if entry["step"] == self.best_step)
+        prefix = "valid_"
+        return {k.removeprefix(prefix): v for k, v in best.items() if k.startswith(prefix)}
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A whole checkpoint, read back."""
 
     path: Path
-    step: int  # optimizer steps done
     weights: dict[str, Tensor]
     optimizer: dict[str, Tensor]
-    state: dict[str, Any]  # what the trainer keeps besides
+    state: State
+
+
+@dataclass(frozen=True)
+class _StateFile:
+    """state.json: the state, and checksums of the state and of the files beside it."""
+
+    state: State
+    sha256: dict[str, str]
 
 
 def save_checkpoint(
-    run: RunFolder,
-    step: int,
-    model: nn.Module,
-    optimizer: Mapping[str, Tensor],
-    state: Mapping[str, Any],
-    keep: int,
+    run: RunFolder, model: nn.Module, optimizer: Mapping[str, Tensor], state: State, keep: int
 ) -> Path:
     """Write `checkpoints/step-N` and remove all but the newest `keep`."""
-    path = run.checkpoints / f"step-{step}"
+    path = run.checkpoints / f"step-{state.step}"
     if path.exists():  # damaged: the run resumed before it
         _remove(path)
     with whole_folder(path) as folder:
@@ -59,7 +88,7 @@ def save_checkpoint(
         paths = [folder / name for name in TENSORS]
         with ThreadPoolExecutor(len(paths)) as pool:  # one is checked while another is written
             sums = dict(zip(TENSORS, pool.map(_write_tensors, paths, parts), strict=True))
-        content = {"step": step, "state": dict(state)}
+        content = {"step": state.step, "state": asdict(state)}
         sums["state"] = _checksum_of(content)
         (folder / "state.json").write_text(to_json({**content, "sha256": sums}, indent=2))
     listed = list_checkpoints(run)
@@ -93,21 +122,33 @@ def load_latest(run: RunFolder) -> tuple[Checkpoint | None, list[str]]:
 
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint and check that it is whole."""
+    state, sums = _read_state(path)
+    for name in TENSORS:
+        _check(path, name, sums.get(name) == sha256_of(path / name))
+    return Checkpoint(
+        path, read_weights(path / TENSORS[0]), _read_tensors(path / TENSORS[1]), state
+    )
+
+
+def read_state(path: Path) -> State:
+    """Read the state of a checkpoint and check that nobody changed it."""
+    return _read_state(path)[0]
+
+
+def _read_state(path: Path) -> tuple[State, dict[str, str]]:
     file = path / "state.json"
-    content = typed(StateFile, read_object(file), file)
-    sums = {"state": _checksum_of({"step": content.step, "state": content.state})}
-    try:
-        sums |= {name: _checksum(path / name) for name in TENSORS}
-    except OSError as fault:
-        raise WarmstartError(f"{path} is not a whole checkpoint: {fault}") from None
-    for name, checksum in sums.items():
-        if content.sha256.get(name) != checksum:
-            shown = file.name if name == "state" else name
-            raise WarmstartError(f"{path}: {shown} is damaged (its checksum is wrong)")
-    if content.step != step_of(path):
-        raise WarmstartError(f"{path}: state.json is that of step {content.step}")
-    weights, optimizer = read_weights(path / TENSORS[0]), _read_tensors(path / TENSORS[1])
-    return Checkpoint(path, content.step, weights, optimizer, content.state)
+    content = read_object(file)
+    known = typed(_StateFile, content, file)
+    checksum = _checksum_of({"step": known.state.step, "state": content["state"]})
+    _check(path, file.name, known.sha256.get("state") == checksum)
+    if known.state.step != step_of(path):
+        raise WarmstartError(f"{path}: state.json is that of step {known.state.step}")
+    return known.state, known.sha256
+
+
+def _check(path: Path, name: str, is_whole: bool) -> None:
+    if not is_whole:
+        raise WarmstartError(f"{path}: {name} is damaged (its checksum is wrong)")
 
 
 def optimizer_tensors(optimizers: Mapping[str, Optimizer]) -> dict[str, Tensor]:
@@ -177,7 +218,7 @@ def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
             raise
         raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) from None
     flush_file(path)
-    return _checksum(path)
+    return sha256_of(path)
 
 
 def weight_shapes(path: Path) -> dict[str, list[int]]:
@@ -206,11 +247,6 @@ def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _checksum_of(content: dict[str, Any]) -> str:
     return hashlib.sha256(to_json(content).encode()).hexdigest()
-
-
-def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _remove(path: Path) -> None:

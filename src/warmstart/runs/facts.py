@@ -144,15 +144,6 @@ class ResultsFile:
     summary: SummaryEntry
 
 
-@dataclass(frozen=True, kw_only=True)
-class StateFile:
-    """state.json of a checkpoint, and the checksums of its other files."""
-
-    step: int
-    state: dict[str, Any]
-    sha256: dict[str, str]
-
-
 class Figures(dict[str, float]):
     """The figures of a file by name; one that is missing is an error that names it."""
 

@@ -19,7 +19,8 @@ _PREPARED = (
     *("cache", "shards", "events", "checkpoints", "snapshots"),
 )
 RESUMABLE = (StoppedError, LostProcessError)  # the same job may succeed when it is repeated
-FORMAT = 1  # of a run folder; raised whenever older runs can no longer be read
+FORMAT = 2  # of a run folder; raised whenever a run of an earlier version can no longer be resumed
+READABLE = (1, FORMAT)  # formats of runs that can be used once they are finished
 
 
 class RunFolder:
@@ -69,15 +70,15 @@ class RunFolder:
     def config(self) -> dict[str, Any]:
         """Return the resolved configuration the run was made with."""
         config = self.read_json(self.config_file)
+        if config.get("format") not in READABLE:
+            raise WarmstartError(
+                f"{self.config_file} has run format {show(config.get('format'))}, this version "
+                f"reads {READABLE[0]} and {FORMAT}: warmstart {show(config.get('warmstart'))} "
+                "reads it, which wrote it; use that, or train the run again"
+            )
         classes = typed(ConfigFile, config, self.config_file).classes
         if len(set(classes)) < len(classes):
             raise WarmstartError(f"{self.config_file}: classes={show(classes)} must be different")
-        if config.get("format") != FORMAT:
-            raise WarmstartError(
-                f"{self.config_file} has run format {show(config.get('format'))}, this version "
-                f"reads {FORMAT}: train the run again with this version, or use the version that "
-                "wrote it"
-            )
         return config
 
     def entry(self, key: str) -> Any:

@@ -32,6 +32,12 @@ def open_run(command: str, settings: Settings, out: str, resume: bool) -> Iterat
     with claimed(out, resume) as run:
         if run.config_file.exists():
             config = run.config()
+            if config["format"] != FORMAT and not run.is_finished:
+                raise WarmstartError(
+                    f"{out} was started by an earlier version of warmstart (run format "
+                    f"{config['format']}, now {FORMAT}), and only that version can resume it: use "
+                    "it, or start again with another -o"
+                )
             if config["command"] != command:
                 raise WarmstartError(f"{out} holds a {config['command']} run, not a {command} run")
             changed = settings.changed_from(config["settings"])

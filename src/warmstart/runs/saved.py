@@ -14,11 +14,12 @@ from warmstart import progress
 from warmstart.data.fingerprints import Fingerprints, join_fingerprints
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
-from warmstart.jsonfiles import read_object, typed
+from warmstart.jsonfiles import typed
 from warmstart.model.count import count_backbone, count_translator
 from warmstart.runs.checkpoint import (
     list_checkpoints,
     load_checkpoint,
+    read_state,
     read_weights,
     step_of,
     weight_shapes,
@@ -267,17 +268,6 @@ def advised_model(comparison: RunFolder) -> tuple[Path, str]:
     return best, f"{comparison.path} advises {arm}: using {best}, the best model with {labels}"
 
 
-@dataclass(frozen=True)
-class _State:
-    elapsed_s: float
-
-
-@dataclass(frozen=True)
-class _Checkpoint:
-    step: int
-    state: _State
-
-
 def lineage_of(parent: SavedRun | None) -> list[dict[str, Any]]:
     """Return what data.json records of the run that a run starts from."""
     if parent is None:
@@ -308,16 +298,16 @@ def _own_cost(run: SavedRun) -> tuple[int, float]:
     scores = folder.scores()
     if run.path == folder.path:
         return scores.tokens_seen, scores.elapsed_s
-    checkpoint = typed(_Checkpoint, read_object(run.path / "state.json"), run.path / "state.json")
+    state = read_state(run.path)
     if scores.tokens_seen:  # a finished run has a checkpoint of its last step
         last = step_of(list_checkpoints(folder)[-1])
-        tokens = round(scores.tokens_seen * checkpoint.step / last)
+        tokens = round(scores.tokens_seen * state.step / last)
     else:
         length = run.model.max_length
         recorded = run.settings.get("batch_tokens", 0)  # only pretraining counts tokens
         batch_tokens = typed(int, recorded, folder.config_file, "settings.batch_tokens")
-        tokens = checkpoint.step * max(1, batch_tokens // length) * length if batch_tokens else 0
-    return tokens, checkpoint.state.elapsed_s
+        tokens = state.step * max(1, batch_tokens // length) * length if batch_tokens else 0
+    return tokens, state.elapsed_s
 
 
 def describe_unrecorded(name: str) -> str:

@@ -21,6 +21,7 @@ from warmstart.evaluation.intervals import accuracy_interval
 from warmstart.evaluation.metrics import accuracy, class_scores, macro_f1
 from warmstart.model.backbone import Layout
 from warmstart.model.models import Classifier
+from warmstart.runs.checkpoint import State
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.training import Tuning
 from warmstart.tasks.finetuning import Epoch, FinetuningTask, Fit, Labels, text_outputs
@@ -28,7 +29,7 @@ from warmstart.tasks.labelled_data import Examples
 from warmstart.tasks.task import EOS, Training, Workload, WorkloadShape
 from warmstart.tasks.text_model import Prediction
 from warmstart.tasks.vectors import TextBatches, text_vectors
-from warmstart.training.step import Evaluation, Objective, State
+from warmstart.training.step import Evaluation, Objective
 
 Floats = NDArray[np.float64]
 

@@ -30,7 +30,7 @@ from warmstart.processes import (
 )
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import explained, open_run
-from warmstart.runtime import Runtime, choose_runtime, num_cores
+from warmstart.runtime import Runtime, choose_runtime, num_threads
 from warmstart.settings.shared import TrainingRun
 from warmstart.signals import SIGNALS, signals_restored
 from warmstart.training.length import refuse_changed_length
@@ -89,7 +89,7 @@ def training_runtime(settings: TrainingRun) -> Runtime:
     num_gpus = torch.cuda.device_count() if settings.device != "cpu" else 0
     is_one_of_several = current().is_shared and num_gpus > 0
     device = f"cuda:{local_rank() % num_gpus}" if is_one_of_several else settings.device
-    threads = settings.threads or max(1, num_cores() // num_local())
+    threads = settings.threads or num_threads(num_local())
     return choose_runtime(device, settings.precision, threads)
 
 

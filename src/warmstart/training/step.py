@@ -1,21 +1,17 @@
 """One optimizer step: gradients summed over the batches of a group, then the update."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from warmstart import progress
 from warmstart.batching.batches import ALL_ROWS, Batch, move, pin
-from warmstart.errors import WarmstartError
 from warmstart.kernels.graphs import RecordedGradients
-from warmstart.runs.facts import Figures, Length
-from warmstart.runs.lifecycle import is_out_of_memory
+from warmstart.runs.facts import Length
 from warmstart.runtime import Runtime
 from warmstart.settings.shared import Checkpoints
 from warmstart.training.optimizers import clip_gradients
@@ -52,28 +48,6 @@ def train_step(
     """Take one optimizer step; return the mean loss and the gradient norm."""
     loss = add_gradients(model, objective, group, runtime)
     return loss, update_weights(model, optimizers, clip)
-
-
-def in_parts(
-    compute: Callable[[int], Tensor], num_parts: int, most_rows: int
-) -> tuple[Tensor, int]:
-    """Compute gradients in so many parts, in twice as many as often as memory runs out.
-
-    Return the result and the number of parts that fitted.
-    """
-    before = num_parts
-    while True:
-        try:
-            loss = compute(num_parts)
-            break
-        except (MemoryError, RuntimeError) as fault:
-            if not is_out_of_memory(fault) or num_parts >= most_rows:
-                raise
-        torch.cuda.empty_cache()  # outside of `except`: the fault holds on to its memory
-        num_parts *= 2
-    if num_parts > before:
-        progress.say(f"out of memory: each batch is now computed in {num_parts} parts")
-    return loss, num_parts
 
 
 def add_gradients(
@@ -186,9 +160,6 @@ def prefetched(stream: Stream, device: torch.device) -> Stream:
     return PrefetchedStream(stream) if device.type == "cuda" else stream
 
 
-MOST_PARTS = 1 << 20  # of a batch: each has a row at least
-
-
 @dataclass(frozen=True)
 class Evaluation:
     """The result of one validation."""
@@ -202,43 +173,6 @@ class Evaluation:
     def is_better_than(self, score: float | None, loss: float) -> bool:
         """Tell whether the score is higher than a former one, or as high with a lower loss."""
         return score is None or (self.score, -self.loss) > (score, -loss)
-
-
-@dataclass
-class State:
-    """What a run remembers besides weights and optimizer."""
-
-    step: int = 0  # optimizer steps done
-    best_score: float | None = None
-    best_loss: float = 0.0
-    best_step: int = 0
-    elapsed_s: float = 0.0  # training and validation, over all processes
-    num_parts: int = 1  # that each batch is computed in; more after memory ran out
-    loss_sum: float = 0.0  # training loss since the last evaluation
-    loss_steps: int = 0
-    evaluations: list[dict[str, float]] = field(default_factory=list)
-
-    def add(self, figures: Mapping[str, float]) -> None:
-        """Enter a validation after this step, with the mean training loss since the last one."""
-        facts = {"train_loss": self.loss_sum / self.loss_steps, "elapsed_s": self.elapsed_s}
-        self.evaluations.append({"step": self.step, **facts, **figures})
-        self.loss_sum, self.loss_steps = 0.0, 0
-
-    def fits(self, step: int) -> bool:
-        """Tell whether a state that was read can be that of a step."""
-        steps = [entry.get("step") for entry in self.evaluations]
-        is_best_known = self.best_step in steps or not (steps or self.best_step)
-        is_possible = self.loss_steps >= 0 and 1 <= self.num_parts <= MOST_PARTS
-        return self.step == step and is_best_known and None not in steps and is_possible
-
-    def best_scores(self) -> Figures:
-        """Return the validation scores at the best step, by name."""
-        best = next((e for e in self.evaluations if e["step"] == self.best_step), None)
-        if best is None:
-            raise WarmstartError(f"state.json has no validation of step {self.best_step}, the best")
-        prefix = "valid_"
-        scores = {k.removeprefix(prefix): v for k, v in best.items() if k.startswith(prefix)}
-        return Figures(scores, Path("state.json"))
 
 
 MIN_INTERVAL, NUM_VALIDATIONS = 200, 20  # by default; a GPU takes 200 steps in 3 seconds

@@ -5,8 +5,9 @@ A stream gives the batches of a step, an objective their summed losses.
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import torch
@@ -14,11 +15,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from warmstart import progress
-from warmstart.batching.batches import split
+from warmstart.batching.batches import Batch, split
 from warmstart.errors import DivergedError, StoppedError, WarmstartError
-from warmstart.jsonfiles import typed
 from warmstart.processes import Processes, connected, current
 from warmstart.runs.checkpoint import (
+    State,
     list_checkpoints,
     load_latest,
     optimizer_tensors,
@@ -28,6 +29,7 @@ from warmstart.runs.checkpoint import (
 )
 from warmstart.runs.facts import Length
 from warmstart.runs.folder import RunFolder
+from warmstart.runs.lifecycle import is_out_of_memory
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
 from warmstart.signals import Interrupt, listening
@@ -42,14 +44,13 @@ from warmstart.training.distributed import (
 from warmstart.training.optimizers import Schedule, annealed, set_rates
 from warmstart.training.record import Record
 from warmstart.training.step import (
+    Counts,
     Evaluation,
     LoopSettings,
     Objective,
     RecordedObjective,
-    State,
     Stream,
     add_gradients,
-    in_parts,
     update_weights,
 )
 
@@ -83,51 +84,46 @@ class Trainer:
         if self.state.step:
             progress.say(f"continuing from step {self.state.step} of {steps}")
         record = Record(self.destination, self.state.step) if self.destination else None
-        with listening() as interrupt, progress.bar(title, steps, "step", self.state.step) as bar:
-            try:
-                with connected():
-                    self._loop(bar, record, interrupt)
-            finally:
-                if record:
-                    record.close()
+        with (
+            closing(record) if record else nullcontext(),
+            listening() as interrupt,
+            progress.bar(title, steps, "step", self.state.step) as bar,
+            connected(),
+        ):
+            self._loop(bar, record, interrupt)
         self.sharded = None
         self.model.to(self.runtime.device)
         return self.state
 
-    def shard(self) -> None:
-        """Train shares of the model from here on, one in each process."""
-        if self.processes.is_shared:
-            self.model.cpu()
-            self.sharded = ShardedModel(self.model, self.objective, self.runtime, self.processes)
-            shard_optimizers(self.optimizers, self.model, self.sharded.model)
-
     def _loop(self, bar: progress.Bar, record: Record | None, interrupt: Interrupt) -> None:
-        began, saved, before = time.monotonic(), time.monotonic(), self.state.elapsed_s
-        note, rates = "", self.rates()
+        settings, state, rates = self.settings, self.state, self.rates()
+        began, saved, note = time.monotonic() - state.elapsed_s, time.monotonic(), ""
         while not self.is_done:
-            loss, norm = self._step(rates(self.state.step))
-            step = self.state.step
-            self.state.elapsed_s = before + time.monotonic() - began
-            is_last = step == self.settings.steps
-            if step % self.settings.log_every == 0 or is_last:
+            loss, norm = self.take_step(state.step, rates(state.step))
+            state.step += 1
+            state.elapsed_s = time.monotonic() - began
+            self.losses.append(loss)
+            if self.runtime.device.type == "cpu":
+                self._check_finite(loss)
+            is_last = state.step == settings.steps
+            if state.step % settings.log_every == 0 or is_last:
                 figures = self._figures(loss, norm)
                 if record:
-                    record.add(step, figures)
+                    record.add(state.step, figures)
                 note = f"loss {figures['train_loss']:.3f}"
-            if step % self.settings.interval(self.settings.steps) == 0 or is_last:
+            if state.step % settings.interval(settings.steps) == 0 or is_last:
                 self._check_finite_weights(loss)
                 evaluation = self._evaluate()
-                self.state.elapsed_s = before + time.monotonic() - began
+                state.elapsed_s = time.monotonic() - began
                 if record:
-                    record.add(step, evaluation.figures)
-                note = evaluation.note
-                is_last = self.is_done
+                    record.add(state.step, evaluation.figures)
+                note, is_last = evaluation.note, self.is_done
             bar.advance(1, note)
             # A signal that arrives from here on is for the next step: all processes must agree.
             overdue, signal_number = self.processes.largest(
-                time.monotonic() - saved > self.settings.save_s, interrupt.signal_number or 0
+                time.monotonic() - saved > settings.save_s, interrupt.signal_number or 0
             )
-            if step % self.settings.save_every == 0 or is_last or overdue or signal_number:
+            if state.step % settings.save_every == 0 or is_last or overdue or signal_number:
                 self._check_finite_weights(loss)
                 if record:
                     record.sync()
@@ -135,7 +131,50 @@ class Trainer:
                 saved = time.monotonic()
             if signal_number and not (is_last and self.run):
                 where = f", saved in {self.run.path}: continue with --resume" if self.run else ""
-                raise StoppedError(f"stopped at step {step}{where}", signal_number)
+                raise StoppedError(f"stopped at step {state.step}{where}", signal_number)
+
+    def take_step(self, step: int, rate: float) -> tuple[Tensor, Tensor]:
+        """Take the step of this number at a share of the peak rate; return loss and norm."""
+        trained = self.sharded or self.model
+        if not trained.training:
+            trained.train()  # goes through all modules
+        set_rates(self.optimizers, step, rate)
+        batches = self.stream.group(step, self.processes.share)
+        counts = total_counts(self.objective.count(batches), self.runtime.device, self.processes)
+        loss = self._add_gradients(step, batches, counts)
+        if not self.sharded:
+            sum_gradients(self.model, self.processes)
+        self.processes.add_up(loss)
+        norm = update_weights(trained, self.optimizers, self.settings.clip)
+        return loss, self.sharded.gather(norm) if self.sharded else norm
+
+    def _add_gradients(self, step: int, batches: Sequence[Batch], counts: Counts) -> Tensor:
+        """Compute the gradients of this process, in twice as many parts when memory runs out."""
+        seed = derive_seed(self.settings.seed, "step", step, *self.processes.seed_parts)
+        before = self.state.num_parts
+        while True:
+            self.runtime.seed(seed)
+            num_parts = self.state.num_parts
+            group = [part for batch in batches for part in split(batch, num_parts)]
+            try:
+                if self.sharded:
+                    spare = (group or self.stream.group(step, slice(1)))[0]
+                    loss = self.sharded.add_gradients(group, counts, spare)
+                elif self.recorded:
+                    loss = self.recorded.add_gradients(group, counts)
+                else:
+                    loss = add_gradients(self.model, self.objective, group, self.runtime, counts)
+                break
+            except (MemoryError, RuntimeError) as fault:
+                is_smallest = num_parts >= max((len(batch.ids) for batch in batches), default=1)
+                # Processes that share the model go through the same parts: none takes smaller ones.
+                if self.sharded or is_smallest or not is_out_of_memory(fault):
+                    raise
+            torch.cuda.empty_cache()  # outside of `except`: the fault holds on to its memory
+            self.state.num_parts *= 2
+        if self.state.num_parts > before:
+            progress.say(f"out of memory: each batch is now computed in {num_parts} parts")
+        return loss
 
     @property
     def destination(self) -> RunFolder | None:
@@ -167,49 +206,12 @@ class Trainer:
             return state.step >= self.settings.steps
         return sum(entry["step"] > state.best_step for entry in state.evaluations) >= patience
 
-    def take_step(self, step: int, rate: float) -> tuple[Tensor, Tensor]:
-        """Take the step of this number at a share of the peak rate; return loss and norm."""
-        trained = self.sharded or self.model
-        if not trained.training:
-            trained.train()  # goes through all modules
-        set_rates(self.optimizers, step, rate)
-        loss = self._add_gradients(step)
-        norm = update_weights(trained, self.optimizers, self.settings.clip)
-        return loss, self.sharded.gather(norm) if self.sharded else norm
-
-    def _add_gradients(self, step: int) -> Tensor:
-        """Compute the gradients of a step, in smaller parts once memory has run out."""
-        processes, device = self.processes, self.runtime.device
-        batches = self.stream.group(step, processes.share)
-        counts = total_counts(self.objective.count(batches), device, processes)
-        seed = derive_seed(self.settings.seed, "step", step, *processes.seed_parts)
-
-        def compute(num_parts: int) -> Tensor:
-            self.runtime.seed(seed)
-            group = [part for batch in batches for part in split(batch, num_parts)]
-            if self.sharded:
-                spare = (group or self.stream.group(step, slice(1)))[0]
-                return self.sharded.add_gradients(group, counts, spare)
-            if self.recorded:
-                return self.recorded.add_gradients(group, counts)
-            return add_gradients(self.model, self.objective, group, self.runtime, counts)
-
-        if self.sharded:  # all processes go through the same parts, so none may take smaller ones
-            loss = compute(self.state.num_parts)
-        else:
-            most_rows = max((len(batch.ids) for batch in batches), default=1)
-            loss, self.state.num_parts = in_parts(compute, self.state.num_parts, most_rows)
-            sum_gradients(self.model, processes)
-        processes.add_up(loss)
-        return loss
-
-    def _step(self, rate: float) -> tuple[Tensor, Tensor]:
-        result = self.take_step(self.state.step, rate)
-        self.state.step += 1
-        self.losses.append(result[0])
-        if self.runtime.device.type == "cpu":
-            self._check_finite(result[0])
-        return result
+    def shard(self) -> None:
+        """Train shares of the model from here on, one in each process."""
+        if self.processes.is_shared:
+            self.model.cpu()
+            self.sharded = ShardedModel(self.model, self.objective, self.runtime, self.processes)
+            shard_optimizers(self.optimizers, self.model, self.sharded.model)
 
     def _check_finite(self, loss: Tensor) -> float:
         value = float(loss)
@@ -275,8 +277,8 @@ class Trainer:
         if self.sharded:
             optimizer = self.sharded.gather_all(optimizer)
         if self.destination:
-            state, keep = asdict(self.state), self.settings.keep
-            save_checkpoint(self.destination, self.state.step, self.model, optimizer, state, keep)
+            keep = self.settings.keep
+            save_checkpoint(self.destination, self.model, optimizer, self.state, keep)
 
     def restore(self) -> None:
         """Go to the newest checkpoint of the run, if there is one."""
@@ -290,9 +292,7 @@ class Trainer:
             try:
                 self.model.load_state_dict(checkpoint.weights)
                 restore_optimizers(self.optimizers, checkpoint.optimizer)
-                self.state = typed(State, checkpoint.state, checkpoint.path, "state")
-                if not self.state.fits(checkpoint.step):
-                    raise ValueError(f"its state is not that of step {checkpoint.step}")
+                self.state = checkpoint.state
             except (RuntimeError, ValueError, TypeError, KeyError) as fault:
                 reason = str(fault).splitlines()[0]
                 raise WarmstartError(f"{checkpoint.path} does not fit this run: {reason}") from None

@@ -1,0 +1,64 @@
+"""Processes of this machine that work for this one, and end with it however it ends."""
+
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from threading import Lock, Thread
+from types import ModuleType
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_starting = Lock()
+
+
+class ProcessPool:
+    """An executor whose processes are started when needed, ignore Ctrl-C and end at once."""
+
+    def __init__(self, num: int, prepare: Callable[..., object], *arguments: Any) -> None:
+        """Let each process call a function with these arguments before it works."""
+        context = multiprocessing.get_context("spawn")
+        # Nobody writes to it: a process ends when the other end is closed, also by a kill.
+        self._life, self._watched = context.Pipe(duplex=False)
+        first = (self._life, prepare, arguments)
+        self._executor = ProcessPoolExecutor(num, context, _begin, first)
+
+    def submit(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> "Future[R]":
+        """Call a function in a process; raise BrokenExecutor once any of them was lost."""
+        with starting():
+            return self._executor.submit(work, *args, **kwargs)
+
+    def close(self) -> None:
+        """End all processes, whatever they are doing."""
+        self._watched.close()
+        self._executor.shutdown(cancel_futures=True)
+        self._life.close()
+
+
+@contextmanager
+def starting() -> Iterator[None]:
+    """Let processes that start in the block ignore Ctrl-C and not run the user's script again."""
+    with _starting:
+        main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            sys.modules["__main__"] = main
+
+
+def _begin(life: Connection, prepare: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    Thread(target=_end_with, args=(life,), daemon=True).start()
+    prepare(*arguments)
+
+
+def _end_with(life: Connection) -> None:
+    life.poll(None)
+    os._exit(1)
