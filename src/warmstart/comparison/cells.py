@@ -14,13 +14,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from warmstart.comparison.arms import ExperimentArm, Splits
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.plan import ExperimentPlan
 from warmstart.comparison.results import Cell, TunedArm
-from warmstart.comparison.selection import CellOutputs, FittedCell, fit_cell, refit_cell, tune
+from warmstart.comparison.selection import FittedCell, fit_cell, refit_cell, tune
 from warmstart.comparison.verdict import attention_arms
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.splits import LabelPool, nested_rows
@@ -128,11 +126,6 @@ class CellGroup:
         fold = f", fold {self.fold}" if self.fold else ""
         return f"{self.arm.name}, {counted(self.labels, 'label')}{fold}"
 
-    @property
-    def is_blended(self) -> bool:
-        """Tell whether what the models say is kept for a blend."""
-        return "blend" in self.config.arms
-
     def file(self, seed: int | None) -> Path:
         """Return the file of a cell; without a seed, that of the tuning."""
         return Path(f"{self.stem}-{'tuning' if seed is None else seed}.json")
@@ -152,7 +145,7 @@ class CellGroup:
             fitted = refit_cell(self.arm, subset, tuned.values[0], seed)
         else:
             fitted = fit_cell(self.arm, subset, tuned.values, seed, self.config)
-        content = _fitted_to_json(fitted if self.is_blended else replace(fitted, outputs=None))
+        content = _fitted_to_json(fitted)
         if not self.keeper:
             write_json(self.file(seed), content)
             return
@@ -197,23 +190,7 @@ class CellGroup:
         if not numbers.issuperset(chain.from_iterable(cell.predictions.values())):
             raise ValueError("it predicts unknown classes")
         attention = map_from_json(content["attention"]) if "attention" in content else None
-        return FittedCell(cell, self._read_outputs(content), attention)
-
-    def _read_outputs(self, content: dict[str, Any]) -> CellOutputs | None:
-        if not self.is_blended:
-            return None
-        read = content["outputs"]
-        validation = tuple(np.array(outputs, np.float64) for outputs in read["validation"])
-        test = None if read["test"] is None else np.array(read["test"], np.float64)
-        num_classes = len(set(self.splits.train.classes))
-        for outputs, split in [
-            *((outputs, self.splits.valid) for outputs in validation),
-            (test, self.splits.test),
-        ]:
-            shape = (len(split.texts), num_classes) if split else None
-            if (None if outputs is None else outputs.shape) != shape:
-                raise ValueError("it has probabilities of other texts")
-        return CellOutputs(validation, test)
+        return FittedCell(cell, attention)
 
     def _rows(self, seed: int) -> list[int]:
         num_train, _ = self.pool.divide(self.labels)
@@ -266,12 +243,6 @@ def _read(file: Path, from_json: Callable[[dict[str, Any]], T]) -> T:
 
 def _fitted_to_json(fitted: FittedCell) -> dict[str, Any]:
     content: dict[str, Any] = {"cell": asdict(fitted.cell)}
-    if fitted.outputs is not None:
-        test = fitted.outputs.test
-        content["outputs"] = {
-            "validation": [outputs.tolist() for outputs in fitted.outputs.validation],
-            "test": None if test is None else test.tolist(),
-        }
     if fitted.attention is not None:
         content["attention"] = map_to_json(fitted.attention)
     return content

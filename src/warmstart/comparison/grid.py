@@ -67,7 +67,6 @@ def train_cells(
             raise StoppedError(message, stop.signal_number) from None
     tuned = [group.tuned() for group in groups]
     fitted = [group.cell(seed) for group in groups for seed in config.seeds]
-    fitted += _blend(fitted, plan, config)
     folds = plan.texts.folds
     return TrainedCells(join_folds(fitted, folds) if folds else fitted, tuned)
 
@@ -117,38 +116,13 @@ def _check_losses(num: int, group: CellGroup, fault: BaseException | None) -> No
         )
 
 
-def _blend(
-    fitted: Sequence[FittedCell], plan: ExperimentPlan, config: CompareConfig
-) -> Iterator[FittedCell]:
-    """Yield the cells of every blend."""
-    cells = cells_by_key(fitted)
-    parts = {planned.arm.name: planned.parts for planned in plan.arms}
-    for blend in plan.blends:
-        for (arm, labels, seed), of_folds in cells.items():
-            if arm != blend.first:
-                continue
-            others = cells[blend.second, labels, seed]
-            if config.refits:
-                classes = [part.scored.classes for part in parts[arm]]
-                yield from blend.cross_fit(of_folds, others, classes)
-                continue
-            _, num_selecting = plan.texts.pool.divide(labels)
-            for first, second, part in zip(of_folds, others, parts[arm], strict=True):
-                yield blend.fit(first, second, replace(part, num_selecting=num_selecting))
-
-
 def join_folds(fitted: Sequence[FittedCell], folds: Sequence[Fold]) -> list[FittedCell]:
     """Return one cell for each arm, subset and seed, of those of every fold in order."""
-    return [_join(of_folds, folds) for of_folds in cells_by_key(fitted).values()]
-
-
-def cells_by_key(fitted: Sequence[FittedCell]) -> dict[tuple[str, int, int], list[FittedCell]]:
-    """Return the cells of each arm, subset and seed: one, or one for each fold in order."""
     cells: dict[tuple[str, int, int], list[FittedCell]] = defaultdict(list)
     for result in fitted:
         cell = result.cell
         cells[cell.arm, cell.labels, cell.seed].append(result)
-    return cells
+    return [_join(of_folds, folds) for of_folds in cells.values()]
 
 
 def _join(fitted: Sequence[FittedCell], folds: Sequence[Fold]) -> FittedCell:

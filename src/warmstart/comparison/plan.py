@@ -16,7 +16,6 @@ from warmstart.comparison.arms import (
 )
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.results import Arm, ArmKind, SplitName
-from warmstart.comparison.selection import Blend
 from warmstart.data.fingerprints import Fingerprints
 from warmstart.data.labelled import LabelledTexts
 from warmstart.data.splits import (
@@ -137,13 +136,11 @@ class ExperimentPlan:
     sources: list[SavedRun]
     seen: dict[str, Fingerprints]  # texts that trained each source, by its name
     notes: list[str]
-    blends: list[Blend]
     left_out: str | None = None  # what a limit of time left out
 
     def describe_arms(self) -> tuple[Arm, ...]:
         """Return what the report says of every arm."""
-        arms = [planned.arm.describe() for planned in self.arms]
-        return (*arms, *(blend.describe(arms) for blend in self.blends))
+        return tuple(planned.arm.describe() for planned in self.arms)
 
     @property
     def num_truncated(self) -> int:
@@ -175,12 +172,7 @@ def plan_arms(
     if "tfidf" in config.arms:
         tfidf = TfidfArm("tf-idf", len(texts.classes), config.balance)
         arms.append(PlannedArm(tfidf, texts.parts(_whole_texts(config, texts))))
-    blends = [
-        Blend(planned.arm.name.replace("warm", "blend", 1), planned.arm.name, "tf-idf")
-        for planned in arms
-        if "blend" in config.arms and planned.arm.describe().kind == "warm"
-    ]
-    return ExperimentPlan(arms, texts, list(sources), seen, notes, blends)
+    return ExperimentPlan(arms, texts, list(sources), seen, notes)
 
 
 def _run_names(sources: Sequence[SavedRun]) -> list[str]:

@@ -76,8 +76,7 @@ def judge(comparison: Comparison, scores: Sequence[ArmScore]) -> Iterator[Verdic
     ]
     adjusted = adjusted_by_holm([difference.p_value for difference in family])
     for difference, p_value in zip(family, adjusted, strict=True):
-        is_lead = difference.first == lead_arm(comparison, scores, difference.labels)
-        if is_lead or difference.first in comparison.arm_names("blend"):
+        if difference.first == lead_arm(comparison, scores, difference.labels):
             yield _verdict(difference, p_value, len(family))
 
 
@@ -104,9 +103,6 @@ def _family(
             for source, other in best_of_run.items():
                 if source != comparison.arm(arm).source:
                     yield arm, other
-    for blend in comparison.arm_names("blend"):
-        for member in comparison.members(blend):
-            yield blend, member
 
 
 def _verdict(difference: Difference, p_value: float, num_verdicts: int) -> Verdict:
