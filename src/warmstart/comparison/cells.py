@@ -19,7 +19,6 @@ from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.plan import ExperimentPlan
 from warmstart.comparison.results import Cell, TunedArm
 from warmstart.comparison.selection import FittedCell, fit_cell, refit_cell, tune
-from warmstart.comparison.verdict import attention_arms
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.splits import LabelPool, nested_rows
 from warmstart.errors import WarmstartError
@@ -27,7 +26,6 @@ from warmstart.evaluation.metrics import accuracy, macro_f1
 from warmstart.files import remove, whole_folder, write_json
 from warmstart.formats import counted
 from warmstart.jsonfiles import read_object, typed
-from warmstart.model.attention_weights import map_from_json, map_to_json
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import write_config
 from warmstart.runs.saved import lineage_of
@@ -116,7 +114,6 @@ class CellGroup:
     pool: LabelPool
     config: CompareConfig
     stem: Path  # of the files that hold what is finished
-    attention_seed: int | None  # the seed whose attention is recorded
     keeper: ModelKeeper | None  # None: no model is kept
     fold: int | None  # from 1; None: no cross-validation
 
@@ -145,7 +142,7 @@ class CellGroup:
             fitted = refit_cell(self.arm, subset, tuned.values[0], seed)
         else:
             fitted = fit_cell(self.arm, subset, tuned.values, seed, self.config)
-        content = _fitted_to_json(fitted)
+        content = {"cell": asdict(fitted.cell)}
         if not self.keeper:
             write_json(self.file(seed), content)
             return
@@ -189,8 +186,7 @@ class CellGroup:
             raise ValueError("it predicts another number of texts")
         if not numbers.issuperset(chain.from_iterable(cell.predictions.values())):
             raise ValueError("it predicts unknown classes")
-        attention = map_from_json(content["attention"]) if "attention" in content else None
-        return FittedCell(cell, attention)
+        return FittedCell(cell)
 
     def _rows(self, seed: int) -> list[int]:
         num_train, _ = self.pool.divide(self.labels)
@@ -201,7 +197,6 @@ class CellGroup:
         return replace(
             self.splits,
             train=self.splits.train.subset(self._rows(seed)),
-            attention_row=self.splits.attention_row if seed == self.attention_seed else None,
             num_selecting=num_selecting,
         )
 
@@ -211,12 +206,10 @@ def cell_groups(
 ) -> Iterator[CellGroup]:
     """Yield every arm at every subset in every fold."""
     described = [planned.arm.describe() for planned in plan.arms]
-    shown = attention_arms(described)
     keeper = None if config.folds else ModelKeeper(config, run, plan, subsets[-1])
     for number, planned in enumerate(plan.arms):
         for labels in subsets:
             stem = f"{number}-{described[number].kind}-{labels}"
-            is_shown = planned.arm.name in shown and labels == subsets[-1]
             for index, part in enumerate(planned.parts):
                 fold = index + 1 if config.folds else None
                 yield CellGroup(
@@ -226,7 +219,6 @@ def cell_groups(
                     pool=plan.texts.pool,
                     config=config,
                     stem=run.cells / (f"{stem}-fold{fold}" if fold else stem),
-                    attention_seed=config.seeds[0] if is_shown else None,
                     keeper=keeper,
                     fold=fold,
                 )
@@ -239,13 +231,6 @@ def _read(file: Path, from_json: Callable[[dict[str, Any]], T]) -> T:
         raise WarmstartError(
             f"{file} is damaged ({problem}); delete it, and its models are trained again"
         ) from None
-
-
-def _fitted_to_json(fitted: FittedCell) -> dict[str, Any]:
-    content: dict[str, Any] = {"cell": asdict(fitted.cell)}
-    if fitted.attention is not None:
-        content["attention"] = map_to_json(fitted.attention)
-    return content
 
 
 def class_scores(truth: Sequence[int], predicted: Sequence[int]) -> dict[str, float]:

@@ -137,8 +137,7 @@ def _join(fitted: Sequence[FittedCell], folds: Sequence[Fold]) -> FittedCell:
         elapsed_s=float(np.mean([cell.elapsed_s for cell in cells])),
         predictions={"cross-validation": tuple(predicted.tolist())},
     )
-    attention = next((result.attention for result in fitted if result.attention is not None), None)
-    return FittedCell(joined, attention=attention)
+    return FittedCell(joined)
 
 
 def _mean(epochs: Sequence[Epoch]) -> Epoch:
@@ -178,7 +177,6 @@ def train_final_model(
         pool=plan.texts.pool,
         config=config,
         stem=run.cells / "all-folds",
-        attention_seed=None,
         keeper=ModelKeeper(config, run, plan, labels, scores if is_refitted else None),
         fold=None,
     )

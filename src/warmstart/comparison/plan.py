@@ -53,8 +53,6 @@ from warmstart.textfiles import local_name
 from warmstart.training.defaults import finetuning_length
 
 COMPILED_MODELS = 12  # of an arm, from which on compiling them saves time
-SHOWN_TOKENS = (8, 48)  # length of a text whose attention is easy to read
-MAX_SHOWN_TOKENS = 128  # a figure of the attention on a longer text is unreadable
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class PlannedArm:
     arm: ExperimentArm
     parts: tuple[Splits, ...]  # one, or one for each fold
     num_truncated: int = 0  # scored texts that are read only in part
-    attention_row: int | None = None  # of the scored texts, whose attention is recorded
+    max_length: int = 0  # tokens of a text that it reads; 0: all of it
 
 
 @dataclass(frozen=True)
@@ -115,15 +113,6 @@ class ExperimentTexts:
         return tuple(
             Splits(texts.subset(fold.train), texts.subset(fold.valid), texts.subset(fold.test))
             for fold in self.folds
-        )
-
-    def show(self, parts: tuple[Splits, ...], row: int | None) -> tuple[Splits, ...]:
-        """Record the attention on one of the scored texts, by the models that it tests."""
-        if not self.folds:
-            return tuple(replace(part, attention_row=row) for part in parts)
-        return tuple(
-            replace(part, attention_row=fold.test.index(row) if row in fold.test else None)
-            for part, fold in zip(parts, self.folds, strict=True)
         )
 
 
@@ -207,8 +196,7 @@ def _transformer_arms(
         model = _architecture(config, source)
         read = _encoded_texts(config, texts, source, notes)
         scored = read[texts.held_out[-1]]
-        row = choose_attention_row(scored.examples.ids, model.max_length)
-        parts = texts.show(texts.parts(read), row)
+        parts = texts.parts(read)
         ending = f": {run_name}" if len(sources) > 1 else ""
         cold = cold_names[run_name]
         for kind in arms:
@@ -227,7 +215,7 @@ def _transformer_arms(
                 is_compiled=is_compiled,
                 shared=shared,
             )
-            arms[kind].append(PlannedArm(arm, parts, scored.num_truncated, row))
+            arms[kind].append(PlannedArm(arm, parts, scored.num_truncated, model.max_length))
         planned.add(cold)
     return [arm for kind in arms for arm in arms[kind]]
 
@@ -283,18 +271,6 @@ def _encoded_texts(
         examples = Examples(encoded.ids, targets, encoded.starts)
         splits[name] = ArmSplit(split.texts, examples, encoded.num_truncated)
     return splits
-
-
-def choose_attention_row(ids: Sequence[Sequence[int]], max_length: int) -> int | None:
-    """Return the first row of a length that is easy to read, else the nearest in length.
-
-    A text of the model's full length may have been cut, so a shorter one is preferred. None: all
-    texts are too long.
-    """
-    least, most = SHOWN_TOKENS
-    most = min(most, max_length - 1)
-    row = min(range(len(ids)), key=lambda row: max(least - len(ids[row]), len(ids[row]) - most, 0))
-    return row if len(ids[row]) <= MAX_SHOWN_TOKENS else None
 
 
 def _whole_texts(config: CompareConfig, texts: ExperimentTexts) -> dict[str, ArmSplit]:

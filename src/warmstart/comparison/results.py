@@ -178,12 +178,11 @@ class Disagreement:
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionExample:
-    """Attention on one text of models trained on all labels with the first seed."""
+    """Attention on one text of the kept models, trained on all labels."""
 
     row: int  # of the scored split
     label: str
     labels: int  # that the models were trained on
-    seed: int
     maps: Mapping[str, AttentionMap]  # by arm
     predictions: Mapping[str, str]  # the label each arm predicted
 

@@ -15,7 +15,6 @@ from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.results import Cell, Trial, TunedArm
 from warmstart.data.splits import Rows
 from warmstart.evaluation.calibration import at_temperature, fit_temperature
-from warmstart.model.attention_weights import AttentionMap
 from warmstart.settings.training import Tuning
 from warmstart.tasks.classify import ClassifyTask
 
@@ -27,7 +26,6 @@ class FittedCell:
     """A trained cell."""
 
     cell: Cell
-    attention: AttentionMap | None = None  # on the text chosen for it
     model: TrainedModel | None = None  # until it is saved; the best on all validation texts
 
 
@@ -78,7 +76,7 @@ def fit_cell(
     )
     every_row = np.arange(len(splits.valid.classes))
     best = max(models.values(), key=lambda m: _best_epoch(m, splits, every_row, tuning)[0])
-    return FittedCell(cell, model.attention(), best)
+    return FittedCell(cell, best)
 
 
 def refit_cell(arm: ExperimentArm, splits: Splits, value: float, seed: int) -> FittedCell:
@@ -95,7 +93,7 @@ def refit_cell(arm: ExperimentArm, splits: Splits, value: float, seed: int) -> F
         elapsed_s=model.elapsed_s,
         predictions={"test": tuple(predicted.tolist())},
     )
-    return FittedCell(cell, model.attention(), model)
+    return FittedCell(cell, model)
 
 
 def _best_epoch(
