@@ -175,7 +175,7 @@ def _comparison(
         arms=plan.describe_arms(),
         subsets=subsets,
         seeds=config.seeds,
-        cells=tuple(fitted.cell for fitted in trained.fitted),
+        cells=tuple(trained.cells),
         tuned=tuple(tuned for tuned in trained.tuned if tuned.trials),
         splits=splits,
         overlaps=tuple(overlaps),

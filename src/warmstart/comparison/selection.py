@@ -6,7 +6,6 @@ the texts that select the setting are then trained on, too.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,14 +18,6 @@ from warmstart.settings.training import Tuning
 from warmstart.tasks.classify import ClassifyTask
 
 Preference = tuple[float, float]  # the score that selects, then minus the loss
-
-
-@dataclass(frozen=True)
-class FittedCell:
-    """A trained cell."""
-
-    cell: Cell
-    model: TrainedModel | None = None  # until it is saved; the best on all validation texts
 
 
 def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -> TunedArm:
@@ -52,8 +43,11 @@ def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -
 
 def fit_cell(
     arm: ExperimentArm, splits: Splits, values: Sequence[float], seed: int, tuning: Tuning
-) -> FittedCell:
-    """Train with the setting of each selection, and predict its texts by the epoch it selects."""
+) -> tuple[Cell, TrainedModel]:
+    """Train with the setting of each selection, and predict its texts by the epoch it selects.
+
+    The model is the one that does best on all validation texts.
+    """
     distinct = list(dict.fromkeys(values))
     models = dict(zip(distinct, arm.fit(splits, distinct, seed), strict=True))
     predicted = np.zeros(len(splits.valid.classes), dtype=np.int64)
@@ -76,10 +70,12 @@ def fit_cell(
     )
     every_row = np.arange(len(splits.valid.classes))
     best = max(models.values(), key=lambda m: _best_epoch(m, splits, every_row, tuning)[0])
-    return FittedCell(cell, best)
+    return cell, best
 
 
-def refit_cell(arm: ExperimentArm, splits: Splits, value: float, seed: int) -> FittedCell:
+def refit_cell(
+    arm: ExperimentArm, splits: Splits, value: float, seed: int
+) -> tuple[Cell, TrainedModel]:
     """Train with a setting on all labels, and predict the test texts."""
     splits = splits.refitted()
     (model,) = arm.fit(splits, [value], seed)
@@ -93,7 +89,7 @@ def refit_cell(arm: ExperimentArm, splits: Splits, value: float, seed: int) -> F
         elapsed_s=model.elapsed_s,
         predictions={"test": tuple(predicted.tolist())},
     )
-    return FittedCell(cell, model)
+    return cell, model
 
 
 def _best_epoch(
