@@ -1,6 +1,5 @@
 """A warm and a cold model side by side: their attention on one text, and where they disagree."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 from warmstart.comparison.report import FOLDED, SHOWN, attention_section, contrast_section
 from warmstart.comparison.results import AttentionExample, Contrast, Disagreement
 from warmstart.comparison.verdict import find_disagreements
-from warmstart.model.attention_weights import AttentionMap, Tokens, map_from_json, map_to_json
+from warmstart.model.attention_weights import AttentionMap, Tokens
 from warmstart.report.attention import draw_layers
 from warmstart.report.html import write_page
 
@@ -46,20 +45,11 @@ def text_of(shown: Contrast) -> str:
     return " ".join("".join(contrast_section(shown).pieces).split())
 
 
-def test_a_map_survives_json() -> None:
-    attention = causal_map()
-    back = map_from_json(json.loads(json.dumps(map_to_json(attention))))
-    assert back.queries == attention.queries
-    assert back.part == "self"
-    np.testing.assert_allclose(back.weights, attention.weights, atol=4e-3)
-
-
 def test_attention_of_two_arms_on_one_text(tmp_path: Path) -> None:
     example = AttentionExample(
         row=0,
         label="good",
         labels=48,
-        seed=1,
         maps={"warm": causal_map(), "cold": causal_map(depth=3, seed=1)},
         predictions={"warm": "good", "cold": "<bad>"},
     )

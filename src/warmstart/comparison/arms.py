@@ -6,7 +6,6 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -15,7 +14,6 @@ from warmstart.comparison.results import Arm, ArmKind
 from warmstart.data.splits import Selection, selections
 from warmstart.errors import DivergedError, WarmstartError
 from warmstart.model import count
-from warmstart.model.attention_weights import AttentionMap
 from warmstart.model.models import Classifier
 from warmstart.runs.checkpoint import State, save_weights
 from warmstart.runs.folder import RunFolder
@@ -37,7 +35,7 @@ from warmstart.tasks.finetuning import (
 )
 from warmstart.tasks.hub import HubModel
 from warmstart.tasks.labelled_data import Examples
-from warmstart.tasks.vectors import TextBatches, packed_for, text_attention
+from warmstart.tasks.vectors import TextBatches, packed_for
 from warmstart.training.defaults import compile_blocks, finetuning_layer_decay, finetuning_rate
 from warmstart.training.step import Evaluation, RecordedObjective
 from warmstart.training.trainer import Trainer
@@ -76,7 +74,6 @@ class Splits:
     train: ArmSplit
     valid: ArmSplit
     test: ArmSplit | None
-    attention_row: int | None = None  # of the scored texts, whose attention is recorded
     num_selecting: int | None = None  # validation texts counted as labels; None: not counted
 
     @property
@@ -120,7 +117,6 @@ class TrainedModel:
     epochs: tuple[Epoch, ...]  # empty without epochs
     elapsed_s: float
     predict: Callable[[ArmSplit], Floats]  # probabilities (texts, C), by its best epoch
-    attention: Callable[[], AttentionMap | None]  # on the text chosen for it
     saving: Saving
 
 
@@ -280,7 +276,6 @@ class TransformerArm:
                 epochs_of(state, self._fit(splits, seed, rate)),
                 state.elapsed_s,
                 partial(self._predict, weights),
-                partial(self._attention, weights, splits),
                 Saving(
                     ClassifyTask.name,
                     self.model,
@@ -331,17 +326,6 @@ class TransformerArm:
         self.source.tokenizer.save(folder.path)
         save_weights(folder.weights_file, dict(weights))
 
-    def _attention(self, weights: Mapping[str, Tensor], splits: Splits) -> AttentionMap | None:
-        if splits.attention_row is None:
-            return None
-        model = self.shared.holding(self, weights).eval()
-        text = splits.scored.examples.subset([splits.attention_row])
-        ids, segments = text.ids[0], None
-        if text.starts is not None:
-            segments = [int(position >= text.starts[0]) for position in range(len(ids))]
-        with torch.compiler.set_stance("force_eager"):  # attention is recorded only here
-            return text_attention(model.backbone, self.source.tokenizer, ids, segments)
-
 
 def train_stably(train: Callable[[float], T], rate: float, name: str) -> tuple[T, float]:
     """Train at a rate, or at the first lower one that does not diverge; return the rate too."""
@@ -386,7 +370,7 @@ class TfidfArm:
             predict = partial(self._predict, model, texts)
             outputs = [predict(splits.valid)]
             saving = Saving(tfidf.TfidfTask.name, None, None, partial(tfidf.save_baseline, model))
-            yield TrainedModel(value, outputs, (), elapsed_s, predict, lambda: None, saving)
+            yield TrainedModel(value, outputs, (), elapsed_s, predict, saving)
 
     def _read(self, train: ArmSplit) -> tfidf.BaselineTexts:
         """Return the training texts; those of the latest cell, where these are the same."""

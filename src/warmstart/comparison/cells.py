@@ -1,4 +1,4 @@
-"""The cells of a comparison: each is trained once, saved, and read back.
+"""The cells of a comparison: each is trained once and saved, so that a resumed one reads it.
 
 Each arm is tuned at each subset with a seed that is not reported, so that the reported cells are
 independent. A cell depends only on its own arm, subset and seed, and on that tuning. In a
@@ -7,21 +7,17 @@ tuned them, too.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal
 
-import numpy as np
-
-from warmstart.comparison.arms import ExperimentArm, Splits
+from warmstart.comparison.arms import ExperimentArm, Splits, TrainedModel
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.plan import ExperimentPlan
 from warmstart.comparison.results import Cell, TunedArm
-from warmstart.comparison.selection import CellOutputs, FittedCell, fit_cell, refit_cell, tune
-from warmstart.comparison.verdict import attention_arms
+from warmstart.comparison.selection import fit_cell, refit_cell, tune
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.splits import LabelPool, nested_rows
 from warmstart.errors import WarmstartError
@@ -29,14 +25,13 @@ from warmstart.evaluation.metrics import accuracy, macro_f1
 from warmstart.files import remove, whole_folder, write_json
 from warmstart.formats import counted
 from warmstart.jsonfiles import read_object, typed
-from warmstart.model.attention_weights import map_from_json, map_to_json
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import write_config
 from warmstart.runs.saved import lineage_of
 from warmstart.tasks.labelled_data import readable_rows
 
 TUNING_SEED = -1  # never reported: --seeds are not negative
-T = TypeVar("T")
+Step = int | Literal["tuning"]  # a seed, or what comes before all seeds
 
 
 @dataclass(frozen=True)
@@ -49,17 +44,14 @@ class ModelKeeper:
     most_labels: int  # the best model of an arm has all of these
     scores: dict[str, float] | None = None  # None: those of the model itself on validation
 
-    def keep(self, fitted: FittedCell, rows: Sequence[int], others: Sequence[Cell]) -> None:
+    def keep(self, cell: Cell, model: TrainedModel, rows: Sequence[int]) -> None:
         """Save a model that was trained on these rows, if it is asked for.
 
-        The others are the finished cells of the same arm and subset. Of equal ones the first seed
-        is best, so that the order in which cells finish changes nothing.
+        Of equal ones the first seed is best, so that the order in which cells finish changes
+        nothing.
         """
-        is_best = fitted.cell.labels == self.most_labels and all(
-            self._preference(fitted.cell) > self._preference(other) for other in others
-        )
-        if self.config.save == "all" or (self.config.save == "best" and is_best):
-            self._write(fitted, rows)
+        if self.config.save == "all" or (self.config.save == "best" and self._is_best(cell)):
+            self._write(cell, model, rows)
 
     def path(self, cell: Cell) -> Path:
         """Return the folder of a model."""
@@ -67,8 +59,17 @@ class ModelKeeper:
         is_single = self.config.save == "best"
         return self.run.models / (name if is_single else f"{name}-{cell.labels}-{cell.seed}")
 
-    def _preference(self, cell: Cell) -> tuple[float, int]:
-        return self._scores(cell)[self.config.select], -self.config.seeds.index(cell.seed)
+    def _is_best(self, cell: Cell) -> bool:
+        """Tell whether a model has all labels, and none that is kept of its arm is better."""
+        kept = RunFolder(self.path(cell))
+        if cell.labels < self.most_labels or not kept.is_finished:
+            return cell.labels == self.most_labels
+        facts = kept.read_json(kept.scores_file)
+        preference = self._preference(self._scores(cell), cell.seed)
+        return preference >= self._preference(facts["valid"], facts["seed"])
+
+    def _preference(self, scores: Mapping[str, float], seed: int) -> tuple[float, int]:
+        return scores[self.config.select], -self.config.seeds.index(seed)
 
     def _scores(self, cell: Cell) -> dict[str, float]:
         if self.scores is not None:
@@ -76,9 +77,8 @@ class ModelKeeper:
         truth = self.plan.texts.class_numbers(self.plan.texts.data["validation"])
         return class_scores(truth, cell.predictions["validation"])
 
-    def _write(self, fitted: FittedCell, rows: Sequence[int]) -> None:
-        assert fitted.model is not None
-        cell, saving, path = fitted.cell, fitted.model.saving, self.path(fitted.cell)
+    def _write(self, cell: Cell, model: TrainedModel, rows: Sequence[int]) -> None:
+        path = self.path(cell)
         remove(path)  # a worse model, or what was saved before its cell was written
         with whole_folder(path) as temporary:
             folder = RunFolder(temporary)
@@ -86,25 +86,24 @@ class ModelKeeper:
                 folder,
                 "compare",
                 self.config,
-                saving.architecture,
-                task=saving.task,
+                model.saving.architecture,
+                task=model.saving.task,
                 classes=list(self.plan.texts.classes),
                 arm=cell.arm,
                 pairs=self.plan.texts.training.seconds is not None,
             )
-            saving.write(folder)
-            write_json(folder.data_file, self._facts(fitted, rows))
+            model.saving.write(folder)
+            write_json(folder.data_file, self._facts(model, rows))
             facts = {"labels": cell.labels, "seed": cell.seed, "elapsed_s": cell.elapsed_s}
             facts["trained_on"] = len(rows)
             folder.finish({"valid": self._scores(cell), **facts})
 
-    def _facts(self, fitted: FittedCell, rows: Sequence[int]) -> dict[str, Any]:
-        assert fitted.model is not None
+    def _facts(self, model: TrainedModel, rows: Sequence[int]) -> dict[str, Any]:
         texts = readable_rows(self.plan.texts.training, self.config.pieces)
         return {
             "files": self.run.read_json(self.run.data_file)["files"],
             "fingerprints": fingerprints_of(texts[row] for row in rows).to_json(),
-            "lineage": lineage_of(fitted.model.saving.parent),
+            "lineage": lineage_of(model.saving.parent),
         }
 
 
@@ -118,7 +117,6 @@ class CellGroup:
     pool: LabelPool
     config: CompareConfig
     stem: Path  # of the files that hold what is finished
-    attention_seed: int | None  # the seed whose attention is recorded
     keeper: ModelKeeper | None  # None: no model is kept
     fold: int | None  # from 1; None: no cross-validation
 
@@ -128,92 +126,72 @@ class CellGroup:
         fold = f", fold {self.fold}" if self.fold else ""
         return f"{self.arm.name}, {counted(self.labels, 'label')}{fold}"
 
-    @property
-    def is_blended(self) -> bool:
-        """Tell whether what the models say is kept for a blend."""
-        return "blend" in self.config.arms
+    def file(self, step: Step) -> Path:
+        """Return the file of the tuning or of a cell; it marks that the step is finished."""
+        return Path(f"{self.stem}-{step}.json")
 
-    def file(self, seed: int | None) -> Path:
-        """Return the file of a cell; without a seed, that of the tuning."""
-        return Path(f"{self.stem}-{'tuning' if seed is None else seed}.json")
+    def run(self, step: Step, tuned: TunedArm | None) -> TunedArm | Cell:
+        """Tune the arm, or train the cell of a seed as it was tuned."""
+        if step == "tuning":
+            return self.tune()
+        assert tuned is not None, "an arm is tuned before its cells are trained"
+        return self.train(tuned, step)
 
-    def train(self, seed: int | None) -> None:
-        """Train a cell; without a seed, tune the arm, which comes first."""
-        if seed is None:
-            tuned = tune(self.arm, self._subset(TUNING_SEED), self.config, TUNING_SEED)
-            write_json(self.file(None), asdict(tuned))
-        else:
-            self.fit(self.tuned(), seed)
+    def tune(self) -> TunedArm:
+        """Try the settings of the arm."""
+        tuned = tune(self.arm, self._subset(TUNING_SEED), self.config, TUNING_SEED)
+        tuned = replace(tuned, fold=self.fold)
+        write_json(self.file("tuning"), asdict(tuned))
+        return tuned
 
-    def fit(self, tuned: TunedArm, seed: int) -> None:
+    def train(self, tuned: TunedArm, seed: int) -> Cell:
         """Train a cell as tuned; its model is saved before its file, which marks the end."""
         subset = self._subset(seed)
         if self.config.refits:
-            fitted = refit_cell(self.arm, subset, tuned.values[0], seed)
+            cell, model = refit_cell(self.arm, subset, tuned.values[0], seed)
         else:
-            fitted = fit_cell(self.arm, subset, tuned.values, seed, self.config)
-        content = _fitted_to_json(fitted if self.is_blended else replace(fitted, outputs=None))
-        if not self.keeper:
-            write_json(self.file(seed), content)
-            return
-        with self.keeper.run.alone():  # other processes keep models, too
-            finished = [other for other in self.config.seeds if self.file(other).exists()]
-            others = [self.cell(other).cell for other in finished]
-            self.keeper.keep(fitted, self._rows(seed), others)
-            write_json(self.file(seed), content)
+            cell, model = fit_cell(self.arm, subset, tuned.values, seed, self.config)
+        if self.keeper:
+            with self.keeper.run.alone():  # other processes keep models, too
+                self.keeper.keep(cell, model, self._rows(seed))
+        write_json(self.file(seed), {"cell": asdict(cell)})
+        return cell
 
-    def tuned(self) -> TunedArm:
-        """Read what was tried and chosen."""
-        return replace(_read(self.file(None), self._read_tuned), fold=self.fold)
+    def finished(self, seeds: Sequence[int]) -> dict[Step, TunedArm | Cell]:
+        """Read the steps that are finished; refuse damaged files."""
+        steps: list[Step] = ["tuning", *seeds]
+        return {step: self._read(step) for step in steps if self.file(step).exists()}
 
-    def cell(self, seed: int) -> FittedCell:
-        """Read a finished cell."""
-        return _read(self.file(seed), partial(self._read_fitted, seed))
+    def _read(self, step: Step) -> TunedArm | Cell:
+        file = self.file(step)
+        try:
+            content = read_object(file)
+            return self._tuned(content) if step == "tuning" else self._cell(step, content)
+        except (WarmstartError, ValueError) as problem:
+            raise WarmstartError(
+                f"{file} is damaged ({problem}); delete it, and its models are trained again"
+            ) from None
 
-    def missing(self, seeds: Sequence[int | None]) -> list[int | None]:
-        """Return which of the tuning (None) and the cells are not finished; refuse damaged ones."""
-        for seed in seeds:
-            if self.file(seed).exists():
-                self.tuned() if seed is None else self.cell(seed)
-        return [seed for seed in seeds if not self.file(seed).exists()]
-
-    def _read_tuned(self, content: dict[str, Any]) -> TunedArm:
+    def _tuned(self, content: dict[str, Any]) -> TunedArm:
         tuned = typed(TunedArm, content, "tuning")
         if len(tuned.values) != len(self.splits.selections):
             raise ValueError(f"{len(tuned.values)} values were chosen")
         return tuned
 
-    def _read_fitted(self, seed: int, content: dict[str, Any]) -> FittedCell:
+    def _cell(self, seed: int, content: dict[str, Any]) -> Cell:
         cell = typed(Cell, content.get("cell"), "cell")
         if (cell.arm, cell.labels, cell.seed) != (self.arm.name, self.labels, seed):
             raise ValueError("it is another cell")
-        numbers = set(self.splits.train.classes)
         splits = {"validation": self.splits.valid, "test": self.splits.test}
         if self.config.refits:
             del splits["validation"]
         num_texts = {name: len(split.texts) for name, split in splits.items() if split}
         if {name: len(predicted) for name, predicted in cell.predictions.items()} != num_texts:
             raise ValueError("it predicts another number of texts")
-        if not numbers.issuperset(chain.from_iterable(cell.predictions.values())):
+        known = set(self.splits.train.classes)
+        if not known.issuperset(chain.from_iterable(cell.predictions.values())):
             raise ValueError("it predicts unknown classes")
-        attention = map_from_json(content["attention"]) if "attention" in content else None
-        return FittedCell(cell, self._read_outputs(content), attention)
-
-    def _read_outputs(self, content: dict[str, Any]) -> CellOutputs | None:
-        if not self.is_blended:
-            return None
-        read = content["outputs"]
-        validation = tuple(np.array(outputs, np.float64) for outputs in read["validation"])
-        test = None if read["test"] is None else np.array(read["test"], np.float64)
-        num_classes = len(set(self.splits.train.classes))
-        for outputs, split in [
-            *((outputs, self.splits.valid) for outputs in validation),
-            (test, self.splits.test),
-        ]:
-            shape = (len(split.texts), num_classes) if split else None
-            if (None if outputs is None else outputs.shape) != shape:
-                raise ValueError("it has probabilities of other texts")
-        return CellOutputs(validation, test)
+        return cell
 
     def _rows(self, seed: int) -> list[int]:
         num_train, _ = self.pool.divide(self.labels)
@@ -224,7 +202,6 @@ class CellGroup:
         return replace(
             self.splits,
             train=self.splits.train.subset(self._rows(seed)),
-            attention_row=self.splits.attention_row if seed == self.attention_seed else None,
             num_selecting=num_selecting,
         )
 
@@ -234,12 +211,10 @@ def cell_groups(
 ) -> Iterator[CellGroup]:
     """Yield every arm at every subset in every fold."""
     described = [planned.arm.describe() for planned in plan.arms]
-    shown = attention_arms(described)
     keeper = None if config.folds else ModelKeeper(config, run, plan, subsets[-1])
     for number, planned in enumerate(plan.arms):
         for labels in subsets:
             stem = f"{number}-{described[number].kind}-{labels}"
-            is_shown = planned.arm.name in shown and labels == subsets[-1]
             for index, part in enumerate(planned.parts):
                 fold = index + 1 if config.folds else None
                 yield CellGroup(
@@ -249,32 +224,9 @@ def cell_groups(
                     pool=plan.texts.pool,
                     config=config,
                     stem=run.cells / (f"{stem}-fold{fold}" if fold else stem),
-                    attention_seed=config.seeds[0] if is_shown else None,
                     keeper=keeper,
                     fold=fold,
                 )
-
-
-def _read(file: Path, from_json: Callable[[dict[str, Any]], T]) -> T:
-    try:
-        return from_json(read_object(file))
-    except (WarmstartError, ValueError, LookupError, TypeError, AttributeError) as problem:
-        raise WarmstartError(
-            f"{file} is damaged ({problem}); delete it, and its models are trained again"
-        ) from None
-
-
-def _fitted_to_json(fitted: FittedCell) -> dict[str, Any]:
-    content: dict[str, Any] = {"cell": asdict(fitted.cell)}
-    if fitted.outputs is not None:
-        test = fitted.outputs.test
-        content["outputs"] = {
-            "validation": [outputs.tolist() for outputs in fitted.outputs.validation],
-            "test": None if test is None else test.tolist(),
-        }
-    if fitted.attention is not None:
-        content["attention"] = map_to_json(fitted.attention)
-    return content
 
 
 def class_scores(truth: Sequence[int], predicted: Sequence[int]) -> dict[str, float]:

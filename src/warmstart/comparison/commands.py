@@ -42,7 +42,7 @@ def _accuracy(score: "ArmScore | None") -> str:
     return f"{mean} ± {spread}" if score.scored.num_seeds > 1 else mean
 
 
-ArmName = Literal["warm", "frozen", "cold", "tfidf", "blend"]
+ArmName = Literal["warm", "frozen", "cold", "tfidf"]
 
 
 class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesses):
@@ -63,7 +63,7 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
         panel="Training",
     )
     arms: tuple[ArmName, ...] = option(
-        "what to compare; blend: warm and tfidf together",
+        "what to compare",
         ("warm", "frozen", "cold", "tfidf"),
         comma_separated=True,
         metavar="NAMES",
@@ -116,10 +116,6 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
             raise WarmstartError(f"--seeds {list(self.seeds)} must be different numbers")
         if len(set(self.arms)) < max(2, len(self.arms)):
             raise WarmstartError(f"--arms {','.join(self.arms)} must name at least two, each once")
-        if "blend" in self.arms and not {"warm", "tfidf"} <= set(self.arms):
-            raise WarmstartError(
-                f"--arms {','.join(self.arms)}: blend is warm and tfidf together, so name these too"
-            )
         if not self.labels:
             raise WarmstartError("--labels is empty: give sizes such as 50,400,all")
         if self.folds and self.save == "all":

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from warmstart import progress
 from warmstart.comparison.arms import TransformerArm
+from warmstart.comparison.attention import attention_example
 from warmstart.comparison.budget import limit_to_minutes, limited, with_threads
 from warmstart.comparison.cells import class_scores
 from warmstart.comparison.commands import CompareConfig
@@ -21,7 +22,7 @@ from warmstart.comparison.report import (
     write_comparison_page,
 )
 from warmstart.comparison.results import Arm, AttentionExample, Comparison, Contrast, Split, Summary
-from warmstart.comparison.verdict import attention_example, contrast, summarise
+from warmstart.comparison.verdict import contrast, summarise
 from warmstart.comparison.workers import open_workers
 from warmstart.data.copies import NamedTexts, SharedTexts, describe_shared, find_matches
 from warmstart.data.fingerprints import fingerprints_of
@@ -51,7 +52,7 @@ class CompareResult(Shown):
     comparison: Comparison
     summary: Summary
     contrast: Contrast  # the two best models
-    attention: AttentionExample | None  # of the first warm model and its cold one, if recorded
+    attention: AttentionExample | None  # of the first warm model and its cold one, if kept
 
     def pieces(self) -> list[str]:
         sections = comparison_sections(self.comparison, self.summary)[:SECTIONS_IN_NOTEBOOKS]
@@ -91,7 +92,6 @@ def compare(config: CompareConfig) -> CompareResult:
                 trained = train_cells(config, run, plan, subsets, workers)
         comparison = _comparison(config, plan, subsets, trained)
         summary = summarise(comparison)
-        maps = {c.cell.arm: c.attention for c in trained.fitted if c.attention is not None}
         texts = readable_rows(plan.texts.data[comparison.scored_split.name], config.pieces)
         result = CompareResult(
             run.path,
@@ -99,7 +99,7 @@ def compare(config: CompareConfig) -> CompareResult:
             comparison,
             summary,
             contrast(comparison, summary, texts),
-            attention_example(comparison, plan.arms[0].attention_row, maps),
+            attention_example(config, run, plan, comparison),
         )
         if not is_finished:
             if config.folds and config.save == "best":
@@ -173,7 +173,7 @@ def _comparison(
         arms=plan.describe_arms(),
         subsets=subsets,
         seeds=config.seeds,
-        cells=tuple(fitted.cell for fitted in trained.fitted),
+        cells=tuple(trained.cells),
         tuned=tuple(tuned for tuned in trained.tuned if tuned.trials),
         splits=splits,
         overlaps=tuple(overlaps),

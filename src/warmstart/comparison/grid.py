@@ -1,18 +1,18 @@
-"""Train every cell of a comparison: first what is missing, wherever it runs; then read them all."""
+"""Train every cell of a comparison that is missing, wherever it runs."""
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from warmstart import progress
-from warmstart.comparison.cells import CellGroup, ModelKeeper, cell_groups
+from warmstart.comparison.cells import CellGroup, ModelKeeper, Step, cell_groups
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.plan import ExperimentPlan, plan_arms
 from warmstart.comparison.results import Cell, TunedArm
-from warmstart.comparison.selection import FittedCell
 from warmstart.comparison.workers import Outcome, Workers
 from warmstart.data.splits import Fold
 from warmstart.errors import StoppedError, WarmstartError
@@ -20,7 +20,7 @@ from warmstart.runs.folder import RunFolder
 from warmstart.signals import Interrupt, listening
 from warmstart.tasks.finetuning import Epoch
 
-Job = tuple[CellGroup, int | None]  # a seed; None: the tuning
+Job = tuple[CellGroup, Step]
 MOST_LOSSES = 3  # of the worker of one job, while no other job finishes
 POLL_S = 0.1
 
@@ -29,14 +29,13 @@ POLL_S = 0.1
 class TrainedCells:
     """Everything that a comparison trained."""
 
-    fitted: list[FittedCell]
+    cells: list[Cell]
     tuned: list[TunedArm]
 
     def cell_of(self, arm: str, seed: int) -> Cell:
         """Return the cell of an arm with the most labels."""
-        cells = [fitted.cell for fitted in self.fitted]
-        most = max(cell.labels for cell in cells)
-        return next(c for c in cells if (c.arm, c.labels, c.seed) == (arm, most, seed))
+        most = max(cell.labels for cell in self.cells)
+        return next(c for c in self.cells if (c.arm, c.labels, c.seed) == (arm, most, seed))
 
     def tuned_at(self, arm: str) -> list[TunedArm]:
         """Return the tunings of an arm with the most labels, one for each fold."""
@@ -55,58 +54,73 @@ def train_cells(
     groups = list(cell_groups(config, run, plan, subsets))
     num_tried = config.trials if config.trials > 1 else 0
     total = len(groups) * (num_tried + len(config.seeds))
+    tuned: dict[Path, TunedArm] = {}
+    cells: dict[tuple[Path, int], Cell] = {}
     with listening() as interrupt, progress.bar("comparing", total, "model") as bar:
         try:
-            for group, seed in _finished_jobs(groups, config.seeds, workers, interrupt):
-                if seed is None:
+            for group, result in _results(groups, config.seeds, workers, interrupt):
+                if isinstance(result, TunedArm):
+                    tuned[group.stem] = result
                     bar.advance(num_tried, f"{group.title}, tuned")
                 else:
-                    bar.advance(1, f"{group.title}, seed {seed}")
+                    cells[group.stem, result.seed] = result
+                    bar.advance(1, f"{group.title}, seed {result.seed}")
         except StoppedError as stop:
             message = f"stopped; finished cells are in {run.path}: continue with --resume"
             raise StoppedError(message, stop.signal_number) from None
-    tuned = [group.tuned() for group in groups]
-    fitted = [group.cell(seed) for group in groups for seed in config.seeds]
-    fitted += _blend(fitted, plan, config)
+    in_order = [cells[group.stem, seed] for group in groups for seed in config.seeds]
     folds = plan.texts.folds
-    return TrainedCells(join_folds(fitted, folds) if folds else fitted, tuned)
+    return TrainedCells(
+        join_folds(in_order, folds) if folds else in_order, [tuned[group.stem] for group in groups]
+    )
 
 
-def _finished_jobs(
+def _results(
     groups: Sequence[CellGroup], seeds: Sequence[int], workers: Workers, interrupt: Interrupt
-) -> Iterator[Job]:
-    """Yield every job once it is finished; the cells of a group wait for its tuning."""
-    missing = {group.stem: group.missing([None, *seeds]) for group in groups}
-    yield from ((g, seed) for g in groups for seed in (None, *seeds) if seed not in missing[g.stem])
-    ready: deque[Job] = deque((g, seed) for g in groups for seed in _ready(missing[g.stem]))
+) -> Iterator[tuple[CellGroup, TunedArm | Cell]]:
+    """Yield every tuning and every cell once it is finished; cells wait for their tuning."""
+    finished = {group.stem: group.finished(seeds) for group in groups}
+    tuned: dict[Path, TunedArm] = {}
+    ready: deque[Job] = deque()
+
+    def note(group: CellGroup, result: TunedArm | Cell) -> tuple[CellGroup, TunedArm | Cell]:
+        if isinstance(result, TunedArm):
+            tuned[group.stem] = result
+        return group, result
+
+    for group in groups:
+        yield from (note(group, result) for result in finished[group.stem].values())
+        ready += _ready_jobs(group, finished[group.stem], seeds)
     pending: dict[Future[Outcome], Job] = {}
     losses: Counter[object] = Counter()
     while ready or pending:
         for _ in range(len(ready)):
-            job = ready.popleft()
-            if workers.has_room(job[0], [group for group, _ in pending.values()]):
-                pending[workers.submit(*job)] = job
+            group, step = ready.popleft()
+            if workers.has_room(group, [other for other, _ in pending.values()]):
+                pending[workers.submit(group, step, tuned.get(group.stem))] = group, step
             else:
-                ready.append(job)  # all that stay are moved, so that their order stays, too
+                ready.append((group, step))  # all that stay are moved, so that their order stays
         interrupt.obey()
         for future in wait(pending, POLL_S, FIRST_COMPLETED).done:
-            group, seed = pending.pop(future)
+            group, step = pending.pop(future)
             if isinstance(future.exception(), workers.losses):
-                losses[group.stem, seed] += 1
-                _check_losses(losses[group.stem, seed], group, future.exception())
-                ready.appendleft((group, seed))
+                losses[group.stem, step] += 1
+                _check_losses(losses[group.stem, step], group, future.exception())
+                ready.appendleft((group, step))
                 continue
-            future.result().report()
+            result = future.result().report()
             losses.clear()
-            if seed is None:
-                cells = [cell for cell in missing[group.stem] if cell is not None]
-                ready.extendleft((group, cell) for cell in reversed(cells))
-            yield group, seed
+            yield note(group, result)
+            if step == "tuning":
+                finished[group.stem][step] = result
+                ready.extendleft(reversed(_ready_jobs(group, finished[group.stem], seeds)))
 
 
-def _ready(missing: Sequence[int | None]) -> Sequence[int | None]:
-    """Return which jobs of a group can start: where its tuning is missing, only this."""
-    return [None] if None in missing else missing
+def _ready_jobs(group: CellGroup, finished: Container[Step], seeds: Sequence[int]) -> list[Job]:
+    """Return the jobs of a group that can start: where its tuning is missing, only this."""
+    if "tuning" not in finished:
+        return [(group, "tuning")]
+    return [(group, seed) for seed in seeds if seed not in finished]
 
 
 def _check_losses(num: int, group: CellGroup, fault: BaseException | None) -> None:
@@ -117,54 +131,25 @@ def _check_losses(num: int, group: CellGroup, fault: BaseException | None) -> No
         )
 
 
-def _blend(
-    fitted: Sequence[FittedCell], plan: ExperimentPlan, config: CompareConfig
-) -> Iterator[FittedCell]:
-    """Yield the cells of every blend."""
-    cells = cells_by_key(fitted)
-    parts = {planned.arm.name: planned.parts for planned in plan.arms}
-    for blend in plan.blends:
-        for (arm, labels, seed), of_folds in cells.items():
-            if arm != blend.first:
-                continue
-            others = cells[blend.second, labels, seed]
-            if config.refits:
-                classes = [part.scored.classes for part in parts[arm]]
-                yield from blend.cross_fit(of_folds, others, classes)
-                continue
-            _, num_selecting = plan.texts.pool.divide(labels)
-            for first, second, part in zip(of_folds, others, parts[arm], strict=True):
-                yield blend.fit(first, second, replace(part, num_selecting=num_selecting))
-
-
-def join_folds(fitted: Sequence[FittedCell], folds: Sequence[Fold]) -> list[FittedCell]:
+def join_folds(cells: Sequence[Cell], folds: Sequence[Fold]) -> list[Cell]:
     """Return one cell for each arm, subset and seed, of those of every fold in order."""
-    return [_join(of_folds, folds) for of_folds in cells_by_key(fitted).values()]
+    of_folds: dict[tuple[str, int, int], list[Cell]] = defaultdict(list)
+    for cell in cells:
+        of_folds[cell.arm, cell.labels, cell.seed].append(cell)
+    return [_join(group, folds) for group in of_folds.values()]
 
 
-def cells_by_key(fitted: Sequence[FittedCell]) -> dict[tuple[str, int, int], list[FittedCell]]:
-    """Return the cells of each arm, subset and seed: one, or one for each fold in order."""
-    cells: dict[tuple[str, int, int], list[FittedCell]] = defaultdict(list)
-    for result in fitted:
-        cell = result.cell
-        cells[cell.arm, cell.labels, cell.seed].append(result)
-    return cells
-
-
-def _join(fitted: Sequence[FittedCell], folds: Sequence[Fold]) -> FittedCell:
-    cells = [result.cell for result in fitted]
+def _join(cells: Sequence[Cell], folds: Sequence[Fold]) -> Cell:
     predicted = np.zeros(sum(len(fold.test) for fold in folds), np.int64)
     for cell, fold in zip(cells, folds, strict=True):
         predicted[fold.test] = cell.predictions["test"]
-    joined = replace(
+    return replace(
         cells[0],
         setting=" or ".join(dict.fromkeys(cell.setting for cell in cells)),
         epochs=tuple(map(_mean, zip(*(cell.epochs for cell in cells), strict=False))),
         elapsed_s=float(np.mean([cell.elapsed_s for cell in cells])),
         predictions={"cross-validation": tuple(predicted.tolist())},
     )
-    attention = next((result.attention for result in fitted if result.attention is not None), None)
-    return FittedCell(joined, attention=attention)
 
 
 def _mean(epochs: Sequence[Epoch]) -> Epoch:
@@ -204,11 +189,10 @@ def train_final_model(
         pool=plan.texts.pool,
         config=config,
         stem=run.cells / "all-folds",
-        attention_seed=None,
         keeper=ModelKeeper(config, run, plan, labels, scores if is_refitted else None),
         fold=None,
     )
     seed = config.seeds[0]
-    if group.missing([seed]):
+    if not group.file(seed).exists():
         ((value, _),) = Counter(fold.values[0] for fold in tuned).most_common(1)
-        group.fit(replace(tuned[0], labels=labels, values=(value, value)), seed)
+        group.train(replace(tuned[0], labels=labels, values=(value, value)), seed)

@@ -16,7 +16,6 @@ from warmstart.comparison.arms import (
 )
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.results import Arm, ArmKind, SplitName
-from warmstart.comparison.selection import Blend
 from warmstart.data.fingerprints import Fingerprints
 from warmstart.data.labelled import LabelledTexts
 from warmstart.data.splits import (
@@ -54,8 +53,6 @@ from warmstart.textfiles import local_name
 from warmstart.training.defaults import finetuning_length
 
 COMPILED_MODELS = 12  # of an arm, from which on compiling them saves time
-SHOWN_TOKENS = (8, 48)  # length of a text whose attention is easy to read
-MAX_SHOWN_TOKENS = 128  # a figure of the attention on a longer text is unreadable
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ class PlannedArm:
     arm: ExperimentArm
     parts: tuple[Splits, ...]  # one, or one for each fold
     num_truncated: int = 0  # scored texts that are read only in part
-    attention_row: int | None = None  # of the scored texts, whose attention is recorded
+    max_length: int = 0  # tokens of a text that it reads; 0: all of it
 
 
 @dataclass(frozen=True)
@@ -118,15 +115,6 @@ class ExperimentTexts:
             for fold in self.folds
         )
 
-    def show(self, parts: tuple[Splits, ...], row: int | None) -> tuple[Splits, ...]:
-        """Record the attention on one of the scored texts, by the models that it tests."""
-        if not self.folds:
-            return tuple(replace(part, attention_row=row) for part in parts)
-        return tuple(
-            replace(part, attention_row=fold.test.index(row) if row in fold.test else None)
-            for part, fold in zip(parts, self.folds, strict=True)
-        )
-
 
 @dataclass(frozen=True)
 class ExperimentPlan:
@@ -137,13 +125,11 @@ class ExperimentPlan:
     sources: list[SavedRun]
     seen: dict[str, Fingerprints]  # texts that trained each source, by its name
     notes: list[str]
-    blends: list[Blend]
     left_out: str | None = None  # what a limit of time left out
 
     def describe_arms(self) -> tuple[Arm, ...]:
         """Return what the report says of every arm."""
-        arms = [planned.arm.describe() for planned in self.arms]
-        return (*arms, *(blend.describe(arms) for blend in self.blends))
+        return tuple(planned.arm.describe() for planned in self.arms)
 
     @property
     def num_truncated(self) -> int:
@@ -175,12 +161,7 @@ def plan_arms(
     if "tfidf" in config.arms:
         tfidf = TfidfArm("tf-idf", len(texts.classes), config.balance)
         arms.append(PlannedArm(tfidf, texts.parts(_whole_texts(config, texts))))
-    blends = [
-        Blend(planned.arm.name.replace("warm", "blend", 1), planned.arm.name, "tf-idf")
-        for planned in arms
-        if "blend" in config.arms and planned.arm.describe().kind == "warm"
-    ]
-    return ExperimentPlan(arms, texts, list(sources), seen, notes, blends)
+    return ExperimentPlan(arms, texts, list(sources), seen, notes)
 
 
 def _run_names(sources: Sequence[SavedRun]) -> list[str]:
@@ -215,8 +196,7 @@ def _transformer_arms(
         model = _architecture(config, source)
         read = _encoded_texts(config, texts, source, notes)
         scored = read[texts.held_out[-1]]
-        row = choose_attention_row(scored.examples.ids, model.max_length)
-        parts = texts.show(texts.parts(read), row)
+        parts = texts.parts(read)
         ending = f": {run_name}" if len(sources) > 1 else ""
         cold = cold_names[run_name]
         for kind in arms:
@@ -235,7 +215,7 @@ def _transformer_arms(
                 is_compiled=is_compiled,
                 shared=shared,
             )
-            arms[kind].append(PlannedArm(arm, parts, scored.num_truncated, row))
+            arms[kind].append(PlannedArm(arm, parts, scored.num_truncated, model.max_length))
         planned.add(cold)
     return [arm for kind in arms for arm in arms[kind]]
 
@@ -291,18 +271,6 @@ def _encoded_texts(
         examples = Examples(encoded.ids, targets, encoded.starts)
         splits[name] = ArmSplit(split.texts, examples, encoded.num_truncated)
     return splits
-
-
-def choose_attention_row(ids: Sequence[Sequence[int]], max_length: int) -> int | None:
-    """Return the first row of a length that is easy to read, else the nearest in length.
-
-    A text of the model's full length may have been cut, so a shorter one is preferred. None: all
-    texts are too long.
-    """
-    least, most = SHOWN_TOKENS
-    most = min(most, max_length - 1)
-    row = min(range(len(ids)), key=lambda row: max(least - len(ids[row]), len(ids[row]) - most, 0))
-    return row if len(ids[row]) <= MAX_SHOWN_TOKENS else None
 
 
 def _whole_texts(config: CompareConfig, texts: ExperimentTexts) -> dict[str, ArmSplit]:

@@ -366,7 +366,6 @@ MARKERS: dict[ArmKind, str] = {
     "frozen": "s",
     "cold": "^",
     "baseline": "D",
-    "blend": "P",
 }
 
 

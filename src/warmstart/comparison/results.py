@@ -10,7 +10,7 @@ from warmstart.evaluation.intervals import Interval
 from warmstart.model.attention_weights import AttentionMap
 from warmstart.tasks.finetuning import Epoch
 
-ArmKind = Literal["warm", "frozen", "cold", "baseline", "blend"]
+ArmKind = Literal["warm", "frozen", "cold", "baseline"]
 SplitName = Literal["validation", "test", "cross-validation"]
 
 
@@ -51,7 +51,7 @@ class Cell:
 class Arm:
     """One way to get a classifier."""
 
-    name: str  # "warm", "frozen", "cold", "tf-idf", "blend"; "warm: NAME" with several runs
+    name: str  # "warm", "frozen", "cold", "tf-idf"; "warm: NAME" with several runs
     kind: ArmKind
     source: str | None = None  # the pretrained run it starts from
     parameters: int = 0  # of the whole classifier; 0 for the baseline
@@ -152,11 +152,6 @@ class Comparison:
         arms = (arm for arm in self.arms if arm.kind in ("cold", "baseline"))
         return [a.name for a in arms if a.kind == "baseline" or cold in (None, a.name)]
 
-    def members(self, name: str) -> list[str]:
-        """Return the arms that a blend is made of."""
-        warm = [a.name for a in self.arms if a.kind == "warm" and a.source == self.arm(name).source]
-        return [*warm, *self.arm_names("baseline")]
-
     def cells_of(self, arm: str, labels: int) -> list[Cell]:
         """Return the cells of one arm at one subset, by seed."""
         cells = [cell for cell in self.cells if (cell.arm, cell.labels) == (arm, labels)]
@@ -183,12 +178,11 @@ class Disagreement:
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionExample:
-    """Attention on one text of models trained on all labels with the first seed."""
+    """Attention on one text of the kept models, trained on all labels."""
 
     row: int  # of the scored split
     label: str
     labels: int  # that the models were trained on
-    seed: int
     maps: Mapping[str, AttentionMap]  # by arm
     predictions: Mapping[str, str]  # the label each arm predicted
 

@@ -221,13 +221,10 @@ def outcome_of(difference: Interval) -> Outcome:
 
 
 def _pairs(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """Yield each pretrained arm with its opponents, and each blend with its members.
+    """Yield each pretrained arm with its opponents.
 
     Warm arms are also compared with their frozen arm and with each other.
     """
-    for blend in comparison.arm_names("blend"):
-        for member in comparison.members(blend):
-            yield blend, member
     for index, first in enumerate(comparison.arms):
         if first.name not in comparison.pretrained:
             continue

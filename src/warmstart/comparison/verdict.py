@@ -3,13 +3,11 @@
 Test scores are reported only; nothing is chosen by them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from warmstart.comparison.results import (
     Advice,
-    Arm,
     ArmScore,
-    AttentionExample,
     Comparison,
     Contrast,
     Difference,
@@ -34,7 +32,6 @@ from warmstart.comparison.scores import (
 from warmstart.evaluation.intervals import LEVEL, adjusted_by_holm
 from warmstart.formats import counted, percent
 from warmstart.formats import unsigned_points as points
-from warmstart.model.attention_weights import AttentionMap
 
 DANGER: dict[Outcome, int] = {"worse": 0, "none": 1, "better": 2}  # to a pretrained arm
 
@@ -76,8 +73,7 @@ def judge(comparison: Comparison, scores: Sequence[ArmScore]) -> Iterator[Verdic
     ]
     adjusted = adjusted_by_holm([difference.p_value for difference in family])
     for difference, p_value in zip(family, adjusted, strict=True):
-        is_lead = difference.first == lead_arm(comparison, scores, difference.labels)
-        if is_lead or difference.first in comparison.arm_names("blend"):
+        if difference.first == lead_arm(comparison, scores, difference.labels):
             yield _verdict(difference, p_value, len(family))
 
 
@@ -104,9 +100,6 @@ def _family(
             for source, other in best_of_run.items():
                 if source != comparison.arm(arm).source:
                     yield arm, other
-    for blend in comparison.arm_names("blend"):
-        for member in comparison.members(blend):
-            yield blend, member
 
 
 def _verdict(difference: Difference, p_value: float, num_verdicts: int) -> Verdict:
@@ -179,13 +172,6 @@ def _described(comparison: Comparison, arm: str) -> str:
     return f"the pretrained model ({arm})" if arm in comparison.pretrained else arm
 
 
-def attention_arms(arms: Sequence[Arm]) -> tuple[str, ...]:
-    """Return the names of the first warm arm and of its cold arm, of those that are compared."""
-    names = {arm.name for arm in arms}
-    warm = next((arm for arm in arms if arm.kind == "warm"), None)
-    return () if warm is None else tuple(n for n in (warm.name, warm.cold) if n in names)
-
-
 def contrast(comparison: Comparison, summary: Summary, texts: Sequence[str]) -> Contrast:
     """Contrast the two arms that validation prefers with all labels, in the first seed."""
     labels, seed = comparison.subsets[-1], comparison.seeds[0]
@@ -201,26 +187,6 @@ def contrast(comparison: Comparison, summary: Summary, texts: Sequence[str]) -> 
         disagreements=find_disagreements(texts, classes, a, b, names),
         num_texts=len(texts),
         chosen_on=comparison.chosen_on,
-    )
-
-
-def attention_example(
-    comparison: Comparison, row: int | None, attention: Mapping[str, AttentionMap]
-) -> AttentionExample | None:
-    """Return the recorded attention on one text of the scored split; None without a record."""
-    arms = attention_arms(comparison.arms)
-    if row is None or not arms or not set(arms) <= attention.keys():
-        return None
-    labels, seed = comparison.subsets[-1], comparison.seeds[0]
-    names, classes = comparison.class_names, comparison.scored_split.classes
-    cells = {c.arm: c for c in comparison.cells if (c.labels, c.seed) == (labels, seed)}
-    return AttentionExample(
-        row=row,
-        label=names[classes[row]],
-        labels=labels,
-        seed=seed,
-        maps={arm: attention[arm] for arm in arms},
-        predictions={arm: names[comparison.predictions(cells[arm])[row]] for arm in arms},
     )
 
 

@@ -19,9 +19,10 @@ import torch
 
 from warmstart import progress
 from warmstart.comparison.budget import is_beside, limited, num_at_once
-from warmstart.comparison.cells import CellGroup, cell_groups
+from warmstart.comparison.cells import CellGroup, Step, cell_groups
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.plan import plan_experiment, subset_sizes
+from warmstart.comparison.results import Cell, TunedArm
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.jsonfiles import typed
 from warmstart.ray_cluster import RayCluster, refuse_other_code
@@ -39,13 +40,16 @@ class Outcome:
 
     lines: tuple[str, ...] = ()
     error: str | None = None
+    result: TunedArm | Cell | None = None
 
-    def report(self) -> None:
-        """Say it here; raise the error, if there was one."""
+    def report(self) -> TunedArm | Cell:
+        """Say it here, and return the result; raise the error, if there was one."""
         for line in self.lines:
             progress.say(line)
         if self.error is not None:
             raise WarmstartError(self.error)
+        assert self.result is not None
+        return self.result
 
 
 @dataclass(frozen=True)
@@ -56,26 +60,29 @@ class CellOrder:
     folder: str  # in which the command runs
     code: bytes  # checksum
     group: str
-    seed: int | None
+    step: Step
+    tuned: TunedArm | None = None
 
     @classmethod
-    def of(cls, config: CompareConfig, group: CellGroup, seed: int | None) -> Self:
-        """Return the order for a cell of a group, or for its tuning."""
-        return cls(config, os.getcwd(), code_digest(), group.stem.name, seed)
+    def of(
+        cls, config: CompareConfig, group: CellGroup, step: Step, tuned: TunedArm | None
+    ) -> Self:
+        """Return the order for a step of a group."""
+        return cls(config, os.getcwd(), code_digest(), group.stem.name, step, tuned)
 
     def run(self) -> Outcome:
         """Train the cell in this process, which does nothing else."""
         said = _Lines([])
         try:
             with progress.shown_by(said):
-                self._train()
+                result = self._train()
         except StoppedError:  # the process was told to end
             os._exit(1)
         except WarmstartError as error:
             return Outcome(tuple(said.lines), str(error))
-        return Outcome(tuple(said.lines))
+        return Outcome(tuple(said.lines), result=result)
 
-    def _train(self) -> None:
+    def _train(self) -> TunedArm | Cell:
         refuse_other_code(self.code)
         if not Path(self.folder, self.config.out).is_dir():
             raise WarmstartError(
@@ -86,7 +93,7 @@ class CellOrder:
         os.chdir(self.folder)
         with progress.silenced():  # the command has said it
             group = _groups(self.config)[self.group]
-        group.train(self.seed)
+        return group.run(self.step, self.tuned)
 
 
 @functools.lru_cache(maxsize=1)
@@ -140,8 +147,8 @@ class Workers(Protocol):
     def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
         """Tell whether to submit a job of a group, given the groups of jobs not yet reported."""
 
-    def submit(self, group: CellGroup, seed: int | None) -> "Future[Outcome]":
-        """Train a cell, or tune an arm."""
+    def submit(self, group: CellGroup, step: Step, tuned: TunedArm | None) -> "Future[Outcome]":
+        """Tune an arm, or train a cell as tuned."""
 
 
 class ThisProcess:
@@ -152,10 +159,9 @@ class ThisProcess:
     def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
         return not pending
 
-    def submit(self, group: CellGroup, seed: int | None) -> "Future[Outcome]":
-        group.train(seed)
+    def submit(self, group: CellGroup, step: Step, tuned: TunedArm | None) -> "Future[Outcome]":
         finished: Future[Outcome] = Future()
-        finished.set_result(Outcome())
+        finished.set_result(Outcome(result=group.run(step, tuned)))
         return finished
 
 
@@ -174,8 +180,8 @@ class LocalProcesses:
     def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
         return len(pending) < self._num
 
-    def submit(self, group: CellGroup, seed: int | None) -> "Future[Outcome]":
-        order = CellOrder.of(self.config, group, seed)
+    def submit(self, group: CellGroup, step: Step, tuned: TunedArm | None) -> "Future[Outcome]":
+        order = CellOrder.of(self.config, group, step, tuned)
         with _ctrl_c_blocked():  # a new process inherits this: only the first one obeys Ctrl-C
             try:
                 return self._pool.submit(order.run)
@@ -208,9 +214,9 @@ class BesideTheDevice:
             return True
         return self._here.has_room(group, [g for g in pending if g.arm.uses_device])
 
-    def submit(self, group: CellGroup, seed: int | None) -> "Future[Outcome]":
+    def submit(self, group: CellGroup, step: Step, tuned: TunedArm | None) -> "Future[Outcome]":
         workers = self._here if group.arm.uses_device else self._beside
-        return workers.submit(group, seed)
+        return workers.submit(group, step, tuned)
 
     def close(self) -> None:
         """End the process."""
@@ -263,8 +269,8 @@ class RayTasks:
     def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
         return True  # the cluster queues them
 
-    def submit(self, group: CellGroup, seed: int | None) -> "Future[Outcome]":
-        return self._train(CellOrder.of(self.config, group, seed))
+    def submit(self, group: CellGroup, step: Step, tuned: TunedArm | None) -> "Future[Outcome]":
+        return self._train(CellOrder.of(self.config, group, step, tuned))
 
     def close(self) -> None:
         """End what is still running, and leave the cluster."""

@@ -85,17 +85,6 @@ def at_temperature(probabilities: Floats, temperature: float) -> Floats:
     return _softmax(_log(probabilities) / temperature)
 
 
-def log_blend(first: Floats, second: Floats, weight: float) -> Floats:
-    """Return the probabilities whose logarithms are the weighted mean of two, (texts, C)."""
-    return _softmax((1 - weight) * _log(first) + weight * _log(second))
-
-
-def log_loss(truth: Classes, probabilities: Floats) -> float:
-    """Return the mean negative log-probability of the true classes, in nats."""
-    check_lengths(truth, probabilities)
-    return -float(_log(probabilities)[np.arange(len(truth)), np.asarray(truth)].mean())
-
-
 def _log(probabilities: Floats) -> Floats:
     return np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
 

@@ -3,14 +3,12 @@
 import base64
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
-from warmstart.jsonfiles import typed
 
 Part = Literal["self", "encoder", "decoder", "cross"]
 Array = NDArray[np.float64]
@@ -132,42 +130,6 @@ def encode_weights(
     roots = np.sqrt(np.clip(weights, 0.0, 1.0)) * np.iinfo(dtype).max
     little_endian = np.dtype(dtype).newbyteorder("<")
     return base64.b64encode(np.rint(roots).astype(little_endian).tobytes()).decode()
-
-
-def map_to_json(attention: AttentionMap) -> dict[str, Any]:
-    """Return a map as JSON values; weights are rounded to a byte each."""
-    return {
-        "part": attention.part,
-        "queries": asdict(attention.queries),
-        "keys": asdict(attention.keys),
-        "shape": list(attention.weights.shape),
-        "causal": attention.is_causal,
-        "weights": encode_weights(attention.weights, np.uint8),
-    }
-
-
-@dataclass(frozen=True, kw_only=True)
-class _StoredMap:
-    part: Part
-    queries: Tokens
-    keys: Tokens
-    shape: tuple[int, ...]
-    causal: bool
-    weights: str
-
-
-def map_from_json(data: object) -> AttentionMap:
-    """Rebuild a map from its JSON form; raise a ValueError if its parts do not fit together."""
-    stored = typed(_StoredMap, data, "attention")
-    roots = np.frombuffer(base64.b64decode(stored.weights), np.uint8).astype(np.float32) / 255
-    weights = np.square(roots).reshape(stored.shape)
-    return AttentionMap(
-        part=stored.part,
-        queries=stored.queries,
-        keys=stored.keys,
-        weights=weights,
-        is_causal=stored.causal,
-    )
 
 
 def join_word(pieces: Sequence[str]) -> str:

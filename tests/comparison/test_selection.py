@@ -55,7 +55,7 @@ class ToyArm:
     def fit(self, splits: Splits, values: Sequence[float], seed: int) -> Iterator[TrainedModel]:
         for value in values:
             saving = Saving("toy", None, None, lambda folder: None)
-            yield TrainedModel(value, self.outputs[value], (), 1.0, zeros, lambda: None, saving)
+            yield TrainedModel(value, self.outputs[value], (), 1.0, zeros, saving)
 
 
 def right_on(rows: np.ndarray) -> np.ndarray:
@@ -76,7 +76,7 @@ def test_an_epoch_that_is_good_by_luck_on_one_half_scores_on_the_other(
     halves: tuple[np.ndarray, np.ndarray],
 ) -> None:
     lucky = [answers(right_on(half)) for half in halves]
-    cell = fit_cell(ToyArm({1.0: lucky}), splits(), (1.0, 1.0), 0, CONFIG).cell
+    cell, _ = fit_cell(ToyArm({1.0: lucky}), splits(), (1.0, 1.0), 0, CONFIG)
     assert accuracy(cell.predictions["validation"]) == 0  # selected on all texts it would be a half
     assert "test" not in cell.predictions
 
@@ -87,7 +87,7 @@ def test_each_half_has_the_setting_that_the_other_half_prefers(
     arm = ToyArm({float(n): [answers(right_on(half))] for n, half in enumerate(halves)})
     tuned = tune(arm, splits(), CONFIG, -1)
     assert tuned.values == (0.0, 1.0)
-    cell = fit_cell(arm, splits(), tuned.values, 0, CONFIG).cell
+    cell, _ = fit_cell(arm, splits(), tuned.values, 0, CONFIG)
     assert accuracy(cell.predictions["validation"]) == 0
     assert cell.setting == "setting 0 or setting 1"
 
@@ -106,7 +106,7 @@ def test_with_a_test_set_one_setting_is_selected_on_all_texts(
     arm = ToyArm({1.0: [answers(right_on(halves[0]))], 3.0: [answers(right_on(np.arange(11)))]})
     tuned = tune(arm, splits(has_test=True), CONFIG, -1)
     assert tuned.values == (3.0,)
-    cell = fit_cell(arm, splits(has_test=True), tuned.values, 0, CONFIG).cell
+    cell, _ = fit_cell(arm, splits(has_test=True), tuned.values, 0, CONFIG)
     assert cell.predictions["test"] == (0, 0, 0)
 
 
@@ -125,7 +125,7 @@ def test_a_score_does_not_profit_from_the_number_of_looks() -> None:
         for has_test, scores in fitted.items():
             given = splits(has_test)
             values = (1.0,) * len(given.selections)
-            cell = fit_cell(ToyArm({1.0: guesses}), given, values, 0, CONFIG).cell
+            cell, _ = fit_cell(ToyArm({1.0: guesses}), given, values, 0, CONFIG)
             scores.append(accuracy(cell.predictions["validation"]))
     assert abs(np.mean(fitted[False]) - 0.5) < 0.05  # cross-fitted
     assert np.mean(fitted[True]) > 0.65  # what selected is then not what is scored

@@ -135,7 +135,7 @@ def test_texts_that_chose_the_setting_are_trained_on_where_they_choose_no_epoch(
         arm = SpyingArm(group.arm)
         spied = replace(group, arm=arm)
         value = group.arm.settings(1)[0]
-        spied.fit(
+        cell = spied.train(
             TunedArm(arm=group.arm.name, labels=20, trials=(), values=(value,), settings=()), 0
         )
         assert arm.splits is not None
@@ -144,7 +144,7 @@ def test_texts_that_chose_the_setting_are_trained_on_where_they_choose_no_epoch(
         assert not test.intersection(trained)
         assert len(trained) == (20 if is_refitted else 16)
         assert set(group.splits.valid.texts).isdisjoint(trained) != is_refitted
-        cell = spied.cell(0).cell
+        assert spied.finished([0]) == {0: cell}
         assert (cell.labels, set(cell.predictions)) == (
             20,
             {"test"} if is_refitted else {"validation", "test"},
