@@ -13,7 +13,6 @@ from sampling import sample
 from warmstart.decoding.beam import (
     Beam,
     Hypothesis,
-    Sampling,
     SpecialIds,
     Step,
     beam_search,
@@ -131,7 +130,6 @@ def test_a_beam_of_one_is_greedy(seed: int) -> None:
             [BOS],
             limit,
             SpecialIds(BOS, EOS),
-            Sampling(),
         )
         assert tuple(drawn) == best[0].ids
 

@@ -15,7 +15,7 @@ import warmstart
 from sampling import sample
 from warmstart.batching.batches import EncodedPairs, TokenLists, move, pad_pairs
 from warmstart.batching.packing import PackedStream, RunningText
-from warmstart.decoding.beam import Beam, Sampling, SpecialIds
+from warmstart.decoding.beam import Beam, SpecialIds
 from warmstart.decoding.engines import (
     Begin,
     plain_engine,
@@ -118,7 +118,7 @@ def test_generated_texts_agree_with_the_cpu() -> None:
 
     def text(steps: Callable[[LanguageModel, Runtime], Begin], device: torch.device) -> list[int]:
         begin = steps(model.to(device), Runtime(device))
-        return sample(begin(), [1, 5, 9], 150, special, Sampling())
+        return sample(begin(), [1, 5, 9], 150, special)
 
     with torch.inference_mode():
         texts = [text(plain_steps, CPU), text(plain_steps, GPU), text(recorded_steps, GPU)]
@@ -133,7 +133,7 @@ def test_models_are_recorded_in_several_threads() -> None:
     @torch.inference_mode()
     def texts(model: LanguageModel) -> list[list[int]]:
         begin = recorded_steps(model, Runtime(GPU))
-        return [sample(begin(), [1, 5, number], 40, special, Sampling()) for number in range(20)]
+        return [sample(begin(), [1, 5, number], 40, special) for number in range(20)]
 
     alone = list(map(texts, models))
     with ThreadPoolExecutor(3) as threads:

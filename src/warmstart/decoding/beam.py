@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from warmstart.errors import OVERFLOW, WarmstartError
+from warmstart.settings.using import Sampling
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -214,38 +215,27 @@ class _Search:
         return scores[num_best - 1] >= best_score
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sampling:
-    """How the next token is drawn."""
-
-    temperature: float = 0.0  # 0: the most probable token
-    top_k: int | None = None
-    top_p: float | None = None
-    generator: torch.Generator | None = None  # None: PyTorch's global one
-
-
 def to_log_probs(logits: Tensor) -> Tensor:
     """Return log-probabilities (N, V) in float32 or better."""
     return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
 
 
-def sampled_together(
+def sample_texts(
     step: Step,
     prefix: Sequence[int],
     limit: int,
     special: SpecialIds,
-    samplings: Sequence[Sampling],
+    sampling: Sampling,
+    generators: Sequence[torch.Generator],
 ) -> Iterator[dict[int, int]]:
-    """Continue a prefix as often as there are samplings; yield the next token of each text.
-
-    A text that has ended is missing.
-    """
-    texts = list(range(len(samplings)))  # that have not ended: a row each
+    """Continue a prefix once with each generator; yield the next token of each unfinished text."""
+    texts = list(range(len(generators)))  # that have not ended: a row each
     prefixes, parents = torch.tensor([list(prefix)] * len(texts)), torch.arange(len(texts))
     suppressed = torch.tensor(list(special.suppressed), dtype=torch.long)
     for _ in range(limit):
         log_probs = step(prefixes, parents).float().index_fill(1, suppressed, float("-inf"))
-        tokens = [draw(row, samplings[text]) for row, text in zip(log_probs, texts, strict=True)]
+        rows = zip(log_probs, texts, strict=True)
+        tokens = [draw(row, sampling, generators[text]) for row, text in rows]
         parents = torch.tensor([row for row, token in enumerate(tokens) if token != special.eos])
         if not len(parents):
             return
@@ -254,7 +244,7 @@ def sampled_together(
         yield dict(zip(texts, tokens, strict=True))
 
 
-def draw(log_probs: Tensor, sampling: Sampling) -> int:
+def draw(log_probs: Tensor, sampling: Sampling, generator: torch.Generator) -> int:
     """Return one token, given log-probabilities (V,)."""
     largest, token = log_probs.max(0)
     if largest.isnan():
@@ -268,9 +258,9 @@ def draw(log_probs: Tensor, sampling: Sampling) -> int:
         logits = torch.full_like(logits, float("-inf")).index_copy(0, top, logits[top])
     probs = logits.softmax(-1)
     if sampling.top_p is None:
-        return int(torch.multinomial(probs, 1, generator=sampling.generator))
+        return int(torch.multinomial(probs, 1, generator=generator))
     probs, order = probs.sort(descending=True, stable=True)
     is_beyond = probs.cumsum(-1) - probs >= sampling.top_p
     is_beyond[0] = False  # the most probable token always stays
     probs = probs.masked_fill(is_beyond, 0.0)
-    return int(order[torch.multinomial(probs, 1, generator=sampling.generator)])
+    return int(order[torch.multinomial(probs, 1, generator=generator)])

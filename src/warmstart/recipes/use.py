@@ -10,7 +10,6 @@ from warmstart.data.corpus import chunked, read_input
 from warmstart.data.labelled import TextRow, read_text_rows
 from warmstart.data.outputs import write_table
 from warmstart.data.tables import column_names, delimiter_of
-from warmstart.decoding.beam import Sampling
 from warmstart.decoding.translator import Translation
 from warmstart.errors import WarmstartError
 from warmstart.files import write_lines
@@ -222,15 +221,10 @@ def generate_texts(config: GenerateConfig) -> Iterator[str]:
     In half precision it also matters how many are written together: kernels round differently.
     """
     model = load_on(config.run, config)
-    sampling = Sampling(temperature=config.temperature, top_k=config.top_k, top_p=config.top_p)
     seeds = range(config.seed, config.seed + config.num)
     for start in range(0, config.num, TOGETHER):
-        yield from model.generate_texts(
-            config.prompt,
-            config.max_tokens,
-            sampling=sampling,
-            seeds=seeds[start : start + TOGETHER],
-        )
+        together = seeds[start : start + TOGETHER]
+        yield from model.generate_texts(config.prompt, config.max_tokens, config, together)
 
 
 def fill_mask(config: FillMaskConfig) -> list[FilledText]:

@@ -80,18 +80,23 @@ class FillMaskConfig(TextLines, SplitTexts, Machine):
     top_k: int = option("words for each mask", 5, least=1, panel="Decoding")
 
 
-class GenerateConfig(WrittenFile, Machine, panel="Decoding"):
+class Sampling(Settings, panel="Decoding"):
+    """How the next token is drawn."""
+
+    temperature: float = option("0: the most likely token each time", 0.8, least=0)
+    top_k: int | None = option("sample from the k most likely tokens", None, least=1)
+    top_p: float | None = option(
+        "sample from the most likely tokens with this total probability", None, above=0, most=1
+    )
+
+
+class GenerateConfig(Sampling, WrittenFile, Machine, panel="Decoding"):
     """A language model and a prompt in, text out."""
 
     run: str = argument("run folder of a causal language model")
     prompt: str = option("text to continue", "", metavar="TEXT", panel="Input and output")
     num: int = option("texts to write", 1, least=1, panel="Input and output")
     max_tokens: int = option("tokens to add, at most", 100, least=1)
-    temperature: float = option("0: the most likely token each time", 0.8, least=0)
-    top_k: int | None = option("sample from the k most likely tokens", None, least=1)
-    top_p: float | None = option(
-        "sample from the most likely tokens with this total probability", None, above=0, most=1
-    )
 
 
 class EmbedConfig(TextLines, SplitTexts, Machine, panel="Model"):

@@ -1,8 +1,10 @@
 """A trained model in use: what all models share, what Transformers do, and who has which verb."""
 
+import functools
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
 import numpy as np
 import torch.nn.functional as F
@@ -15,7 +17,7 @@ from warmstart.errors import OVERFLOW, WarmstartError
 from warmstart.model.attention_weights import AttentionMap
 from warmstart.model.backbone import Backbone
 from warmstart.runtime import Runtime
-from warmstart.settings.base import check_choice
+from warmstart.settings.base import check_choice, check_keywords
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Pooling, Truncate
 from warmstart.tasks.vectors import (
@@ -27,6 +29,8 @@ from warmstart.tasks.vectors import (
 )
 from warmstart.tokenization.tokenizer import Tokenizer, join_pieces, text_reader
 
+P = ParamSpec("P")
+R = TypeVar("R")
 VERBS = ("predict", "embed", "attention", "generate", "translate", "fill_mask")
 GENERATION = ("generate text", "a causal language model", "pretrain")
 # What each method is for, the kind of model that has it, and the command that trains one.
@@ -82,6 +86,18 @@ class GeneratedPiece:
 
     text: str  # may be empty: a token can be a part of a character
     end: Literal["stop", "length"] | None = None  # an end token, or no room for more
+
+
+def checks_keywords(verb: Callable[P, R]) -> Callable[P, R]:
+    """Refuse keywords that a verb does not have, with the one that was probably meant."""
+    known = [name for name in inspect.signature(verb).parameters if name != "self"]
+
+    @functools.wraps(verb)
+    def call(*args: P.args, **keywords: P.kwargs) -> R:
+        check_keywords(verb.__name__, keywords, known)
+        return verb(*args, **keywords)
+
+    return call
 
 
 class MissingVerbError(WarmstartError, AttributeError):
@@ -191,6 +207,7 @@ class TransformerModel(TextModel):
         encoded = self.encode(texts, texts2)
         return list(map(TextSize, map(len, encoded.ids), encoded.is_truncated))
 
+    @checks_keywords
     def embed(
         self,
         texts: Sequence[str],

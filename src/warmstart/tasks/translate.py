@@ -38,7 +38,7 @@ from warmstart.settings.shared import TableFormat
 from warmstart.settings.training import TrainTranslatorConfig
 from warmstart.settings.using import EvaluateConfig, Search
 from warmstart.tasks.task import Task, Workload, WorkloadShape
-from warmstart.tasks.text_model import TransformerModel
+from warmstart.tasks.text_model import TransformerModel, checks_keywords
 from warmstart.tasks.vectors import pair_attention
 from warmstart.tokenization.backends import TokenizerPair, load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
@@ -203,9 +203,11 @@ class TextTranslator(TransformerModel):
         engine = fast_engine(cast(Translator, self.model), self.runtime)
         return BeamTranslator(engine, self.tokenizer, self.target_tokenizer)
 
+    @checks_keywords
     def translate(
         self,
         texts: Sequence[str],
+        *,
         beam: int = 5,
         length_penalty: float = 1.0,
         n_best: int = 1,
@@ -213,7 +215,6 @@ class TextTranslator(TransformerModel):
         batch_tokens: int | None = None,
         overlong: str = "split",
         first_number: int = 1,
-        **_: Any,
     ) -> list[list[Translation]]:
         """Translate every sentence, best translation first; an empty one stays empty."""
         settings = Search(
