@@ -187,15 +187,8 @@ def translate_file(config: TranslateConfig, stream: BinaryIO | None) -> Iterator
     model = load_on(config.run, config)
     first_number, num_overlong = 1, 0
     for texts in chunked(sentences, 1 if is_typed else WINDOW):
-        translations = model.translate(
-            texts,
-            beam=config.beam,
-            length_penalty=config.length_penalty,
-            n_best=config.n_best,
-            max_ratio=config.max_ratio,
-            batch_tokens=config.batch_tokens,
-            overlong=config.overlong,
-            first_number=first_number,
+        translations = model.translate_texts(
+            texts, config, config.n_best, config.overlong, first_number
         )
         for text, best in zip(texts, translations, strict=True):
             num_overlong += best[0].num_parts > 1

@@ -22,8 +22,10 @@ from warmstart.settings.shared import (
 )
 from warmstart.textfiles import format_of, is_compressed
 
+Overlong = Literal["split", "refuse"]
 
-class Search(Settings, panel="Decoding"):
+
+class Beam(Settings, panel="Decoding"):
     """How translations are searched for."""
 
     beam: int = option("size of the beam; 1: greedy", 5, least=1, most=1000)
@@ -34,7 +36,7 @@ class Search(Settings, panel="Decoding"):
     batch_tokens: int | None = option("per batch; default: 4096, on CUDA 16384", None, least=1)
 
 
-class EvaluateConfig(LabelledColumns, Documents, Search, Machine):
+class EvaluateConfig(LabelledColumns, Documents, Beam, Machine):
     """A run and held-out data in, scores out."""
 
     run: str = argument("run folder")
@@ -177,13 +179,13 @@ class TokenizerConfig(Documents, TextColumn):
     sample_mb: int = option("megabytes of text to learn from, at most", 100, least=1)
 
 
-class TranslateConfig(TextLines, Search, Machine):
+class TranslateConfig(TextLines, Beam, Machine):
     """A translator and sentences in, translations out."""
 
     run: str = argument("run folder of a translator")
     n_best: int = option("translations of each sentence", 1, least=1)
     scores: bool = option("print each translation's score before it", False)
-    overlong: Literal["split", "refuse"] = option("sentences longer than the model reads", "split")
+    overlong: Overlong = option("sentences longer than the model reads", "split")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -33,6 +33,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 VERBS = ("predict", "embed", "attention", "generate", "translate", "fill_mask")
 GENERATION = ("generate text", "a causal language model", "pretrain")
+TRANSLATION = ("translate", "a translator", "train-translator")
 # What each method is for, the kind of model that has it, and the command that trains one.
 KINDS = {
     "predict": ("predict labels", "a fine-tuned model", "finetune"),
@@ -42,7 +43,8 @@ KINDS = {
     "generate": GENERATION,
     "generate_texts": GENERATION,
     "stream": GENERATION,
-    "translate": ("translate", "a translator", "train-translator"),
+    "translate": TRANSLATION,
+    "translate_texts": TRANSLATION,
     "fill_mask": ("fill masks", "a masked language model", "pretrain"),
     "probable_words": ("predict words", "a language model", "pretrain"),
 }
