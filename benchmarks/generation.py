@@ -15,12 +15,13 @@ from functools import partial
 import torch
 from measuring import Ratio, add_json_option, in_turns, report
 
-from warmstart.decoding.beam import Sampling, SpecialIds, sampled_together
+from warmstart.decoding.beam import SpecialIds, sample_texts
 from warmstart.decoding.engines import fast_steps
 from warmstart.model.models import LanguageModel
 from warmstart.recipes.use import TOGETHER
 from warmstart.runtime import Runtime
 from warmstart.settings.model import PRESETS
+from warmstart.settings.using import Sampling
 
 SHAPE = replace(PRESETS["modern-small"], vocab_size=16_000, attention="causal")
 PROMPT = list(range(5, 21))
@@ -36,7 +37,9 @@ def ours(device: torch.device) -> Callable[[int, int], float]:
     @torch.inference_mode()
     def rate(num_tokens: int, num_texts: int) -> float:
         began = time.perf_counter()
-        drawn = sampled_together(begin(), PROMPT, num_tokens, special, [Sampling()] * num_texts)
+        generators = [torch.Generator()] * num_texts  # unused: nothing is random at temperature 0
+        greedy = Sampling(temperature=0)
+        drawn = sample_texts(begin(), PROMPT, num_tokens, special, greedy, generators)
         assert sum(map(len, drawn)) == num_texts * num_tokens
         return num_texts * num_tokens / (time.perf_counter() - began)
 

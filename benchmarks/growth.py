@@ -26,7 +26,7 @@ from measuring import machine
 from warmstart.data.corpus import TextSource
 from warmstart.data.prepare import prepare
 from warmstart.data.shards import ShardWriter
-from warmstart.decoding.beam import Beam, SpecialIds
+from warmstart.decoding.beam import SpecialIds
 from warmstart.decoding.engines import fast_engine, translate_ids
 from warmstart.model.models import Classifier, Translator
 from warmstart.planning.job import TrainingJob
@@ -36,6 +36,7 @@ from warmstart.report.style import FAINT, styled
 from warmstart.runtime import choose_runtime
 from warmstart.settings.model import PRESETS, ModelConfig
 from warmstart.settings.training import Tuning
+from warmstart.settings.using import Beam
 from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.finetuning import Fit, build_trainer
 from warmstart.tasks.labelled_data import Examples
@@ -180,7 +181,7 @@ def translation(width: int) -> Work:
     engine = fast_engine(model, choose_runtime("cpu", "fp32"))
     sources = torch.randint(5, 8000, (16, 20), generator=torch.Generator().manual_seed(0)).tolist()
     special = SpecialIds(0, 2, [0, 1])
-    return lambda: translate_ids(engine, sources, [20] * 16, special, Beam(width=width))
+    return lambda: translate_ids(engine, sources, [20] * 16, special, Beam(beam=width))
 
 
 def panels_in(folder: Path, is_smoke: bool) -> list[Panel]:

@@ -23,12 +23,13 @@ from pathlib import Path
 import torch
 from measuring import Ratio, add_json_option, report
 
-from warmstart.decoding.beam import Beam, SpecialIds
+from warmstart.decoding.beam import SpecialIds
 from warmstart.decoding.engines import fast_engine, translate_ids
 from warmstart.interop.ctranslate2_write import translator_spec
 from warmstart.model.models import Translator
 from warmstart.runtime import choose_runtime
 from warmstart.settings.model import PRESETS
+from warmstart.settings.using import Beam
 
 BOS, PAD, EOS = 0, 1, 2
 LENGTH = 20  # tokens of every translation
@@ -61,7 +62,7 @@ def ours() -> Translate:
     def translate(sources: list[list[int]], width: int) -> None:
         limits = [LENGTH] * len(sources)
         special = SpecialIds(BOS, EOS, [BOS, PAD])
-        found = translate_ids(engine, sources, limits, special, Beam(width=width))
+        found = translate_ids(engine, sources, limits, special, Beam(beam=width))
         assert all(len(best[0].ids) == LENGTH for best in found)
 
     return translate

@@ -2,11 +2,23 @@
 
 from collections.abc import Sequence
 
-from warmstart.decoding.beam import Sampling, SpecialIds, Step, sampled_together
+import torch
+
+from warmstart.decoding.beam import SpecialIds, Step, sample_texts
+from warmstart.settings.using import Sampling
+
+GREEDY = Sampling(temperature=0)
 
 
 def sample(
-    step: Step, prefix: Sequence[int], limit: int, special: SpecialIds, sampling: Sampling
+    step: Step,
+    prefix: Sequence[int],
+    limit: int,
+    special: SpecialIds,
+    sampling: Sampling = GREEDY,
+    seed: int = 0,
 ) -> list[int]:
     """Return the tokens after the prefix, up to `limit` or the end token, which is left out."""
-    return [tokens[0] for tokens in sampled_together(step, prefix, limit, special, [sampling])]
+    generator = torch.Generator().manual_seed(seed)
+    drawn = sample_texts(step, prefix, limit, special, sampling, [generator])
+    return [tokens[0] for tokens in drawn]

@@ -10,8 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from warmstart.commands import TYPES, VERBS, find
 from warmstart.display import shown_in_notebooks
-from warmstart.errors import WarmstartError
-from warmstart.settings.base import suggestion
+from warmstart.settings.base import check_keywords
 
 P = ParamSpec("P")
 C = TypeVar("C")
@@ -23,10 +22,7 @@ def verb(settings: Callable[P, C], recipe: Callable[[C], R]) -> Callable[P, R]:
     signature = inspect.signature(settings)
 
     def call(*args: P.args, **keywords: P.kwargs) -> R:
-        for name in keywords:
-            if name not in signature.parameters:
-                hint = suggestion(name, signature.parameters)
-                raise WarmstartError(f"{recipe.__name__} has no setting '{name}'{hint}")
+        check_keywords(recipe.__name__, keywords, signature.parameters)
         with shown_in_notebooks():
             return recipe(settings(*args, **keywords))
 

@@ -11,15 +11,14 @@ from torch.testing import assert_close
 
 from sampling import sample
 from warmstart.decoding.beam import (
-    Beam,
     Hypothesis,
-    Sampling,
     SpecialIds,
     Step,
     beam_search,
     penalty,
     top_k,
 )
+from warmstart.settings.using import Beam
 
 V, BOS, EOS = 4, 0, 3
 Table = Callable[[Sequence[int]], Tensor]  # prefix -> log-probabilities (V,)
@@ -66,11 +65,12 @@ def _search(
     tables: Sequence[Table],
     limits: Sequence[int],
     beam: Beam,
+    n_best: int = 1,
     suppressed: Sequence[int] = (),
     seen: list[int] | None = None,
 ) -> list[list[Hypothesis]]:
-    step = _stepper(tables, beam.width, seen)
-    return beam_search(step, limits, SpecialIds(BOS, EOS, suppressed), beam)
+    step = _stepper(tables, beam.beam, seen)
+    return beam_search(step, limits, SpecialIds(BOS, EOS, suppressed), beam, n_best)
 
 
 def _every(
@@ -100,7 +100,7 @@ def _greedy(table: Table, limit: int) -> tuple[int, ...]:
 @pytest.mark.parametrize("seed", range(6))
 def test_a_beam_wide_enough_is_an_exhaustive_search(seed: int, alpha: float) -> None:
     tables, limits = [_table(100 * seed + n) for n in range(3)], [4, 2, 3]
-    results = _search(tables, limits, Beam(width=130, length_penalty=alpha))
+    results = _search(tables, limits, Beam(beam=130, length_penalty=alpha))
     for table, limit, best in zip(tables, limits, results, strict=True):
         score, ids = _every(table, limit, alpha)[0]
         assert best[0].ids == ids
@@ -110,7 +110,7 @@ def test_a_beam_wide_enough_is_an_exhaustive_search(seed: int, alpha: float) -> 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_n_best_are_the_n_best_of_all(seed: int) -> None:
     table = _table(seed)
-    (results,) = _search([table], [3], Beam(width=60, num_best=40))
+    (results,) = _search([table], [3], Beam(beam=60), 40)
     expected = _every(table, 3, 1.0)
     assert [hypothesis.ids for hypothesis in results] == [
         ids for _, ids in expected
@@ -123,7 +123,7 @@ def test_the_n_best_are_the_n_best_of_all(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_a_beam_of_one_is_greedy(seed: int) -> None:
     tables, limits = [_table(50 * seed + n) for n in range(4)], [6, 1, 3, 9]
-    results = _search(tables, limits, Beam(width=1))
+    results = _search(tables, limits, Beam(beam=1))
     for table, limit, best in zip(tables, limits, results, strict=True):
         assert [hypothesis.ids for hypothesis in best] == [_greedy(table, limit)]
         drawn = sample(
@@ -131,7 +131,6 @@ def test_a_beam_of_one_is_greedy(seed: int) -> None:
             [BOS],
             limit,
             SpecialIds(BOS, EOS),
-            Sampling(),
         )
         assert tuple(drawn) == best[0].ids
 
@@ -139,7 +138,7 @@ def test_a_beam_of_one_is_greedy(seed: int) -> None:
 @pytest.mark.parametrize("width", [1, 2, 3, 5, 8])
 def test_what_is_found_is_true_sorted_distinct_and_within_its_limit(width: int) -> None:
     tables, limits = [_table(7 * n) for n in range(8)], [1, 2, 3, 4, 5, 6, 9, 12]
-    results = _search(tables, limits, Beam(width=width, num_best=width, length_penalty=0.7))
+    results = _search(tables, limits, Beam(beam=width, length_penalty=0.7), width)
     for table, limit, best in zip(tables, limits, results, strict=True):
         assert 1 <= len(best) <= width
         assert [hypothesis.score for hypothesis in best] == sorted(
@@ -160,10 +159,10 @@ def test_what_is_found_is_true_sorted_distinct_and_within_its_limit(width: int) 
 @pytest.mark.parametrize("width", [1, 3])
 def test_a_source_is_searched_alike_alone_and_beside_others(width: int) -> None:
     tables, limits = [_table(11 * n) for n in range(7)], [5, 1, 8, 3, 2, 6, 4]
-    beam = Beam(width=width, num_best=width)
-    together = _search(tables, limits, beam)
+    beam = Beam(beam=width)
+    together = _search(tables, limits, beam, width)
     for number in range(7):
-        assert _search(tables[number : number + 1], limits[number : number + 1], beam) == [
+        assert _search(tables[number : number + 1], limits[number : number + 1], beam, width) == [
             together[number]
         ]
 
@@ -172,7 +171,7 @@ def test_finished_sources_leave() -> None:
     rows: list[int] = []
     limits = [1, 8, 3]
     tables = [_never_ending(), _never_ending(), _never_ending()]
-    results = _search(tables, limits, Beam(width=2), seen=rows)
+    results = _search(tables, limits, Beam(beam=2), seen=rows)
     assert [len(best[0].ids) for best in results] == limits
     assert rows == [6, 6, 4, 4, 2, 2, 2, 2, 2]
 
@@ -183,11 +182,11 @@ def _never_ending() -> Table:
 
 
 def test_nothing_to_search_for() -> None:
-    assert beam_search(_stepper([], 5), [], SpecialIds(BOS, EOS)) == []
+    assert beam_search(_stepper([], 5), [], SpecialIds(BOS, EOS), Beam()) == []
 
 
 def test_a_limit_of_nothing_gives_the_empty_target() -> None:
-    (results,) = _search([_table(1)], [0], Beam(width=3))
+    (results,) = _search([_table(1)], [0], Beam(beam=3))
     assert [hypothesis.ids for hypothesis in results] == [()]
     assert results[0].log_prob == pytest.approx(float(_table(1)([BOS])[EOS]))
 
@@ -195,7 +194,7 @@ def test_a_limit_of_nothing_gives_the_empty_target() -> None:
 @pytest.mark.parametrize("width", [1, 4, 200])
 def test_suppressed_tokens_never_appear(width: int) -> None:
     tables = [_table(13 * n) for n in range(6)]
-    results = _search(tables, [4] * 6, Beam(width=width, num_best=width), suppressed=[BOS, 2])
+    results = _search(tables, [4] * 6, Beam(beam=width), width, suppressed=[BOS, 2])
     assert all(set(hypothesis.ids) <= {1} for best in results for hypothesis in best)
     if width == 200:
         expected = [_every(table, 4, 1.0, tokens=(1,)) for table in tables]
@@ -205,15 +204,15 @@ def test_suppressed_tokens_never_appear(width: int) -> None:
 
 
 def test_the_end_cannot_be_suppressed() -> None:
-    results = _search([_table(5)], [3], Beam(width=2), suppressed=[BOS, EOS])
-    assert results == _search([_table(5)], [3], Beam(width=2), suppressed=[BOS])
+    results = _search([_table(5)], [3], Beam(beam=2), suppressed=[BOS, EOS])
+    assert results == _search([_table(5)], [3], Beam(beam=2), suppressed=[BOS])
 
 
 def test_a_length_penalty_favours_longer_targets() -> None:
     tables = [_table(17 * n) for n in range(20)]
     lengths = []
     for alpha in (0.0, 1.0, 3.0):
-        results = _search(tables, [5] * 20, Beam(width=400, length_penalty=alpha))
+        results = _search(tables, [5] * 20, Beam(beam=400, length_penalty=alpha))
         lengths.append([len(best[0].ids) for best in results])
     for short, longer in pairwise(lengths):
         assert all(a <= b for a, b in zip(short, longer, strict=True))
@@ -228,7 +227,7 @@ def test_the_penalty_is_the_formula_it_says() -> None:
 
 
 def test_a_wider_beam_than_the_vocabulary_has_tokens() -> None:
-    (results,) = _search([_table(3)], [2], Beam(width=50, num_best=50))
+    (results,) = _search([_table(3)], [2], Beam(beam=50), 50)
     assert len(results) == 1 + 3 + 9
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from warmstart import progress
-from warmstart.decoding.beam import Beam, SpecialIds
+from warmstart.decoding.beam import SpecialIds
 from warmstart.decoding.engines import (
     Engine,
     fast_engine,
@@ -26,6 +26,7 @@ from warmstart.kernels.inference import can_pack
 from warmstart.model.models import Translator
 from warmstart.runtime import Runtime
 from warmstart.settings.model import PRESETS, ModelConfig, decoder_config
+from warmstart.settings.using import Beam
 
 SHAPE = ModelConfig(
     vocab_size=23,
@@ -161,7 +162,7 @@ def test_every_engine_finds_the_same_translations() -> None:
     special = SpecialIds(bos=1, eos=2, suppressed=[0, 1])
     for width in (1, 4):
         found = [
-            translate_ids(engine, sources, [12] * 5, special, Beam(width=width))
+            translate_ids(engine, sources, [12] * 5, special, Beam(beam=width))
             for engine in engines
         ]
         best = [[hypotheses[0].ids for hypotheses in each] for each in found]

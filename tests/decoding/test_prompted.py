@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from sampling import sample
-from warmstart.decoding.beam import Sampling, SpecialIds, sampled_together
+from sampling import GREEDY, sample
+from warmstart.decoding.beam import SpecialIds, sample_texts
 from warmstart.decoding.engines import Begin, fast_steps, packed_steps, plain_steps, recorded_steps
 from warmstart.decoding.packed import unsupported_setting
 from warmstart.kernels import inference as caches
@@ -18,6 +18,7 @@ from warmstart.kernels.inference import can_pack
 from warmstart.model.models import LanguageModel
 from warmstart.runtime import Runtime
 from warmstart.settings.model import PRESETS, ModelConfig
+from warmstart.settings.using import Sampling
 
 Steps = Callable[[LanguageModel, Runtime], Begin]
 needs_packing = pytest.mark.skipif(
@@ -55,7 +56,7 @@ def test_one_token_at_a_time_gives_what_all_at_once_gives(
 
 
 @every_way
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, top_k=5)])
+@pytest.mark.parametrize("sampling", [GREEDY, Sampling(temperature=1.0, top_k=5)])
 @torch.inference_mode()
 def test_cached_decoding_equals_uncached(
     model: LanguageModel, cpu: Runtime, steps: Steps, sampling: Sampling
@@ -66,9 +67,8 @@ def test_cached_decoding_equals_uncached(
     special = SpecialIds(1, model.config.vocab_size, [0, 1])  # no token ends the text
     begin = steps(model, cpu)
     texts = [
-        sample(step, [1, 5, 9], 25, special, replace(sampling, generator=generator))
+        sample(step, [1, 5, 9], 25, special, sampling, seed=4)
         for step in (begin(), uncached, begin())
-        for generator in [torch.Generator().manual_seed(4)]
     ]
     assert texts[0] == texts[1] == texts[2]
     assert len(texts[0]) == 25
@@ -80,15 +80,12 @@ def test_texts_written_together_are_those_written_one_by_one(
     model: LanguageModel, cpu: Runtime, steps: Steps
 ) -> None:
     begin, ends = steps(model, cpu), SpecialIds(1, 7, [0, 1])
-    samplings = [Sampling(temperature=2.0)] * 9
-
-    def seeded() -> list[Sampling]:
-        generators = (torch.Generator().manual_seed(seed) for seed in range(9))
-        return [replace(s, generator=g) for s, g in zip(samplings, generators, strict=True)]
-
-    alone = [sample(begin(), [1, 5, 9], 30, ends, sampling) for sampling in seeded()]
+    hot, generators = Sampling(temperature=2.0), [torch.Generator() for _ in range(9)]
+    for seed, generator in enumerate(generators):
+        generator.manual_seed(seed)
+    alone = [sample(begin(), [1, 5, 9], 30, ends, hot, seed) for seed in range(9)]
     together: list[list[int]] = [[] for _ in alone]
-    for tokens in sampled_together(begin(), [1, 5, 9], 30, ends, seeded()):
+    for tokens in sample_texts(begin(), [1, 5, 9], 30, ends, hot, generators):
         for text, token in tokens.items():
             together[text].append(token)
     assert together == alone

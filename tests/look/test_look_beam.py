@@ -6,9 +6,9 @@ import pytest
 import torch
 from looking import TEXT, make_run, make_tokenizer
 
-from warmstart.decoding.beam import Beam
 from warmstart.look.beam import BeamTree, draw_beam, watch_beam
 from warmstart.runtime import Runtime
+from warmstart.settings.using import Beam
 from warmstart.tasks.registry import task_of
 from warmstart.tasks.translate import TextTranslator
 
@@ -21,7 +21,7 @@ def model() -> TextTranslator:
 
 @pytest.fixture(params=[1, 2, 4])
 def tree(request: pytest.FixtureRequest, model: TextTranslator) -> BeamTree:
-    return watch_beam(model, TEXT, Beam(width=request.param, num_best=min(2, request.param)))
+    return watch_beam(model, TEXT, Beam(beam=request.param), min(2, request.param))
 
 
 def test_watching_changes_nothing(tree: BeamTree, model: TextTranslator) -> None:

@@ -68,6 +68,9 @@ def test_generate_with_a_seed_is_what_the_run_generates(server: Server, base: Pa
     answer = server.post("/generate", body).json
     assert "This book" + answer["text"] == load(base).generate("This book", max_tokens=6)
     assert answer["end"] == "length"
+    options = {"max_tokens": 6, "temperature": 2.0, "top_k": 50, "top_p": 0.9, "seed": 3}
+    answer = server.post("/generate", {"prompt": "This book", **options}).json
+    assert "This book" + answer["text"] == load(base).generate("This book", **options)
     sampled = {**body, "temperature": 1.5}
     texts = {server.post("/generate", sampled).json["text"] for _ in range(3)}
     assert len(texts) == 1
@@ -117,6 +120,9 @@ def test_a_translator_has_three_parts_of_attention(server: Server) -> None:
         ("/embed", {"model": "base", "texts": ["a"], "layer": 9}, 400, "out of range"),
         ("/generate", {"prompt": "word " * 60}, 400, "this model reads 16"),
         ("/generate", {"temperature": -1}, 422, "temperature: "),
+        ("/generate", {"beams": 9}, 422, "beams: "),
+        ("/v1/embeddings", {"model": "base", "input": "a", "pooling": "cls"}, 422, "pooling: "),
+        ("/v1/completions", {"model": "base", "stream_options": {"usage": 1}}, 422, "usage: "),
         ("/translate", {"texts": ["1"], "beam": 1, "n_best": 2}, 400, "n_best 2"),
         ("/classify", b'{"texts": ["a"', 400, "not valid JSON"),
         ("/classify", b'{"texts": ["\\ud800"]}', 400, "not valid JSON"),

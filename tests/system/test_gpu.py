@@ -15,7 +15,7 @@ import warmstart
 from sampling import sample
 from warmstart.batching.batches import EncodedPairs, TokenLists, move, pad_pairs
 from warmstart.batching.packing import PackedStream, RunningText
-from warmstart.decoding.beam import Beam, Sampling, SpecialIds
+from warmstart.decoding.beam import SpecialIds
 from warmstart.decoding.engines import (
     Begin,
     plain_engine,
@@ -29,6 +29,7 @@ from warmstart.model.models import LanguageModel, Translator
 from warmstart.runtime import Runtime
 from warmstart.samples.samples import SampleSizes, write_samples
 from warmstart.settings.model import PRESETS
+from warmstart.settings.using import Beam
 from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.translate import TranslateObjective
 
@@ -102,7 +103,7 @@ def test_translations_agree_with_the_cpu(width: int) -> None:
     model, pairs = _translator()
     sources = [pairs.sources[row].tolist() for row in range(len(pairs))]
     limits = [20] * len(sources)
-    settings = (sources, limits, SpecialIds(0, 2, [0, 1]), Beam(width=width))
+    settings = (sources, limits, SpecialIds(0, 2, [0, 1]), Beam(beam=width))
     found = [
         translate_ids(kind(model.to(device), Runtime(device)), *settings)
         for kind, device in ((plain_engine, CPU), (plain_engine, GPU), (recorded_engine, GPU))
@@ -118,7 +119,7 @@ def test_generated_texts_agree_with_the_cpu() -> None:
 
     def text(steps: Callable[[LanguageModel, Runtime], Begin], device: torch.device) -> list[int]:
         begin = steps(model.to(device), Runtime(device))
-        return sample(begin(), [1, 5, 9], 150, special, Sampling())
+        return sample(begin(), [1, 5, 9], 150, special)
 
     with torch.inference_mode():
         texts = [text(plain_steps, CPU), text(plain_steps, GPU), text(recorded_steps, GPU)]
@@ -133,7 +134,7 @@ def test_models_are_recorded_in_several_threads() -> None:
     @torch.inference_mode()
     def texts(model: LanguageModel) -> list[list[int]]:
         begin = recorded_steps(model, Runtime(GPU))
-        return [sample(begin(), [1, 5, number], 40, special, Sampling()) for number in range(20)]
+        return [sample(begin(), [1, 5, number], 40, special) for number in range(20)]
 
     alone = list(map(texts, models))
     with ThreadPoolExecutor(3) as threads:

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from product import ENVIRONMENT
-from warmstart.decoding.beam import Beam, SpecialIds, beam_search
+from warmstart.decoding.beam import SpecialIds, beam_search
 from warmstart.planning.commands import PlanConfig
 from warmstart.planning.plan import plan
+from warmstart.settings.using import Beam
 
 LABS = Path(__file__).parents[2] / "docs/labs"
 
@@ -51,7 +52,7 @@ def test_the_beam_by_hand(width: int, best: str, probability: float) -> None:
     def step(prefixes: Tensor, parents: Tensor) -> Tensor:
         return torch.tensor([[0.0, *table[names[p[-1]]]] for p in prefixes.tolist()]).log()
 
-    beam = Beam(width=width, length_penalty=0.0)
+    beam = Beam(beam=width, length_penalty=0.0)
     found = beam_search(step, [4], SpecialIds(0, 3, ()), beam)[0][0]
     assert [names[token] for token in found.ids] == [best]
     assert math.exp(found.score) == pytest.approx(probability)
@@ -74,7 +75,7 @@ def test_a_beam_can_lose_what_greedy_finds() -> None:
         return [float(chances.get(token, 0.0)) for token in tokens]
 
     def best(width: int) -> float:
-        beam = Beam(width=width, length_penalty=0.0)
+        beam = Beam(beam=width, length_penalty=0.0)
         return math.exp(beam_search(step, [8], SpecialIds(0, 1, ()), beam)[0][0].score)
 
     assert best(1) == pytest.approx(0.16)

@@ -9,18 +9,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from warmstart.errors import OVERFLOW, WarmstartError
+from warmstart.settings.using import Beam, Sampling
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Beam:
-    """How wide to search, and how hypotheses are compared."""
-
-    width: int = 5
-    length_penalty: float = 1.0  # 0: plain log-probability; more favours longer targets
-    num_best: int = 1  # hypotheses to return, at most the width
 
 
 @dataclass(frozen=True)
@@ -53,17 +45,16 @@ class SpecialIds:
 
 
 def beam_search(
-    step: Step, limits: Sequence[int], special: SpecialIds, beam: Beam | None = None
+    step: Step, limits: Sequence[int], special: SpecialIds, beam: Beam, n_best: int = 1
 ) -> list[list[Hypothesis]]:
     """Return each source's best targets of at most `limits` tokens before the end token."""
-    beam = beam or Beam()
     if not limits:
         return []
-    search = _Search(list(limits), special, beam)
+    search = _Search(list(limits), special, beam, n_best)
     while search.active:
         search.advance(step(search.prefixes, search.parents))
     return [
-        sorted(finished, key=lambda hypothesis: -hypothesis.score)[: beam.num_best]
+        sorted(finished, key=lambda hypothesis: -hypothesis.score)[:n_best]
         for finished in search.finished
     ]
 
@@ -91,18 +82,19 @@ def top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
 class _Search:
     """The state of a search; `active` lists the sources still searched, `width` rows each."""
 
-    def __init__(self, limits: list[int], special: SpecialIds, beam: Beam) -> None:
-        self.limits, self.eos, self.beam = limits, special.eos, beam
+    def __init__(self, limits: list[int], special: SpecialIds, beam: Beam, n_best: int) -> None:
+        self.limits, self.eos = limits, special.eos
+        self.width, self.length_penalty, self.n_best = beam.beam, beam.length_penalty, n_best
         suppressed = sorted(set(special.suppressed) - {special.eos})
         self.suppressed = torch.tensor(suppressed, dtype=torch.long)
         self.active = list(range(len(limits)))
         self.lowest_limit, self.has_finished = min(limits), False
         self.finished: list[list[Hypothesis]] = [[] for _ in limits]
-        num_rows = len(limits) * beam.width
+        num_rows = len(limits) * self.width
         self.prefixes = torch.full((num_rows, 1), special.bos)
         self.parents = torch.arange(num_rows)
         # All rows of a source begin alike, so only the first one counts.
-        self.totals = torch.full((len(limits), beam.width), float("-inf"), dtype=torch.float64)
+        self.totals = torch.full((len(limits), self.width), float("-inf"), dtype=torch.float64)
         self.totals[:, 0] = 0.0
 
     @property
@@ -112,7 +104,7 @@ class _Search:
 
     def advance(self, log_probs: Tensor) -> None:
         """Extend every row by its next token, given log-probabilities (N, V)."""
-        W = self.beam.width
+        W = self.width
         if len(self.suppressed):
             self.suppressed = self.suppressed.to(log_probs.device)
             log_probs.index_fill_(1, self.suppressed, float("-inf"))
@@ -137,7 +129,7 @@ class _Search:
         """Tell whether nothing has ended and nothing ends now: every source keeps its best."""
         if totals.device.type != "cpu" or self.has_finished or self.length >= self.lowest_limit:
             return False
-        is_full = bool(totals[:, self.beam.width - 1].min() > float("-inf"))
+        is_full = bool(totals[:, self.width - 1].min() > float("-inf"))
         return is_full and not bool((tokens == self.eos).any())
 
     def _continue(self, totals: Tensor, parents: Tensor, tokens: Tensor) -> None:
@@ -151,7 +143,7 @@ class _Search:
         self, log_probs: Tensor, totals: Floats, slots: Integers, tokens: Integers
     ) -> None:
         """Finish the targets that end here and continue the best of the others."""
-        W = self.beam.width
+        W = self.width
         is_possible = totals > -np.inf
         is_end = tokens == self.eos
         for index, rank in zip(*np.nonzero(is_possible[:, :W] & is_end[:, :W]), strict=True):
@@ -181,14 +173,14 @@ class _Search:
         for index, source in enumerate(self.active):
             best = float(best_totals[index])
             if self.length >= self.limits[source]:
-                self._finish_all(source, index * self.beam.width, log_probs)
+                self._finish_all(source, index * self.width, log_probs)
             elif best > -np.inf and not self._is_done(source, best):
                 remaining.append(index)
         return remaining
 
     def _finish_all(self, source: int, first_row: int, log_probs: Tensor) -> None:
         """End every target of a source that has reached its limit."""
-        rows = slice(first_row, first_row + self.beam.width)
+        rows = slice(first_row, first_row + self.width)
         totals, ends = self.totals.reshape(-1)[rows].tolist(), log_probs[rows, self.eos].tolist()
         for row, (total, end) in enumerate(zip(totals, ends, strict=True), first_row):
             if total != float("-inf"):
@@ -197,31 +189,20 @@ class _Search:
     def _finish(self, source: int, row: int, log_prob: float) -> None:
         self.has_finished = True
         ids = tuple(self.prefixes[row, 1:].tolist())
-        score = log_prob / penalty(len(ids) + 1, self.beam.length_penalty)
+        score = log_prob / penalty(len(ids) + 1, self.length_penalty)
         self.finished[source].append(Hypothesis(ids, log_prob, score))
 
     def _is_done(self, source: int, best_total: float) -> bool:
         """Tell whether enough targets ended, or none to come can be among the best."""
-        finished, num_best = self.finished[source], self.beam.num_best
+        finished, n_best = self.finished[source], self.n_best
         if not finished:
             return False
-        if len(finished) >= self.beam.width or len(finished) < num_best:
-            return len(finished) >= self.beam.width
+        if len(finished) >= self.width or len(finished) < n_best:
+            return len(finished) >= self.width
         # A total only falls, and the divisor is largest at the limit.
-        alpha = max(0.0, self.beam.length_penalty)
-        best_score = best_total / penalty(self.limits[source] + 1, alpha)
+        best_score = best_total / penalty(self.limits[source] + 1, self.length_penalty)
         scores = sorted((hypothesis.score for hypothesis in finished), reverse=True)
-        return scores[num_best - 1] >= best_score
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sampling:
-    """How the next token is drawn."""
-
-    temperature: float = 0.0  # 0: the most probable token
-    top_k: int | None = None
-    top_p: float | None = None
-    generator: torch.Generator | None = None  # None: PyTorch's global one
+        return scores[n_best - 1] >= best_score
 
 
 def to_log_probs(logits: Tensor) -> Tensor:
@@ -229,23 +210,22 @@ def to_log_probs(logits: Tensor) -> Tensor:
     return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
 
 
-def sampled_together(
+def sample_texts(
     step: Step,
     prefix: Sequence[int],
     limit: int,
     special: SpecialIds,
-    samplings: Sequence[Sampling],
+    sampling: Sampling,
+    generators: Sequence[torch.Generator],
 ) -> Iterator[dict[int, int]]:
-    """Continue a prefix as often as there are samplings; yield the next token of each text.
-
-    A text that has ended is missing.
-    """
-    texts = list(range(len(samplings)))  # that have not ended: a row each
+    """Continue a prefix once with each generator; yield the next token of each unfinished text."""
+    texts = list(range(len(generators)))  # that have not ended: a row each
     prefixes, parents = torch.tensor([list(prefix)] * len(texts)), torch.arange(len(texts))
     suppressed = torch.tensor(list(special.suppressed), dtype=torch.long)
     for _ in range(limit):
         log_probs = step(prefixes, parents).float().index_fill(1, suppressed, float("-inf"))
-        tokens = [draw(row, samplings[text]) for row, text in zip(log_probs, texts, strict=True)]
+        rows = zip(log_probs, texts, strict=True)
+        tokens = [draw(row, sampling, generators[text]) for row, text in rows]
         parents = torch.tensor([row for row, token in enumerate(tokens) if token != special.eos])
         if not len(parents):
             return
@@ -254,7 +234,7 @@ def sampled_together(
         yield dict(zip(texts, tokens, strict=True))
 
 
-def draw(log_probs: Tensor, sampling: Sampling) -> int:
+def draw(log_probs: Tensor, sampling: Sampling, generator: torch.Generator) -> int:
     """Return one token, given log-probabilities (V,)."""
     largest, token = log_probs.max(0)
     if largest.isnan():
@@ -268,9 +248,9 @@ def draw(log_probs: Tensor, sampling: Sampling) -> int:
         logits = torch.full_like(logits, float("-inf")).index_copy(0, top, logits[top])
     probs = logits.softmax(-1)
     if sampling.top_p is None:
-        return int(torch.multinomial(probs, 1, generator=sampling.generator))
+        return int(torch.multinomial(probs, 1, generator=generator))
     probs, order = probs.sort(descending=True, stable=True)
     is_beyond = probs.cumsum(-1) - probs >= sampling.top_p
     is_beyond[0] = False  # the most probable token always stays
     probs = probs.masked_fill(is_beyond, 0.0)
-    return int(order[torch.multinomial(probs, 1, generator=sampling.generator)])
+    return int(order[torch.multinomial(probs, 1, generator=generator)])

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from warmstart import progress
 from warmstart.batching.batches import padded
-from warmstart.decoding.beam import Beam, Hypothesis, SpecialIds, Step, beam_search, to_log_probs
+from warmstart.decoding.beam import Hypothesis, SpecialIds, Step, beam_search, to_log_probs
 from warmstart.decoding.packed import PackedDecoder, unsupported_setting
 from warmstart.kernels.graphs import recording
 from warmstart.kernels.inference import (
@@ -26,6 +26,7 @@ from warmstart.model.backbone import Backbone, Layout
 from warmstart.model.models import EncoderOutput, LanguageModel, Translator
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
+from warmstart.settings.using import Beam
 
 
 @dataclass(frozen=True)
@@ -148,11 +149,12 @@ def translate_ids(
     limits: Sequence[int],
     special: SpecialIds,
     beam: Beam,
+    n_best: int = 1,
 ) -> list[list[Hypothesis]]:
     """Translate one batch of token ids; `special` are the target's."""
     with engine.runtime.precision():  # around all steps, so that weights are cast once
-        step = engine.begin(engine.encode(sources), beam.width)
-        return beam_search(step, limits, special, beam)
+        step = engine.begin(engine.encode(sources), beam.beam)
+        return beam_search(step, limits, special, beam, n_best)
 
 
 Begin = Callable[[], Step]  # a step function for new texts

@@ -2,15 +2,20 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import get_args
 
-from warmstart.decoding.beam import Beam, Hypothesis, SpecialIds
+from warmstart.decoding.beam import Hypothesis, SpecialIds
 from warmstart.decoding.engines import Engine, translate_ids
 from warmstart.errors import WarmstartError
+from warmstart.settings.base import check_choice
 from warmstart.settings.model import decoder_config
-from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.settings.using import Beam, Overlong
+from warmstart.tokenization.backends import TokenizerPair
 
 EXTRA_TOKENS = 10  # that a translation may have beyond its multiple of the source
+BATCH_TOKENS = {"cpu": 4096, "cuda": 16_384}  # decoded together: a GPU needs many to be busy
+USUAL_BEAM = 5  # that these hold for; a wider beam has more rows of each sentence
 MIN_TOKENS = 16  # that a shorter sentence counts as: its probabilities need memory too
 
 # Where an overlong text is split: after sentences, else after words, else anywhere.
@@ -18,16 +23,6 @@ SPLIT_PATTERNS = tuple(
     re.compile(pattern, re.DOTALL)
     for pattern in (r".+?(?:[.!?…;:](?=\s)|[。！？]|$)\s*", r"\s*\S+\s*", r".")
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class TranslationSearch:
-    """How translations are searched for, and how sentences are batched."""
-
-    beam: Beam = field(default_factory=Beam)
-    max_ratio: float = 2.0  # longest translation, in tokens of its source
-    batch_tokens: int = 4096  # of the sources that are decoded together
-    splits_overlong: bool = True  # translate overlong sentences in parts, instead of refusing them
 
 
 @dataclass(frozen=True)
@@ -44,50 +39,48 @@ def max_target_tokens(num_source_tokens: int, max_length: int, max_ratio: float 
     return min(max_length - 1, int(max_ratio * num_source_tokens) + EXTRA_TOKENS)
 
 
-class BeamTranslator:
-    """Translates texts by beam search; `search` applies where a call names no other."""
+class SentenceDecoder:
+    """Translates sentences by beam search with the tokenizers and the engine of one model."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        source: Tokenizer,
-        target: Tokenizer,
-        search: TranslationSearch | None = None,
-    ) -> None:
-        self.engine, self.source, self.target = engine, source, target
-        self.search = search or TranslationSearch()
+    def __init__(self, engine: Engine, tokenizers: TokenizerPair) -> None:
+        self.engine, self.source, self.target = engine, tokenizers.source, tokenizers.target
         self.max_length = engine.config.max_length
         self.num_readable = self.max_length - 2  # tokens of a source, without its bos and eos
         num_ids = decoder_config(engine.config).vocab_size
-        self.special = SpecialIds(target.bos, target.eos, target.suppressed_ids(num_ids))
+        suppressed = self.target.suppressed_ids(num_ids)
+        self.special = SpecialIds(self.target.bos, self.target.eos, suppressed)
 
     def translate(
         self,
         texts: Sequence[str],
-        search: TranslationSearch | None = None,
+        beam: Beam,
+        n_best: int = 1,
+        overlong: Overlong = "split",
         first_number: int = 1,
     ) -> list[list[Translation]]:
         """Return each text's translations, best first; an empty text stays empty.
 
         Errors number the texts from `first_number`.
         """
+        check_choice("overlong", overlong, get_args(Overlong))
+        if n_best < 1:
+            raise WarmstartError(f"n_best {n_best} is not allowed: it must be at least 1")
+        if n_best > beam.beam:
+            raise WarmstartError(f"n_best {n_best} is more than beam {beam.beam}: widen the beam")
         if isinstance(texts, str):
             raise WarmstartError("translate takes a list of sentences, not one sentence")
-        search = search or self.search
         encoded = enumerate(zip(texts, self.source.encode(texts), strict=True), first_number)
         parts = []  # token ids of each text's parts
         for number, (text, ids) in encoded:
-            if len(ids) > self.num_readable and text.strip() and not search.splits_overlong:
+            if len(ids) > self.num_readable and text.strip() and overlong == "refuse":
                 raise WarmstartError(
                     f"sentence {number}, which begins {text[:40]!r}, has {len(ids):,} tokens, this "
                     f"model reads {self.num_readable:,}; --overlong split translates it in parts"
                 )
             parts.append(self._encode_parts(text, ids))
-        hypotheses = iter(self._search([ids for part_ids in parts for ids in part_ids], search))
-        return [
-            self._join([next(hypotheses) for _ in part_ids], search.beam.num_best)
-            for part_ids in parts
-        ]
+        sources = [ids for part_ids in parts for ids in part_ids]
+        hypotheses = iter(self._search(sources, beam, n_best))
+        return [self._join([next(hypotheses) for _ in part_ids], n_best) for part_ids in parts]
 
     def split(self, text: str) -> list[str]:
         """Split a text into as few parts as fit the model; only space between them is lost."""
@@ -123,25 +116,23 @@ class BeamTranslator:
     def _fits(self, text: str) -> bool:
         return len(self.source.encode([text.strip()])[0]) <= self.num_readable
 
-    def _search(
-        self, sources: list[list[int]], search: TranslationSearch
-    ) -> list[list[Hypothesis]]:
+    def _search(self, sources: list[list[int]], beam: Beam, n_best: int) -> list[list[Hypothesis]]:
         """Return the best hypotheses of every source."""
         best: list[list[Hypothesis]] = [[] for _ in sources]
-        for rows in _batches(sources, search.batch_tokens):
+        usual = BATCH_TOKENS[self.engine.runtime.device.type]
+        batch_tokens = beam.batch_tokens or usual * USUAL_BEAM // max(USUAL_BEAM, beam.beam)
+        for rows in _batches(sources, batch_tokens):
             batch = [sources[row] for row in rows]
-            limits = [
-                max_target_tokens(len(ids), self.max_length, search.max_ratio) for ids in batch
-            ]
-            found = translate_ids(self.engine, batch, limits, self.special, search.beam)
-            for row, hypotheses in zip(rows, found, strict=True):
+            limits = [max_target_tokens(len(i), self.max_length, beam.max_ratio) for i in batch]
+            results = translate_ids(self.engine, batch, limits, self.special, beam, n_best)
+            for row, hypotheses in zip(rows, results, strict=True):
                 best[row] = hypotheses
         return best
 
-    def _join(self, parts: list[list[Hypothesis]], num_best: int) -> list[Translation]:
+    def _join(self, parts: list[list[Hypothesis]], n_best: int) -> list[Translation]:
         """Return the translations of one text, best first, from those of its parts."""
         if not parts:
-            return [Translation("", 0.0)] * num_best
+            return [Translation("", 0.0)] * n_best
         translations = []
         for rank in range(max(len(hypotheses) for hypotheses in parts)):
             chosen = [hypotheses[min(rank, len(hypotheses) - 1)] for hypotheses in parts]

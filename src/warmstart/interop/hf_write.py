@@ -41,7 +41,7 @@ from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Tran
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.training import Tuning
-from warmstart.settings.using import Search
+from warmstart.settings.using import Beam
 from warmstart.tasks.hub import HubModel, saved_hub_model
 from warmstart.tasks.registry import task_of
 from warmstart.tokenization.backends import library_errors
@@ -199,7 +199,7 @@ def _generation_config(source: SavedRun, tokenizer: HfTokenizer) -> dict[str, An
         "suppress_tokens": source.tokenizer.suppressed_ids(source.model.vocab_size),
     }
     if source.model.decoder_depth:
-        config |= {"decoder_start_token_id": tokenizer.bos, "num_beams": Search.beam}
+        config |= {"decoder_start_token_id": tokenizer.bos, "num_beams": Beam.beam}
     return config
 
 

@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from warmstart import progress
-from warmstart.decoding.beam import Sampling
 from warmstart.errors import DivergedError
 from warmstart.evaluation.metrics import WordPairs
 from warmstart.formats import percent
@@ -38,7 +37,7 @@ BATCH_TOKENS = 1_024
 LEARNING_RATE = 1e-2
 NUM_VALIDATIONS = 5  # in each training
 PROMPTS = ("The", "This", "I", "A")
-SAMPLING = Sampling(temperature=0.7)
+TEMPERATURE = 0.7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +168,9 @@ def _write(job: PretrainConfig) -> str:
     if not pretraining_task(job.objective).can_generate:
         return ""
     model = load_on(job.out, job)
-    texts = [model.generate(prompt, 40, sampling=SAMPLING, seed=job.seed) for prompt in PROMPTS]
+    texts = [
+        model.generate(prompt, 40, temperature=TEMPERATURE, seed=job.seed) for prompt in PROMPTS
+    ]
     return "\n".join(texts)
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from torch import Tensor
 
-from warmstart.decoding.beam import Beam, SpecialIds, Step, beam_search
+from warmstart.decoding.beam import SpecialIds, Step, beam_search
 from warmstart.decoding.translator import max_target_tokens
 from warmstart.errors import WarmstartError
 from warmstart.formats import shorten
@@ -20,6 +20,7 @@ from warmstart.look.commands import LookBeamConfig
 from warmstart.model.attention_weights import readable
 from warmstart.report.html import ShownFile, save_image
 from warmstart.report.style import FAINT, INK, styled
+from warmstart.settings.using import Beam
 from warmstart.tasks.registry import load_on
 from warmstart.tasks.translate import TextTranslator
 from warmstart.tokenization.tokenizer import Tokenizer
@@ -94,23 +95,21 @@ def look_beam(config: LookBeamConfig) -> BeamResult:
     if not isinstance(model, TextTranslator):
         raise WarmstartError(f"{config.run} is {model.description}; a beam needs a translator")
     text = model.text_reader(config.pieces)(config.source)
-    beam = Beam(
-        width=config.beam, length_penalty=config.length_penalty, num_best=min(3, config.beam)
-    )
-    tree = watch_beam(model, text, beam)
+    beam = Beam(beam=config.beam, length_penalty=config.length_penalty)
+    tree = watch_beam(model, text, beam, min(3, config.beam))
     return BeamResult(save_image(draw_beam(tree), Path(config.out)), tree)
 
 
 @torch.inference_mode()
-def watch_beam(model: TextTranslator, text: str, beam: Beam) -> BeamTree:
+def watch_beam(model: TextTranslator, text: str, beam: Beam, n_best: int) -> BeamTree:
     """Translate one sentence, and return every step of the search."""
-    engine, special, tokenizer = model.translator.engine, model.translator.special, model.tokenizer
+    engine, special, tokenizer = model.decoder.engine, model.decoder.special, model.tokenizer
     room = model.config.max_length - 2
     source = [*tokenizer.start, *model.cut(text, room, tokenizer), tokenizer.eos]
     with engine.runtime.precision():
-        watched = WatchedStep(engine.begin(engine.encode([source]), beam.width), special)
+        watched = WatchedStep(engine.begin(engine.encode([source]), beam.beam), special)
         limit = max_target_tokens(len(source), model.config.max_length)
-        (hypotheses,) = beam_search(watched, [limit], special, beam)
+        (hypotheses,) = beam_search(watched, [limit], special, beam, n_best)
     target = model.target_tokenizer
     endings = (
         Ending(path=h.ids, text=target.decode(h.ids), log_prob=h.log_prob, score=h.score)
@@ -118,8 +117,8 @@ def watch_beam(model: TextTranslator, text: str, beam: Beam) -> BeamTree:
     )
     return BeamTree(
         source=text,
-        width=beam.width,
-        steps=tuple(_steps(watched.calls, special, beam.width, target)),
+        width=beam.beam,
+        steps=tuple(_steps(watched.calls, special, beam.beam, target)),
         endings=tuple(endings),
     )
 

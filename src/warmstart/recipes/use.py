@@ -10,7 +10,6 @@ from warmstart.data.corpus import chunked, read_input
 from warmstart.data.labelled import TextRow, read_text_rows
 from warmstart.data.outputs import write_table
 from warmstart.data.tables import column_names, delimiter_of
-from warmstart.decoding.beam import Sampling
 from warmstart.decoding.translator import Translation
 from warmstart.errors import WarmstartError
 from warmstart.files import write_lines
@@ -188,15 +187,8 @@ def translate_file(config: TranslateConfig, stream: BinaryIO | None) -> Iterator
     model = load_on(config.run, config)
     first_number, num_overlong = 1, 0
     for texts in chunked(sentences, 1 if is_typed else WINDOW):
-        translations = model.translate(
-            texts,
-            beam=config.beam,
-            length_penalty=config.length_penalty,
-            n_best=config.n_best,
-            max_ratio=config.max_ratio,
-            batch_tokens=config.batch_tokens,
-            overlong=config.overlong,
-            first_number=first_number,
+        translations = model.translate_texts(
+            texts, config, config.n_best, config.overlong, first_number
         )
         for text, best in zip(texts, translations, strict=True):
             num_overlong += best[0].num_parts > 1
@@ -222,15 +214,10 @@ def generate_texts(config: GenerateConfig) -> Iterator[str]:
     In half precision it also matters how many are written together: kernels round differently.
     """
     model = load_on(config.run, config)
-    sampling = Sampling(temperature=config.temperature, top_k=config.top_k, top_p=config.top_p)
     seeds = range(config.seed, config.seed + config.num)
     for start in range(0, config.num, TOGETHER):
-        yield from model.generate_texts(
-            config.prompt,
-            config.max_tokens,
-            sampling=sampling,
-            seeds=seeds[start : start + TOGETHER],
-        )
+        together = seeds[start : start + TOGETHER]
+        yield from model.generate_texts(config.prompt, config.max_tokens, config, together)
 
 
 def fill_mask(config: FillMaskConfig) -> list[FilledText]:

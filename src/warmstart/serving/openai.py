@@ -11,7 +11,6 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from warmstart.decoding.beam import Sampling
 from warmstart.serving.responses import (
     Json,
     Pieces,
@@ -24,6 +23,7 @@ from warmstart.serving.responses import (
 from warmstart.serving.routes import PATHS, JsonRoute
 from warmstart.serving.service import Generation, Service
 from warmstart.serving.worker import Worker, call
+from warmstart.settings.using import Sampling
 
 
 def _as_list(value: Any) -> Any:
@@ -36,14 +36,19 @@ Strings = Annotated[list[str], BeforeValidator(_as_list)]
 class EmbeddingsRequest(BaseModel):
     """Texts to turn into vectors of length 1. Lists of token numbers are not read."""
 
+    model_config = ConfigDict(extra="forbid")
+
     model: str
     input: Strings = Field(min_length=1)
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = None
+    user: str | None = None
 
 
 class StreamOptions(BaseModel):
     """What a stream ends with."""
+
+    model_config = ConfigDict(extra="forbid")
 
     include_usage: bool = False
 

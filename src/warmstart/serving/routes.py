@@ -11,7 +11,6 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.types import Receive, Scope, Send
 
-from warmstart.decoding.beam import Sampling
 from warmstart.model.attention_weights import AttentionMap, readable
 from warmstart.serving.responses import (
     Json,
@@ -26,6 +25,7 @@ from warmstart.serving.responses import (
 from warmstart.serving.service import Generation, Service
 from warmstart.serving.worker import Answer, AttentionCall, Worker, call
 from warmstart.settings.shared import Pooling
+from warmstart.settings.using import Sampling
 
 MOST_WEIGHTS = 2_000_000  # attention weights in one answer
 

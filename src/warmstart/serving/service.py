@@ -11,7 +11,6 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from warmstart.decoding.beam import Sampling
 from warmstart.errors import WarmstartError
 from warmstart.formats import one_line
 from warmstart.runs.saved import read_run
@@ -20,6 +19,7 @@ from warmstart.serving.responses import LateError, UnknownError, UnprocessableEr
 from warmstart.serving.worker import Answer, BatchSize, Call, Worker
 from warmstart.settings.base import suggestion
 from warmstart.settings.shared import Machine
+from warmstart.settings.using import Sampling
 from warmstart.tasks.registry import open_saved
 from warmstart.tasks.text_model import VERBS, GeneratedPiece, TextModel
 
@@ -145,8 +145,8 @@ class Service:
             lambda: worker.model.stream(
                 generation.prompt,
                 generation.max_tokens,
-                sampling=generation.sampling,
-                seed=generation.seed,
+                generation.sampling,
+                generation.seed,
             )
         )
         try:

@@ -250,6 +250,14 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f"; did you mean '{close[0]}'?" if close else f"; known: {', '.join(names)}"
 
 
+def check_keywords(function: str, keywords: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse a keyword that a function does not have."""
+    known = list(known)
+    for name in keywords:
+        if name not in known:
+            raise WarmstartError(f"{function} has no setting '{name}'{suggestion(name, known)}")
+
+
 def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
     """Refuse a value that is not one of the choices."""
     if value not in choices:

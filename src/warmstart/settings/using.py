@@ -22,8 +22,10 @@ from warmstart.settings.shared import (
 )
 from warmstart.textfiles import format_of, is_compressed
 
+Overlong = Literal["split", "refuse"]
 
-class Search(Settings, panel="Decoding"):
+
+class Beam(Settings, panel="Decoding"):
     """How translations are searched for."""
 
     beam: int = option("size of the beam; 1: greedy", 5, least=1, most=1000)
@@ -34,7 +36,7 @@ class Search(Settings, panel="Decoding"):
     batch_tokens: int | None = option("per batch; default: 4096, on CUDA 16384", None, least=1)
 
 
-class EvaluateConfig(LabelledColumns, Documents, Search, Machine):
+class EvaluateConfig(LabelledColumns, Documents, Beam, Machine):
     """A run and held-out data in, scores out."""
 
     run: str = argument("run folder")
@@ -80,18 +82,23 @@ class FillMaskConfig(TextLines, SplitTexts, Machine):
     top_k: int = option("words for each mask", 5, least=1, panel="Decoding")
 
 
-class GenerateConfig(WrittenFile, Machine, panel="Decoding"):
+class Sampling(Settings, panel="Decoding"):
+    """How the next token is drawn."""
+
+    temperature: float = option("0: the most likely token each time", 0.8, least=0)
+    top_k: int | None = option("sample from the k most likely tokens", None, least=1)
+    top_p: float | None = option(
+        "sample from the most likely tokens with this total probability", None, above=0, most=1
+    )
+
+
+class GenerateConfig(Sampling, WrittenFile, Machine, panel="Decoding"):
     """A language model and a prompt in, text out."""
 
     run: str = argument("run folder of a causal language model")
     prompt: str = option("text to continue", "", metavar="TEXT", panel="Input and output")
     num: int = option("texts to write", 1, least=1, panel="Input and output")
     max_tokens: int = option("tokens to add, at most", 100, least=1)
-    temperature: float = option("0: the most likely token each time", 0.8, least=0)
-    top_k: int | None = option("sample from the k most likely tokens", None, least=1)
-    top_p: float | None = option(
-        "sample from the most likely tokens with this total probability", None, above=0, most=1
-    )
 
 
 class EmbedConfig(TextLines, SplitTexts, Machine, panel="Model"):
@@ -172,13 +179,13 @@ class TokenizerConfig(Documents, TextColumn):
     sample_mb: int = option("megabytes of text to learn from, at most", 100, least=1)
 
 
-class TranslateConfig(TextLines, Search, Machine):
+class TranslateConfig(TextLines, Beam, Machine):
     """A translator and sentences in, translations out."""
 
     run: str = argument("run folder of a translator")
     n_best: int = option("translations of each sentence", 1, least=1)
     scores: bool = option("print each translation's score before it", False)
-    overlong: Literal["split", "refuse"] = option("sentences longer than the model reads", "split")
+    overlong: Overlong = option("sentences longer than the model reads", "split")
 
     def __post_init__(self) -> None:
         super().__post_init__()

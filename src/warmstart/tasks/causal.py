@@ -22,7 +22,7 @@ from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.prepare import write_tokens
 from warmstart.data.sentences import SentenceFinder
 from warmstart.data.token_file import TokenFile
-from warmstart.decoding.beam import Sampling, SpecialIds, sampled_together
+from warmstart.decoding.beam import SpecialIds, sample_texts
 from warmstart.decoding.engines import Begin, fast_steps, plain_steps
 from warmstart.errors import WarmstartError
 from warmstart.evaluation.intervals import Interval
@@ -35,7 +35,7 @@ from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.training import PretrainConfig
-from warmstart.settings.using import EvaluateConfig
+from warmstart.settings.using import EvaluateConfig, Sampling
 from warmstart.tasks.task import (
     BOS,
     EOS,
@@ -45,7 +45,12 @@ from warmstart.tasks.task import (
     Workload,
     WorkloadShape,
 )
-from warmstart.tasks.text_model import GeneratedPiece, ProbableWord, TransformerModel
+from warmstart.tasks.text_model import (
+    GeneratedPiece,
+    ProbableWord,
+    TransformerModel,
+    checks_keywords,
+)
 from warmstart.tokenization.backends import HALF
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.step import Evaluation, Objective
@@ -111,27 +116,26 @@ class CausalWorkload(Workload):
 class TextGenerator(TransformerModel):
     """A model that continues text."""
 
+    @checks_keywords
     def generate(
         self,
         prompt: str = "",
         max_tokens: int = 100,
-        sampling: Sampling | None = None,
+        *,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
         seed: int = 0,
-        **_: Any,
     ) -> str:
-        """Continue a prompt; the text returned includes it."""
+        """Continue a prompt; the text returned includes the prompt."""
+        sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
         return self.generate_texts(prompt, max_tokens, sampling, [seed])[0]
 
     @torch.inference_mode()
     def generate_texts(
-        self,
-        prompt: str = "",
-        max_tokens: int = 100,
-        sampling: Sampling | None = None,
-        seeds: Sequence[int] = (0,),
-        **_: Any,
+        self, prompt: str, max_tokens: int, sampling: Sampling, seeds: Sequence[int]
     ) -> list[str]:
-        """Continue a prompt once with each seed, all together; the texts include it."""
+        """Continue a prompt once with each seed, all together; each text includes the prompt."""
         prefix = self._prefix(prompt)
         if not len(seeds):
             return []
@@ -145,12 +149,7 @@ class TextGenerator(TransformerModel):
 
     @torch.inference_mode()
     def stream(
-        self,
-        prompt: str = "",
-        max_tokens: int = 100,
-        sampling: Sampling | None = None,
-        seed: int = 0,
-        **_: Any,
+        self, prompt: str, max_tokens: int, sampling: Sampling, seed: int
     ) -> Iterator[GeneratedPiece]:
         """Yield what each token adds to a prompt, then a last piece with the reason to end."""
         ids = self._prefix(prompt)
@@ -176,7 +175,7 @@ class TextGenerator(TransformerModel):
 
     @cached_property
     def _begin(self) -> Begin:
-        """Return what begins a text, made once."""
+        """Return the function that begins new texts, in the form that is fastest here."""
         return fast_steps(cast(LanguageModel, self.model), self.runtime)
 
     def _prefix(self, prompt: str) -> list[int]:
@@ -193,18 +192,18 @@ class TextGenerator(TransformerModel):
         return self.config.max_length - len(prefix)
 
     def _ids(
-        self, prefix: list[int], max_tokens: int, sampling: Sampling | None, seeds: Sequence[int]
+        self, prefix: list[int], max_tokens: int, sampling: Sampling, seeds: Sequence[int]
     ) -> Iterator[dict[int, int]]:
-        """Return the ids after a prefix as they are drawn, one of every text."""
+        """Return the ids after a prefix as they are drawn, one of every text at a time."""
         tokenizer = self.tokenizer
         suppressed = tokenizer.suppressed_ids(self.config.vocab_size)
-        generators = [torch.Generator().manual_seed(derive_seed(s, "generate")) for s in seeds]
-        return sampled_together(
+        return sample_texts(
             self._begin(),
             prefix,
             min(max_tokens, self._room(prefix)),
             SpecialIds(tokenizer.bos, tokenizer.eos, suppressed),
-            [replace(sampling or Sampling(), generator=generator) for generator in generators],
+            sampling,
+            [torch.Generator().manual_seed(derive_seed(seed, "generate")) for seed in seeds],
         )
 
 

@@ -13,7 +13,13 @@ from warmstart.batching.encode import truncate
 from warmstart.errors import OVERFLOW, WarmstartError
 from warmstart.model.backbone import Layout
 from warmstart.model.models import LanguageModel
-from warmstart.tasks.text_model import MICRO_TOKENS, FilledText, ProbableWord, TransformerModel
+from warmstart.tasks.text_model import (
+    MICRO_TOKENS,
+    FilledText,
+    ProbableWord,
+    TransformerModel,
+    checks_keywords,
+)
 from warmstart.tasks.vectors import forward_tokens
 from warmstart.tokenization.tokenizer import USUAL, Tokenizer
 
@@ -26,6 +32,7 @@ ANCHORS = ("a", ".")
 class MaskFiller(TransformerModel):
     """A model that restores masked words."""
 
+    @checks_keywords
     def fill_mask(
         self, texts: Sequence[str], top_k: int = 5, first_number: int = 1
     ) -> list[FilledText]:

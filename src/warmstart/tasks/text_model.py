@@ -1,8 +1,10 @@
-"""A trained model in use: the verbs there are, each refused until a subclass can do it."""
+"""A trained model in use: what all models share, what Transformers do, and who has which verb."""
 
-from collections.abc import Callable, Iterator, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
 import numpy as np
 import torch.nn.functional as F
@@ -15,7 +17,7 @@ from warmstart.errors import OVERFLOW, WarmstartError
 from warmstart.model.attention_weights import AttentionMap
 from warmstart.model.backbone import Backbone
 from warmstart.runtime import Runtime
-from warmstart.settings.base import check_choice
+from warmstart.settings.base import check_choice, check_keywords
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Pooling, Truncate
 from warmstart.tasks.vectors import (
@@ -27,7 +29,25 @@ from warmstart.tasks.vectors import (
 )
 from warmstart.tokenization.tokenizer import Tokenizer, join_pieces, text_reader
 
+P = ParamSpec("P")
+R = TypeVar("R")
 VERBS = ("predict", "embed", "attention", "generate", "translate", "fill_mask")
+GENERATION = ("generate text", "a causal language model", "pretrain")
+TRANSLATION = ("translate", "a translator", "train-translator")
+# What each method is for, the kind of model that has it, and the command that trains one.
+KINDS = {
+    "predict": ("predict labels", "a fine-tuned model", "finetune"),
+    "classes": ("list its classes", "a classifier", "finetune"),
+    "embed": ("embed texts", "a Transformer", "pretrain"),
+    "attention": ("see attention", "a Transformer", "pretrain"),
+    "generate": GENERATION,
+    "generate_texts": GENERATION,
+    "stream": GENERATION,
+    "translate": TRANSLATION,
+    "translate_texts": TRANSLATION,
+    "fill_mask": ("fill masks", "a masked language model", "pretrain"),
+    "probable_words": ("predict words", "a language model", "pretrain"),
+}
 FORMS = ("single texts", "pairs (text, text2)")
 
 
@@ -70,87 +90,54 @@ class GeneratedPiece:
     end: Literal["stop", "length"] | None = None  # an end token, or no room for more
 
 
+def checks_keywords(verb: Callable[P, R]) -> Callable[P, R]:
+    """Refuse keywords that a verb does not have, with the one that was probably meant."""
+    known = [name for name in inspect.signature(verb).parameters if name != "self"]
+
+    @functools.wraps(verb)
+    def call(*args: P.args, **keywords: P.kwargs) -> R:
+        check_keywords(verb.__name__, keywords, known)
+        return verb(*args, **keywords)
+
+    return call
+
+
+class MissingVerbError(WarmstartError, AttributeError):
+    """A verb that a model of this kind does not have; `hasattr` answers False."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TextModel:
-    """A trained model; subclasses do what their kind can, and the rest is refused."""
+    """A trained model; subclasses have the verbs of their kind, and the others are refused."""
 
     name: str  # for messages: the path of its run
     description: str  # "a masked language model"
     reads_pairs: bool | None = None  # None: not recorded
 
+    def __getattr__(self, name: str) -> Any:
+        """Refuse a verb of other models: say which have it, and the command that trains one."""
+        if name not in KINDS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        purpose, needed, command = KINDS[name]
+        raise MissingVerbError(
+            f"{self.name} is {self.description}; to {purpose} you need {needed}, "
+            f"which `warmstart {command}` trains"
+        )
+
     @property
     def abilities(self) -> tuple[str, ...]:
-        """Return the verbs that it does not refuse."""
-        own = type(self)
-        return tuple(verb for verb in VERBS if getattr(own, verb) is not getattr(TextModel, verb))
+        """Return the verbs that the model has."""
+        return tuple(verb for verb in VERBS if hasattr(type(self), verb))
 
     def measure(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[TextSize]:
-        """Return how much it reads of each text; without a tokenizer, words count."""
+        """Return how much the model reads of each text; without a tokenizer, words count."""
         seconds = [""] * len(texts) if texts2 is None else texts2
         pairs = zip(texts, seconds, strict=True)
         return [TextSize(len(text.split()) + len(text2.split())) for text, text2 in pairs]
 
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Refuse: a classifier has classes."""
-        self._refuse("list its classes", "a classifier", "finetune")
-
     def text_reader(self, is_split: bool) -> Callable[[str], str]:
         """Return the function that prepares a text, perhaps already split into pieces."""
         return join_pieces if is_split else str
-
-    def embed(
-        self,
-        texts: Sequence[str],
-        pooling: Pooling = "mean",
-        layer: int | None = None,
-        normalize: bool = False,
-        truncate: Truncate | None = None,
-    ) -> NDArray[np.float32]:
-        """Refuse: a Transformer turns texts into vectors."""
-        self._refuse("embed texts", "a Transformer", "pretrain")
-
-    def attention(
-        self, text: str, text2: str | None = None, target: str | None = None
-    ) -> dict[str, AttentionMap]:
-        """Refuse: a Transformer has attention."""
-        self._refuse("see attention", "a Transformer", "pretrain")
-
-    def predict(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[Any]:
-        """Refuse: a model that is fine-tuned on labels predicts them."""
-        self._refuse("predict labels", "a fine-tuned model", "finetune")
-
-    def generate(self, prompt: str = "", max_tokens: int = 100, **_: Any) -> str:
-        """Refuse: a causal language model generates text."""
-        self._refuse("generate text", "a causal language model", "pretrain")
-
-    def generate_texts(self, prompt: str, max_tokens: int, **_: Any) -> list[str]:
-        """Refuse: a causal language model generates texts, here several together."""
-        self._refuse("generate text", "a causal language model", "pretrain")
-
-    def stream(self, prompt: str, max_tokens: int, **_: Any) -> Iterator[GeneratedPiece]:
-        """Refuse: a causal language model generates text, here piece by piece."""
-        self._refuse("generate text", "a causal language model", "pretrain")
-
-    def translate(self, texts: Sequence[str], **_: Any) -> list[Any]:
-        """Refuse: a translator translates."""
-        self._refuse("translate", "a translator", "train-translator")
-
-    def fill_mask(
-        self, texts: Sequence[str], top_k: int = 5, first_number: int = 1
-    ) -> list[FilledText]:
-        """Refuse: a masked language model restores masked words."""
-        self._refuse("fill masks", "a masked language model", "pretrain")
-
-    def probable_words(self, text: str, top_k: int = 5) -> tuple[ProbableWord, ...]:
-        """Refuse: a language model knows which words are probable."""
-        self._refuse("predict words", "a language model", "pretrain")
-
-    def _refuse(self, purpose: str, needed: str, command: str) -> NoReturn:
-        raise WarmstartError(
-            f"{self.name} is {self.description}; to {purpose} you need {needed}, "
-            f"which `warmstart {command}` trains"
-        )
 
     def check_texts(self, texts: Sequence[str], texts2: Sequence[str] | None) -> None:
         """Refuse what is no list of texts, or not the form of text the model was trained on."""
@@ -222,6 +209,7 @@ class TransformerModel(TextModel):
         encoded = self.encode(texts, texts2)
         return list(map(TextSize, map(len, encoded.ids), encoded.is_truncated))
 
+    @checks_keywords
     def embed(
         self,
         texts: Sequence[str],

@@ -21,9 +21,8 @@ from warmstart.batching.batches import (
 from warmstart.data.copies import count_seen, find_matches
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.pairs import Pairs, read_aligned, read_pair_table
-from warmstart.decoding.beam import Beam
 from warmstart.decoding.engines import fast_engine, training_engine
-from warmstart.decoding.translator import BeamTranslator, Translation, TranslationSearch
+from warmstart.decoding.translator import SentenceDecoder, Translation
 from warmstart.errors import WarmstartError
 from warmstart.evaluation.metrics import corpus_bleu, paired_test, score_tokens, translation_scores
 from warmstart.formats import counted
@@ -36,9 +35,9 @@ from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import TableFormat
 from warmstart.settings.training import TrainTranslatorConfig
-from warmstart.settings.using import EvaluateConfig, Search
+from warmstart.settings.using import Beam, EvaluateConfig, Overlong
 from warmstart.tasks.task import Task, Workload, WorkloadShape
-from warmstart.tasks.text_model import TransformerModel
+from warmstart.tasks.text_model import TransformerModel, checks_keywords
 from warmstart.tasks.vectors import pair_attention
 from warmstart.tokenization.backends import TokenizerPair, load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
@@ -133,14 +132,10 @@ class TranslationValidation:
         rows = range(0, num, -(-num // VALID_SENTENCES))
         sources = [self.texts.sources[row] for row in rows]
         references = [self.texts.targets[row] for row in rows]
-        greedy = BeamTranslator(
-            training_engine(model, runtime),
-            self.tokenizers.source,
-            self.tokenizers.target,
-            TranslationSearch(beam=Beam(width=1), batch_tokens=self.micro_tokens),
-        )
+        decoder = SentenceDecoder(training_engine(model, runtime), self.tokenizers)
+        greedy = Beam(beam=1, batch_tokens=self.micro_tokens)
         with torch.compiler.set_stance("force_eager"):  # every step has a new shape
-            translations = [best[0].text for best in greedy.translate(sources)]
+            translations = [best[0].text for best in decoder.translate(sources, greedy)]
         for row in range(min(self.num_samples, len(sources))):
             progress.say(f"  {_shortened(sources[row])} -> {_shortened(translations[row])}")
         return corpus_bleu(translations, references)
@@ -198,11 +193,12 @@ class TextTranslator(TransformerModel):
         return self.tokenizers.target
 
     @cached_property
-    def translator(self) -> BeamTranslator:
+    def decoder(self) -> SentenceDecoder:
         """Return the model in the form that decodes fastest here."""
         engine = fast_engine(cast(Translator, self.model), self.runtime)
-        return BeamTranslator(engine, self.tokenizer, self.target_tokenizer)
+        return SentenceDecoder(engine, self.tokenizers)
 
+    @checks_keywords
     def translate(
         self,
         texts: Sequence[str],
@@ -211,27 +207,27 @@ class TextTranslator(TransformerModel):
         n_best: int = 1,
         max_ratio: float = 2.0,
         batch_tokens: int | None = None,
-        overlong: str = "split",
-        first_number: int = 1,
-        **_: Any,
+        overlong: Overlong = "split",
     ) -> list[list[Translation]]:
-        """Translate every sentence, best translation first; an empty one stays empty."""
-        settings = Search(
+        """Translate sentences, best translation of each first; an empty sentence stays empty."""
+        settings = Beam(
             beam=beam,
             length_penalty=length_penalty,
             max_ratio=max_ratio,
             batch_tokens=batch_tokens,
         )
-        if n_best > settings.beam:
-            raise WarmstartError(f"n_best {n_best} is more than beam {beam}: widen the beam")
-        usual = BATCH_TOKENS[self.runtime.device.type] * USUAL_BEAM // max(USUAL_BEAM, beam)
-        search = TranslationSearch(
-            beam=Beam(width=beam, length_penalty=length_penalty, num_best=n_best),
-            max_ratio=max_ratio,
-            batch_tokens=batch_tokens or usual,
-            splits_overlong=overlong == "split",
-        )
-        return self.translator.translate(texts, search, first_number)
+        return self.decoder.translate(texts, settings, n_best, overlong)
+
+    def translate_texts(
+        self,
+        texts: Sequence[str],
+        beam: Beam,
+        n_best: int = 1,
+        overlong: Overlong = "split",
+        first_number: int = 1,
+    ) -> list[list[Translation]]:
+        """Translate sentences as settings say; errors number the sentences from `first_number`."""
+        return self.decoder.translate(texts, beam, n_best, overlong, first_number)
 
     def attention(
         self, text: str, text2: str | None = None, target: str | None = None
@@ -296,13 +292,7 @@ class TranslateTask(Task):
     def _translations(
         self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime, pairs: Pairs
     ) -> list[str]:
-        translations = self.open(run, runtime).translate(
-            pairs.sources,
-            beam=settings.beam,
-            length_penalty=settings.length_penalty,
-            max_ratio=settings.max_ratio,
-            batch_tokens=settings.batch_tokens,
-        )
+        translations = self.open(run, runtime).translate_texts(pairs.sources, settings)
         report_overlong(sum(best[0].num_parts > 1 for best in translations))
         return [best[0].text for best in translations]
 
@@ -413,7 +403,3 @@ def encode_pairs(pairs: Pairs, tokenizers: TokenizerPair, max_length: int) -> En
         TokenLists([*source.start, *sources[row], source.eos] for row in fits),
         TokenLists([target.bos, *targets[row], target.eos] for row in fits),
     )
-
-
-BATCH_TOKENS = {"cpu": 4096, "cuda": 16_384}  # decoded together: a GPU needs many to be busy
-USUAL_BEAM = 5  # that these hold for; a wider beam has more rows of each sentence

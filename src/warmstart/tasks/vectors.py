@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from warmstart.batching.batches import LabelledBatch, budgeted, move, pad_texts
-from warmstart.decoding.beam import Beam, SpecialIds
+from warmstart.decoding.beam import SpecialIds
 from warmstart.decoding.engines import plain_engine, translate_ids
 from warmstart.decoding.translator import max_target_tokens
 from warmstart.kernels.inference import AnyModule, PackedAutocastLinear, can_pack, packed_copy
@@ -19,6 +19,7 @@ from warmstart.model.backbone import Backbone, Layout
 from warmstart.model.models import Translator, pool
 from warmstart.runtime import Runtime
 from warmstart.settings.shared import Pooling
+from warmstart.settings.using import Beam
 from warmstart.tokenization.tokenizer import Tokenizer
 
 ENOUGH_TOKENS = 4096  # that keep a CPU busy
@@ -251,7 +252,7 @@ def _greedy_translation(
     limit = max_target_tokens(len(source), model.config.max_length)
     suppressed = target_tokenizer.suppressed_ids(len(model.embedding))
     special = SpecialIds(target_tokenizer.bos, target_tokenizer.eos, suppressed)
-    best = translate_ids(engine, [list(source)], [limit], special, Beam(width=1))
+    best = translate_ids(engine, [list(source)], [limit], special, Beam(beam=1))
     return [target_tokenizer.bos, *best[0][0].ids]
 
 

@@ -1,12 +1,14 @@
 """Streamed text is the generated text, piece by piece."""
 
+import re
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import warmstart
-from warmstart.decoding.beam import Sampling
+from warmstart.settings.using import Sampling
 from warmstart.tasks.causal import TextGenerator
 
 
@@ -26,12 +28,41 @@ def test_pieces_join_to_the_text(
     sampling = Sampling(temperature=temperature)
     for seed in range(5):
         pieces = list(generator.stream(prompt, max_tokens, sampling, seed))
-        whole = generator.generate(prompt, max_tokens, sampling, seed)
+        whole = generator.generate(prompt, max_tokens, temperature=temperature, seed=seed)
         assert prompt + "".join(piece.text for piece in pieces) == whole
         assert [piece.end for piece in pieces[:-1]] == [None] * (len(pieces) - 1)
         room = generator.config.max_length - 1 - len(generator.tokenizer.encode([prompt])[0])
         is_full = len(pieces) - 1 == min(max_tokens, room)
         assert pieces[-1].end == ("length" if is_full else "stop")
+
+
+def test_every_keyword_has_an_effect(generator: TextGenerator) -> None:
+    def texts(**sampling: Any) -> list[str]:
+        return [generator.generate("A", 8, seed=seed, **sampling) for seed in range(4)]
+
+    greedy, hot = texts(), texts(temperature=5.0)
+    assert len(set(greedy)) == 1
+    assert len(set(hot)) == 4
+    assert texts(temperature=5.0, top_k=1) == texts(temperature=5.0, top_p=1e-6) == greedy
+    assert texts(temperature=5.0, top_k=3) != hot
+
+
+@pytest.mark.parametrize(
+    ("keywords", "said"),
+    [
+        ({"temprature": 1.0}, "generate has no setting 'temprature'; did you mean 'temperature'?"),
+        ({"beams": 9}, "generate has no setting 'beams'; known: max_tokens, prompt, seed"),
+        ({"temperature": -1.0}, "temperature -1.0 is not allowed"),
+        ({"top_p": 1.5}, "top-p 1.5 is not allowed"),
+    ],
+)
+def test_no_keyword_is_swallowed(
+    keywords: dict[str, Any], said: str, generator: TextGenerator
+) -> None:
+    with pytest.raises(warmstart.WarmstartError, match=re.escape(said)):
+        generator.generate("The", **keywords)
+    with pytest.raises(warmstart.WarmstartError, match="embed has no setting 'pool'; did you mean"):
+        generator.embed(["The"], pool="cls")  # type: ignore[call-arg]
 
 
 def test_streams_may_be_advanced_in_turns(generator: TextGenerator) -> None:
@@ -43,7 +74,7 @@ def test_streams_may_be_advanced_in_turns(generator: TextGenerator) -> None:
 
 def test_a_prompt_without_room_is_refused(generator: TextGenerator) -> None:
     with pytest.raises(warmstart.WarmstartError, match="this model reads 16"):
-        next(generator.stream("word " * 40))
+        next(generator.stream("word " * 40, 5, Sampling(), 0))
 
 
 def test_abilities_are_what_is_not_refused(generator: TextGenerator) -> None:

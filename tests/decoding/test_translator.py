@@ -3,21 +3,24 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+import warmstart
 from warmstart.decoding import translator as module
-from warmstart.decoding.beam import Beam, Hypothesis, SpecialIds, beam_search
+from warmstart.decoding.beam import Hypothesis, SpecialIds, beam_search
 from warmstart.decoding.engines import Engine, fast_engine, plain_engine, translate_ids
-from warmstart.decoding.translator import BeamTranslator, Translation, TranslationSearch
+from warmstart.decoding.translator import SentenceDecoder, Translation
 from warmstart.errors import WarmstartError
 from warmstart.model.models import Translator
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
-from warmstart.tokenization.backends import train_tokenizer
+from warmstart.settings.using import Beam
+from warmstart.tokenization.backends import TokenizerPair, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 SHAPE = ModelConfig(
@@ -33,7 +36,7 @@ SHAPE = ModelConfig(
 )
 CPU = Runtime(torch.device("cpu"))
 SPECIAL = SpecialIds(bos=1, eos=2, suppressed=[0, 1])
-SEARCH = TranslationSearch(beam=Beam(width=2), batch_tokens=64)
+BEAM = Beam(beam=2, batch_tokens=64)
 WORDS = ["the", "big", "small", "dog", "cat", "sees", "runs", "to", "a", "house", "and"]
 
 
@@ -55,42 +58,45 @@ def _random(shape: ModelConfig, eos: int = 2, std: float = 0.5) -> Translator:
 
 
 def _in_batches(
-    model: Translator, sources: Sequence[list[int]], size: int, beam: Beam
+    model: Translator, sources: Sequence[list[int]], size: int, beam: Beam, n_best: int = 1
 ) -> list[list[Hypothesis]]:
     found = []
     for start in range(0, len(sources), size):
         batch = sources[start : start + size]
         limits = [len(ids) + 3 for ids in batch]
-        found += translate_ids(plain_engine(model, CPU), batch, limits, SPECIAL, beam)
+        found += translate_ids(plain_engine(model, CPU), batch, limits, SPECIAL, beam, n_best)
     return found
 
 
 @torch.inference_mode()
-def _uncached(model: Translator, source: list[int], limit: int, beam: Beam) -> list[Hypothesis]:
+def _uncached(
+    model: Translator, source: list[int], limit: int, beam: Beam, n_best: int
+) -> list[Hypothesis]:
     """Search with the whole prefix read anew at every step, one sentence at a time."""
 
     def step(prefixes: Tensor, _: Tensor) -> Tensor:
         repeated = torch.tensor([source] * len(prefixes))
         return model(repeated, None, prefixes)[:, -1].log_softmax(-1)
 
-    return beam_search(step, [limit], SPECIAL, beam)[0]
+    return beam_search(step, [limit], SPECIAL, beam, n_best)[0]
 
 
-@pytest.mark.parametrize("beam", [Beam(width=1), Beam(width=4, num_best=3)], ids=["greedy", "beam"])
+@pytest.mark.parametrize(("width", "n_best"), [(1, 1), (4, 3)], ids=["greedy", "beam"])
 def test_cached_decoding_equals_uncached(
-    some_shape: ModelConfig, randomised: Callable[[Any], Any], beam: Beam
+    some_shape: ModelConfig, randomised: Callable[[Any], Any], width: int, n_best: int
 ) -> None:
+    beam = Beam(beam=width)
     model = randomised(Translator(replace(some_shape, decoder_depth=2))).eval()
     sources = _sources(6, longest=10)
-    found = _in_batches(model, sources, 6, beam)
+    found = _in_batches(model, sources, 6, beam, n_best)
     for source, best in zip(sources, found, strict=True):
-        expected = _uncached(model, source, len(source) + 3, beam)
+        expected = _uncached(model, source, len(source) + 3, beam, n_best)
         assert [one.ids for one in best] == [one.ids for one in expected]
         for one, other in zip(best, expected, strict=True):
             assert one.score == pytest.approx(other.score, abs=1e-10)
 
 
-@pytest.mark.parametrize("beam", [Beam(width=1), Beam(width=5)], ids=["greedy", "beam"])
+@pytest.mark.parametrize("beam", [Beam(beam=1), Beam(beam=5)], ids=["greedy", "beam"])
 def test_translations_do_not_depend_on_the_batch(beam: Beam) -> None:
     model, sources = _random(SHAPE).double(), _sources(70)
     alone = _in_batches(model, sources, 1, beam)
@@ -104,9 +110,9 @@ def test_translations_do_not_depend_on_the_batch(beam: Beam) -> None:
 
 def test_in_single_precision_nearly_all_are_the_same() -> None:
     model, sources = _random(SHAPE), _sources(150, longest=8)
-    alone = _in_batches(model, sources, 1, Beam(width=1))
+    alone = _in_batches(model, sources, 1, Beam(beam=1))
     for size in (7, 64):
-        found = _in_batches(model, sources, size, Beam(width=1))
+        found = _in_batches(model, sources, size, Beam(beam=1))
         same = [a[0].ids == b[0].ids for a, b in zip(alone, found, strict=True)]
         assert sum(same) >= 0.999 * len(same)
 
@@ -117,10 +123,10 @@ def tokenizer() -> Tokenizer:
 
 
 @pytest.fixture(scope="module")
-def translator(tokenizer: Tokenizer) -> BeamTranslator:
+def decoder(tokenizer: Tokenizer) -> SentenceDecoder:
     shape = replace(SHAPE, vocab_size=tokenizer.vocab_size, max_length=24)
     model = _random(shape, tokenizer.eos).double()
-    return BeamTranslator(plain_engine(model, CPU), tokenizer, tokenizer, SEARCH)
+    return SentenceDecoder(plain_engine(model, CPU), TokenizerPair(tokenizer, tokenizer))
 
 
 def _texts(num: int) -> list[str]:
@@ -130,19 +136,19 @@ def _texts(num: int) -> list[str]:
     return [" ".join(WORDS[k] for k in pick) for pick in picks]
 
 
-def test_order_is_kept_and_budgets_change_nothing(translator: BeamTranslator) -> None:
+def test_order_is_kept_and_budgets_change_nothing(decoder: SentenceDecoder) -> None:
     texts = _texts(30)
-    found = translator.translate(texts)
+    found = decoder.translate(texts, BEAM)
     assert len(found) == 30
-    backward = translator.translate(texts[::-1])[::-1]
+    backward = decoder.translate(texts[::-1], BEAM)[::-1]
     assert [best[0].text for best in found] == [best[0].text for best in backward]
     for budget in (1, 17, 100_000):
-        other = translator.translate(texts, replace(SEARCH, batch_tokens=budget))
+        other = decoder.translate(texts, replace(BEAM, batch_tokens=budget))
         assert [best[0].text for best in other] == [best[0].text for best in found]
 
 
 def test_the_budget_bounds_every_batch(
-    translator: BeamTranslator, monkeypatch: pytest.MonkeyPatch
+    decoder: SentenceDecoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = []
 
@@ -151,38 +157,37 @@ def test_the_budget_bounds_every_batch(
         return translate_ids(engine, sources, *rest)
 
     monkeypatch.setattr(module, "translate_ids", noting)
-    translator.translate(_texts(60))
+    decoder.translate(_texts(60), BEAM)
     assert len(sizes) > 3
     assert all(rows == 1 or rows * longest <= 64 for rows, longest in sizes)
     assert [longest for _, longest in sizes] == sorted((n for _, n in sizes), reverse=True)
 
 
-def test_empty_texts_stay_empty(translator: BeamTranslator) -> None:
+def test_empty_texts_stay_empty(decoder: SentenceDecoder) -> None:
     texts = ["", "a dog", "   ", "\t", "a cat"]
-    two_best = replace(SEARCH, beam=Beam(width=2, num_best=2))
-    found = translator.translate(texts, two_best)
+    found = decoder.translate(texts, BEAM, n_best=2)
     for row in (0, 2, 3):
         assert found[row] == [Translation("", 0.0)] * 2
-    alone = translator.translate(["a dog"], two_best)[0]
+    alone = decoder.translate(["a dog"], BEAM, n_best=2)[0]
     assert [one.text for one in found[1]] == [one.text for one in alone]
-    assert translator.translate([]) == []
+    assert decoder.translate([], BEAM) == []
 
 
-def test_an_overlong_text_is_translated_in_parts(translator: BeamTranslator) -> None:
+def test_an_overlong_text_is_translated_in_parts(decoder: SentenceDecoder) -> None:
     long = "the dog runs. " * 30
-    (found,) = translator.translate([long.strip()])
-    parts = translator.split(long.strip())
+    (found,) = decoder.translate([long.strip()], BEAM)
+    parts = decoder.split(long.strip())
     assert " ".join(parts) == long.strip()
     assert len(parts) > 3
     assert all(part.endswith(".") for part in parts)
-    assert found[0].text == " ".join(best[0].text for best in translator.translate(parts))
+    assert found[0].text == " ".join(best[0].text for best in decoder.translate(parts, BEAM))
 
 
-def test_no_word_is_lost_where_no_sentence_ends(translator: BeamTranslator) -> None:
+def test_no_word_is_lost_where_no_sentence_ends(decoder: SentenceDecoder) -> None:
     long = " ".join(WORDS * 12)
-    parts = translator.split(long)
+    parts = decoder.split(long)
     assert " ".join(parts) == long
-    assert all(len(translator.source.encode([part])[0]) <= 22 for part in parts)
+    assert all(len(decoder.source.encode([part])[0]) <= 22 for part in parts)
 
 
 @pytest.mark.parametrize(
@@ -190,29 +195,31 @@ def test_no_word_is_lost_where_no_sentence_ends(translator: BeamTranslator) -> N
     ["x" * 500, "dog " + "y" * 90 + " cat.", "我们看见一只狗。" * 40, "a" * 60 + ". " + "b" * 60],
     ids=["letters", "among-words", "chinese", "two"],
 )
-def test_a_text_without_spaces_is_split_too(translator: BeamTranslator, text: str) -> None:
-    parts = translator.split(text)
+def test_a_text_without_spaces_is_split_too(decoder: SentenceDecoder, text: str) -> None:
+    parts = decoder.split(text)
     assert re.sub(r"\s", "", "".join(parts)) == re.sub(r"\s", "", text)
-    assert all(0 < len(translator.source.encode([part])[0]) <= 22 for part in parts)
-    assert len(translator.translate([text])) == 1
+    assert all(0 < len(decoder.source.encode([part])[0]) <= 22 for part in parts)
+    assert len(decoder.translate([text], BEAM)) == 1
 
 
-def test_a_chinese_text_is_split_after_its_full_stops(translator: BeamTranslator) -> None:
-    parts = translator.split("狗。猫！" * 20)
+def test_a_chinese_text_is_split_after_its_full_stops(decoder: SentenceDecoder) -> None:
+    parts = decoder.split("狗。猫！" * 20)
     assert all(part[-1] in "。！" for part in parts)
 
 
-def test_an_overlong_text_is_refused_where_asked(translator: BeamTranslator) -> None:
-    strict = replace(SEARCH, splits_overlong=False)
+def test_an_overlong_text_is_refused_where_asked(decoder: SentenceDecoder) -> None:
     with pytest.raises(WarmstartError, match=r"sentence 2, which begins 'the dog .*reads 22"):
-        translator.translate(["a cat", "the dog runs. " * 30], strict)
+        decoder.translate(["a cat", "the dog runs. " * 30], BEAM, overlong="refuse")
     with pytest.raises(WarmstartError, match=r"sentence 7, which begins 'the dog "):
-        translator.translate(["the dog runs. " * 30], strict, first_number=7)
-    assert translator.translate(["a cat"], strict) == translator.translate(["a cat"])
+        decoder.translate(["the dog runs. " * 30], BEAM, overlong="refuse", first_number=7)
+    short = decoder.translate(["a cat"], BEAM, overlong="refuse")
+    assert short == decoder.translate(["a cat"], BEAM)
+    with pytest.raises(WarmstartError, match="overlong 'cut' is unknown; known: refuse, split"):
+        decoder.translate(["a cat"], BEAM, overlong="cut")  # type: ignore[arg-type]
 
 
-def test_translations_are_single_lines_without_marks(translator: BeamTranslator) -> None:
-    found = translator.translate(_texts(40), replace(SEARCH, beam=Beam(width=4, num_best=4)))
+def test_translations_are_single_lines_without_marks(decoder: SentenceDecoder) -> None:
+    found = decoder.translate(_texts(40), replace(BEAM, beam=4), n_best=4)
     for best in found:
         assert len(best) == 4
         assert [one.score for one in best] == sorted((one.score for one in best), reverse=True)
@@ -221,17 +228,17 @@ def test_translations_are_single_lines_without_marks(translator: BeamTranslator)
 
 
 def test_line_ends_that_a_model_writes_become_spaces(
-    translator: BeamTranslator, monkeypatch: pytest.MonkeyPatch
+    decoder: SentenceDecoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ids = tuple(translator.target.encode(["one\r\ntwo\nthree"])[0])
+    ids = tuple(decoder.target.encode(["one\r\ntwo\nthree"])[0])
     written = [[Hypothesis(ids, -1.0, -1.0)]]
     monkeypatch.setattr(module, "translate_ids", lambda *_: written)
-    assert translator.translate(["a dog"])[0][0].text == "one two three"
+    assert decoder.translate(["a dog"], BEAM)[0][0].text == "one two three"
 
 
 @pytest.mark.parametrize(("ratio", "share"), [(0.01, 0), (0.5, 3), (1.5, 10), (9.0, 99)])
 def test_a_ratio_limits_the_length(
-    translator: BeamTranslator, monkeypatch: pytest.MonkeyPatch, ratio: float, share: int
+    decoder: SentenceDecoder, monkeypatch: pytest.MonkeyPatch, ratio: float, share: int
 ) -> None:
     given: list[int] = []
 
@@ -240,8 +247,8 @@ def test_a_ratio_limits_the_length(
         return translate_ids(engine, sources, limits, *rest)
 
     monkeypatch.setattr(module, "translate_ids", noting)
-    assert len(translator.source.encode(["the dog sees a house"])[0]) + 2 == 7
-    translator.translate(["the dog sees a house"], replace(SEARCH, max_ratio=ratio))
+    assert len(decoder.source.encode(["the dog sees a house"])[0]) + 2 == 7
+    decoder.translate(["the dog sees a house"], replace(BEAM, max_ratio=ratio))
     assert given == [min(23, share + module.EXTRA_TOKENS)]
 
 
@@ -251,12 +258,31 @@ def test_ids_that_no_tokenizer_has_are_suppressed(tokenizer: Tokenizer) -> None:
     with torch.no_grad():
         model.head.output.bias[tokenizer.vocab_size :] += 50  # the likeliest by far
     engine = plain_engine(model, CPU)
-    found = BeamTranslator(engine, tokenizer, tokenizer).translate(_texts(20))
+    found = SentenceDecoder(engine, TokenizerPair(tokenizer, tokenizer)).translate(_texts(20), BEAM)
     assert all(best[0].text for best in found)
 
 
-def test_the_same_model_in_half_precision_still_translates(translator: BeamTranslator) -> None:
+def test_the_same_model_in_half_precision_still_translates(decoder: SentenceDecoder) -> None:
     half = Runtime(torch.device("cpu"), torch.bfloat16)
-    model = _random(translator.engine.config)
-    packed = BeamTranslator(fast_engine(model, half), translator.source, translator.target)
-    assert len(packed.translate(_texts(9))) == 9
+    model = _random(decoder.engine.config)
+    packed = SentenceDecoder(
+        fast_engine(model, half), TokenizerPair(decoder.source, decoder.target)
+    )
+    assert len(packed.translate(_texts(9), BEAM)) == 9
+
+
+@pytest.mark.parametrize(
+    ("keywords", "said"),
+    [
+        ({"n_best": 3}, "n_best 3 is more than beam 2: widen the beam"),
+        ({"n_best": 0}, "n_best 0 is not allowed: it must be at least 1"),
+        ({"beam": 0}, "beam 0 is not allowed: it must be at least 1"),
+        ({"length_penalty": -1.0}, "length-penalty -1.0 is not allowed"),
+        ({"beams": 3}, "translate has no setting 'beams'; did you mean 'beam'?"),
+    ],
+)
+def test_a_beam_is_checked_where_it_is_made(
+    keywords: dict[str, Any], said: str, beginner: Path
+) -> None:
+    with pytest.raises(WarmstartError, match=re.escape(said)):
+        warmstart.load(beginner, threads=1).translate(["1 2"], **{"beam": 2, **keywords})
