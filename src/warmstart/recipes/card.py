@@ -50,7 +50,7 @@ class RunFacts:
 
     @cached_property
     def task(self) -> Task:
-        return task_named(str(self.config.task))
+        return task_named(self.folder.entry("task"))
 
     @cached_property
     def model(self) -> ModelConfig | None:
