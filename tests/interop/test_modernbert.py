@@ -118,7 +118,7 @@ def test_graphs_see_the_same_windows(saved: Saver, tmp_path: Path) -> None:
     [
         ("layer_types", ["sliding_attention"] * 4, "must be one full_attention in every few"),
         ("local_attention", 1, "leaves no window"),
-        ("hidden_activation", "silu", "gelu is"),
+        ("hidden_activation", "silu", "supported: gelu"),
         ("classifier_activation", "relu", "gelu is"),
         ("rope_parameters", {"full_attention": {"rope_type": "yarn"}}, "of full_attention is"),
         ("rope_parameters", [], "rope_type default"),

@@ -1,4 +1,4 @@
-"""GPT-2 and Llama."""
+"""GPT-2, Llama, and EuroBERT, which is a Llama that sees both sides."""
 
 import re
 from dataclasses import replace
@@ -8,52 +8,29 @@ import torch
 from torch import Tensor
 
 from warmstart.errors import WarmstartError
-from warmstart.interop.family import (
-    ACTIVATIONS,
-    HF_ACTIVATIONS,
-    ExportRules,
-    Family,
-    HfConfig,
-    HfHead,
-    HfTensors,
-    build_shape,
-    drop_zero_bias,
-    read_dropout,
-)
+from warmstart.interop.family import SIZES, Family, HfConfig, HfHead, HfTensors, from_hub
 from warmstart.settings.model import ModelConfig
-
-GPT2_SIZES = {
-    "vocab_size": "vocab_size",
-    "width": "n_embd",
-    "depth": "n_layer",
-    "heads": "n_head",
-    "max_length": "n_positions",
-}
+from warmstart.tasks import hub
 
 
-def _read_gpt2_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> ModelConfig:
+def _read_gpt2(config: HfConfig, tensors: HfTensors, head: HfHead) -> dict[str, Any]:
     config.require("scale_attn_weights", [True], "is not supported; scores are always scaled")
     config.require("scale_attn_by_inverse_layer_idx", [False], "is not supported")
     config.require("add_cross_attention", [False], "is not supported; a decoder alone is")
-    return build_shape(
-        config,
-        GPT2_SIZES,
-        ffn_width=config.size("n_inner", 4 * config.size("n_embd")),
-        norm_position="pre",
-        positions="learned",
-        activation=config.choose("activation_function", "gelu_new", ACTIVATIONS),
-        tied=config.flag("tie_word_embeddings", True),
-        scale_embedding=False,
-        output_bias=False,
-        norm_eps=config.number("layer_norm_epsilon", 1e-5),
-        **read_dropout(config, "resid_pdrop", "attn_pdrop", 0.1),
-    )
+    return {
+        "ffn_width": config.size("n_inner", 4 * config.size("n_embd")),
+        "output_bias": False,
+    }
+
+
+def _drop_zero_bias(weights: dict[str, Tensor], head: HfHead) -> None:
+    weights.pop("head.output.bias", None)
 
 
 def _move_classifier_bias(weights: dict[str, Tensor], head: HfHead) -> None:
     """Move a classifier's bias into the bias of the final norm, which only its head reads."""
     if head != "sequence":
-        drop_zero_bias(weights, head)
+        _drop_zero_bias(weights, head)
         return
     bias = weights.pop("head.output.bias")
     matrix = weights["head.output.weight"].double()  # (C, D)
@@ -67,27 +44,10 @@ def _move_classifier_bias(weights: dict[str, Tensor], head: HfHead) -> None:
     weights["backbone.norm_final.bias"] = (norm.double() + shift).to(norm.dtype)
 
 
-def _write_gpt2_config(model: ModelConfig) -> dict[str, Any]:
-    return {
-        "n_inner": model.ffn_width,
-        "activation_function": HF_ACTIVATIONS.get(model.activation, "gelu"),
-        "resid_pdrop": model.dropout,
-        "embd_pdrop": model.dropout,
-        "attn_pdrop": model.dropout if model.inner_dropout else 0.0,
-        "layer_norm_epsilon": model.norm_eps,
-    }
-
-
 GPT2 = Family(
-    name="GPT-2",
+    **from_hub(hub.GPT2),
     model_types=("gpt2",),
     prefix="transformer.",
-    heads={
-        "GPT2Model": "none",
-        "GPT2LMHeadModel": "language",
-        "GPT2ForSequenceClassification": "sequence",
-    },
-    sizes=GPT2_SIZES,
     layers={
         "backbone.embed": "wte",
         "backbone.embed_positions": "wpe",
@@ -99,27 +59,31 @@ GPT2 = Family(
         "backbone.blocks.#.ffn.outer": "h.#.mlp.c_proj",
         "backbone.norm_final": "ln_f",
     },
+    head_layers={"language": {"head.output": "lm_head"}, "sequence": {"head.output": "score"}},
     transposed=r"h\.\d+\.(attn|mlp)\..*",
     buffers=r"h\.\d+\.attn\.(bias|masked_bias)",
-    read_shape=_read_gpt2_shape,
+    unused={"sequence": r"lm_head\.weight"},
+    sizes={
+        "vocab_size": "vocab_size",
+        "width": "n_embd",
+        "depth": "n_layer",
+        "heads": "n_head",
+        "ffn_width": "n_inner",
+        "max_length": "n_positions",
+    },
+    activation=("activation_function", "gelu_new"),
+    dropout=("resid_pdrop", "attn_pdrop", 0.1),
+    norm_eps=("layer_norm_epsilon", 1e-5),
+    read_settings=_read_gpt2,
     zero_biases=lambda config: r"head\.output\.bias",
-    export=ExportRules(
-        write_config=_write_gpt2_config,
-        widen=lambda model: replace(model, biases=True, output_bias=False),
-        adapt=_move_classifier_bias,
-    ),
+    more_config=lambda model: {"embd_pdrop": model.dropout},
+    widen=lambda model: replace(model, biases=True, output_bias=False),
+    adapt=_move_classifier_bias,
 )
-LLAMA_SIZES = {
-    "vocab_size": "vocab_size",
-    "width": "hidden_size",
-    "depth": "num_hidden_layers",
-    "heads": "num_attention_heads",
-    "ffn_width": "intermediate_size",
-}
 _SELF, _MLP = "layers.#.self_attn", "layers.#.mlp"
 
 
-def _read_llama_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> ModelConfig:
+def _read_llama(config: HfConfig, tensors: HfTensors, head: HfHead) -> dict[str, Any]:
     width, heads = config.size("hidden_size"), config.size("num_attention_heads")
     _ungroup_keys(config, tensors)
     config.require("head_dim", [width / heads], f"is not hidden_size / heads, {width / heads:g}")
@@ -127,22 +91,12 @@ def _read_llama_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> Mod
     layers = config.get("layer_types", [])
     if not isinstance(layers, list) or any(kind != "full_attention" for kind in layers):
         config.refuse("layer_types", "must be full_attention throughout")
-    return build_shape(
-        config,
-        LLAMA_SIZES,
-        max_length=config.size("max_position_embeddings", 2048),
-        norm="rms",
-        norm_position="pre",
-        positions="rope",
-        activation=config.choose("hidden_act", "silu", {"silu": "swiglu", "swish": "swiglu"}),
-        tied=config.flag("tie_word_embeddings", False),
-        biases=config.flag("attention_bias", False) or config.flag("mlp_bias", False),
-        scale_embedding=False,
-        output_bias=False,
-        norm_eps=config.number("rms_norm_eps", 1e-6),
-        rope_base=_read_rope_base(config),
-        **read_dropout(config, "attention_dropout", "attention_dropout", 0.0),
-    )
+    return {
+        "max_length": config.size("max_position_embeddings", 2048),
+        "biases": config.flag("attention_bias", False) or config.flag("mlp_bias", False),
+        "output_bias": False,
+        "rope_base": _read_rope_base(config),
+    }
 
 
 def _ungroup_keys(config: HfConfig, tensors: HfTensors) -> None:
@@ -183,30 +137,20 @@ def _zero_biases(config: HfConfig) -> str:
     return rf"head\.output\.bias|.*\.({'|'.join(without_bias) or '-'})\..*\.bias"
 
 
-def _write_llama_config(model: ModelConfig) -> dict[str, Any]:
+def _more_llama_config(model: ModelConfig) -> dict[str, Any]:
     return {
         "num_key_value_heads": model.heads,
         "head_dim": model.width // model.heads,
-        "hidden_act": "silu",
-        "max_position_embeddings": model.max_length,
-        "rms_norm_eps": model.norm_eps,
         "rope_theta": model.rope_base,
         "attention_bias": model.biases,
         "mlp_bias": model.biases,
-        "attention_dropout": model.dropout if model.inner_dropout else 0.0,
     }
 
 
 LLAMA = Family(
-    name="Llama",
+    **from_hub(hub.LLAMA),
     model_types=("llama",),
     prefix="model.",
-    heads={
-        "LlamaModel": "none",
-        "LlamaForCausalLM": "language",
-        "LlamaForSequenceClassification": "sequence",
-    },
-    sizes=LLAMA_SIZES,
     layers={
         "backbone.embed": "embed_tokens",
         "backbone.blocks.#.norm_attend": "layers.#.input_layernorm",
@@ -217,24 +161,30 @@ LLAMA = Family(
         "backbone.blocks.#.ffn.outer": f"{_MLP}.down_proj",
         "backbone.norm_final": "norm",
     },
+    head_layers=GPT2.head_layers,
     buffers=r"(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq",
-    read_shape=_read_llama_shape,
+    unused=GPT2.unused,
+    sizes=SIZES | {"max_length": "max_position_embeddings"},
+    activation=("hidden_act", "silu"),
+    activations={"silu": "swiglu", "swish": "swiglu"},
+    dropout=("attention_dropout", "attention_dropout", 0.0),
+    norm_eps=("rms_norm_eps", 1e-6),
+    is_tied=False,
+    read_settings=_read_llama,
     zero_biases=_zero_biases,
-    export=ExportRules(
-        write_config=_write_llama_config,
-        widen=lambda model: replace(model, output_bias=False),
-        adapt=drop_zero_bias,
-    ),
+    more_config=_more_llama_config,
+    widen=lambda model: replace(model, output_bias=False),
+    adapt=_drop_zero_bias,
 )
 
 
-def _read_encoder_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> ModelConfig:
+def _read_eurobert(config: HfConfig, tensors: HfTensors, head: HfHead) -> dict[str, Any]:
     if head == "sequence":
         config.require("classifier_pooling", ["mean"], "is not supported; mean is")
         if "dense.weight" in tensors:
             _read_dense(config, tensors)
-    shape = _read_llama_shape(config, tensors, head)
-    return replace(shape, attention="bidirectional", output_bias=config.flag("mlp_bias", False))
+    settings = _read_llama(config, tensors, head)
+    return settings | {"output_bias": config.flag("mlp_bias", False)}
 
 
 def _read_dense(config: HfConfig, tensors: HfTensors) -> None:
@@ -282,24 +232,15 @@ def _write_dense(weights: dict[str, Tensor], head: HfHead) -> None:
 
 EUROBERT = replace(
     LLAMA,
-    name="EuroBERT",
+    **from_hub(hub.EUROBERT),
     model_types=("eurobert",),
-    heads={
-        "EuroBertModel": "none",
-        "EuroBertForMaskedLM": "language",
-        "EuroBertForSequenceClassification": "sequence",
-    },
     head_layers={
         "language": {"head.output": "lm_head"},
         "sequence": {"head.dense": "dense", "head.output": "classifier"},
     },
-    language_class="ForMaskedLM",
-    pooling="mean",
-    read_shape=_read_encoder_shape,
+    read_settings=_read_eurobert,
     zero_biases=lambda config: _zero_biases(config).removeprefix(r"head\.output\.bias|"),
-    export=ExportRules(
-        write_config=lambda model: _write_llama_config(model) | {"classifier_pooling": "mean"},
-        widen=lambda model: replace(model, output_bias=model.biases),
-        adapt=_write_dense,
-    ),
+    more_config=lambda model: _more_llama_config(model) | {"classifier_pooling": "mean"},
+    widen=lambda model: replace(model, output_bias=model.biases),
+    adapt=_write_dense,
 )

@@ -1,30 +1,21 @@
-"""BERT, RoBERTa, DistilBERT and ModernBERT."""
+"""BERT, RoBERTa, DistilBERT, ELECTRA and ModernBERT."""
 
 from dataclasses import replace
 from typing import Any
 
 from warmstart.interop.family import (
     ACTIVATIONS,
-    HF_ACTIVATIONS,
-    ExportRules,
+    HEADS,
+    SIZES,
     Family,
     HfConfig,
     HfHead,
     HfTensors,
-    build_shape,
-    read_dropout,
+    from_hub,
 )
-from warmstart.settings.model import ModelConfig
+from warmstart.tasks import hub
 
 POSITIONS = "embeddings.position_embeddings.weight"
-BERT_SIZES = {
-    "vocab_size": "vocab_size",
-    "width": "hidden_size",
-    "depth": "num_hidden_layers",
-    "heads": "num_attention_heads",
-    "ffn_width": "intermediate_size",
-    "max_length": "max_position_embeddings",
-}
 _SELF = "encoder.layer.#.attention.self"
 LAYERS = {
     "backbone.embed": "embeddings.word_embeddings",
@@ -41,65 +32,46 @@ LAYERS = {
 }
 
 
-def read_bert_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> ModelConfig:
-    """Return the shape of a BERT; it has a pooler if its file or its head has one."""
+def _read_bert(config: HfConfig, tensors: HfTensors, head: HfHead) -> dict[str, Any]:
+    """Return the settings of a BERT; it has a pooler if its file or its head has one."""
     config.require("position_embedding_type", ["absolute"], "is not supported; absolute is")
     config.require("is_decoder", [False], "is not supported; an encoder is")
     config.require("add_cross_attention", [False], "is not supported; an encoder alone is")
     config.require("pruned_heads", [{}], "is not supported; every block needs all its heads")
-    return build_shape(
-        config,
-        BERT_SIZES,
-        attention="bidirectional",
-        positions="learned",
-        activation=config.choose("hidden_act", "gelu", ACTIVATIONS),
-        tied=config.flag("tie_word_embeddings", True),
-        scale_embedding=False,
-        embedding_norm=True,
-        segments=config.size("type_vocab_size", 2),
-        pooler=head in ("sequence", "pairs") or "pooler.dense.weight" in tensors,
-        transform=True,
-        norm_eps=config.number("layer_norm_eps", 1e-12),
-        **read_dropout(config, "hidden_dropout_prob", "attention_probs_dropout_prob", 0.1),
-    )
+    has_pooler = head in ("sequence", "pairs") or "pooler.dense.weight" in tensors
+    return {"segments": config.size("type_vocab_size", 2), "pooler": has_pooler}
 
 
-def _read_roberta_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> ModelConfig:
-    shape = read_bert_shape(config, tensors, head)
-    if head == "language" and shape.activation != "gelu":
-        config.refuse("hidden_act", "differs from the gelu of its language head; both must agree")
+def _read_roberta(config: HfConfig, tensors: HfTensors, head: HfHead) -> dict[str, Any]:
+    settings = _read_bert(config, tensors, head)
+    _require_gelu(config, head)
     pad = config.token("pad_token_id")
     first = 2 if pad is None else pad + 1  # no token has a position before this row
-    if shape.max_length <= first:
+    num_rows = config.size("max_position_embeddings")
+    if num_rows <= first:
         config.refuse("max_position_embeddings", f"leaves no position: {first} rows are unused")
-    tensors.check_shape(POSITIONS, (shape.max_length, shape.width))
+    tensors.check_shape(POSITIONS, (num_rows, config.size("hidden_size")))
     tensors[POSITIONS] = tensors[POSITIONS][first:]
-    return replace(shape, max_length=shape.max_length - first)
+    return {**settings, "max_length": num_rows - first}
 
 
-def _write_config(model: ModelConfig) -> dict[str, Any]:
-    return {
-        "hidden_act": HF_ACTIVATIONS.get(model.activation, "gelu"),
-        "hidden_dropout_prob": model.dropout,
-        "attention_probs_dropout_prob": model.dropout if model.inner_dropout else 0.0,
-        "type_vocab_size": model.segments,
-        "layer_norm_eps": model.norm_eps,
-        "position_embedding_type": "absolute",
-    }
+def _read_electra(config: HfConfig, tensors: HfTensors, head: HfHead) -> dict[str, Any]:
+    width = config.size("hidden_size", 256)
+    if config.size("embedding_size", 128) != width:
+        config.refuse("embedding_size", f"is not hidden_size, {width}; only equal ones fit")
+    _require_gelu(config, head)
+    return _read_bert(config, tensors, "none")
+
+
+def _require_gelu(config: HfConfig, head: HfHead) -> None:
+    if head == "language" and config.choose("hidden_act", "gelu", ACTIVATIONS) != "gelu":
+        config.refuse("hidden_act", "differs from the gelu of its language head; both must agree")
 
 
 BERT = Family(
-    name="BERT",
+    **from_hub(hub.BERT),
     model_types=("bert",),
     prefix="bert.",
-    heads={
-        "BertModel": "none",
-        "BertForMaskedLM": "language",
-        "BertForPreTraining": "language",
-        "BertForNextSentencePrediction": "pairs",
-        "BertForSequenceClassification": "sequence",
-    },
-    sizes=BERT_SIZES,
     layers=LAYERS,
     head_layers={
         "language": {
@@ -112,39 +84,36 @@ BERT = Family(
         "pairs": {"head.output": "cls.seq_relationship"},
         "sequence": {"head.output": "classifier"},
     },
-    language_class="ForMaskedLM",
-    pooling="cls",
-    language_tensors=("cls.predictions.bias", "cls.predictions.transform.dense.weight"),
-    copies={
-        "cls.predictions.decoder.weight": "backbone.embed.weight",
-        "cls.predictions.decoder.bias": "head.output.bias",
-    },
-    output_biases=("cls.predictions.decoder.bias", "cls.predictions.bias"),
     buffers=r"embeddings\.(position_ids|token_type_ids)",
     unused={
         "language": r"cls\.seq_relationship\..*",
         "pairs": r"cls\.predictions\..*",
         "sequence": r"cls\..*",
     },
-    read_shape=read_bert_shape,
-    export=ExportRules(
-        write_config=_write_config,
-        widen=lambda model: replace(
-            model, biases=True, output_bias=True, segments=max(1, model.segments)
-        ),
+    untied_bias="cls.predictions.decoder.bias",
+    sizes=SIZES | {"max_length": "max_position_embeddings"},
+    activation=("hidden_act", "gelu"),
+    dropout=("hidden_dropout_prob", "attention_probs_dropout_prob", 0.1),
+    norm_eps=("layer_norm_eps", 1e-12),
+    read_settings=_read_bert,
+    more_config=lambda model: {
+        "type_vocab_size": model.segments,
+        "position_embedding_type": "absolute",
+    },
+    widen=lambda model: replace(
+        model, biases=True, output_bias=True, segments=max(1, model.segments)
     ),
 )
-_ROBERTA_HEADS: tuple[HfHead, ...] = ("none", "language", "sequence")
 ROBERTA = replace(
     BERT,
     name="RoBERTa",
     model_types=("roberta", "camembert", "xlm-roberta"),
-    prefix="roberta.",
     heads={
-        f"{name}{BERT.hub_classes[head]}": head
+        f"{name}{ending}": HEADS[ending]
         for name in ("Roberta", "Camembert", "XLMRoberta")
-        for head in _ROBERTA_HEADS
+        for ending in ("Model", "ForMaskedLM", hub.CLASSIFIER)
     },
+    prefix="roberta.",
     head_layers={
         "language": {
             "head.transform.dense": "lm_head.dense",
@@ -154,50 +123,38 @@ ROBERTA = replace(
         },
         "sequence": {"backbone.pooler": "classifier.dense", "head.output": "classifier.out_proj"},
     },
-    language_tensors=("lm_head.bias", "lm_head.dense.weight"),
-    copies={
-        "lm_head.decoder.weight": "backbone.embed.weight",
-        "lm_head.decoder.bias": "head.output.bias",
-    },
-    output_biases=("lm_head.decoder.bias", "lm_head.bias"),
     unused={"sequence": r"(lm_head|pooler)\..*"},
-    read_shape=_read_roberta_shape,
-    export=None,
+    untied_bias="lm_head.decoder.bias",
+    read_settings=_read_roberta,
 )
-DISTILBERT_SIZES = {
-    "vocab_size": "vocab_size",
-    "width": "dim",
-    "depth": "n_layers",
-    "heads": "n_heads",
-    "ffn_width": "hidden_dim",
-    "max_length": "max_position_embeddings",
-}
+ELECTRA = replace(
+    BERT,
+    name="ELECTRA",
+    model_types=("electra",),
+    heads={
+        "ElectraModel": "none",
+        "ElectraForPreTraining": "none",  # its head tells replaced tokens, which no task here does
+        "ElectraForMaskedLM": "language",
+    },
+    prefix="electra.",
+    head_layers={
+        "language": {
+            "head.transform.dense": "generator_predictions.dense",
+            "head.transform.norm": "generator_predictions.LayerNorm",
+            "head.output": "generator_lm_head",
+        }
+    },
+    unused={"none": r"discriminator_predictions\..*"},
+    untied_bias="",
+    read_settings=_read_electra,
+)
 _LAYER = "transformer.layer.#"
 _QUERY, _KEY, _VALUE = (f"{_LAYER}.attention.{name}_lin" for name in "qkv")
-
-
-def _read_distilbert_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> ModelConfig:
-    return build_shape(
-        config,
-        DISTILBERT_SIZES,
-        attention="bidirectional",
-        positions="learned",  # sinusoids, where it has them, are a table in the file
-        activation=config.choose("activation", "gelu", ACTIVATIONS),
-        tied=config.flag("tie_word_embeddings", True),
-        scale_embedding=False,
-        embedding_norm=True,
-        transform=True,
-        norm_eps=1e-12,
-        **read_dropout(config, "dropout", "attention_dropout", 0.1),
-    )
-
-
 DISTILBERT = Family(
     name="DistilBERT",
     model_types=("distilbert",),
-    prefix="distilbert.",
     heads={"DistilBertModel": "none", "DistilBertForMaskedLM": "language"},
-    sizes=DISTILBERT_SIZES,
+    prefix="distilbert.",
     layers={
         "backbone.embed": "embeddings.word_embeddings",
         "backbone.embed_positions": "embeddings.position_embeddings",
@@ -216,56 +173,21 @@ DISTILBERT = Family(
             "head.output": "vocab_projector",
         }
     },
-    language_class="ForMaskedLM",
-    language_tensors=("vocab_transform.weight",),
-    copies={"vocab_projector.weight": "backbone.embed.weight"},
     buffers=r"embeddings\.position_ids",
-    unused={},
-    read_shape=_read_distilbert_shape,
-)
-
-
-def _read_electra_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> ModelConfig:
-    width = config.size("hidden_size", 256)
-    if config.size("embedding_size", 128) != width:
-        config.refuse("embedding_size", f"is not hidden_size, {width}; only equal ones fit")
-    shape = read_bert_shape(config, tensors, "none")
-    if head == "language" and shape.activation != "gelu":
-        config.refuse("hidden_act", "differs from the gelu of its language head; both must agree")
-    return shape
-
-
-ELECTRA = replace(
-    BERT,
-    name="ELECTRA",
-    model_types=("electra",),
-    prefix="electra.",
-    heads={
-        "ElectraModel": "none",
-        "ElectraForPreTraining": "none",  # its head tells replaced tokens, which no task here does
-        "ElectraForMaskedLM": "language",
+    # Sinusoidal positions, where it has them, are a table in the file.
+    fixed={**hub.BERT.fixed, "norm_eps": 1e-12},
+    sizes={
+        "vocab_size": "vocab_size",
+        "width": "dim",
+        "depth": "n_layers",
+        "heads": "n_heads",
+        "ffn_width": "hidden_dim",
+        "max_length": "max_position_embeddings",
     },
-    head_layers={
-        "language": {
-            "head.transform.dense": "generator_predictions.dense",
-            "head.transform.norm": "generator_predictions.LayerNorm",
-            "head.output": "generator_lm_head",
-        }
-    },
-    language_tensors=("generator_predictions.dense.weight",),
-    copies={"generator_lm_head.weight": "backbone.embed.weight"},
-    output_biases=(),
-    unused={"none": r"discriminator_predictions\..*"},
-    read_shape=_read_electra_shape,
-    export=None,
+    activation=("activation", "gelu"),
+    dropout=("dropout", "attention_dropout", 0.1),
+    read_settings=lambda config, tensors, head: {},
 )
-MODERNBERT_SIZES = {
-    "vocab_size": "vocab_size",
-    "width": "hidden_size",
-    "depth": "num_hidden_layers",
-    "heads": "num_attention_heads",
-    "ffn_width": "intermediate_size",
-}
 GLOBAL, LOCAL = "full_attention", "sliding_attention"
 
 # Our tensors by the key that gives them a bias, and whether they have one by default.
@@ -278,38 +200,23 @@ _BIASES = {
 }
 
 
-def _read_shape(config: HfConfig, tensors: HfTensors, head: HfHead) -> ModelConfig:
+def _read_modernbert(config: HfConfig, tensors: HfTensors, head: HfHead) -> dict[str, Any]:
     global_every = _read_global_every(config)
     window = config.size("local_attention", 128) // 2
     if not window:
         config.refuse("local_attention", "leaves no window; 2 or more is supported")
-    gelu = "is not supported; gelu is"
-    config.require("hidden_activation", ["gelu"], gelu)
     if head == "language":
-        config.require("classifier_activation", ["gelu"], gelu)
+        config.require("classifier_activation", ["gelu"], "is not supported; gelu is")
     biases = [key for key in _BIASES if _has_bias(config, key)]
     in_backbone = {"attention_bias", "mlp_bias", "norm_bias"}
-    return build_shape(
-        config,
-        MODERNBERT_SIZES,
-        max_length=config.size("max_position_embeddings", 8192),
-        attention="bidirectional",
-        norm_position="pre",
-        positions="rope",
-        activation="geglu",
-        tied=config.flag("tie_word_embeddings", True),
-        biases=bool(in_backbone.intersection(biases) or (head == "language" and biases)),
-        scale_embedding=False,
-        embedding_norm=True,
-        transform=True,
-        norm_eps=config.number("norm_eps", 1e-5),
-        rope_base=_read_rope_base(config, GLOBAL, "global_rope_theta", 160_000.0),
-        local_window=window if global_every > 1 else 0,
-        global_every=global_every,
-        local_rope_base=_read_rope_base(config, LOCAL, "local_rope_theta", 10_000.0),
-        first_norm=False,
-        **read_dropout(config, "mlp_dropout", "attention_dropout", 0.0),
-    )
+    return {
+        "max_length": config.size("max_position_embeddings", 8192),
+        "biases": bool(in_backbone.intersection(biases) or (head == "language" and biases)),
+        "rope_base": _read_rope_base(config, GLOBAL, "global_rope_theta", 160_000.0),
+        "local_window": window if global_every > 1 else 0,
+        "global_every": global_every,
+        "local_rope_base": _read_rope_base(config, LOCAL, "local_rope_theta", 10_000.0),
+    }
 
 
 def _read_global_every(config: HfConfig) -> int:
@@ -352,9 +259,8 @@ def _zero_biases(config: HfConfig) -> str:
 MODERNBERT = Family(
     name="ModernBERT",
     model_types=("modernbert",),
-    prefix="model.",
     heads={"ModernBertModel": "none", "ModernBertForMaskedLM": "language"},
-    sizes=MODERNBERT_SIZES,
+    prefix="model.",
     layers={
         "backbone.embed": "embeddings.tok_embeddings",
         "backbone.norm_embed": "embeddings.norm",
@@ -373,12 +279,20 @@ MODERNBERT = Family(
             "head.output": "decoder",
         }
     },
-    language_class="ForMaskedLM",
-    pooling="mean",
-    language_tensors=("head.dense.weight",),
-    copies={"decoder.weight": "backbone.embed.weight"},
     buffers=r"rotary_emb\..*",
-    unused={},
-    read_shape=_read_shape,
+    fixed={
+        "attention": "bidirectional",
+        "norm_position": "pre",
+        "positions": "rope",
+        "embedding_norm": True,
+        "transform": True,
+        "first_norm": False,
+    },
+    sizes=SIZES,
+    activation=("hidden_activation", "gelu"),
+    activations={"gelu": "geglu"},
+    dropout=("mlp_dropout", "attention_dropout", 0.0),
+    norm_eps=("norm_eps", 1e-5),
+    read_settings=_read_modernbert,
     zero_biases=_zero_biases,
 )

@@ -8,12 +8,14 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import Size, Tensor
+from torch import Size, Tensor, nn
 
 from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import has_type, parse_object, show, typed
+from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
 from warmstart.settings.model import Activation, ModelConfig
 from warmstart.settings.shared import Pooling
+from warmstart.tasks.hub import CLASSIFIER, HubFamily
 from warmstart.textfiles import missing, read_bytes
 
 HfHead = Literal["none", "language", "sequence", "pairs", "translation"]  # pairs: next sentence
@@ -30,23 +32,6 @@ ACTIVATIONS: dict[str, Activation] = {
     "silu": "silu",
     "swish": "silu",
 }
-
-# The first name of each is written.
-HF_ACTIVATIONS = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExportRules:
-    """How our models are written; tasks/hub.py says which of them fit."""
-
-    write_config: Callable[[ModelConfig], dict[str, Any]]
-    """Return the keys of config.json besides the sizes."""
-    widen: Callable[[ModelConfig], ModelConfig]
-    """Return the shape that the architecture has; the tensors this adds are zero."""
-    adapt: Callable[[dict[str, Tensor], HfHead], None] = lambda weights, head: None
-    """Change the weights to fit the architecture."""
-    constants: Callable[[ModelConfig], dict[str, Tensor]] = lambda model: {}
-    """Return tensors that no training changes, but that files of the family hold."""
 
 
 T = TypeVar("T")
@@ -181,49 +166,91 @@ class HfTensors(dict[str, Tensor]):
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """How a family is read and, with export rules, written. The defaults are those of decoders."""
+    """How a family is read and written; tasks/hub.py says which models of ours are written."""
 
     name: str
     model_types: tuple[str, ...]  # in config.json; the first is written
+    heads: Mapping[str, HfHead]  # by architecture
     prefix: str  # of the backbone's tensors in a model with a head
-    heads: Mapping[str, HfHead]  # by architecture; the first with a head is the one written
-    sizes: Mapping[str, str]  # key of config.json by our setting
-    buffers: str  # pattern of tensors that are not weights
     layers: Mapping[str, str]  # their layers by ours; # is a block, several are stacked in rows
-    head_layers: Mapping[HfHead, Mapping[str, str]] = field(
-        default_factory=lambda: {
-            "language": {"head.output": "lm_head"},
-            "sequence": {"head.output": "score"},
-        }
-    )
+    head_layers: Mapping[HfHead, Mapping[str, str]]
     transposed: str = ""  # pattern of their layers whose matrices are transposed
-    language_class: str = "ForCausalLM"  # how the name of transformers' class ends
+    buffers: str  # pattern of tensors that are not weights
+    unused: Mapping[HfHead, str] = field(default_factory=dict)  # tensors of heads that are left out
+    copies: tuple[str, ...] = ()  # tensors that copy the embedding, beside tied output weights
+    untied_bias: str = ""  # the name of the output bias where output weights are not tied
+
+    fixed: Mapping[str, Any]  # our settings that all its models have
+    sizes: Mapping[str, str]  # key of config.json by our setting
+    activation: tuple[str, str]  # its key and default
+    activations: Mapping[str, Activation] = field(default_factory=lambda: ACTIVATIONS)
+    dropout: tuple[str, str, float]  # the keys of dropout and of that inside a sublayer, default
+    norm_eps: tuple[str, float] | None = None  # its key and default; None: it is fixed
+    is_tied: bool = True  # by default
     pooling: Pooling = "last"  # of its classifiers
-    language_tensors: tuple[str, ...] = ("lm_head.weight",)  # only a language model has them
-    copies: Mapping[str, str] = field(  # theirs that copy one of ours when weights are tied
-        default_factory=lambda: {"lm_head.weight": "backbone.embed.weight"}
-    )
-    output_biases: tuple[str, ...] = ()  # the name when weights are not tied, and the usual one
-    unused: Mapping[HfHead, str] = field(  # patterns of heads that an architecture does not use
-        default_factory=lambda: {"sequence": r"lm_head\.weight"}
-    )
-    read_shape: Callable[[HfConfig, HfTensors, HfHead], ModelConfig]
+
+    read_settings: Callable[[HfConfig, HfTensors, HfHead], dict[str, Any]]
+    """Return our settings that need more than a table; refuse what our models cannot be."""
     zero_biases: Callable[[HfConfig], str] = lambda config: ""
     """Return the pattern of those of our tensors that the family does not have: they are zero."""
     restore: Callable[[dict[str, Tensor]], None] = lambda weights: None
-    """Undo what `adapt` of the export rules does to weights under our names, where it must be."""
-    export: ExportRules | None = None
+    """Undo what `adapt` did to weights under our names, where it must be."""
+
+    more_config: Callable[[ModelConfig], dict[str, Any]] = lambda model: {}
+    """Return the keys of config.json that are in no table."""
+    widen: Callable[[ModelConfig], ModelConfig] = lambda model: model
+    """Return the shape that the architecture has; the tensors this adds are zero."""
+    adapt: Callable[[dict[str, Tensor], HfHead], None] = lambda weights, head: None
+    """Change the weights, under our names, to fit the architecture."""
+    constants: Callable[[ModelConfig], dict[str, Tensor]] = lambda model: {}
+    """Return tensors that no training changes, but that files of the family hold."""
 
     @property
-    def hub_classes(self) -> dict[HfHead, str]:
-        """Return how the names of transformers' classes end, by head."""
-        classifier = "ForSequenceClassification"
+    def tied_weight(self) -> str:
+        """Return the name of the output weights, a copy of the embedding where they are tied."""
+        layers = self.head_layers.get("language", {})
+        return layers.get("head.output.weight") or f"{layers.get('head.output')}.weight"
+
+    def has_language_head(self, tensors: Iterable[str]) -> bool:
+        """Tell whether a file has tensors that only a language model has."""
+        layers = self.head_layers.get("language", {})
+        names = tuple(theirs for ours, theirs in layers.items() if ours.startswith("head."))
+        return any(tensor.startswith(names) for tensor in tensors)
+
+    def read_shape(self, config: HfConfig, tensors: HfTensors, head: HfHead) -> ModelConfig:
+        """Return the architecture that a config.json describes; an error names the file."""
+        more = self.read_settings(config, tensors, head)
+        key, inner_key, default = self.dropout
+        settings = {
+            **{name: config.size(key) for name, key in self.sizes.items() if name not in more},
+            "scale_embedding": self.fixed["positions"] == "sinusoidal",
+            "activation": config.choose(*self.activation, self.activations),
+            "tied": config.flag("tie_word_embeddings", self.is_tied),
+            "dropout": config.number(key, default),
+            "inner_dropout": config.number(inner_key, default) > 0,
+            **({"norm_eps": config.number(*self.norm_eps)} if self.norm_eps else {}),
+            **self.fixed,
+            **more,
+        }
+        try:
+            return ModelConfig(**settings)
+        except WarmstartError as error:
+            raise WarmstartError(f"{config.file}: {error}") from None
+
+    def write_config(self, model: ModelConfig) -> dict[str, Any]:
+        """Return what config.json says of an architecture."""
+        names = {ours: theirs for theirs, ours in reversed(list(self.activations.items()))}
+        key, inner_key, _ = self.dropout
         return {
-            "none": "Model",
-            "language": self.language_class,
-            "sequence": classifier,
-            "pairs": classifier,
-            "translation": "ForSeq2SeqLM",
+            "model_type": self.model_types[0],
+            **{key: getattr(model, name) for name, key in self.sizes.items()},
+            self.activation[0]: names[model.activation],  # the first of several
+            key: model.dropout,
+            inner_key: model.dropout if model.inner_dropout else 0.0,
+            **({self.norm_eps[0]: model.norm_eps} if self.norm_eps else {}),
+            "tie_word_embeddings": model.tied,
+            "torch_dtype": "float32",
+            **self.more_config(model),
         }
 
     def matches(self, shape: ModelConfig, head: HfHead) -> Iterator[TensorMatch]:
@@ -242,24 +269,44 @@ class Family:
                     )
 
 
-def build_shape(config: HfConfig, sizes: Mapping[str, str], **settings: Any) -> ModelConfig:
-    """Return a shape with the sizes that these keys hold; an error names the file."""
-    settings = {name: config.size(key) for name, key in sizes.items()} | settings
-    try:
-        return ModelConfig(**settings)
-    except WarmstartError as error:
-        raise WarmstartError(f"{config.file}: {error}") from None
+SIZES = {  # of most families: keys of config.json by our settings
+    "vocab_size": "vocab_size",
+    "width": "hidden_size",
+    "depth": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "ffn_width": "intermediate_size",
+}
+HEADS: dict[str, HfHead] = {  # by what ends the name of an architecture
+    "Model": "none",
+    "ForMaskedLM": "language",
+    "ForPreTraining": "language",
+    "ForCausalLM": "language",
+    "ForNextSentencePrediction": "pairs",
+    CLASSIFIER: "sequence",
+    "ForSeq2SeqLM": "translation",
+}
 
 
-def read_dropout(config: HfConfig, key: str, inner_key: str, default: float) -> dict[str, Any]:
-    """Return the settings of dropout: one rate, applied to attention weights too or not."""
-    rate = config.number(key, default)
-    return {"dropout": rate, "inner_dropout": config.number(inner_key, default) > 0}
+def from_hub(family: HubFamily) -> dict[str, Any]:
+    """Return what a family that is written has in common with its entry in tasks/hub.py."""
+    return {
+        "name": family.name,
+        "heads": {name: HEADS[ending] for ending, name in family.architectures.items()},
+        "fixed": family.fixed,
+        "pooling": family.pooling,
+    }
 
 
-def drop_zero_bias(weights: dict[str, Tensor], head: HfHead) -> None:
-    """Remove the bias of the head, which is zero."""
-    weights.pop("head.output.bias", None)
+def empty_model(
+    shape: ModelConfig, head: HfHead, pooling: Pooling, num_classes: int, has_next_sentence: bool
+) -> nn.Module:
+    """Return the model of an architecture: shapes without memory."""
+    with torch.device("meta"):
+        if num_classes:
+            return Classifier(shape, num_classes, pooling)
+        if head == "translation":
+            return Translator(shape)
+        return BackboneOnly(shape) if head == "none" else LanguageModel(shape, has_next_sentence)
 
 
 TRUNCATE = "warmstart_truncate"  # our own key: what a classifier reads of a text that is too long

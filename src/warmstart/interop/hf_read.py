@@ -1,11 +1,9 @@
 """Read a Hugging Face folder as exactly the same model of ours, or say why that is not possible."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-import torch
 from torch import Tensor, nn
 
 from warmstart.errors import WarmstartError
@@ -18,14 +16,15 @@ from warmstart.interop.family import (
     HfFolder,
     HfHead,
     HfTensors,
+    empty_model,
     to_ours,
 )
 from warmstart.interop.marian import MARIAN, PEGASUS
 from warmstart.interop.tokenizers import read_tokenizers
-from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
 from warmstart.runs.checkpoint import check_finite
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Pooling, Truncate
+from warmstart.tasks.hub import CLASSIFIER
 from warmstart.tasks.registry import task_for_class
 from warmstart.tasks.task import Task
 from warmstart.tokenization.backends import TokenizerPair
@@ -72,32 +71,21 @@ def read_folder(path: Path) -> ImportedModel:
     architecture, head = _read_architecture(config, family)
     tensors = HfTensors(folder.read_tensors(), path, family.prefix)
     tensors.drop(family.buffers)
-    if head == "none" and any(name in tensors for name in family.language_tensors):
+    if head == "none" and family.has_language_head(tensors):
         head = "language"
     for key in (family.sizes.get(name) for name in ("depth", "decoder_depth")):
         if key and config.size(key) > len(tensors):
             config.refuse(key, f"is more than the {len(tensors)} tensors in the folder")
     shape = family.read_shape(config, tensors, head)
-    if not shape.tied and family.output_biases:
-        untied, usual = family.output_biases
-        if untied in tensors:
-            tensors[usual] = tensors.pop(untied)
     classes = _read_classes(config, family, head, tensors)
     has_next_sentence = shape.pooler and "cls.seq_relationship.weight" in tensors
-    with torch.device("meta"):  # shapes without memory
-        model = _new_model(shape, head, family.pooling, len(classes), has_next_sentence)
-    shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
-    matches = family.matches(shape, head)
-    weights = to_ours(tensors, matches, shapes, family.zero_biases(config))
-    check_finite(weights, path)
-    if head in ("language", "translation"):
-        _drop_copies(tensors, family, weights, shape.tied)
-    family.restore(weights)
+    model = empty_model(shape, head, family.pooling, len(classes), has_next_sentence)
+    weights = _take_weights(tensors, family, config, model, head)
     left_out = tensors.drop(family.unused[head]) if head in family.unused else ()
     tensors.refuse_rest()
     return ImportedModel(
         architecture=architecture,
-        task=task_for_class(family.hub_classes[head]),
+        task=task_for_class(_hub_class(shape, head)),
         model=shape,
         weights=weights,
         tokenizers=read_tokenizers(folder, config, shape.vocab_size),
@@ -109,23 +97,33 @@ def read_folder(path: Path) -> ImportedModel:
     )
 
 
-def _new_model(
-    shape: ModelConfig, head: HfHead, pooling: Pooling, num_classes: int, has_next_sentence: bool
-) -> nn.Module:
-    if num_classes:
-        return Classifier(shape, num_classes, pooling)
-    if head == "translation":
-        return Translator(shape)
-    return BackboneOnly(shape) if head == "none" else LanguageModel(shape, has_next_sentence)
+def _take_weights(
+    tensors: HfTensors, family: Family, config: HfConfig, model: nn.Module, head: HfHead
+) -> dict[str, Tensor]:
+    """Take the tensors of a model, and those that copy one of them, as ours."""
+    shape: ModelConfig = model.config  # type: ignore[assignment]
+    bias = family.head_layers.get("language", {}).get("head.output.bias", "")
+    if not shape.tied and family.untied_bias in tensors:
+        tensors[bias] = tensors.pop(family.untied_bias)
+    shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    weights = to_ours(tensors, family.matches(shape, head), shapes, family.zero_biases(config))
+    check_finite(weights, tensors.path)
+    if head == "language" and shape.tied:
+        tensors.drop_copy(family.tied_weight, weights["backbone.embed.weight"])
+    if head == "language" and "head.output.bias" in weights:
+        tensors.drop_copy(family.untied_bias, weights["head.output.bias"])
+    for name in family.copies:
+        tensors.drop_copy(name, weights["encoder.embed.weight"])
+    family.restore(weights)
+    return weights
 
 
-def _drop_copies(
-    tensors: HfTensors, family: Family, weights: Mapping[str, Tensor], is_tied: bool
-) -> None:
-    """Drop tensors that the file holds twice: tied weights, and the bias."""
-    for theirs, ours in family.copies.items():
-        if ours in weights and (is_tied or ours != "backbone.embed.weight"):
-            tensors.drop_copy(theirs, weights[ours])
+def _hub_class(shape: ModelConfig, head: HfHead) -> str:
+    """Return what ends the name of transformers' class for a model with this head."""
+    if head == "language":
+        return "ForCausalLM" if shape.is_causal else "ForMaskedLM"
+    endings = {"none": "Model", "translation": "ForSeq2SeqLM"}
+    return endings.get(head, CLASSIFIER)
 
 
 def _read_config(folder: HfFolder) -> tuple[HfConfig, Family]:

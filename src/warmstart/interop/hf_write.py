@@ -17,9 +17,9 @@ from warmstart.interop.decoders import EUROBERT, GPT2, LLAMA
 from warmstart.interop.encoders import BERT
 from warmstart.interop.family import (
     TRUNCATE,
-    ExportRules,
     Family,
     HfHead,
+    empty_model,
     to_theirs,
 )
 from warmstart.interop.formats import (
@@ -54,7 +54,6 @@ class _Model:
     """A model in the shape of a family; its tensors still have our names."""
 
     family: Family
-    rules: ExportRules
     architecture: str
     shape: ModelConfig
     weights: dict[str, Tensor]
@@ -65,20 +64,8 @@ class _Model:
 
     @property
     def generates(self) -> bool:
-        is_causal = self.head == "language" and self.family.language_class == "ForCausalLM"
+        is_causal = self.head == "language" and self.shape.is_causal
         return is_causal or self.head == "translation"
-
-    def config(self) -> dict[str, Any]:
-        """Return config.json without what depends on the tokenizer or the classes."""
-        sizes = {key: getattr(self.shape, name) for name, key in self.family.sizes.items()}
-        return {
-            "architectures": [self.architecture],
-            "model_type": self.family.model_types[0],
-            **sizes,
-            **self.rules.write_config(self.shape),
-            "tie_word_embeddings": self.shape.tied,
-            "torch_dtype": "float32",
-        }
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors under their names in the family."""
@@ -90,9 +77,9 @@ class _Model:
             for match in self.family.matches(self.shape, self.head)
         ]
         tensors = to_theirs(self.weights, matches)
-        if self.head == "language" and not self.shape.tied and self.family.output_biases:
-            untied, usual = self.family.output_biases
-            tensors[untied] = tensors[usual].clone()
+        if self.head == "language" and not self.shape.tied and self.family.untied_bias:
+            bias = self.family.head_layers["language"]["head.output.bias"]
+            tensors[self.family.untied_bias] = tensors[bias].clone()
         return tensors
 
     def with_token(self) -> "_Model":
@@ -116,7 +103,7 @@ def write_hf(request: ExportRequest) -> Exported:
         converted = converted.with_token()
     tensors = converted.tensors()
     size = sum(tensor.numel() for tensor in tensors.values())
-    constants = converted.rules.constants(converted.shape)
+    constants = family.constants(converted.shape)
     write_json(folder / "config.json", _config(converted, source, tokenizer))
     write_whole(folder / "model.safetensors", save(tensors | constants, {"format": "pt"}))
     if converted.generates:
@@ -134,15 +121,15 @@ def _convert(source: SavedRun, model: nn.Module) -> _Model:
     if hub.architecture is None:
         raise WarmstartError(_refusal(source, hub))
     family = next(family for family in WRITTEN if hub.architecture in family.heads)
-    assert family.export is not None
     head = family.heads[hub.architecture]
-    shape = family.export.widen(source.model)
+    shape = family.widen(source.model)
+    wide = empty_model(shape, head, family.pooling, hub.num_classes, hub.has_next_sentence)
     weights = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
-    for name, tensor in hub.task.empty_model(source.reshaped(shape)).state_dict().items():
+    for name, tensor in wide.state_dict().items():
         weights.setdefault(name, torch.zeros(tensor.shape))
     shape = _apply_embedding_scale(shape, weights, head)
-    family.export.adapt(weights, head)
-    return _Model(family, family.export, hub.architecture, shape, weights)
+    family.adapt(weights, head)
+    return _Model(family, hub.architecture, shape, weights)
 
 
 def _refusal(source: SavedRun, hub: HubModel) -> str:
@@ -173,7 +160,8 @@ def _apply_embedding_scale(
 
 
 def _config(model: _Model, source: SavedRun, tokenizer: HfTokenizer) -> dict[str, Any]:
-    config = model.config() | {
+    config = model.family.write_config(model.shape) | {
+        "architectures": [model.architecture],
         "bos_token_id": tokenizer.bos,
         "eos_token_id": tokenizer.eos,
         "pad_token_id": tokenizer.pad,

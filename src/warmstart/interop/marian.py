@@ -10,31 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from warmstart.interop.family import (
-    ACTIVATIONS,
-    HF_ACTIVATIONS,
-    ExportRules,
-    Family,
-    HfConfig,
-    HfHead,
-    HfTensors,
-    build_shape,
-    read_dropout,
-)
+from warmstart.interop.family import Family, HfConfig, HfHead, HfTensors, from_hub
 from warmstart.model.attention import sinusoids
-from warmstart.settings.model import ModelConfig, NormPosition
-
-SIZES = {
-    "vocab_size": "vocab_size",
-    "width": "d_model",
-    "depth": "encoder_layers",
-    "decoder_depth": "decoder_layers",
-    "heads": "encoder_attention_heads",
-    "ffn_width": "encoder_ffn_dim",
-    "max_length": "max_position_embeddings",
-}
-COPIES = ("lm_head", "model.encoder.embed_tokens", "model.decoder.embed_tokens")
-NORM_EPS = 1e-5  # of both; their config.json has no key for it
+from warmstart.settings.model import ModelConfig
+from warmstart.tasks import hub
 
 
 def _attention(ours: str, theirs: str) -> dict[str, str]:
@@ -49,6 +28,7 @@ def _attention(ours: str, theirs: str) -> dict[str, str]:
     }
 
 
+STACKS = ("encoder", "decoder")
 _CROSS = "model.decoder.layers.#.encoder_attn"
 OUR_BIAS, BIAS = "head.output.bias", "final_logits_bias"
 LAYERS = {
@@ -65,7 +45,7 @@ LAYERS = {
 }
 
 
-def _read_shape(config: HfConfig, tensors: HfTensors, norm_position: NormPosition) -> ModelConfig:
+def _read_settings(config: HfConfig, tensors: HfTensors, head: HfHead) -> dict[str, Any]:
     for name in ("ffn_dim", "attention_heads"):
         size = config.size(f"encoder_{name}")
         config.require(f"decoder_{name}", [size], f"is not the encoder's; {size} is supported")
@@ -77,28 +57,14 @@ def _read_shape(config: HfConfig, tensors: HfTensors, norm_position: NormPositio
     config.require("decoder_vocab_size", [config.size("vocab_size")], shared)
     if BIAS in tensors:
         tensors[BIAS] = tensors[BIAS].flatten()  # in the file (1, V)
-    return build_shape(
-        config,
-        SIZES,
-        attention="bidirectional",
-        norm_position=norm_position,
-        activation=config.choose("activation_function", "gelu", ACTIVATIONS),
-        tied=True,
-        output_bias=BIAS in tensors,
-        norm_eps=NORM_EPS,
-        **read_dropout(config, "dropout", "attention_dropout", 0.1),
-    )
+    return {"output_bias": BIAS in tensors}
 
 
-def _write_config(model: ModelConfig) -> dict[str, Any]:
-    inner = model.dropout if model.inner_dropout else 0.0
+def _more_config(model: ModelConfig) -> dict[str, Any]:
     return {
         "decoder_attention_heads": model.heads,
         "decoder_ffn_dim": model.ffn_width,
-        "activation_function": HF_ACTIVATIONS.get(model.activation, "gelu"),
-        "dropout": model.dropout,
-        "attention_dropout": inner,
-        "activation_dropout": inner,
+        "activation_dropout": model.dropout if model.inner_dropout else 0.0,
         "scale_embedding": True,
         "is_encoder_decoder": True,
         "forced_eos_token_id": None,
@@ -115,14 +81,13 @@ def _sines_first(weights: dict[str, Tensor], head: HfHead) -> None:
 def _position_tables(model: ModelConfig) -> dict[str, Tensor]:
     """Return the sinusoids, without which transformers reports missing weights."""
     table = sinusoids(model.max_length, model.width, torch.device("cpu")).float()
-    stacks = ("encoder", "decoder")
     return {
         f"model.{stack}.embed_positions.weight": torch.cat([table[:, 0::2], table[:, 1::2]], 1)
-        for stack in stacks
+        for stack in STACKS
     }
 
 
-def _interleaved(weights: dict[str, Tensor]) -> None:
+def _interleave(weights: dict[str, Tensor]) -> None:
     """Put the columns of hidden vectors back where our models have them."""
     _reorder(weights, _order(weights).argsort())
 
@@ -143,29 +108,34 @@ def _reorder(weights: dict[str, Tensor], order: Tensor) -> None:
             weights[name] = tensor[:, order]  # reads them
 
 
-def _family(name: str, model_type: str, architecture: str, norm_position: NormPosition) -> Family:
-    return Family(
-        name=name,
-        model_types=(model_type,),
-        prefix="",
-        heads={architecture: "translation"},
-        sizes=SIZES,
-        layers=LAYERS,
-        head_layers={},
-        copies={f"{name}.weight": "encoder.embed.weight" for name in COPIES},
-        buffers=r"model\.(en|de)coder\.embed_positions\.weight",
-        read_shape=lambda config, tensors, head: _read_shape(config, tensors, norm_position),
-        export=ExportRules(
-            write_config=_write_config,
-            widen=lambda model: replace(
-                model, biases=True, output_bias=model.biases and model.output_bias
-            ),
-            adapt=_sines_first,
-            constants=_position_tables,
-        ),
-        restore=_interleaved,
-    )
-
-
-MARIAN = _family("Marian", "marian", "MarianMTModel", "post")
-PEGASUS = _family("Pegasus", "pegasus", "PegasusForConditionalGeneration", "pre")
+MARIAN = Family(
+    **from_hub(hub.MARIAN),
+    model_types=("marian",),
+    prefix="",
+    layers=LAYERS,
+    head_layers={},
+    buffers=r"model\.(en|de)coder\.embed_positions\.weight",
+    copies=("lm_head.weight", *(f"model.{stack}.embed_tokens.weight" for stack in STACKS)),
+    sizes={
+        "vocab_size": "vocab_size",
+        "width": "d_model",
+        "depth": "encoder_layers",
+        "decoder_depth": "decoder_layers",
+        "heads": "encoder_attention_heads",
+        "ffn_width": "encoder_ffn_dim",
+        "max_length": "max_position_embeddings",
+    },
+    activation=("activation_function", "gelu"),
+    dropout=("dropout", "attention_dropout", 0.1),
+    read_settings=_read_settings,
+    restore=_interleave,
+    more_config=_more_config,
+    widen=lambda model: replace(model, biases=True, output_bias=model.biases and model.output_bias),
+    adapt=_sines_first,
+    constants=_position_tables,
+)
+PEGASUS = replace(
+    MARIAN,
+    **from_hub(hub.PEGASUS),
+    model_types=("pegasus",),
+)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -58,10 +58,6 @@ class SavedRun:
     def model(self) -> ModelConfig:
         """Return its architecture."""
         return self._transformer.model
-
-    def reshaped(self, model: ModelConfig) -> "SavedRun":
-        """Return the run with another architecture in place of its own."""
-        return replace(self, transformer=replace(self._transformer, model=model))
 
     @property
     def tokenizers(self) -> TokenizerPair:

@@ -118,6 +118,12 @@ class HubFamily:
     head_problem: Callable[[HubModel], str | None] = field(default=lambda hub: None)
     """Return what of the head does not fit, where the backbone does."""
 
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """Return the settings that all its models have."""
+        settings = {**USUAL, **self.settings}
+        return {name: values[0] for name, values in settings.items() if len(values) == 1}
+
 
 def _bert_head_problem(hub: HubModel) -> str | None:
     needs_pooler = hub.has_next_sentence or hub.task.hub_class == CLASSIFIER
@@ -168,49 +174,50 @@ _TRANSLATOR = {
     "norm_eps": (1e-5,),
     "shared": (True,),
 }
-FAMILIES = (  # the first that fits is taken
-    HubFamily(
-        name="BERT",
-        architectures=_architectures("Bert", "ForMaskedLM", "ForPreTraining"),
-        settings={
-            "attention": ("bidirectional",),
-            "norm_position": ("post",),
-            "positions": ("learned",),
-            "embedding_norm": (True,),
-            "segments": (),
-            "pooler": (),
-            "transform": (True,),
-        },
-        pooling="cls",
-        head_problem=_bert_head_problem,
+BERT = HubFamily(
+    name="BERT",
+    architectures=_architectures(
+        "Bert", "ForMaskedLM", "ForPreTraining", "ForNextSentencePrediction"
     ),
-    HubFamily(
-        name="GPT-2",
-        architectures=_architectures("GPT2") | {"ForCausalLM": "GPT2LMHeadModel"},
-        settings={"attention": ("causal",), "norm_position": ("pre",), "positions": ("learned",)},
-        head_problem=_gpt2_head_problem,
-    ),
-    HubFamily(
-        name="Llama",
-        architectures=_architectures("Llama", "ForCausalLM"),
-        settings={"attention": ("causal",), **_MODERN},
-        head_problem=_llama_head_problem,
-    ),
-    HubFamily(
-        name="EuroBERT",
-        architectures=_architectures("EuroBert", "ForMaskedLM"),
-        settings={"attention": ("bidirectional",), **_MODERN},
-        pooling="mean",
-        head_problem=_eurobert_head_problem,
-    ),
-    HubFamily(
-        name="Pegasus",
-        architectures={"ForSeq2SeqLM": "PegasusForConditionalGeneration"},
-        settings={"norm_position": ("pre",), **_TRANSLATOR},
-    ),
-    HubFamily(
-        name="Marian",
-        architectures={"ForSeq2SeqLM": "MarianMTModel"},
-        settings={"norm_position": ("post",), **_TRANSLATOR},
-    ),
+    settings={
+        "attention": ("bidirectional",),
+        "norm_position": ("post",),
+        "positions": ("learned",),
+        "embedding_norm": (True,),
+        "segments": (),
+        "pooler": (),
+        "transform": (True,),
+    },
+    pooling="cls",
+    head_problem=_bert_head_problem,
 )
+GPT2 = HubFamily(
+    name="GPT-2",
+    architectures=_architectures("GPT2") | {"ForCausalLM": "GPT2LMHeadModel"},
+    settings={"attention": ("causal",), "norm_position": ("pre",), "positions": ("learned",)},
+    head_problem=_gpt2_head_problem,
+)
+LLAMA = HubFamily(
+    name="Llama",
+    architectures=_architectures("Llama", "ForCausalLM"),
+    settings={"attention": ("causal",), **_MODERN},
+    head_problem=_llama_head_problem,
+)
+EUROBERT = HubFamily(
+    name="EuroBERT",
+    architectures=_architectures("EuroBert", "ForMaskedLM"),
+    settings={"attention": ("bidirectional",), **_MODERN},
+    pooling="mean",
+    head_problem=_eurobert_head_problem,
+)
+PEGASUS = HubFamily(
+    name="Pegasus",
+    architectures={"ForSeq2SeqLM": "PegasusForConditionalGeneration"},
+    settings={"norm_position": ("pre",), **_TRANSLATOR},
+)
+MARIAN = HubFamily(
+    name="Marian",
+    architectures={"ForSeq2SeqLM": "MarianMTModel"},
+    settings={"norm_position": ("post",), **_TRANSLATOR},
+)
+FAMILIES = (BERT, GPT2, LLAMA, EUROBERT, PEGASUS, MARIAN)  # the first that fits is taken
