@@ -155,7 +155,7 @@ class LookAblationsConfig(FigureFile, Machine, panel="Training"):
 
 
 class LookComplexityConfig(Machine, panel="Model"):
-    """Nothing in, measured growth with length, width or kernel out."""
+    """Nothing in, measured growth with length or width out."""
 
     out: str | None = option(
         "file to write: .png or .svg", None, short="-o", recorded=False, panel="Input and output"
@@ -169,22 +169,15 @@ class LookComplexityConfig(Machine, panel="Model"):
         comma_separated=True,
         least=2,
     )
-    kernels: tuple[int, ...] = option(
-        "positions a convolution sees; several: they vary", (3,), comma_separated=True, least=1
-    )
-    recurrence: Literal["gru", "lstm"] = option("recurrent layer", "gru")
     seconds: float = option("time to measure, approximately", 50.0, above=0, panel="Machine")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        sizes = {"--lengths": self.lengths, "--widths": self.widths, "--kernels": self.kernels}
-        several = [flag for flag, values in sizes.items() if len(set(values)) > 1]
-        if len(several) > 1:
-            raise WarmstartError(f"{' and '.join(several)} have several values: vary one at a time")
-        if self.lengths and not several:
+        num_lengths, num_widths = len(set(self.lengths)), len(set(self.widths))
+        if num_lengths > 1 and num_widths > 1:
+            raise WarmstartError("--lengths and --widths have several values: vary one at a time")
+        if num_lengths == 1 and num_widths < 2:
             raise WarmstartError(f"--lengths {self.lengths[0]}: give two lengths or more")
-        if not self.kernels:
-            raise WarmstartError("--kernels is empty: give one or more")
         if self.out is not None:
             check_figure_file(Path(self.out))
 
@@ -281,23 +274,15 @@ def look_positions(config: LookPositionsConfig) -> None:
 
 def look_complexity(config: LookComplexityConfig, as_json: bool) -> None:
     """Measure how the cost of self-attention, recurrence and convolution grows."""
-    from warmstart.look.complexity import growth_headers, growth_rows, look_complexity
+    from warmstart.look.complexity import look_complexity
 
-    result = look_complexity(config)
+    growth = look_complexity(config)
     if as_json:
-        print_json({**asdict(result), "out": result.out and str(result.out)})
+        print_json(asdict(growth))
         return
-    fixed = f"{result.length:,} tokens" if result.axis != "length" else f"width {result.width}"
-    headers, title = growth_headers(result.axis), f"one layer, {fixed}, on {result.device}"
-    print_table((headers[0], "cost", *headers[2:]), growth_rows(result.layers), title)
-    for crossing in result.crossings:
-        say(crossing.sentence)
-    say(f"slowest round of a pass: {result.spread:.2f} times the fastest, in the median")
-    say(result.memory)
-    if result.warning:
-        say(result.warning)
-    if result.out is not None:
-        say_next(result.out, "params lab")
+    print_table(*growth.table(), growth.title)
+    if config.out is not None:
+        say_next(config.out, "params lab")
 
 
 def look_ablations(config: LookAblationsConfig, as_json: bool) -> None:
