@@ -5,12 +5,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
+from rich.console import Console
+from rich.text import Text
+
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted
+from warmstart.formats import counted, visible
 from warmstart.printing import print_json, print_table, quoted, say, say_next
 from warmstart.settings.base import Settings, argument, option
 from warmstart.settings.model import ABLATED_PARTS, Ablation
-from warmstart.settings.shared import Documents, Machine, SplitTexts, TextColumn
+from warmstart.settings.shared import (
+    Documents,
+    Machine,
+    Precision,
+    SplitTexts,
+    TextColumn,
+    Truncate,
+)
+from warmstart.textfiles import standard_input
 
 IMAGE_TYPES = (".png", ".svg")
 FIGURE_MARKS = (  # of the figures that we write: only these are replaced
@@ -132,6 +143,24 @@ class LookPositionsConfig(FigureFile, Documents, TextColumn, Machine):
     )
     test: str | None = option("text for perplexity by position; needs a causal run", None)
     past: float = option("read up to this many times the trained length", 2.0, least=1, most=64)
+
+
+class LookWordConfig(TextColumn, SplitTexts, Machine):
+    """A run, a word and texts in; how similar the word's vectors are between the texts out."""
+
+    run: str = argument("run folder of any model")
+    word: str = argument("word to compare between texts", metavar="WORD")
+    file: str | None = argument("one text per line; default, or -: standard input", None)
+    out: str | None = option("file to write: .png or .svg", None, short="-o", recorded=False)
+    truncate: Truncate | None = option("part used of an overlong text; default: the run's", None)
+    precision: Precision = option("auto, bf16: faster, less exact", "fp32", panel="Machine")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.word.strip():
+            raise WarmstartError("WORD is empty: name a word that occurs in the texts")
+        if self.out is not None:
+            check_figure_file(Path(self.out))
 
 
 class LookAblationsConfig(FigureFile, Machine, panel="Training"):
@@ -270,6 +299,26 @@ def look_positions(config: LookPositionsConfig) -> None:
         for note in curve.notes:
             say(note)
     say_next(config.out, "look complexity -o growth.png")
+
+
+def look_word(config: LookWordConfig, as_json: bool) -> None:
+    """Show how similar one word's vectors are between sentences, layer by layer."""
+    from warmstart.look.word import look_word
+
+    similarity = look_word(config, standard_input())
+    if as_json:
+        print_json(similarity.to_json())
+        return
+    for number, sentence in enumerate(similarity.sentences, 1):
+        start, end = similarity.spans[number - 1]
+        before, word, after = sentence[:start], sentence[start:end], sentence[end:]
+        parts = (f"{number}  {visible(before)}", (visible(word), "bold"), visible(after))
+        Console().print(Text.assemble(*parts))
+    title = "cosine similarity between the sentences; layer 0: embeddings"
+    print_table(*similarity.table(), title)
+    say(similarity.sentence)
+    if config.out is not None:
+        say_next(config.out, None)
 
 
 def look_complexity(config: LookComplexityConfig, as_json: bool) -> None:
