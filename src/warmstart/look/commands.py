@@ -215,9 +215,8 @@ def look_attention(config: LookAttentionConfig) -> None:
     """Show the attention weights of a text in every layer and head."""
     from warmstart.look.attention import look_attention
 
-    result = look_attention(config)
     unit = "words" if config.words else "tokens"
-    for weights in result.maps.values():
+    for weights in look_attention(config).maps.values():
         shown = weights.joined() if config.words else weights
         layers, heads = shown.weights.shape[:2]
         entropy = shown.entropy()
@@ -232,11 +231,11 @@ def look_attention(config: LookAttentionConfig) -> None:
 
 def look_beam(config: LookBeamConfig) -> None:
     """Show a beam search step by step, with the paths that were dropped."""
-    from warmstart.look.beam import ending_rows, look_beam
+    from warmstart.look.beam import look_beam
 
-    result = look_beam(config)
-    print_table(("translation", "score"), ending_rows(result.tree))
-    say(result.tree.sentence)
+    tree = look_beam(config)
+    print_table(*tree.table())
+    say(tree.sentence)
     say_next(config.out, None)
 
 
@@ -244,38 +243,37 @@ def look_mask(config: LookMaskConfig) -> None:
     """Show the attention masks of a batch: causal, padding, document and cross."""
     from warmstart.look.mask import look_mask
 
-    result = look_mask(config)
-    for sentence in result.sentences:
-        say(sentence)
+    for mask in look_mask(config).masks:
+        say(mask.sentence)
     say_next(config.out, f"look positions {quoted(config.model)} -o positions.png")
 
 
 def look_neurons(config: LookNeuronsConfig) -> None:
     """Show the query-key products of one head, neuron by neuron."""
-    from warmstart.look.neurons import HEADERS, look_neurons, neuron_rows
+    from warmstart.look.neurons import look_neurons
 
-    head = look_neurons(config).head
-    print_table(HEADERS, neuron_rows(head))
+    head = look_neurons(config)
+    print_table(*head.table())
     say(head.sentence)
     say_next(config.out, None)
 
 
 def look_training(config: LookTrainingConfig) -> None:
     """Show what a language model predicts before, during and after its training."""
-    from warmstart.look.training import look_training, moment_rows
+    from warmstart.look.training import look_training
 
-    moments = look_training(config).moments
-    print_table(("moment", "words"), moment_rows(moments))
-    say(moments.sentence)
+    training = look_training(config)
+    print_table(*training.table())
+    say(training.sentence)
     say_next(config.out, None)
 
 
 def look_transfer(config: LookTransferConfig) -> None:
     """Show what replacing the head keeps, throws away and adds, with shapes and counts."""
-    from warmstart.look.transfer import HEADERS, look_transfer, transfer_rows
+    from warmstart.look.transfer import look_transfer
 
-    swap = look_transfer(config).swap
-    print_table((HEADERS[0], "formula", *HEADERS[2:]), transfer_rows(swap))
+    swap = look_transfer(config)
+    print_table(*swap.table())
     say(swap.sentence)
     say_next(config.out, None)
 
@@ -284,19 +282,12 @@ def look_positions(config: LookPositionsConfig) -> None:
     """Show the position encoding, and for a run perplexity by position."""
     from warmstart.look.positions import look_positions
 
-    view = look_positions(config).view
+    view = look_positions(config)
     say(view.note)
-    curve = view.curve
-    if curve is not None:
-        rows = [
-            (f"{position:,.0f}", f"{mean:,.2f}", f"{low:,.2f} to {high:,.2f}", f"{tokens:,}")
-            for position, mean, low, high, tokens in zip(
-                curve.positions, curve.perplexity, curve.low, curve.high, curve.tokens, strict=True
-            )
-        ]
-        headers = ("around position", "perplexity", "95% interval", "tokens")
-        print_table(headers, rows, f"mean over {counted(curve.num_windows, 'window')} of text")
-        for note in curve.notes:
+    if view.curve is not None:
+        windows = counted(view.curve.num_windows, "window")
+        print_table(*view.curve.table(), f"mean over {windows} of text")
+        for note in view.curve.notes:
             say(note)
     say_next(config.out, "look complexity -o growth.png")
 
@@ -336,13 +327,13 @@ def look_complexity(config: LookComplexityConfig, as_json: bool) -> None:
 
 def look_ablations(config: LookAblationsConfig, as_json: bool) -> None:
     """Train small models without one of their parts, and show what each part is for."""
-    from warmstart.look.ablations import HEADERS, ablation_rows, excerpts, failures, look_ablations
+    from warmstart.look.ablations import look_ablations
 
-    result = look_ablations(config)
+    ablations = look_ablations(config)
     if as_json:
-        print_json([asdict(variant) for variant in result.variants])
+        print_json([asdict(variant) for variant in ablations.variants])
         return
-    print_table(HEADERS, ablation_rows(result.variants))
-    for sentence in (*failures(result.variants), *excerpts(result.variants)):
+    print_table(*ablations.table())
+    for sentence in ablations.sentences():
         say(sentence)
     say_next(config.out, "pretrain your-text.txt --ablate mask -o runs/broken")

@@ -24,7 +24,7 @@ from warmstart import progress
 from warmstart.formats import counted
 from warmstart.look.commands import LookComplexityConfig
 from warmstart.model.attention import AttentionContext, MultiHeadAttention, attention_weights
-from warmstart.report.html import Drawn, save_image
+from warmstart.report.html import Drawn, Table, save_image
 from warmstart.report.style import INK, EndLabel, styled, write_end_labels
 from warmstart.runtime import Runtime, choose_runtime, free_memory
 
@@ -136,11 +136,11 @@ class LayerGrowth(Drawn):
         drawing.legend(handles=lines, loc="outside lower center", ncols=3, frameon=False)
         return drawing
 
-    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    def table(self) -> Table:
         """Return headers, and a row for each layer with its costs at its largest size."""
         n = LETTERS[self.axis]
         headers = ("layer", "cost", f"time {n}^", f"memory {n}^", f"largest {n}", "ms", "MiB")
-        rows: list[tuple[str, ...]] = [
+        rows = [
             (
                 layer.name,
                 layer.formula,

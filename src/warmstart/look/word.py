@@ -22,7 +22,7 @@ from warmstart.data.corpus import read_texts
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
 from warmstart.look.commands import LookWordConfig
-from warmstart.report.html import Drawn, save_image
+from warmstart.report.html import Drawn, Table, save_image
 from warmstart.report.style import FAINT, INK, WIDTH, EndLabel, styled, write_end_labels
 from warmstart.settings.shared import Truncate
 from warmstart.tasks.registry import load_transformer
@@ -34,6 +34,11 @@ from warmstart.tokenization.words import find_spans
 
 MAX_SENTENCES = 12  # that a table and a figure can show
 BATCH_TOKENS = 8192  # padded, in one forward pass
+MAX_PAIRS = 6  # named one by one in figure and tables
+MAX_NUMBERS = 6  # sentences up to which the heat maps show numbers
+MAX_HEAT_MAPS = 4
+COLOURS = ("#d5521c", "#2166ac", "#2a9d8f", "#b8860b", "#5e1f3a", "#4f8f3a")
+EXCERPT = 92  # characters of a sentence below the figure
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ class WordSimilarity(Drawn):
         """Return plain JSON values."""
         return {**asdict(self), "means": self.means()}
 
-    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    def table(self) -> Table:
         """Return headers, and a row for each layer."""
         named = [_pair_name(pair) for pair in self.named_pairs] or ["lowest", "highest"]
         rows = []
@@ -217,13 +222,6 @@ def _similarities(
     products = by_sentence.sum(1).square().sum(-1) - by_sentence.square().sum((1, 2))
     num_pairs = sum(counts) ** 2 - sum(count**2 for count in counts)  # each pair twice
     return units @ units.transpose(1, 2), products / max(1, num_pairs)
-
-
-MAX_PAIRS = 6  # named one by one in figure and tables
-MAX_NUMBERS = 6  # sentences up to which the heat maps show numbers
-MAX_HEAT_MAPS = 4
-COLOURS = ("#d5521c", "#2166ac", "#2a9d8f", "#b8860b", "#5e1f3a", "#4f8f3a")
-EXCERPT = 92  # characters of a sentence below the figure
 
 
 def _pair_name(pair: tuple[int, int]) -> str:

@@ -108,6 +108,7 @@ def write_page(title: str, sections: Sequence[Section], path: Path) -> Path:
 
 
 IMAGE_TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
+Table = tuple[Sequence[str], Sequence[Sequence[str]]]  # headers and rows
 
 
 class Shown:
@@ -130,15 +131,6 @@ class Drawn(Shown):
 
     def pieces(self) -> Sequence[str]:
         return [image(_render(self.draw(), "png"), ".png")]
-
-
-class ShownFile(Shown):
-    """A result that a notebook shows by the figure or page it was written to."""
-
-    out: Path
-
-    def pieces(self) -> Sequence[str]:
-        return [show_file(self.out)]
 
 
 def show_file(path: Path) -> Markup:
