@@ -21,6 +21,7 @@ from warmstart.look.commands import (
     LookPositionsConfig,
     LookTrainingConfig,
     LookTransferConfig,
+    LookWordConfig,
 )
 from warmstart.look.complexity import look_complexity as _look_complexity
 from warmstart.look.mask import look_mask as _look_mask
@@ -28,6 +29,7 @@ from warmstart.look.neurons import look_neurons as _look_neurons
 from warmstart.look.positions import look_positions as _look_positions
 from warmstart.look.training import look_training as _look_training
 from warmstart.look.transfer import look_transfer as _look_transfer
+from warmstart.look.word import look_word as _look_word
 from warmstart.planning.commands import ParamsConfig, PlanConfig
 from warmstart.planning.params import count_parameters as _count_parameters
 from warmstart.planning.plan import plan as _plan
@@ -98,6 +100,7 @@ look_neurons = verb(LookNeuronsConfig, _look_neurons)
 look_positions = verb(LookPositionsConfig, _look_positions)
 look_training = verb(LookTrainingConfig, _look_training)
 look_transfer = verb(LookTransferConfig, _look_transfer)
+look_word = verb(LookWordConfig, _look_word)
 make_samples = verb(SamplesConfig, _make_samples)
 make_tokenizer = verb(TokenizerConfig, _make_tokenizer)
 plan = verb(PlanConfig, _plan)

@@ -145,6 +145,11 @@ COMMANDS = {
             "runs/causal --test novels.txt -o positions.png",
         ),
         _room(
+            "look word",
+            "look.word:look_word",
+            "runs/base bank sentences.txt -o bank.png",
+        ),
+        _room(
             "look ablations",
             "look.ablations:look_ablations",
             "--parts mask --steps 60 -o ablations.png",

@@ -110,9 +110,6 @@ def test_the_verb_returns_vectors_where_no_file_is_named(base: Path, texts: list
         ("texts.txt --tokens -o v.npy", "token vectors are written to .npz .jsonl .parquet files"),
         ("none.txt -o v.npy", "none.txt does not exist"),
         ("texts.txt --pooling max", "--pooling 'max' is unknown"),
-        ("texts.txt --word a --tokens", "--tokens has no effect with --word"),
-        ("texts.txt --word a -o v.npy", "v.npy: with --word, the output is a .png .svg file"),
-        ("texts.txt --word zzzz", "--word zzzz occurs in no text of 24"),
     ],
 )
 def test_refusals(options: str, said: str, base: Path, texts: list[str], here: Path) -> None:
@@ -120,49 +117,6 @@ def test_refusals(options: str, said: str, base: Path, texts: list[str], here: P
     assert ran.code == 2
     assert said in ran.said
     assert [path.name for path in here.iterdir()] == ["texts.txt"]
-
-
-SENTENCES = "The bank is slow.\nNo word here.\nMy Bank, far away!\nA river bank.\n"
-
-
-def test_a_word_in_several_sentences(base: Path, here: Path) -> None:
-    (here / "bank.txt").write_text(SENTENCES)
-    ran = succeed(f"embed {base} bank.txt --word bank --json {MACHINE}")
-    report = ran.json
-    assert report["sentences"] == ["The bank is slow.", "My Bank, far away!", "A river bank."]
-    shown = [
-        text[slice(*span)] for text, span in zip(report["sentences"], report["spans"], strict=True)
-    ]
-    assert shown == ["bank", "Bank", "bank"]
-    for text, pieces in zip(shown, report["pieces"], strict=True):
-        assert "".join(pieces) == text
-    values = np.array(report["similarities"])
-    assert values.shape == (2, 3, 3)
-    assert np.allclose(np.diagonal(values, axis1=1, axis2=2), 1)
-    assert values[0, 0, 2] > values[1, 0, 2]  # one word, two contexts
-    table = succeed(f"embed {base} bank.txt --word bank {MACHINE}").out
-    assert "1–3" in table
-    assert f"{values[1, 0, 2]:.2f}" in table
-
-
-def test_a_word_is_drawn(base: Path, here: Path) -> None:
-    (here / "bank.txt").write_text(SENTENCES * 4)
-    for name in ("w.png", "w.svg"):
-        ran = succeed(f"embed {base} bank.txt --word bank -o {name} {MACHINE}")
-        assert f"wrote {name}" in ran.out
-    assert (here / "w.png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in (here / "w.svg").read_text()
-
-
-def test_a_word_in_one_sentence_only_is_refused(base: Path) -> None:
-    ran = run(f"embed {base} --word river {MACHINE}", SENTENCES.encode())
-    assert "--word river occurs in one text of 4; a comparison needs two or more" in ran.said
-
-
-def test_a_word_beyond_what_the_model_reads_does_not_count(base: Path) -> None:
-    long = "and so on " * 30
-    lines = f"bank one\nbank two\n{long} bank\n".encode()
-    assert len(succeed(f"embed {base} --word bank --json {MACHINE}", lines).json["sentences"]) == 2
 
 
 def test_vectors_are_exact_by_default(base: Path, texts: list[str], here: Path) -> None:

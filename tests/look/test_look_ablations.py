@@ -10,9 +10,7 @@ from warmstart.errors import DivergedError
 from warmstart.evaluation.metrics import WordPairs
 from warmstart.look.ablations import (
     AblatedTraining,
-    ablation_rows,
-    excerpts,
-    failures,
+    Ablations,
     look_ablations,
     variants_of,
 )
@@ -50,19 +48,22 @@ def test_word_pairs_are_those_of_neighbours_in_a_line() -> None:
 
 
 def test_variants_have_the_mean_and_range_of_their_seeds() -> None:
-    whole, broken = ablation_rows(variants_of(TRAININGS))
+    ablations = Ablations("toy", variants_of(TRAININGS))
+    whole, broken = ablations.table()[1]
     mean = (math.e + math.e**2) / 2
     assert whole == ("whole", f"{mean:.1f}", "2.7 to 7.4", "62.5%", "50.0% to 75.0%")
     assert broken[:2] == ("without norm", f"{math.e**3:.1f}")  # of the seed that finished
-    assert failures(variants_of(TRAININGS)) == [
-        "without norm, seed 0: the loss became nan at step 3"
+    assert ablations.sentences() == [
+        "without norm, seed 0: the loss became nan at step 3",
+        "whole writes: a fine book",
+        "without norm writes: a fine book",
     ]
 
 
 def test_a_variant_that_never_finished_is_still_shown() -> None:
-    variants = variants_of([TRAININGS[0], TRAININGS[2]])
-    assert ablation_rows(variants)[1] == ("without norm", "–", "–", "–", "–")
-    assert excerpts(variants) == ["whole writes: a fine book"]
+    ablations = Ablations("toy", variants_of([TRAININGS[0], TRAININGS[2]]))
+    assert ablations.table()[1][1] == ("without norm", "–", "–", "–", "–")
+    assert len(ablations.draw().axes) == 2
 
 
 def test_masked_models_train_the_plain_objective(

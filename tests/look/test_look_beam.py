@@ -6,7 +6,7 @@ import pytest
 import torch
 from looking import TEXT, make_run, make_tokenizer
 
-from warmstart.look.beam import BeamTree, draw_beam, watch_beam
+from warmstart.look.beam import BeamTree, watch_beam
 from warmstart.runtime import Runtime
 from warmstart.settings.using import Beam
 from warmstart.tasks.registry import task_of
@@ -52,5 +52,5 @@ def test_the_best_way_is_in_the_tree(tree: BeamTree) -> None:
 
 
 def test_the_figure_has_every_candidate(tree: BeamTree) -> None:
-    drawn = [text.get_text() for axes in draw_beam(tree).axes for text in axes.texts]
+    drawn = [text.get_text() for axes in tree.draw().axes for text in axes.texts]
     assert sum(text.endswith("%") for text in drawn) >= sum(map(len, tree.steps))

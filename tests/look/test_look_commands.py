@@ -178,10 +178,22 @@ def test_complexity_as_table_figure_and_json(tmp_path: Path) -> None:
     ran = succeed(f"{command} -o {{out}}", out=tmp_path / "g.png")
     assert "convolution" in ran.out
     assert starts(tmp_path / "g.png", 4) == PNG
-    found = json.loads(succeed(f"{command} --json --recurrence lstm").out)
-    assert [layer["name"] for layer in found["layers"]][2] == "LSTM"
-    assert found["layers"][0]["points"][0]["size"] == 16
-    assert "--lengths 16: give two lengths or more" in run("look complexity --lengths 16").said
+    growth = json.loads(succeed(f"{command} --json").out)
+    assert growth["layers"][1]["name"] == "recurrence"
+    assert growth["layers"][0]["sizes"] == [16, 32]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "fault"),
+    [
+        ("--lengths 16", "--lengths 16: give two lengths or more"),
+        ("--lengths 16,32 --widths 8,16", "vary one at a time"),
+    ],
+)
+def test_complexity_varies_one_size(sizes: str, fault: str) -> None:
+    ran = run(f"look complexity {sizes}")
+    assert ran.code == 2
+    assert fault in ran.said
 
 
 def test_looking_from_python(base: Path, tmp_path: Path) -> None:

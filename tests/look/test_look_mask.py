@@ -17,9 +17,9 @@ from warmstart.look.mask import (
     LATER,
     PADDING,
     UNREAD,
+    BatchMasks,
     batch_masks,
     cross_masks,
-    draw_masks,
     packed_mask,
 )
 from warmstart.model.backbone import Backbone, Layout
@@ -109,12 +109,14 @@ def test_masks_are_described_and_drawn_at_any_size() -> None:
     )
     long = batch_masks([["a"] * 120], True, "causal mask")
     for shown in (pictures, long):
-        assert draw_masks(shown).axes
+        assert BatchMasks(tuple(shown)).draw().axes
 
 
 @pytest.mark.parametrize("length", [4, 6, 40])
 def test_titles_are_inside_the_figure(length: int) -> None:
-    drawing = draw_masks(batch_masks([["word"] * length, ["word"]], True, "causal mask"))
+    drawing = BatchMasks(
+        tuple(batch_masks([["word"] * length, ["word"]], True, "causal mask"))
+    ).draw()
     FigureCanvasAgg(drawing).draw()
     for axes in drawing.axes:
         titles = [child for child in axes.get_children() if isinstance(child, Text)]

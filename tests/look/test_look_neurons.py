@@ -9,7 +9,7 @@ from looking import TEXT, make_run, make_tokenizer
 
 from warmstart.errors import WarmstartError
 from warmstart.look.commands import LookNeuronsConfig
-from warmstart.look.neurons import draw_neurons, head_products, neuron_rows
+from warmstart.look.neurons import head_products
 from warmstart.runtime import Runtime
 from warmstart.tasks.registry import task_of
 from warmstart.tasks.text_model import TransformerModel
@@ -43,8 +43,8 @@ def test_products_make_the_weights(kind: str, words: dict[str, Any]) -> None:
 def test_the_last_token_asks_unless_another_is_named() -> None:
     model = load("causal")
     head = head_products(model, settings(), TEXT)
-    assert head.query == len(head.tokens) == len(neuron_rows(head))
-    assert len(draw_neurons(head).axes) >= 5
+    assert head.query == len(head.tokens) == len(head.table()[1])
+    assert len(head.draw().axes) >= 5
     assert "attends most to" in head.sentence
 
 

@@ -13,7 +13,6 @@ from warmstart.interop.ctranslate2_write import refuse_unknown
 from warmstart.look.positions import (
     MIN_WINDOWS,
     cut_windows,
-    draw_positions,
     longest_length,
     perplexity_by_position,
     view_positions,
@@ -41,7 +40,7 @@ def test_sinusoids_depend_on_distance_alone() -> None:
         np.testing.assert_allclose(values, expected[: 64 - start], atol=1e-12)
     assert len(view.similarity.by_start) == 3
     assert view.vectors.shape == (64, SHAPE.width)
-    labels = draw_positions(view).axes[1].get_legend_handles_labels()[1]
+    labels = view.draw().axes[1].get_legend_handles_labels()[1]
     assert labels == ["mean over all positions", *(f"from position {p}" for p in (0, 16, 32))]
 
 
@@ -118,4 +117,4 @@ def test_short_windows_leave_late_positions_out(cpu: Runtime) -> None:
     curve = perplexity_by_position(model, [[1, 2, 3, 4], [5, 6, 7]], 40, cpu)
     assert curve.tokens.tolist() == [2, 2] or curve.tokens.sum() == 5
     view = replace(view_positions(SHAPE, None, "toy", 20), curve=curve)
-    assert len(draw_positions(view).axes) == 4  # three pictures and a scale
+    assert len(view.draw().axes) == 4  # three pictures and a scale

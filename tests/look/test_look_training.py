@@ -7,7 +7,6 @@ import pytest
 import warmstart
 from product import MACHINE, SHAPE, World, run, succeed
 from warmstart.look.training import spaced
-from warmstart.look.transfer import draw_transfer
 from warmstart.settings.model import PRESETS
 
 
@@ -32,7 +31,7 @@ def test_moments_are_those_of_the_checkpoints(moving: Path, tmp_path: Path) -> N
     look = warmstart.look_training(
         run=str(moving), text="The", out=str(tmp_path / "t.png"), top_k=3, precision="fp32"
     )
-    first, *middle, last = look.moments.moments
+    first, *middle, last = look.moments
     assert first.words != last.words
     for name, moment in (("checkpoints/step-4", middle[1]), ("", last)):
         model = warmstart.load(moving / name)
@@ -69,21 +68,21 @@ def test_spaced(values: range, num: int, expected: list[int]) -> None:
 @pytest.mark.parametrize("frozen", [True, False])
 def test_a_new_head_changes_what_params_counts(preset: str, frozen: bool, tmp_path: Path) -> None:
     out = str(tmp_path / "t.svg")
-    swap = warmstart.look_transfer(model=preset, labels=5, frozen=frozen, out=out).swap
+    swap = warmstart.look_transfer(model=preset, labels=5, frozen=frozen, out=out)
     before = warmstart.count_parameters(model=preset)
     after = warmstart.count_parameters(model=preset, head="classifier", labels=5, frozen=frozen)
     assert swap.kept + swap.old_head.total == before.total
     assert swap.kept + swap.new_head.total == after.total
     assert swap.trainable == after.trainable
-    assert draw_transfer(swap).axes
+    assert swap.draw().axes
 
 
 def test_shapes_are_numbers(tmp_path: Path) -> None:
     ran = succeed("look transfer lab --frozen -o {out}", out=tmp_path / "t.png")
     assert "402 are trained" in ran.out
     assert "200·600 + 600" in ran.out
-    swap = warmstart.look_transfer(model="lab", out=str(tmp_path / "t.png")).swap
-    drawn = [text.get_text() for text in draw_transfer(swap).axes[0].texts]
+    swap = warmstart.look_transfer(model="lab", out=str(tmp_path / "t.png"))
+    drawn = [text.get_text() for text in swap.draw().axes[0].texts]
     assert "4 · 242,000" in drawn
 
 

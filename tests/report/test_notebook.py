@@ -19,8 +19,7 @@ from warmstart.report.html import Shown, show_file
 
 VERBS: dict[str, Callable[[], Any]] = {
     "total": lambda: warmstart.count_parameters(model="tiny", head="classifier", frozen=True),
-    "data:image/png;base64": lambda: warmstart.look_mask(model="lab", text=["a"], out="a.png"),
-    "data:image/svg": lambda: warmstart.look_positions(model="tiny", length=8, out="a.svg"),
+    "data:image/png;base64": lambda: warmstart.look_mask(model="lab", text=["a"], out="a.svg"),
     "unlabelled.txt": lambda: SamplesResult(Path("samples"), {"unlabelled.txt": 20_000}, 0.9),
     "validation accuracy 80": lambda: FinetuneResult(
         Path("run"), {"accuracy": 0.8}, "validation accuracy 80%", 2, 3.0

@@ -168,4 +168,4 @@ Path("sentences.txt").write_text(
     "The story is not boring at all.\nThe plot is boring and the style is weak.\nA boring book.\n",
     encoding="utf-8",
 )
-warmstart.embed(run="runs/en-fr", file="sentences.txt", word="boring")
+warmstart.look_word(run="runs/en-fr", word="boring", file="sentences.txt")

@@ -5,14 +5,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.text import Text
-
 from warmstart.commands import FILES
 from warmstart.comparison.commands import print_comparison
 from warmstart.errors import WarmstartError
 from warmstart.files import distinct_names
-from warmstart.formats import counted, duration, one_line, visible
+from warmstart.formats import counted, duration, one_line
 from warmstart.jsonfiles import to_json
 from warmstart.printing import print_json, print_table, quoted, say, say_next, write_lines
 from warmstart.progress import along
@@ -34,7 +31,6 @@ from warmstart.textfiles import standard_input
 
 if TYPE_CHECKING:
     from warmstart.data.copies import DataReport, SharedTexts
-    from warmstart.look.words import WordSimilarity
 
 
 def demo(config: DemoConfig) -> None:
@@ -281,36 +277,17 @@ def translate(config: TranslateConfig, as_json: bool) -> None:
 
 
 def embed(config: EmbedConfig, as_json: bool) -> None:
-    """Turn texts into vectors, or compare one word's vectors between texts."""
+    """Turn texts into vectors."""
     from warmstart.recipes.embed import embed as run
     from warmstart.recipes.embed import embed_lines
 
-    if config.word is None and config.out is None:
+    if config.out is None:
         write_lines(embed_lines(config, standard_input()), None)
         return
     result = run(config, standard_input())
-    if as_json and result.word:
-        print_json(result.word.to_json())
-    elif as_json:
+    if as_json:
         facts = {"texts": result.num_texts, "vectors": result.num_vectors, "width": result.width}
         print_json({"out": str(result.out), **facts, "truncated": result.num_truncated})
-    elif result.word:
-        _print_word(result.word)
-        if result.out:
-            say(f"wrote {result.out}")
-    else:
-        vectors = f"{counted(result.num_vectors, 'vector')} of {result.width:,} numbers"
-        say(f"wrote {result.out}: {vectors}, {counted(result.num_texts, 'text')}")
-
-
-def _print_word(report: "WordSimilarity") -> None:
-    from warmstart.look.words import table_headers, table_rows
-
-    for number, sentence in enumerate(report.sentences, 1):
-        start, end = report.spans[number - 1]
-        before, word, after = sentence[:start], sentence[start:end], sentence[end:]
-        parts = (f"{number}  {visible(before)}", (visible(word), "bold"), visible(after))
-        Console().print(Text.assemble(*parts))
-    title = "cosine similarity between the sentences; layer 0: embeddings"
-    print_table(table_headers(report), table_rows(report), title)
-    say(report.sentence)
+        return
+    vectors = f"{counted(result.num_vectors, 'vector')} of {result.width:,} numbers"
+    say(f"wrote {result.out}: {vectors}, {counted(result.num_texts, 'text')}")

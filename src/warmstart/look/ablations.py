@@ -20,7 +20,7 @@ from warmstart.formats import percent
 from warmstart.look.commands import LookAblationsConfig
 from warmstart.recipes.prepare_files import make_tokenizer
 from warmstart.recipes.pretrain import pretrain
-from warmstart.report.html import ShownFile, save_image
+from warmstart.report.html import Drawn, Table, save_image
 from warmstart.report.style import INK, WIDTH, EndLabel, styled, write_end_labels
 from warmstart.runs.facts import read_metrics
 from warmstart.samples.samples import SampleSizes, write_samples
@@ -38,6 +38,8 @@ LEARNING_RATE = 1e-2
 NUM_VALIDATIONS = 5  # in each training
 PROMPTS = ("The", "This", "I", "A")
 TEMPERATURE = 0.7
+COLOURS = (INK, "#d5521c", "#2166ac", "#2a9d8f", "#efa02b", "#9a4f96", "#757575")
+BAND = 0.15  # opacity of the range over seeds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,14 +83,56 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class AblationsResult(ShownFile):
-    """What each variant reached, and the file that shows it."""
+class Ablations(Drawn):
+    """What each variant reached."""
 
-    out: Path
+    title: str
     variants: tuple[Variant, ...]
 
+    def table(self) -> Table:
+        """Return headers, and a row for each variant."""
+        rows = [
+            (
+                variant.name,
+                *_mean_and_range(variant.perplexities, "{:,.1f}".format),
+                *_mean_and_range(variant.known_pairs, percent),
+            )
+            for variant in self.variants
+        ]
+        measures = ("validation perplexity", "over seeds", "known word pairs", "over seeds")
+        return ("model", *measures), rows
 
-def look_ablations(config: LookAblationsConfig) -> AblationsResult:
+    def sentences(self) -> list[str]:
+        """Say which trainings ended early, and what a model of each variant writes first."""
+        failures = [
+            f"{variant.name}, seed {training.seed}: {training.failure}"
+            for variant in self.variants
+            for training in variant.trainings
+            if training.failure
+        ]
+        texts = [
+            f"{variant.name} writes: {variant.finished[0].written.splitlines()[0]}"
+            for variant in self.variants
+            if variant.finished and variant.finished[0].written
+        ]
+        return failures + texts
+
+    @styled
+    def draw(self) -> Figure:
+        """Draw perplexity by step and, for models that write, how well they write."""
+        has_text = any(variant.known_pairs for variant in self.variants)
+        drawing = Figure(figsize=(WIDTH + 1.4, 6.2 if has_text else 3.8), layout="constrained")
+        grid = drawing.subplots(
+            1 + has_text, 1, squeeze=False, height_ratios=[3, 2][: 1 + has_text]
+        )
+        drawing.suptitle(self.title)
+        _draw_losses(grid[0][0], self.variants, share=0.6 if has_text else 1.0)
+        if has_text:
+            _draw_pairs(grid[1][0], self.variants)
+        return drawing
+
+
+def look_ablations(config: LookAblationsConfig) -> Ablations:
     """Train the whole model and each broken one on the built-in text, and show them together."""
     parts: list[Ablation] = ["nothing", *(part for part in config.parts if part != "nothing")]
     with TemporaryDirectory(prefix="warmstart-ablations-") as name:
@@ -104,10 +148,10 @@ def look_ablations(config: LookAblationsConfig) -> AblationsResult:
                 with progress.silenced():
                     trainings.append(_train(job, pairs))
                 bar.advance(1, job.ablate)
-    variants = variants_of(trainings)
     title = f"What each part is for: {config.objective} models after {config.steps} steps"
-    out = save_image(draw_ablations(variants, title), Path(config.out))
-    return AblationsResult(out, tuple(variants))
+    ablations = Ablations(title, variants_of(trainings))
+    save_image(ablations.draw(), Path(config.out))
+    return ablations
 
 
 def _write_text(folder: Path) -> Path:
@@ -174,24 +218,6 @@ def _write(job: PretrainConfig) -> str:
     return "\n".join(texts)
 
 
-COLOURS = (INK, "#d5521c", "#2166ac", "#2a9d8f", "#efa02b", "#9a4f96", "#757575")
-BAND = 0.15  # opacity of the range over seeds
-HEADERS = ("model", "validation perplexity", "over seeds", "known word pairs", "over seeds")
-
-
-@styled
-def draw_ablations(variants: Sequence[Variant], title: str) -> Figure:
-    """Draw perplexity by step and, for models that write, how well they write."""
-    has_text = any(variant.known_pairs for variant in variants)
-    drawing = Figure(figsize=(WIDTH + 1.4, 6.2 if has_text else 3.8), layout="constrained")
-    grid = drawing.subplots(1 + has_text, 1, squeeze=False, height_ratios=[3, 2][: 1 + has_text])
-    drawing.suptitle(title)
-    _draw_losses(grid[0][0], variants, share=0.6 if has_text else 1.0)
-    if has_text:
-        _draw_pairs(grid[1][0], variants)
-    return drawing
-
-
 def _draw_losses(axes: Axes, variants: Sequence[Variant], share: float) -> None:
     axes.set_yscale("log")
     labels, drawn = [], []
@@ -233,47 +259,16 @@ def _draw_pairs(axes: Axes, variants: Sequence[Variant]) -> None:
     axes.set_xlabel("word pairs in generated text that also occur in the training text")
 
 
-def ablation_rows(variants: Sequence[Variant]) -> list[tuple[str, ...]]:
-    """Return a row for each variant under `HEADERS`."""
-    return [
-        (
-            variant.name,
-            *_mean_and_range(variant.perplexities, "{:,.1f}".format),
-            *_mean_and_range(variant.known_pairs, percent),
-        )
-        for variant in variants
-    ]
-
-
 def _mean_and_range(values: Sequence[float], show: Callable[[float], str]) -> tuple[str, str]:
     if not values:
         return "–", "–"
     return show(fmean(values)), f"{show(min(values))} to {show(max(values))}"
 
 
-def failures(variants: Sequence[Variant]) -> list[str]:
-    """Return one sentence for each training that ended early."""
-    return [
-        f"{variant.name}, seed {training.seed}: {training.failure}"
-        for variant in variants
-        for training in variant.trainings
-        if training.failure
-    ]
-
-
-def excerpts(variants: Sequence[Variant]) -> list[str]:
-    """Return the first line that a model of each variant generated, if it can generate."""
-    return [
-        f"{variant.name} writes: {variant.finished[0].written.splitlines()[0]}"
-        for variant in variants
-        if variant.finished and variant.finished[0].written
-    ]
-
-
-def variants_of(trainings: Sequence[AblatedTraining]) -> list[Variant]:
+def variants_of(trainings: Sequence[AblatedTraining]) -> tuple[Variant, ...]:
     """Group trainings by the part left out, in the order of their first occurrence."""
     parts = dict.fromkeys(training.part for training in trainings)
-    return [
+    return tuple(
         Variant(part=part, trainings=tuple(t for t in trainings if t.part == part))
         for part in parts
-    ]
+    )

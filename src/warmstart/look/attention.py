@@ -10,18 +10,21 @@ from warmstart.formats import counted
 from warmstart.look.commands import LookAttentionConfig
 from warmstart.model.attention_weights import AttentionMap
 from warmstart.report.attention import AttentionPage, draw_head, draw_heads, write_attention_page
-from warmstart.report.html import ShownFile, save_image
+from warmstart.report.html import Shown, save_image, show_file
 from warmstart.tasks.registry import load_transformer
 from warmstart.tasks.text_model import TransformerModel
 from warmstart.tokenization.tokenizer import Tokenizer, text_reader
 
 
 @dataclass(frozen=True)
-class AttentionResult(ShownFile):
+class AttentionResult(Shown):
     """Attention weights by part of the model, and the file that shows them."""
 
     out: Path
     maps: dict[str, AttentionMap]
+
+    def pieces(self) -> list[str]:
+        return [show_file(self.out)]
 
 
 def look_attention(config: LookAttentionConfig) -> AttentionResult:

@@ -18,7 +18,7 @@ from warmstart.errors import WarmstartError
 from warmstart.formats import shorten
 from warmstart.look.commands import LookBeamConfig
 from warmstart.model.attention_weights import readable
-from warmstart.report.html import ShownFile, save_image
+from warmstart.report.html import Drawn, Table, save_image
 from warmstart.report.style import FAINT, INK, styled
 from warmstart.settings.using import Beam
 from warmstart.tasks.registry import load_on
@@ -27,6 +27,14 @@ from warmstart.tokenization.tokenizer import Tokenizer
 
 Status = Literal["kept", "ended", "dropped"]
 TokenPath = tuple[int, ...]  # token ids from the first to the last
+COLUMN, ROW = 1.25, 0.42  # inches of a step and of a candidate
+STEPS_IN_ROW = 6
+COLOURS: dict[Status, str] = {"kept": "#d5521c", "ended": "#2166ac", "dropped": "#b4b4b4"}
+MEANINGS: dict[Status, str] = {
+    "kept": "kept: continues",
+    "ended": "ended: a whole translation",
+    "dropped": "dropped",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +58,7 @@ class Ending:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BeamTree:
+class BeamTree(Drawn):
     """Every step of one search."""
 
     source: str
@@ -80,16 +88,35 @@ class BeamTree:
             f"(score {self.endings[0].score:.4f}){greedy}"
         )
 
+    def table(self) -> Table:
+        """Return headers, and each translation that ended with its score."""
+        rows = [(ending.text, f"{ending.score:.4f}") for ending in self.endings]
+        return ("translation", "score"), rows
 
-@dataclass(frozen=True)
-class BeamResult(ShownFile):
-    """Every step of a search, and the file that shows them."""
+    @styled
+    def draw(self) -> Figure:
+        """Draw every step of a search, in as many rows as a page is wide."""
+        firsts = range(0, len(self.steps), STEPS_IN_ROW)
+        columns = min(len(self.steps), STEPS_IN_ROW) + 1
+        height = max(map(len, self.steps))
+        size = (max(4.5, COLUMN * columns), (ROW * height + 0.5) * len(firsts) + 0.9)
+        drawing = Figure(figsize=size, layout="constrained")
+        drawing.suptitle(f"Beam search with {self.width} hypotheses: “{shorten(self.source, 60)}”")
+        rows = drawing.subplots(len(firsts), 1, squeeze=False)[:, 0]
+        for axes, first in zip(rows, firsts, strict=True):
+            axes.set_axis_off()
+            axes.set_xlim(first - 0.5, first + columns - 0.5)
+            axes.set_ylim(-height + 0.4, 1.2)
+            _draw_steps(axes, self, first)
+        lines = [
+            Line2D([], [], color=COLOURS[status], label=MEANINGS[status]) for status in COLOURS
+        ]
+        lines.append(Line2D([], [], color=INK, linewidth=2.4, label="thick: the translation"))
+        drawing.legend(handles=lines, loc="outside lower center", ncols=4, frameon=False)
+        return drawing
 
-    out: Path
-    tree: BeamTree
 
-
-def look_beam(config: LookBeamConfig) -> BeamResult:
+def look_beam(config: LookBeamConfig) -> BeamTree:
     """Show how a beam search translates one sentence."""
     model = load_on(config.run, config)
     if not isinstance(model, TextTranslator):
@@ -97,7 +124,8 @@ def look_beam(config: LookBeamConfig) -> BeamResult:
     text = model.text_reader(config.pieces)(config.source)
     beam = Beam(beam=config.beam, length_penalty=config.length_penalty)
     tree = watch_beam(model, text, beam, min(3, config.beam))
-    return BeamResult(save_image(draw_beam(tree), Path(config.out)), tree)
+    save_image(tree.draw(), Path(config.out))
+    return tree
 
 
 @torch.inference_mode()
@@ -182,37 +210,6 @@ def _ranked(
     return sorted(paths, key=lambda entry: -entry[1])[:num]
 
 
-COLUMN, ROW = 1.25, 0.42  # inches of a step and of a candidate
-STEPS_IN_ROW = 6
-COLOURS: dict[Status, str] = {"kept": "#d5521c", "ended": "#2166ac", "dropped": "#b4b4b4"}
-MEANINGS: dict[Status, str] = {
-    "kept": "kept: continues",
-    "ended": "ended: a whole translation",
-    "dropped": "dropped",
-}
-
-
-@styled
-def draw_beam(tree: BeamTree) -> Figure:
-    """Draw every step of a search, in as many rows as a page is wide."""
-    firsts = range(0, len(tree.steps), STEPS_IN_ROW)
-    columns = min(len(tree.steps), STEPS_IN_ROW) + 1
-    height = max(map(len, tree.steps))
-    size = (max(4.5, COLUMN * columns), (ROW * height + 0.5) * len(firsts) + 0.9)
-    drawing = Figure(figsize=size, layout="constrained")
-    drawing.suptitle(f"Beam search with {tree.width} hypotheses: “{shorten(tree.source, 60)}”")
-    rows = drawing.subplots(len(firsts), 1, squeeze=False)[:, 0]
-    for axes, first in zip(rows, firsts, strict=True):
-        axes.set_axis_off()
-        axes.set_xlim(first - 0.5, first + columns - 0.5)
-        axes.set_ylim(-height + 0.4, 1.2)
-        _draw_steps(axes, tree, first)
-    lines = [Line2D([], [], color=COLOURS[status], label=MEANINGS[status]) for status in COLOURS]
-    lines.append(Line2D([], [], color=INK, linewidth=2.4, label="thick: the translation"))
-    drawing.legend(handles=lines, loc="outside lower center", ncols=4, frameon=False)
-    return drawing
-
-
 def _draw_steps(axes: Axes, tree: BeamTree, first: int) -> None:
     """Draw the steps of one row after those that they continue."""
     if first == 0:
@@ -249,8 +246,3 @@ def _name(axes: Axes, tree: BeamTree, candidate: Candidate, place: tuple[int, in
 
 def _share(candidate: Candidate) -> str:
     return f"{100 * math.exp(candidate.log_prob):.2g}%"
-
-
-def ending_rows(tree: BeamTree) -> Sequence[tuple[str, str]]:
-    """Return each translation that ended, with its score."""
-    return [(ending.text, f"{ending.score:.4f}") for ending in tree.endings]

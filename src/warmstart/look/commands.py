@@ -5,12 +5,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
+from rich.console import Console
+from rich.text import Text
+
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted
+from warmstart.formats import counted, visible
 from warmstart.printing import print_json, print_table, quoted, say, say_next
 from warmstart.settings.base import Settings, argument, option
 from warmstart.settings.model import ABLATED_PARTS, Ablation
-from warmstart.settings.shared import Documents, Machine, SplitTexts, TextColumn
+from warmstart.settings.shared import (
+    Documents,
+    Machine,
+    Precision,
+    SplitTexts,
+    TextColumn,
+    Truncate,
+)
+from warmstart.textfiles import standard_input
 
 IMAGE_TYPES = (".png", ".svg")
 FIGURE_MARKS = (  # of the figures that we write: only these are replaced
@@ -134,6 +145,24 @@ class LookPositionsConfig(FigureFile, Documents, TextColumn, Machine):
     past: float = option("read up to this many times the trained length", 2.0, least=1, most=64)
 
 
+class LookWordConfig(TextColumn, SplitTexts, Machine):
+    """A run, a word and texts in; how similar the word's vectors are between the texts out."""
+
+    run: str = argument("run folder of any model")
+    word: str = argument("word to compare between texts", metavar="WORD")
+    file: str | None = argument("one text per line; default, or -: standard input", None)
+    out: str | None = option("file to write: .png or .svg", None, short="-o", recorded=False)
+    truncate: Truncate | None = option("part used of an overlong text; default: the run's", None)
+    precision: Precision = option("auto, bf16: faster, less exact", "fp32", panel="Machine")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.word.strip():
+            raise WarmstartError("WORD is empty: name a word that occurs in the texts")
+        if self.out is not None:
+            check_figure_file(Path(self.out))
+
+
 class LookAblationsConfig(FigureFile, Machine, panel="Training"):
     """Nothing in; what models lack without one of their parts out."""
 
@@ -155,7 +184,7 @@ class LookAblationsConfig(FigureFile, Machine, panel="Training"):
 
 
 class LookComplexityConfig(Machine, panel="Model"):
-    """Nothing in, measured growth with length, width or kernel out."""
+    """Nothing in, measured growth with length or width out."""
 
     out: str | None = option(
         "file to write: .png or .svg", None, short="-o", recorded=False, panel="Input and output"
@@ -169,22 +198,15 @@ class LookComplexityConfig(Machine, panel="Model"):
         comma_separated=True,
         least=2,
     )
-    kernels: tuple[int, ...] = option(
-        "positions a convolution sees; several: they vary", (3,), comma_separated=True, least=1
-    )
-    recurrence: Literal["gru", "lstm"] = option("recurrent layer", "gru")
     seconds: float = option("time to measure, approximately", 50.0, above=0, panel="Machine")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        sizes = {"--lengths": self.lengths, "--widths": self.widths, "--kernels": self.kernels}
-        several = [flag for flag, values in sizes.items() if len(set(values)) > 1]
-        if len(several) > 1:
-            raise WarmstartError(f"{' and '.join(several)} have several values: vary one at a time")
-        if self.lengths and not several:
+        num_lengths, num_widths = len(set(self.lengths)), len(set(self.widths))
+        if num_lengths > 1 and num_widths > 1:
+            raise WarmstartError("--lengths and --widths have several values: vary one at a time")
+        if num_lengths == 1 and num_widths < 2:
             raise WarmstartError(f"--lengths {self.lengths[0]}: give two lengths or more")
-        if not self.kernels:
-            raise WarmstartError("--kernels is empty: give one or more")
         if self.out is not None:
             check_figure_file(Path(self.out))
 
@@ -193,9 +215,8 @@ def look_attention(config: LookAttentionConfig) -> None:
     """Show the attention weights of a text in every layer and head."""
     from warmstart.look.attention import look_attention
 
-    result = look_attention(config)
     unit = "words" if config.words else "tokens"
-    for weights in result.maps.values():
+    for weights in look_attention(config).maps.values():
         shown = weights.joined() if config.words else weights
         layers, heads = shown.weights.shape[:2]
         entropy = shown.entropy()
@@ -210,11 +231,11 @@ def look_attention(config: LookAttentionConfig) -> None:
 
 def look_beam(config: LookBeamConfig) -> None:
     """Show a beam search step by step, with the paths that were dropped."""
-    from warmstart.look.beam import ending_rows, look_beam
+    from warmstart.look.beam import look_beam
 
-    result = look_beam(config)
-    print_table(("translation", "score"), ending_rows(result.tree))
-    say(result.tree.sentence)
+    tree = look_beam(config)
+    print_table(*tree.table())
+    say(tree.sentence)
     say_next(config.out, None)
 
 
@@ -222,38 +243,37 @@ def look_mask(config: LookMaskConfig) -> None:
     """Show the attention masks of a batch: causal, padding, document and cross."""
     from warmstart.look.mask import look_mask
 
-    result = look_mask(config)
-    for sentence in result.sentences:
-        say(sentence)
+    for mask in look_mask(config).masks:
+        say(mask.sentence)
     say_next(config.out, f"look positions {quoted(config.model)} -o positions.png")
 
 
 def look_neurons(config: LookNeuronsConfig) -> None:
     """Show the query-key products of one head, neuron by neuron."""
-    from warmstart.look.neurons import HEADERS, look_neurons, neuron_rows
+    from warmstart.look.neurons import look_neurons
 
-    head = look_neurons(config).head
-    print_table(HEADERS, neuron_rows(head))
+    head = look_neurons(config)
+    print_table(*head.table())
     say(head.sentence)
     say_next(config.out, None)
 
 
 def look_training(config: LookTrainingConfig) -> None:
     """Show what a language model predicts before, during and after its training."""
-    from warmstart.look.training import look_training, moment_rows
+    from warmstart.look.training import look_training
 
-    moments = look_training(config).moments
-    print_table(("moment", "words"), moment_rows(moments))
-    say(moments.sentence)
+    training = look_training(config)
+    print_table(*training.table())
+    say(training.sentence)
     say_next(config.out, None)
 
 
 def look_transfer(config: LookTransferConfig) -> None:
     """Show what replacing the head keeps, throws away and adds, with shapes and counts."""
-    from warmstart.look.transfer import HEADERS, look_transfer, transfer_rows
+    from warmstart.look.transfer import look_transfer
 
-    swap = look_transfer(config).swap
-    print_table((HEADERS[0], "formula", *HEADERS[2:]), transfer_rows(swap))
+    swap = look_transfer(config)
+    print_table(*swap.table())
     say(swap.sentence)
     say_next(config.out, None)
 
@@ -262,53 +282,58 @@ def look_positions(config: LookPositionsConfig) -> None:
     """Show the position encoding, and for a run perplexity by position."""
     from warmstart.look.positions import look_positions
 
-    view = look_positions(config).view
+    view = look_positions(config)
     say(view.note)
-    curve = view.curve
-    if curve is not None:
-        rows = [
-            (f"{position:,.0f}", f"{mean:,.2f}", f"{low:,.2f} to {high:,.2f}", f"{tokens:,}")
-            for position, mean, low, high, tokens in zip(
-                curve.positions, curve.perplexity, curve.low, curve.high, curve.tokens, strict=True
-            )
-        ]
-        headers = ("around position", "perplexity", "95% interval", "tokens")
-        print_table(headers, rows, f"mean over {counted(curve.num_windows, 'window')} of text")
-        for note in curve.notes:
+    if view.curve is not None:
+        windows = counted(view.curve.num_windows, "window")
+        print_table(*view.curve.table(), f"mean over {windows} of text")
+        for note in view.curve.notes:
             say(note)
     say_next(config.out, "look complexity -o growth.png")
 
 
+def look_word(config: LookWordConfig, as_json: bool) -> None:
+    """Show how similar one word's vectors are between sentences, layer by layer."""
+    from warmstart.look.word import look_word
+
+    similarity = look_word(config, standard_input())
+    if as_json:
+        print_json(similarity.to_json())
+        return
+    for number, sentence in enumerate(similarity.sentences, 1):
+        start, end = similarity.spans[number - 1]
+        before, word, after = sentence[:start], sentence[start:end], sentence[end:]
+        parts = (f"{number}  {visible(before)}", (visible(word), "bold"), visible(after))
+        Console().print(Text.assemble(*parts))
+    title = "cosine similarity between the sentences; layer 0: embeddings"
+    print_table(*similarity.table(), title)
+    say(similarity.sentence)
+    if config.out is not None:
+        say_next(config.out, None)
+
+
 def look_complexity(config: LookComplexityConfig, as_json: bool) -> None:
     """Measure how the cost of self-attention, recurrence and convolution grows."""
-    from warmstart.look.complexity import growth_headers, growth_rows, look_complexity
+    from warmstart.look.complexity import look_complexity
 
-    result = look_complexity(config)
+    growth = look_complexity(config)
     if as_json:
-        print_json({**asdict(result), "out": result.out and str(result.out)})
+        print_json(asdict(growth))
         return
-    fixed = f"{result.length:,} tokens" if result.axis != "length" else f"width {result.width}"
-    headers, title = growth_headers(result.axis), f"one layer, {fixed}, on {result.device}"
-    print_table((headers[0], "cost", *headers[2:]), growth_rows(result.layers), title)
-    for crossing in result.crossings:
-        say(crossing.sentence)
-    say(f"slowest round of a pass: {result.spread:.2f} times the fastest, in the median")
-    say(result.memory)
-    if result.warning:
-        say(result.warning)
-    if result.out is not None:
-        say_next(result.out, "params lab")
+    print_table(*growth.table(), growth.title)
+    if config.out is not None:
+        say_next(config.out, "params lab")
 
 
 def look_ablations(config: LookAblationsConfig, as_json: bool) -> None:
     """Train small models without one of their parts, and show what each part is for."""
-    from warmstart.look.ablations import HEADERS, ablation_rows, excerpts, failures, look_ablations
+    from warmstart.look.ablations import look_ablations
 
-    result = look_ablations(config)
+    ablations = look_ablations(config)
     if as_json:
-        print_json([asdict(variant) for variant in result.variants])
+        print_json([asdict(variant) for variant in ablations.variants])
         return
-    print_table(HEADERS, ablation_rows(result.variants))
-    for sentence in (*failures(result.variants), *excerpts(result.variants)):
+    print_table(*ablations.table())
+    for sentence in ablations.sentences():
         say(sentence)
     say_next(config.out, "pretrain your-text.txt --ablate mask -o runs/broken")

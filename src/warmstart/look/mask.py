@@ -20,16 +20,34 @@ from warmstart.formats import shorten
 from warmstart.look.commands import LookMaskConfig
 from warmstart.model.attention import causal_mask, document_mask, padding_mask
 from warmstart.model.attention_weights import readable
-from warmstart.report.html import ShownFile, save_image
+from warmstart.report.html import Drawn, save_image
 from warmstart.report.style import FAINT, styled
 from warmstart.runs.saved import find_model
 from warmstart.settings.model import ModelConfig
 from warmstart.tokenization.backends import load_tokenizer_pair
 from warmstart.tokenization.tokenizer import Tokenizer, text_reader
 
+# Values of a cell: attention is allowed (of a token, or of padding, whose output nobody reads), or
+# what forbids it.
+ALLOWED, UNREAD, LATER, DOCUMENT, PADDING = range(5)
+PAD = "<pad>"  # label of padding
+# By value of a cell.
+REASONS = (
+    "allowed",
+    "allowed for padding, not used",
+    "masked: later token",
+    "masked: another document",
+    "masked: padding",
+)
+COLOURS = ("#d5521c", "#f2c4a8", "#e9e9e6", "#b7cfe6", "#f6e7b4")
+MAX_LABELS = 72  # tokens that can be named beside a mask
+PANEL = 2.9  # width and height of one of several masks, in inches
+CELL = 0.24  # of a token with its label
+TITLE = 0.4  # height of the two lines above a mask
+
 
 @dataclass(frozen=True, kw_only=True)
-class MaskPicture:
+class Mask:
     """One mask: each row is a query, each column a key."""
 
     title: str
@@ -54,15 +72,36 @@ class MaskPicture:
 
 
 @dataclass(frozen=True)
-class MaskResult(ShownFile):
-    """The masks of a batch, and the file that shows them."""
+class BatchMasks(Drawn):
+    """The masks of every text of a batch."""
 
-    out: Path
-    masks: tuple[MaskPicture, ...]
-    sentences: tuple[str, ...]
+    masks: tuple[Mask, ...]
+
+    @styled
+    def draw(self) -> Figure:
+        """Draw masks beside each other, at most three in a row."""
+        longest = max(max(mask.cells.shape) for mask in self.masks)
+        columns = min(len(self.masks), 3 if longest <= 24 else 2)
+        rows = -(-len(self.masks) // columns)
+        size = max(PANEL, min(9.0 / columns, CELL * longest + 1.2))  # the same for every mask
+        height = (size + TITLE) * rows + 0.7
+        drawing = Figure(figsize=(size * columns + 0.2, height), layout="constrained")
+        grid = drawing.subplots(rows, columns, squeeze=False).flatten()
+        for axes, mask in zip(grid, self.masks, strict=False):
+            _draw_mask(axes, mask)
+        for axes in grid[len(self.masks) :]:
+            axes.set_axis_off()
+        present = sorted({int(cell) for mask in self.masks for cell in np.unique(mask.cells)})
+        marks = [
+            Patch(facecolor=COLOURS[reason], edgecolor=FAINT, linewidth=0.5, label=REASONS[reason])
+            for reason in present
+        ]
+        ncols = min(len(marks), max(1, int(size * columns / 1.9)))
+        drawing.legend(handles=marks, loc="outside lower center", ncols=ncols, frameon=False)
+        return drawing
 
 
-def look_mask(config: LookMaskConfig) -> MaskResult:
+def look_mask(config: LookMaskConfig) -> BatchMasks:
     """Show which tokens of a batch may attend to which, and what forbids the rest."""
     shape, folder = find_model(config.model)
     _check_texts(config, is_translator=shape.decoder_depth > 0)
@@ -76,9 +115,9 @@ def look_mask(config: LookMaskConfig) -> MaskResult:
     else:
         masks = _masks(config, texts, is_causal=shape.is_causal)
         _report_windows(shape)
-    out = save_image(draw_masks(masks), Path(config.out))
-    sentences = [mask.sentence for mask in masks]
-    return MaskResult(out, tuple(masks), tuple(sentences))
+    batch = BatchMasks(tuple(masks))
+    save_image(batch.draw(), Path(config.out))
+    return batch
 
 
 def _report_windows(shape: ModelConfig) -> None:
@@ -145,7 +184,7 @@ def _texts(config: LookMaskConfig, max_length: int, tokenizer: Tokenizer | None)
     return MaskTexts(max_length, tokenizer, prepare)
 
 
-def _masks(config: LookMaskConfig, texts: MaskTexts, is_causal: bool) -> list[MaskPicture]:
+def _masks(config: LookMaskConfig, texts: MaskTexts, is_causal: bool) -> list[Mask]:
     splits = [texts.split(text, has_end=True) for text in config.text]
     if config.packed:
         labels = [label for labels, _ in splits for label in labels]
@@ -157,7 +196,7 @@ def _masks(config: LookMaskConfig, texts: MaskTexts, is_causal: bool) -> list[Ma
 
 def _translator_masks(
     config: LookMaskConfig, source_texts: MaskTexts, target_texts: MaskTexts
-) -> list[MaskPicture]:
+) -> list[Mask]:
     sources = [source_texts.split(text, has_end=True)[0] for text in config.source]
     targets = [target_texts.split(text, has_end=False)[0] for text in config.target]
     return [
@@ -167,10 +206,7 @@ def _translator_masks(
     ]
 
 
-PAD = "<pad>"  # label of padding
-
-
-def batch_masks(rows: Sequence[Sequence[str]], is_causal: bool, name: str) -> list[MaskPicture]:
+def batch_masks(rows: Sequence[Sequence[str]], is_causal: bool, name: str) -> list[Mask]:
     """Return the mask of every text of a padded batch.
 
     A causal model needs no mask for padding: it is at the right, later than every token.
@@ -191,16 +227,14 @@ def batch_masks(rows: Sequence[Sequence[str]], is_causal: bool, name: str) -> li
 
 def packed_mask(
     labels: Sequence[str], ids: Sequence[int], bos: int, eos: int, is_causal: bool
-) -> MaskPicture:
+) -> Mask:
     """Return the mask of one packed row; each of its documents is between `bos` and `eos`."""
     batch = pack(torch.tensor([[*ids, eos]]), bos, eos)  # packing drops the last id, only a target
     masks = {**_later_mask(len(labels), is_causal), DOCUMENT: document_mask(batch.documents)[0]}
     return _picture("packed row", labels, labels, masks, torch.ones(len(labels), dtype=torch.bool))
 
 
-def cross_masks(
-    sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]
-) -> list[MaskPicture]:
+def cross_masks(sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> list[Mask]:
     """Return the masks with which a decoder attends to the sources of a padded batch."""
     is_source, source_labels = _pad(sources)
     is_target, target_labels = _pad(targets)
@@ -234,7 +268,7 @@ def _picture(
     keys: Sequence[str],
     masks: dict[int, Tensor],
     is_token: Tensor,
-) -> MaskPicture:
+) -> Mask:
     """Mark each pair as allowed, or as forbidden by the last mask (1, T or 1, S) that does so.
 
     `is_token` (T) is False for queries that are padding.
@@ -244,49 +278,10 @@ def _picture(
     cells[~is_token.numpy()] = UNREAD
     for reason, mask in masks.items():
         cells[~mask[0].expand(shape).numpy()] = reason
-    return MaskPicture(title=title, queries=tuple(queries), keys=tuple(keys), cells=cells)
+    return Mask(title=title, queries=tuple(queries), keys=tuple(keys), cells=cells)
 
 
-# By value of a cell.
-REASONS = (
-    "allowed",
-    "allowed for padding, not used",
-    "masked: later token",
-    "masked: another document",
-    "masked: padding",
-)
-COLOURS = ("#d5521c", "#f2c4a8", "#e9e9e6", "#b7cfe6", "#f6e7b4")
-MAX_LABELS = 72  # tokens that can be named beside a mask
-PANEL = 2.9  # width and height of one of several masks, in inches
-CELL = 0.24  # of a token with its label
-TITLE = 0.4  # height of the two lines above a mask
-
-
-@styled
-def draw_masks(pictures: Sequence[MaskPicture]) -> Figure:
-    """Draw masks beside each other, at most three in a row."""
-    longest = max(max(p.cells.shape) for p in pictures)
-    columns = min(len(pictures), 3 if longest <= 24 else 2)
-    rows = -(-len(pictures) // columns)
-    size = max(PANEL, min(9.0 / columns, CELL * longest + 1.2))  # the same for every mask
-    height = (size + TITLE) * rows + 0.7
-    drawing = Figure(figsize=(size * columns + 0.2, height), layout="constrained")
-    grid = drawing.subplots(rows, columns, squeeze=False).flatten()
-    for axes, picture in zip(grid, pictures, strict=False):
-        _draw_mask(axes, picture)
-    for axes in grid[len(pictures) :]:
-        axes.set_axis_off()
-    present = sorted({int(cell) for picture in pictures for cell in np.unique(picture.cells)})
-    marks = [
-        Patch(facecolor=COLOURS[reason], edgecolor=FAINT, linewidth=0.5, label=REASONS[reason])
-        for reason in present
-    ]
-    ncols = min(len(marks), max(1, int(size * columns / 1.9)))
-    drawing.legend(handles=marks, loc="outside lower center", ncols=ncols, frameon=False)
-    return drawing
-
-
-def _draw_mask(axes: Axes, picture: MaskPicture) -> None:
+def _draw_mask(axes: Axes, picture: Mask) -> None:
     T, S = picture.cells.shape
     norm = BoundaryNorm(np.arange(len(COLOURS) + 1) - 0.5, len(COLOURS))
     colours = ListedColormap(COLOURS)
@@ -310,8 +305,3 @@ def _draw_mask(axes: Axes, picture: MaskPicture) -> None:
     axes.set_yticks(np.arange(0.5, T), minor=True)
     axes.tick_params(which="minor", length=0)
     axes.grid(True, which="minor", color="white", linewidth=0.8)
-
-
-# Values of a cell: attention is allowed (of a token, or of padding, whose output nobody reads), or
-# what forbids it.
-ALLOWED, UNREAD, LATER, DOCUMENT, PADDING = range(5)

@@ -18,7 +18,7 @@ from warmstart.look.commands import LookNeuronsConfig
 from warmstart.model.attention import AttentionContext, MultiHeadAttention, attention_weights
 from warmstart.model.attention_weights import readable
 from warmstart.model.backbone import Backbone
-from warmstart.report.html import ShownFile, save_image
+from warmstart.report.html import Drawn, Table, save_image
 from warmstart.report.style import FAINT, SHADES, styled
 from warmstart.tasks.registry import load_transformer
 from warmstart.tasks.text_model import TransformerModel
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeadProducts:
+class HeadProducts(Drawn):
     """One query against every key of a text, neuron by neuron."""
 
     run: str
@@ -62,20 +62,49 @@ class HeadProducts:
             f" {self.scores[key]:+.2f})"
         )
 
+    def table(self) -> Table:
+        """Return headers, and a row for each key."""
+        keys = zip(self.tokens, self.products.sum(-1), self.scores, self.weights, strict=True)
+        rows = [
+            (token, f"{total:+.2f}", f"{score:+.2f}", f"{weight:.1%}" if weight else "masked")
+            for token, total, score, weight in keys
+        ]
+        return ("key", "q·k", "q·k / √d_k", "weight"), rows
 
-@dataclass(frozen=True)
-class NeuronsResult(ShownFile):
-    """The products of one query, and the file that shows them."""
+    @styled
+    def draw(self) -> Figure:
+        """Draw query, keys, products, scores and weights."""
+        T = len(self.tokens)
+        drawing = Figure(figsize=(9.2, 0.21 * T + 2.1), layout="constrained")
+        grid = drawing.subplots(
+            2, 4, height_ratios=[1, max(2, T)], width_ratios=[4, 4, 1, 1], squeeze=False
+        )
+        for axes in (grid[0][1], grid[0][2], grid[0][3]):
+            axes.set_axis_off()
+        _draw_numbers(grid[0][0], self.q[None], f"query “{self.tokens[self.query - 1]}” q (d_k)")
+        _draw_numbers(grid[1][0], self.k, f"keys k ({T}, d_k)")
+        image = _draw_numbers(grid[1][1], self.products, f"products qᵢ·kᵢ ({T}, d_k)")
+        names = [shorten(token, 12) for token in self.tokens]
+        grid[1][0].set_yticks(range(T), names, fontsize=7)
+        for axes in (grid[1][0], grid[1][1]):
+            axes.set_xlabel(f"neuron, 1 to {len(self.q)}")
+        _draw_bars(grid[1][2], self.scores, "q·k / √d_k", SHADES["cold"][0])
+        _draw_bars(grid[1][3], self.weights, "weight", SHADES["warm"][0])
+        bar = drawing.colorbar(
+            image, ax=grid[0][1], orientation="horizontal", fraction=0.5, aspect=30
+        )
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(labelsize=6.5, length=0)
+        drawing.suptitle(f"Layer {self.layer}, head {self.head} of {shorten(self.run, 40)}")
+        return drawing
 
-    out: Path
-    head: HeadProducts
 
-
-def look_neurons(config: LookNeuronsConfig) -> NeuronsResult:
+def look_neurons(config: LookNeuronsConfig) -> HeadProducts:
     """Show how one head compares one token with all others, neuron by neuron."""
     model = load_transformer(config.run, config)
     head = head_products(model, config, model.text_reader(config.pieces)(config.text))
-    return NeuronsResult(save_image(draw_neurons(head), Path(config.out)), head)
+    save_image(head.draw(), Path(config.out))
+    return head
 
 
 @torch.inference_mode()
@@ -124,46 +153,6 @@ def _inputs(
         hook.remove()
     x, context = received[0]
     return attend, x, context
-
-
-HEADERS = ("key", "q·k", "q·k / √d_k", "weight")
-
-
-def neuron_rows(head: HeadProducts) -> list[tuple[str, ...]]:
-    """Return a row for each key under `HEADERS`."""
-    sums = head.products.sum(-1)
-    return [
-        (token, f"{total:+.2f}", f"{score:+.2f}", f"{weight:.1%}" if weight else "masked")
-        for token, total, score, weight in zip(
-            head.tokens, sums, head.scores, head.weights, strict=True
-        )
-    ]
-
-
-@styled
-def draw_neurons(head: HeadProducts) -> Figure:
-    """Draw query, keys, products, scores and weights."""
-    T = len(head.tokens)
-    drawing = Figure(figsize=(9.2, 0.21 * T + 2.1), layout="constrained")
-    grid = drawing.subplots(
-        2, 4, height_ratios=[1, max(2, T)], width_ratios=[4, 4, 1, 1], squeeze=False
-    )
-    for axes in (grid[0][1], grid[0][2], grid[0][3]):
-        axes.set_axis_off()
-    _draw_numbers(grid[0][0], head.q[None], f"query “{head.tokens[head.query - 1]}” q (d_k)")
-    _draw_numbers(grid[1][0], head.k, f"keys k ({T}, d_k)")
-    image = _draw_numbers(grid[1][1], head.products, f"products qᵢ·kᵢ ({T}, d_k)")
-    names = [shorten(token, 12) for token in head.tokens]
-    grid[1][0].set_yticks(range(T), names, fontsize=7)
-    for axes in (grid[1][0], grid[1][1]):
-        axes.set_xlabel(f"neuron, 1 to {len(head.q)}")
-    _draw_bars(grid[1][2], head.scores, "q·k / √d_k", SHADES["cold"][0])
-    _draw_bars(grid[1][3], head.weights, "weight", SHADES["warm"][0])
-    bar = drawing.colorbar(image, ax=grid[0][1], orientation="horizontal", fraction=0.5, aspect=30)
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(labelsize=6.5, length=0)
-    drawing.suptitle(f"Layer {head.layer}, head {head.head} of {shorten(head.run, 40)}")
-    return drawing
 
 
 def _draw_numbers(axes: Axes, numbers: Array, title: str) -> AxesImage:

@@ -21,7 +21,7 @@ from warmstart.look.commands import LookPositionsConfig
 from warmstart.model.attention import frequencies, sinusoids
 from warmstart.model.backbone import Backbone
 from warmstart.model.models import LanguageModel
-from warmstart.report.html import ShownFile, save_image
+from warmstart.report.html import Drawn, Table, save_image
 from warmstart.report.style import FAINT, INK, WIDTH, styled
 from warmstart.runs.saved import find_model
 from warmstart.runtime import Runtime
@@ -30,6 +30,38 @@ from warmstart.tasks.registry import load_transformer
 from warmstart.tasks.text_model import TransformerModel
 from warmstart.textfiles import missing
 from warmstart.tokenization.tokenizer import Tokenizer
+
+CPU = torch.device("cpu")
+SINUSOIDAL_NOTE = (
+    "The dot product of two sinusoidal positions depends only on their distance: it is the mean of"
+    " cos(distance × frequency) over all frequencies."
+)
+ROTARY_NOTE = (
+    "Query and key are rotated by an angle that grows with position, so their product depends only"
+    " on the distance. Drawn: the mean score, over random queries, of a query with a key equal to"
+    " it, relative to the score at distance 0."
+)
+UNTRAINED_NOTE = (
+    "Not trained: learned positions start as random numbers, and no two are similar. Name a run to"
+    " see what training made of them."
+)
+LEARNED_NOTE = (
+    "The band shows the least and the most similar of all pairs at that distance: the similarity of"
+    " learned positions need not depend only on the distance."
+)
+Array = NDArray[np.float64]
+MAX_BUCKETS = 32  # points of the curve
+MIN_WINDOWS = 8  # full windows; with fewer, shorter ones are used too
+NUM_RESAMPLES = 500
+MAX_LOGITS = 1 << 25  # computed at once
+MAX_TOKENS = 400_000  # scored for the curve
+WARM, COLD = "#d5521c", "#2166ac"
+MARKERS = "ox+"  # of single positions
+COLUMNS = {
+    "sinusoidal": "column of the vector: sines and cosines of decreasing frequency",
+    "learned": "column of the learned vector",
+    "rope": "pair of columns: cosine of its rotation angle",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,9 +104,19 @@ class PerplexityByPosition:
     num_windows: int
     notes: tuple[str, ...]  # what a reader must know
 
+    def table(self) -> Table:
+        """Return headers, and a row for each range of positions."""
+        rows = [
+            (f"{position:,.0f}", f"{mean:,.2f}", f"{low:,.2f} to {high:,.2f}", f"{tokens:,}")
+            for position, mean, low, high, tokens in zip(
+                self.positions, self.perplexity, self.low, self.high, self.tokens, strict=True
+            )
+        ]
+        return ("around position", "perplexity", "95% interval", "tokens"), rows
+
 
 @dataclass(frozen=True, kw_only=True)
-class PositionView:
+class PositionView(Drawn):
     """The position encoding of a model."""
 
     name: str  # preset or run
@@ -84,16 +126,20 @@ class PositionView:
     note: str
     curve: PerplexityByPosition | None = None
 
+    @styled
+    def draw(self) -> Figure:
+        """Draw vectors, similarity and, where it was measured, perplexity."""
+        rows = 2 + (self.curve is not None)
+        drawing = Figure(figsize=(WIDTH, 3.4 * rows), layout="constrained")
+        grid = drawing.subplots(rows, 1)
+        _vectors(grid[0], self)
+        _similarity(grid[1], self)
+        if self.curve is not None:
+            _curve(grid[2], self.curve)
+        return drawing
 
-@dataclass(frozen=True)
-class PositionResult(ShownFile):
-    """The positions of a model, and the file that shows them."""
 
-    out: Path
-    view: PositionView
-
-
-def look_positions(config: LookPositionsConfig) -> PositionResult:
+def look_positions(config: LookPositionsConfig) -> PositionView:
     """Show positions, how similar they are, and for a run perplexity by position."""
     shape, folder = find_model(config.model)
     name, length = shorten(config.model, 40), config.length or shape.max_length
@@ -106,33 +152,8 @@ def look_positions(config: LookPositionsConfig) -> PositionResult:
         view = view_positions(shape, predictor.backbone, name, length)
         if config.test is not None:
             view = replace(view, curve=perplexity_of_file(predictor, config, Path(config.test)))
-    return PositionResult(save_image(draw_positions(view), Path(config.out)), view)
-
-
-CPU = torch.device("cpu")
-SINUSOIDAL_NOTE = (
-    "The dot product of two sinusoidal positions depends only on their distance: it is the mean of"
-    " cos(distance × frequency) over all frequencies."
-)
-ROTARY_NOTE = (
-    "Query and key are rotated by an angle that grows with position, so their product depends only"
-    " on the distance. Drawn: the mean score, over random queries, of a query with a key equal to"
-    " it, relative to the score at distance 0."
-)
-UNTRAINED_NOTE = (
-    "Not trained: learned positions start as random numbers, and no two are similar. Name a run to"
-    " see what training made of them."
-)
-LEARNED_NOTE = (
-    "The band shows the least and the most similar of all pairs at that distance: the similarity of"
-    " learned positions need not depend only on the distance."
-)
-Array = NDArray[np.float64]
-MAX_BUCKETS = 32  # points of the curve
-MIN_WINDOWS = 8  # full windows; with fewer, shorter ones are used too
-NUM_RESAMPLES = 500
-MAX_LOGITS = 1 << 25  # computed at once
-MAX_TOKENS = 400_000  # scored for the curve
+    save_image(view.draw(), Path(config.out))
+    return view
 
 
 def view_positions(
@@ -292,28 +313,6 @@ def _intervals(sums: Array, counts: NDArray[np.int64]) -> tuple[Array, Array, Ar
     means = np.where(totals > 0, (draws @ sums) / np.maximum(totals, 1), np.nan)
     low, high = np.nanquantile(means, [0.025, 0.975], axis=0)
     return sums.sum(0) / counts.sum(0), low, high
-
-
-WARM, COLD = "#d5521c", "#2166ac"
-MARKERS = "ox+"  # of single positions
-COLUMNS = {
-    "sinusoidal": "column of the vector: sines and cosines of decreasing frequency",
-    "learned": "column of the learned vector",
-    "rope": "pair of columns: cosine of its rotation angle",
-}
-
-
-@styled
-def draw_positions(view: PositionView) -> Figure:
-    """Draw everything in one figure, for PNG and SVG."""
-    rows = 2 + (view.curve is not None)
-    drawing = Figure(figsize=(WIDTH, 3.4 * rows), layout="constrained")
-    grid = drawing.subplots(rows, 1)
-    _vectors(grid[0], view)
-    _similarity(grid[1], view)
-    if view.curve is not None:
-        _curve(grid[2], view.curve)
-    return drawing
 
 
 def _vectors(axes: Axes, view: PositionView) -> None:

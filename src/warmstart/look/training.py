@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from warmstart.formats import shorten
 from warmstart.look.commands import LookTrainingConfig
-from warmstart.report.html import ShownFile, save_image
+from warmstart.report.html import Drawn, Table, save_image
 from warmstart.report.style import INK, SHADES, styled
 from warmstart.runs.checkpoint import list_checkpoints, step_of
 from warmstart.runs.saved import SavedRun, read_run
@@ -20,6 +20,8 @@ from warmstart.tasks.registry import open_saved, task_of
 from warmstart.tasks.text_model import ProbableWord
 
 NUM_CHECKPOINTS = 4  # shown between random and trained weights
+PANEL, ROW = 1.75, 0.3  # inches
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +33,7 @@ class Moment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingMoments:
+class TrainingMoments(Drawn):
     """Predictions of one text from random weights to the trained ones."""
 
     run: str
@@ -47,24 +49,40 @@ class TrainingMoments:
             f"{after.word!r} ({after.probability:.1%}) trained"
         )
 
+    def table(self) -> Table:
+        """Return headers, and each moment with its words."""
+        rows = [
+            (moment.name, "; ".join(f"{w.word} {w.probability:.1%}" for w in moment.words))
+            for moment in self.moments
+        ]
+        return ("moment", "words"), rows
 
-@dataclass(frozen=True)
-class TrainingLook(ShownFile):
-    """Predictions at several moments, and the file that shows them."""
+    @styled
+    def draw(self) -> Figure:
+        """Draw a panel of bars for each moment."""
+        columns = len(self.moments)
+        num_words = max(len(moment.words) for moment in self.moments)
+        size = (max(4.0, PANEL * columns), ROW * num_words + 1.1)
+        drawing = Figure(figsize=size, layout="constrained")
+        drawing.suptitle(f"{shorten(self.run, 40)}: “{shorten(self.text, 70)}”")
+        highest = max(word.probability for moment in self.moments for word in moment.words)
+        grid = drawing.subplots(1, columns, squeeze=False)[0]
+        for axes, moment in zip(grid, self.moments, strict=True):
+            _draw_moment(axes, moment, highest, is_last=moment is self.moments[-1])
+            axes.set_ylim(num_words - 0.4, -0.6)
+        return drawing
 
-    out: Path
-    moments: TrainingMoments
 
-
-def look_training(config: LookTrainingConfig) -> TrainingLook:
+def look_training(config: LookTrainingConfig) -> TrainingMoments:
     """Show what a language model predicts with random weights, at its checkpoints, and trained."""
     moments = []
     for name, saved in _moments(read_run(config.run), config.seed):
         model = open_saved(saved, config)
         text = model.text_reader(config.pieces)(config.text)
         moments.append(Moment(name=name, words=model.probable_words(text, config.top_k)))
-    view = TrainingMoments(run=config.run, text=config.text, moments=tuple(moments))
-    return TrainingLook(save_image(draw_moments(view), Path(config.out)), view)
+    training = TrainingMoments(run=config.run, text=config.text, moments=tuple(moments))
+    save_image(training.draw(), Path(config.out))
+    return training
 
 
 def _moments(run: SavedRun, seed: int) -> Iterator[tuple[str, SavedRun]]:
@@ -85,34 +103,6 @@ def _is_same(run: SavedRun, other: SavedRun) -> bool:
     return all(torch.equal(run.weights[name], other.weights[name]) for name in other.weights)
 
 
-PANEL, ROW = 1.75, 0.3  # inches
-
-
-def moment_rows(moments: TrainingMoments) -> list[tuple[str, str]]:
-    """Return each moment with its words."""
-
-    def said(moment: Moment) -> str:
-        return "; ".join(f"{word.word} {word.probability:.1%}" for word in moment.words)
-
-    return [(moment.name, said(moment)) for moment in moments.moments]
-
-
-@styled
-def draw_moments(moments: TrainingMoments) -> Figure:
-    """Draw a panel of bars for each moment."""
-    columns = len(moments.moments)
-    num_words = max(len(moment.words) for moment in moments.moments)
-    size = (max(4.0, PANEL * columns), ROW * num_words + 1.1)
-    drawing = Figure(figsize=size, layout="constrained")
-    drawing.suptitle(f"{shorten(moments.run, 40)}: “{shorten(moments.text, 70)}”")
-    highest = max(word.probability for moment in moments.moments for word in moment.words)
-    grid = drawing.subplots(1, columns, squeeze=False)[0]
-    for axes, moment in zip(grid, moments.moments, strict=True):
-        _draw_moment(axes, moment, highest, is_last=moment is moments.moments[-1])
-        axes.set_ylim(num_words - 0.4, -0.6)
-    return drawing
-
-
 def _draw_moment(axes: Axes, moment: Moment, highest: float, is_last: bool) -> None:
     shares = [word.probability for word in moment.words]
     colour = SHADES["warm"][0] if is_last else SHADES["cold"][1]
@@ -127,9 +117,6 @@ def _draw_moment(axes: Axes, moment: Moment, highest: float, is_last: bool) -> N
     axes.grid(False)
     for spine in axes.spines.values():
         spine.set_visible(False)
-
-
-T = TypeVar("T")
 
 
 def spaced(values: Sequence[T], num: int) -> list[T]:

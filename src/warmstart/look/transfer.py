@@ -15,10 +15,14 @@ from warmstart.formats import shorten
 from warmstart.look.commands import LookTransferConfig
 from warmstart.model import count
 from warmstart.model.count import Layer
-from warmstart.report.html import ShownFile, save_image
+from warmstart.report.html import Drawn, Table, save_image
 from warmstart.report.style import FAINT, INK, WIDTH, styled
 from warmstart.runs.saved import find_model
 from warmstart.settings.model import ModelConfig
+
+KEPT, FROZEN, GONE, NEW = "#f5c9a8", "#cfdff0", "#ececec", "#2a9d8f"
+BOX, GAP = 2.4, 1.4  # width of a box and space between the stacks, in units of the axes
+LINE = 0.24  # height of a line of text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +41,7 @@ class ModelPart:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeadSwap:
+class HeadSwap(Drawn):
     """A pretrained model and the classifier that starts from it."""
 
     name: str  # preset or run
@@ -66,16 +70,44 @@ class HeadSwap:
             f"{self.trainable:,} are trained ({trained})"
         )
 
+    def table(self) -> Table:
+        """Return headers, and a row for each part."""
+        treatment = "copied, frozen" if self.is_frozen else "copied, then trained"
+        treated = [(part, treatment) for part in self.backbone]
+        treated += [(self.old_head, "thrown away"), (self.new_head, "new, random, trained")]
+        rows = [(s.name, "; ".join(s.shapes), f"{s.total:,}", how) for s, how in treated]
+        return ("part", "formula", "parameters", "in the classifier"), rows
 
-@dataclass(frozen=True)
-class TransferResult(ShownFile):
-    """What is kept, thrown away and added, and the file that shows it."""
+    @styled
+    def draw(self) -> Figure:
+        """Draw both models side by side."""
+        heights = [_height(part) for part in self.backbone]
+        head = max(_height(self.old_head), _height(self.new_head))
+        top = sum(heights) + head + 0.35 * (len(heights) + 1)
+        drawing = Figure(figsize=(WIDTH, 0.95 * top + 0.9), layout="constrained")
+        axes = drawing.add_subplot()
+        axes.set_axis_off()
+        axes.set_xlim(-0.1, 2 * BOX + GAP + 0.1)
+        axes.set_ylim(-0.5, top + 0.45)
+        right, y = BOX + GAP, 0.0
+        colour, treatment = (FROZEN, "frozen") if self.is_frozen else (KEPT, "then trained")
+        for part, height in zip(self.backbone, heights, strict=True):
+            _draw_box(axes, part, (0, y, height), KEPT)
+            _draw_box(axes, part, (right, y, height), colour)
+            if part.total:
+                _draw_arrow(axes, y + height / 2, f"copied,\n{treatment}")
+            y += height + 0.35
+        _draw_box(axes, self.old_head, (0, y, head), GONE)
+        _draw_box(axes, self.new_head, (right, y, head), NEW)
+        axes.text(BOX + GAP / 2, y + head / 2, "replaced", ha="center", va="center", color=FAINT)
+        for x, text in ((0, shorten(f"{self.name}: pretrained", 34)), (right, "classifier")):
+            axes.text(x + BOX / 2, top + 0.2, text, ha="center", weight="bold")
+            axes.text(x + BOX / 2, -0.35, "tokens", ha="center", color=FAINT)
+        drawing.supxlabel(self.sentence.replace(": ", ":\n", 1), fontsize=8)
+        return drawing
 
-    out: Path
-    swap: HeadSwap
 
-
-def look_transfer(config: LookTransferConfig) -> TransferResult:
+def look_transfer(config: LookTransferConfig) -> HeadSwap:
     """Show what changes when a pretrained model becomes a classifier."""
     shape, _ = find_model(config.model)
     if shape.decoder_depth:
@@ -93,7 +125,8 @@ def look_transfer(config: LookTransferConfig) -> TransferResult:
         ),
         is_frozen=config.frozen,
     )
-    return TransferResult(save_image(draw_transfer(swap), Path(config.out)), swap)
+    save_image(swap.draw(), Path(config.out))
+    return swap
 
 
 def _backbone(shape: ModelConfig, sizes: dict[str, int]) -> tuple[ModelPart, ...]:
@@ -124,49 +157,6 @@ def _in_numbers(formula: str, sizes: dict[str, int]) -> str:
         return f"{int(match[1] or 1) * sizes[match[2]]:,}"
 
     return re.sub(r"\b(\d*)([VDFCL])\b", number, formula)
-
-
-KEPT, FROZEN, GONE, NEW = "#f5c9a8", "#cfdff0", "#ececec", "#2a9d8f"
-BOX, GAP = 2.4, 1.4  # width of a box and space between the stacks, in units of the axes
-LINE = 0.24  # height of a line of text
-HEADERS = ("part", "shapes", "parameters", "in the classifier")
-
-
-def transfer_rows(swap: HeadSwap) -> list[tuple[str, str, str, str]]:
-    """Return a row for each part under `HEADERS`."""
-    treatment = "copied, frozen" if swap.is_frozen else "copied, then trained"
-    treated = [(part, treatment) for part in swap.backbone]
-    treated += [(swap.old_head, "thrown away"), (swap.new_head, "new, random, trained")]
-    return [(s.name, "; ".join(s.shapes), f"{s.total:,}", how) for s, how in treated]
-
-
-@styled
-def draw_transfer(swap: HeadSwap) -> Figure:
-    """Draw both models side by side."""
-    heights = [_height(part) for part in swap.backbone]
-    head = max(_height(swap.old_head), _height(swap.new_head))
-    top = sum(heights) + head + 0.35 * (len(heights) + 1)
-    drawing = Figure(figsize=(WIDTH, 0.95 * top + 0.9), layout="constrained")
-    axes = drawing.add_subplot()
-    axes.set_axis_off()
-    axes.set_xlim(-0.1, 2 * BOX + GAP + 0.1)
-    axes.set_ylim(-0.5, top + 0.45)
-    right, y = BOX + GAP, 0.0
-    colour, treatment = (FROZEN, "frozen") if swap.is_frozen else (KEPT, "then trained")
-    for part, height in zip(swap.backbone, heights, strict=True):
-        _draw_box(axes, part, (0, y, height), KEPT)
-        _draw_box(axes, part, (right, y, height), colour)
-        if part.total:
-            _draw_arrow(axes, y + height / 2, f"copied,\n{treatment}")
-        y += height + 0.35
-    _draw_box(axes, swap.old_head, (0, y, head), GONE)
-    _draw_box(axes, swap.new_head, (right, y, head), NEW)
-    axes.text(BOX + GAP / 2, y + head / 2, "replaced", ha="center", va="center", color=FAINT)
-    for x, text in ((0, shorten(f"{swap.name}: pretrained", 34)), (right, "classifier")):
-        axes.text(x + BOX / 2, top + 0.2, text, ha="center", weight="bold")
-        axes.text(x + BOX / 2, -0.35, "tokens", ha="center", color=FAINT)
-    drawing.supxlabel(swap.sentence.replace(": ", ":\n", 1), fontsize=8)
-    return drawing
 
 
 def _height(part: ModelPart) -> float:

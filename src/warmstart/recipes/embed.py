@@ -1,4 +1,4 @@
-"""`embed`: turn texts into vectors, or compare one word's vectors between texts."""
+"""`embed`: turn texts into vectors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,10 +12,8 @@ from warmstart import progress
 from warmstart.batching.encode import EncodedTexts, Truncation
 from warmstart.data.corpus import chunked, read_input
 from warmstart.data.outputs import TextVectors, check_name, writing
-from warmstart.errors import WarmstartError
 from warmstart.formats import counted
-from warmstart.look.words import WordSimilarity, compare_word, draw_word
-from warmstart.report.html import Shown, figure, save_image
+from warmstart.report.html import Shown
 from warmstart.runtime import Runtime
 from warmstart.settings.using import EmbedConfig
 from warmstart.tasks.registry import load_transformer
@@ -24,12 +22,11 @@ from warmstart.tokenization.tokenizer import text_reader
 
 CHUNK = 1024  # texts sorted by length and read together
 SAMPLE = 32  # texts that are read in full precision too, to see what a faster one costs
-WORD_FORMATS = (".png", ".svg")
 
 
 @dataclass(frozen=True)
 class EmbedResult(Shown):
-    """The vectors of texts, or the comparison of one word."""
+    """The vectors of texts."""
 
     out: Path | None  # the file written
     num_texts: int
@@ -37,19 +34,14 @@ class EmbedResult(Shown):
     width: int
     num_truncated: int
     vectors: NDArray[np.float32] | None = None  # (num_vectors, width) if no file is written
-    word: WordSimilarity | None = None  # with --word
 
     def pieces(self) -> list[str]:
-        if self.word is not None:
-            return [figure(draw_word(self.word), self.word.sentence)]
         where = "" if self.out is None else f" in {self.out}"
         return [f"{counted(self.num_vectors, 'vector')} of width {self.width}{where}"]
 
 
 def embed(config: EmbedConfig, standard_input: BinaryIO | None = None) -> EmbedResult:
     """Turn texts into vectors; write them to a file, or return them if none is named."""
-    if config.word is not None:
-        return _compare_word(config, config.word.strip(), standard_input)
     out = Path(config.out) if config.out else None
     if out:
         check_name(out, config.tokens)
@@ -138,18 +130,3 @@ def _open_texts(
     predictor = load_transformer(config.run, config)
     read = text_reader(predictor.tokenizer, config.pieces, config.run)
     return predictor, map(read, texts)
-
-
-def _compare_word(config: EmbedConfig, word: str, standard_input: BinaryIO | None) -> EmbedResult:
-    out = Path(config.out) if config.out else None
-    if out and out.suffix.lower() not in WORD_FORMATS:
-        raise WarmstartError(
-            f"-o {out}: with --word, the output is a {' '.join(WORD_FORMATS)} file"
-        )
-    predictor, texts = _open_texts(config, standard_input)
-    rule = config.truncate or predictor.truncate
-    report = compare_word(predictor, word, texts, rule, config.micro_tokens)
-    if out:
-        save_image(draw_word(report), out)
-    num = len(report.sentences)
-    return EmbedResult(out, num, num, predictor.config.width, 0, word=report)

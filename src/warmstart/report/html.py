@@ -108,6 +108,7 @@ def write_page(title: str, sections: Sequence[Section], path: Path) -> Path:
 
 
 IMAGE_TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
+Table = tuple[Sequence[str], Sequence[Sequence[str]]]  # headers and rows
 
 
 class Shown:
@@ -121,22 +122,28 @@ class Shown:
         return render("notebook.html", {"pieces": self.pieces()})
 
 
-class ShownFile(Shown):
-    """A result that a notebook shows by the figure or page it was written to."""
+class Drawn(Shown):
+    """A result that a notebook shows as its figure."""
 
-    out: Path
+    def draw(self) -> Figure:
+        """Draw the figure that the command writes."""
+        raise NotImplementedError
 
     def pieces(self) -> Sequence[str]:
-        return [show_file(self.out)]
+        return [image(_render(self.draw(), "png"), ".png")]
 
 
 def show_file(path: Path) -> Markup:
     """Return a figure as an image, or a page in a frame of its own."""
-    image_type = IMAGE_TYPES.get(path.suffix.lower())
-    if image_type is None:
-        return render("frame.html", {"page": path.read_text(encoding="utf-8"), "name": path.name})
-    data = base64.b64encode(path.read_bytes()).decode()
-    return render("image.html", {"type": image_type, "data": data, "name": path.name})
+    if path.suffix.lower() in IMAGE_TYPES:
+        return image(path.read_bytes(), path.suffix.lower(), path.name)
+    return render("frame.html", {"page": path.read_text(encoding="utf-8"), "name": path.name})
+
+
+def image(data: bytes, suffix: str, name: str = "figure") -> Markup:
+    """Return the bytes of an image as HTML."""
+    encoded = base64.b64encode(data).decode()
+    return render("image.html", {"type": IMAGE_TYPES[suffix], "data": encoded, "name": name})
 
 
 _DPI = 200

@@ -106,7 +106,7 @@ class EmbedConfig(TextLines, SplitTexts, Machine, panel="Model"):
 
     run: str = argument("run folder of any model")
     out: str | None = option(
-        ".npy .npz .jsonl .parquet (--word: .png .svg); default: standard output",
+        ".npy .npz .jsonl .parquet; default: standard output",
         None,
         short="-o",
         panel="Input and output",
@@ -115,7 +115,6 @@ class EmbedConfig(TextLines, SplitTexts, Machine, panel="Model"):
     layer: int | None = option("block of the vectors; 0: embeddings; default: last", None, least=0)
     tokens: bool = option("one vector per token instead of per text", False)
     normalize: bool = option("scale every vector to length 1", False)
-    word: str | None = option("compare this word between texts, by layer", None, metavar="WORD")
     truncate: Truncate | None = option("part used of an overlong text; default: the run's", None)
     precision: Precision = option(
         "auto, bf16: faster, less exact; the deviation is printed", "fp32", panel="Machine"
@@ -123,16 +122,6 @@ class EmbedConfig(TextLines, SplitTexts, Machine, panel="Model"):
     micro_tokens: int = option(
         "padded tokens per forward pass; fewer need less memory", 8192, least=2, panel="Machine"
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.word is None:
-            return
-        if not self.word.strip():
-            raise WarmstartError("--word is empty: name a word that occurs in the texts")
-        is_set = {"--tokens": self.tokens, "--layer": self.layer is not None}
-        for flag in filter(is_set.get, is_set):
-            raise WarmstartError(f"{flag} has no effect with --word: leave one of them out")
 
 
 Language = Literal["english", "french"]

@@ -5,7 +5,8 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -17,16 +18,27 @@ from torch import Tensor
 
 from warmstart import progress
 from warmstart.batching.encode import truncate
+from warmstart.data.corpus import read_texts
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
+from warmstart.look.commands import LookWordConfig
+from warmstart.report.html import Drawn, Table, save_image
 from warmstart.report.style import FAINT, INK, WIDTH, EndLabel, styled, write_end_labels
 from warmstart.settings.shared import Truncate
+from warmstart.tasks.registry import load_transformer
 from warmstart.tasks.text_model import TransformerModel
 from warmstart.tasks.vectors import TextBatches, token_vectors
+from warmstart.textfiles import file_or_stream
 from warmstart.tokenization.tokenizer import SPACE_MARK, join_pieces
 from warmstart.tokenization.words import find_spans
 
 MAX_SENTENCES = 12  # that a table and a figure can show
+BATCH_TOKENS = 8192  # padded, in one forward pass
+MAX_PAIRS = 6  # named one by one in figure and tables
+MAX_NUMBERS = 6  # sentences up to which the heat maps show numbers
+MAX_HEAT_MAPS = 4
+COLOURS = ("#d5521c", "#2166ac", "#2a9d8f", "#b8860b", "#5e1f3a", "#4f8f3a")
+EXCERPT = 92  # characters of a sentence below the figure
 
 
 @dataclass(frozen=True)
@@ -37,18 +49,18 @@ class Occurrence:
     span: tuple[int, int]  # of the word in the sentence
     ids: list[int]  # of the sentence with special tokens, truncated to the model's length
     positions: list[int]  # of the word's tokens in it
-    pieces: tuple[str, ...]  # of the word, readable
+    tokens: tuple[str, ...]  # of the word, readable
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordSimilarity:
+class WordSimilarity(Drawn):
     """Cosine similarities of one word's vectors between sentences."""
 
     run: str
     word: str
     sentences: tuple[str, ...]
     spans: tuple[tuple[int, int], ...]  # of the word in each sentence
-    pieces: tuple[tuple[str, ...], ...]  # the tokens it is split into there
+    tokens: tuple[tuple[str, ...], ...]  # that it is split into there
     similarities: tuple[tuple[tuple[float, ...], ...], ...]  # (layers, S, S); layer 0: embeddings
     others: tuple[float, ...]  # mean over other tokens of different sentences, by layer
 
@@ -74,13 +86,58 @@ class WordSimilarity:
             f"embeddings, {means[-1]:.2f} after the last layer (other words: {self.others[-1]:.2f})"
         )
 
+    @property
+    def named_pairs(self) -> list[tuple[int, int]]:
+        """Return the pairs of sentences to show one by one: all, or none when there are many."""
+        return self.pairs if len(self.pairs) <= MAX_PAIRS else []
+
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
         return {**asdict(self), "means": self.means()}
 
+    def table(self) -> Table:
+        """Return headers, and a row for each layer."""
+        named = [_pair_name(pair) for pair in self.named_pairs] or ["lowest", "highest"]
+        rows = []
+        for layer, (mean, other) in enumerate(zip(self.means(), self.others, strict=True)):
+            values = [self.of_pair(pair)[layer] for pair in self.pairs]
+            shown = values if self.named_pairs else [min(values), max(values)]
+            rows.append((str(layer), *(f"{value:.2f}" for value in (*shown, mean, other))))
+        return ("layer", *named, "mean", "other words"), rows
+
+    @styled
+    def draw(self) -> Figure:
+        """Draw similarity by layer, heat maps of some layers, and the sentences."""
+        num = len(self.sentences)
+        text = 0.17 * num + 0.1
+        drawing = Figure(figsize=(WIDTH, 5.1 + text), layout="constrained")
+        last = len(self.similarities) - 1
+        layers = sorted({round(x) for x in np.linspace(0, last, min(last + 1, MAX_HEAT_MAPS))})
+        grid = drawing.add_gridspec(3, len(layers), height_ratios=[3.0, 2.0, text])
+        _draw_lines(drawing.add_subplot(grid[0, :]), self)
+        for column, layer in enumerate(layers):
+            _draw_map(drawing.add_subplot(grid[1, column]), self, layer)
+        listed = drawing.add_subplot(grid[2, :])
+        listed.axis("off")
+        for index, line in enumerate(_excerpts(self)):
+            listed.text(0, 1 - (index + 0.5) / num, line, va="center", transform=listed.transAxes)
+        return drawing
+
+
+def look_word(config: LookWordConfig, standard_input: BinaryIO | None = None) -> WordSimilarity:
+    """Show how similar one word's vectors are between sentences, layer by layer."""
+    texts = read_texts(file_or_stream(config.file, standard_input), config)
+    model = load_transformer(config.run, config)
+    read = model.text_reader(config.pieces)
+    rule = config.truncate or model.truncate
+    similarity = compare_word(model, config.word.strip(), map(read, texts), rule)
+    if config.out is not None:
+        save_image(similarity.draw(), Path(config.out))
+    return similarity
+
 
 def compare_word(
-    predictor: TransformerModel, word: str, texts: Iterator[str], rule: Truncate, micro_tokens: int
+    predictor: TransformerModel, word: str, texts: Iterator[str], rule: Truncate
 ) -> WordSimilarity:
     """Compare a word's vectors between the sentences that contain it."""
     occurrences: list[Occurrence] = []
@@ -95,19 +152,19 @@ def compare_word(
     if len(occurrences) < 2:
         where = "one text" if occurrences else "no text"
         raise WarmstartError(
-            f"--word {word} occurs in {where} of {num_texts:,}; a comparison needs two or more"
+            f"{word!r} occurs in {where} of {num_texts:,}; a comparison needs two or more"
         )
     if num_matches > len(occurrences):
         progress.say(
             f"{counted(num_matches, 'text')} contain {word}: the first {MAX_SENTENCES} are compared"
         )
-    similarities, others = _similarities(predictor, occurrences, micro_tokens)
+    similarities, others = _similarities(predictor, occurrences)
     return WordSimilarity(
         run=predictor.name,
         word=word,
         sentences=tuple(occurrence.sentence for occurrence in occurrences),
         spans=tuple(occurrence.span for occurrence in occurrences),
-        pieces=tuple(occurrence.pieces for occurrence in occurrences),
+        tokens=tuple(occurrence.tokens for occurrence in occurrences),
         similarities=tuple(tuple(tuple(row) for row in layer.tolist()) for layer in similarities),
         others=tuple(others.tolist()),
     )
@@ -144,13 +201,13 @@ def _pattern(word: str) -> str:
 
 
 def _similarities(
-    predictor: TransformerModel, occurrences: list[Occurrence], micro_tokens: int
+    predictor: TransformerModel, occurrences: list[Occurrence]
 ) -> tuple[Tensor, Tensor]:
     """Return the word's cosines (layers, S, S), and the mean cosine of other tokens (layers,)."""
     backbone = predictor.backbone
     layers = range(backbone.config.depth + 1)
     ids = [occurrence.ids for occurrence in occurrences]
-    batches = TextBatches(micro_tokens, predictor.tokenizer.pad, predictor.runtime)
+    batches = TextBatches(BATCH_TOKENS, predictor.tokenizer.pad, predictor.runtime)
     states = token_vectors(backbone, ids, batches, layers)
     pairs = list(zip(states, occurrences, strict=True))
     means = [state[:, word.positions].double().mean(1) for state, word in pairs]
@@ -167,60 +224,15 @@ def _similarities(
     return units @ units.transpose(1, 2), products / max(1, num_pairs)
 
 
-MAX_PAIRS = 6  # named one by one in figure and tables
-MAX_NUMBERS = 6  # sentences up to which the heat maps show numbers
-MAX_HEAT_MAPS = 4
-COLOURS = ("#d5521c", "#2166ac", "#2a9d8f", "#b8860b", "#5e1f3a", "#4f8f3a")
-EXCERPT = 92  # characters of a sentence below the figure
-
-
-def named_pairs(word: WordSimilarity) -> list[tuple[int, int]]:
-    """Return the pairs of sentences to show one by one: all, or none when there are many."""
-    return word.pairs if len(word.pairs) <= MAX_PAIRS else []
-
-
-def table_rows(word: WordSimilarity) -> Iterator[tuple[str, ...]]:
-    """Yield the cells under `table_headers`, a row for each layer."""
-    for layer, (mean, other) in enumerate(zip(word.means(), word.others, strict=True)):
-        values = [word.of_pair(pair)[layer] for pair in word.pairs]
-        shown = values if named_pairs(word) else [min(values), max(values)]
-        yield (str(layer), *(f"{value:.2f}" for value in (*shown, mean, other)))
-
-
-def table_headers(word: WordSimilarity) -> tuple[str, ...]:
-    """Return the headers over `table_rows`."""
-    named = [_pair_name(pair) for pair in named_pairs(word)] or ["lowest", "highest"]
-    return ("layer", *named, "mean", "other words")
-
-
 def _pair_name(pair: tuple[int, int]) -> str:
     return f"{pair[0] + 1}–{pair[1] + 1}"
-
-
-@styled
-def draw_word(word: WordSimilarity) -> Figure:
-    """Draw similarity by layer, heat maps of some layers, and the sentences."""
-    num = len(word.sentences)
-    text = 0.17 * num + 0.1
-    drawing = Figure(figsize=(WIDTH, 5.1 + text), layout="constrained")
-    last = len(word.similarities) - 1
-    layers = sorted({round(x) for x in np.linspace(0, last, min(last + 1, MAX_HEAT_MAPS))})
-    grid = drawing.add_gridspec(3, len(layers), height_ratios=[3.0, 2.0, text])
-    _draw_lines(drawing.add_subplot(grid[0, :]), word)
-    for column, layer in enumerate(layers):
-        _draw_map(drawing.add_subplot(grid[1, column]), word, layer)
-    listed = drawing.add_subplot(grid[2, :])
-    listed.axis("off")
-    for index, line in enumerate(_excerpts(word)):
-        listed.text(0, 1 - (index + 0.5) / num, line, va="center", transform=listed.transAxes)
-    return drawing
 
 
 def _draw_lines(axes: Axes, word: WordSimilarity) -> None:
     layers = range(len(word.similarities))
     last = layers[-1]
     axes.set_xlim(-0.03 * last, last * 1.03)
-    named = named_pairs(word)
+    named = word.named_pairs
     ends = []
     for index, pair in enumerate(word.pairs):
         values = word.of_pair(pair)
