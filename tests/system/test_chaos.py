@@ -3,7 +3,7 @@
 import json
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +13,6 @@ from product import World, read, run, succeed
 from warmstart.errors import WarmstartError
 from warmstart.runs.folder import RunFolder
 from warmstart.verify.resume import KilledJob, kill_and_resume, traces
-from warmstart.verify.sessions import Sessions
 
 pytestmark = pytest.mark.slow
 
@@ -21,13 +20,6 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def races(benchmark_module: Callable[[str], ModuleType]) -> ModuleType:
     return benchmark_module("races")
-
-
-@pytest.fixture(scope="module")
-def sessions() -> Iterator[Sessions]:
-    """Start the process that jobs are forked from."""
-    with Sessions("warmstart.verify.resume") as started:
-        yield started
 
 
 def test_a_killed_run_is_resumed_to_the_same_end(here: Path) -> None:
@@ -60,10 +52,10 @@ def test_a_clock_makes_no_difference(base: Path, here: Path) -> None:
     assert traces(run_folder) == traces(RunFolder(base))
 
 
-def test_a_job_that_fails_is_told(sessions: Sessions, tmp_path: Path) -> None:
+def test_a_job_that_fails_is_told(tmp_path: Path) -> None:
     job = KilledJob("pretrain", {"files": ["gone.txt"]})
     with pytest.raises(WarmstartError, match=r"the run failed: gone\.txt does not exist"):
-        list(kill_and_resume(job, 1, random.Random(0), sessions, tmp_path))
+        list(kill_and_resume(job, 1, random.Random(0), tmp_path))
 
 
 def test_results_of_another_command_are_refused(here: Path) -> None:
@@ -74,17 +66,15 @@ def test_results_of_another_command_are_refused(here: Path) -> None:
     assert read(here / "config.json")["command"] == "predict"
 
 
-def test_kills_and_races_lose_nothing(
-    world: World, sessions: Sessions, races: ModuleType, tmp_path: Path
-) -> None:
+def test_kills_and_races_lose_nothing(world: World, races: ModuleType, tmp_path: Path) -> None:
     job = races.FolderJob("tokenizer", {"files": [str(world.texts)], "vocab_size": 300})
-    arena = races.Arena(tmp_path, sessions, random.Random(0))
+    arena = races.Arena(tmp_path, random.Random(0))
     trials = list(races.run_trials(arena, [job], 6))
     assert [trial.faults for trial in trials] == [[]] * 6
 
 
-def test_what_is_lost_is_found(sessions: Sessions, races: ModuleType, tmp_path: Path) -> None:
-    arena = races.Arena(tmp_path, sessions, random.Random(0))
+def test_what_is_lost_is_found(races: ModuleType, tmp_path: Path) -> None:
+    arena = races.Arena(tmp_path, random.Random(0))
     arena.reset("empty")
     (arena.destination / "whole").write_text("whole")
     arena.expected["tokenizer"] = races.contents(arena.destination)
