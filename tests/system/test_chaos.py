@@ -3,6 +3,9 @@
 import json
 import random
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -56,6 +59,28 @@ def test_a_job_that_fails_is_told(tmp_path: Path) -> None:
     job = KilledJob("pretrain", {"files": ["gone.txt"]})
     with pytest.raises(WarmstartError, match=r"the run failed: gone\.txt does not exist"):
         list(kill_and_resume(job, 1, random.Random(0), tmp_path))
+
+
+def test_a_session_ends_with_the_process_that_verifies(world: World, here: Path) -> None:
+    script = """
+import sys, time
+from pathlib import Path
+from warmstart.verify.sessions import Session
+settings = {"files": [sys.argv[1]], "out": "run", "preset": "tiny", "steps": 10**6, "threads": 1}
+print(Session("pretrain", settings, Path("log")).pid, flush=True)
+time.sleep(600)
+"""
+    arguments = [sys.executable, "-c", script, str(world.texts)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        pid = int(process.stdout.readline())
+        while not (here / "run/config.json").exists():
+            time.sleep(0.01)
+        process.kill()
+    until = time.monotonic() + 60
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def test_results_of_another_command_are_refused(here: Path) -> None:
