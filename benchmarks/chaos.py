@@ -24,7 +24,6 @@ from warmstart.samples.samples import SampleFiles, SampleSizes, write_samples
 from warmstart.settings.base import Settings
 from warmstart.settings.training import FinetuneConfig, PretrainConfig, TrainTranslatorConfig
 from warmstart.verify.resume import SMALL, KilledJob, kill_and_resume
-from warmstart.verify.sessions import Sessions
 
 SIZES = SampleSizes(
     unlabelled=200, train=48, valid=24, test=24, train_pairs=96, valid_pairs=8, test_pairs=8
@@ -82,11 +81,10 @@ class Chaos:
             return 0
         num_identical, own = 0, self.folder / f"{name.replace(' ', '-')}-{part}"
         own.mkdir()
-        with Sessions("warmstart.verify.resume") as sessions:
-            rng = random.Random(f"{self.seed} {name} {part}")
-            for kill in kill_and_resume(job, num_kills, rng, sessions, own):
-                num_identical += kill.is_identical
-                print(f"{name}: {kill!s}", flush=True)
+        rng = random.Random(f"{self.seed} {name} {part}")
+        for kill in kill_and_resume(job, num_kills, rng, own):
+            num_identical += kill.is_identical
+            print(f"{name}: {kill!s}", flush=True)
         return num_identical
 
 
@@ -97,15 +95,12 @@ def divided(number: int, num_parts: int) -> list[int]:
 
 def race_writers(num_trials: int, seed: int, folder: Path) -> int:
     """Kill and race the commands that write one folder; return how many trials lost nothing."""
-    num_safe, jobs = 0, writers(folder)
-    checkers = [name for name in sys.modules if name.startswith("transformers.")]  # of exports
-    with Sessions("warmstart.verify.resume", *checkers) as sessions:
-        own = folder / "races"
-        own.mkdir()
-        arena = Arena(own, sessions, random.Random(seed))
-        for trial in run_trials(arena, jobs, num_trials):
-            num_safe += not trial.faults
-            print(trial, flush=True)
+    num_safe, own = 0, folder / "races"
+    own.mkdir()
+    arena = Arena(own, random.Random(seed))
+    for trial in run_trials(arena, writers(folder), num_trials):
+        num_safe += not trial.faults
+        print(trial, flush=True)
     return num_safe
 
 

@@ -190,7 +190,7 @@ def report(given: argparse.Namespace, timed: list[Measured], same: list[Measured
 if __name__ == "__main__":
     if sys.argv[1:2] == ["connected"]:
         del sys.argv[1]
-        setattr(opening, "joined", joined_alone)  # noqa: B010
+        setattr(opening, "join_processes", joined_alone)  # noqa: B010
         command_line()
     else:
         main()

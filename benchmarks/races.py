@@ -14,7 +14,7 @@ from typing import Any
 from warmstart.files import is_temporary, write_whole
 from warmstart.textfiles import sha256_of
 from warmstart.verify.resume import WRITE_POLL_S, await_condition
-from warmstart.verify.sessions import Session, Sessions
+from warmstart.verify.sessions import Session
 
 _NEIGHBOURS = ("notes.txt", ".notes.tmp", ".out.123.tmp", ".out.old", ".out.tmp/thesis.tex")
 _USERS_FILE = "thesis.tex"  # of the user, inside the destination
@@ -48,8 +48,8 @@ class RaceTrial:
 class Arena:
     """One destination among files of the user, fresh for every trial."""
 
-    def __init__(self, folder: Path, sessions: Sessions, rng: random.Random) -> None:
-        self.folder, self.sessions, self.rng = folder, sessions, rng
+    def __init__(self, folder: Path, rng: random.Random) -> None:
+        self.folder, self.rng = folder, rng
         self.destination = folder / "place" / "out"
         self.expected: dict[str, Contents] = {}  # what each command writes undisturbed
         self.took_s: dict[str, float] = {}  # by each command
@@ -78,7 +78,7 @@ class Arena:
     def start(self, job: FolderJob, number: int = 0) -> Session:
         log = self.folder / f"{number}.log"
         settings = {**job.settings, "out": str(self.destination)}
-        return self.sessions.start(job.command, settings, log)
+        return Session(job.command, settings, log)
 
     @property
     def is_being_written(self) -> bool:

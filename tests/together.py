@@ -31,7 +31,7 @@ from warmstart.batching.packing import PackedStream, RunningText
 from warmstart.errors import WarmstartError
 from warmstart.model.backbone import recompute_activations
 from warmstart.model.models import Classifier, LanguageModel, Translator
-from warmstart.processes import joined, launched_rank, num_launched
+from warmstart.processes import join_processes, launched_rank, num_launched
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
@@ -141,14 +141,14 @@ CPU = Runtime(torch.device("cpu"))
 
 def take_gradients(task: str, folder: Path, step: int, build: Build = build_trainer) -> None:
     """Write the gradients that a process has after a step."""
-    with joined():
+    with join_processes():
         tensors = gradients_of(build(task, CPU, None), step)
     save_file(tensors, folder / f"{launched_rank()}.safetensors")
 
 
 def train(task: str, folder: Path, build: Build = build_trainer) -> None:
     """Train in `folder`/run from its last checkpoint; write the weights a process ends with."""
-    with joined():
+    with join_processes():
         trainer = build(task, CPU, RunFolder(folder / "run"))
         trainer.train("training")
     save_file(trainer.model.state_dict(), folder / f"{launched_rank()}.safetensors")

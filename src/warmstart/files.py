@@ -33,14 +33,14 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         make_folder(path.parent)
         remove_leftovers_of(path)
         with new_temporary(path, create_file) as (temporary, handle):
-            with _opened(handle) as file:
+            with _write_to(handle) as file:
                 yield file
             os.replace(temporary, path)
         flush_folder(path.parent)
 
 
 @contextmanager
-def _opened(handle: int) -> Iterator[BinaryIO]:
+def _write_to(handle: int) -> Iterator[BinaryIO]:
     """Write to a handle and flush it to disk; an error in the block is not hidden by another."""
     file = open(handle, "wb", closefd=False)  # noqa: SIM115 (closed on both paths)
     try:
@@ -120,7 +120,7 @@ def _publish(temporary: Path, path: Path) -> None:
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """Hold an absent or empty folder for a whole job; yield a temporary folder that becomes it."""
-    with locked_destination(path) as folder:
+    with lock_destination(path) as folder:
         if any(folder.iterdir()):
             raise WarmstartError(f"{path} exists already: choose another -o")
         for fact, is_fact in (
@@ -135,16 +135,18 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def locked_destination(path: Path) -> Iterator[Path]:
+def lock_destination(path: Path) -> Iterator[Path]:
     """Hold the lock of a folder, which is created if needed; yield it with all links followed.
 
-    If the block fails, the folders that were created are removed as far as they are empty.
+    The system frees the lock when the process ends. If the block fails, the folders that were
+    created are removed as far as they are empty.
     """
     if path.exists() and not path.is_dir():
         raise WarmstartError(f"-o {path} is a file; name a folder")
     folder = real_path(path)
     created = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    handle = _lock_destination(folder, path)
+    while not _is_at(handle := _open_destination(folder, path), folder):
+        os.close(handle)  # its last user has just removed it
     try:
         yield folder
     except BaseException:
@@ -156,20 +158,16 @@ def locked_destination(path: Path) -> Iterator[Path]:
         os.close(handle)
 
 
-def _lock_destination(folder: Path, path: Path) -> int:
-    """Lock the folder itself; the system frees the lock when the process ends."""
-    while True:
-        try:
-            make_folder(folder)
-            handle = os.open(folder, os.O_RDONLY)
-        except OSError as error:
-            raise WarmstartError(f"{path} cannot be written: {error.strerror}") from None
-        if not try_lock(handle):
-            os.close(handle)
-            raise WarmstartError(f"{path} is in use by another warmstart process")
-        if _is_at(handle, folder):
-            return handle
-        os.close(handle)  # its last user has just removed it
+def _open_destination(folder: Path, path: Path) -> int:
+    try:
+        make_folder(folder)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise WarmstartError(f"{path} cannot be written: {error.strerror}") from None
+    if not try_lock(handle):
+        os.close(handle)
+        raise WarmstartError(f"{path} is in use by another warmstart process")
+    return handle
 
 
 def _is_at(handle: int, path: Path) -> bool:
@@ -259,7 +257,7 @@ def is_temporary(path: Path) -> bool:
 @contextmanager
 def new_temporary(path: Path, create: Callable[[Path], int]) -> Iterator[tuple[Path, int]]:
     """Yield a locked temporary name for `path` and its handle; remove what keeps that name."""
-    temporary, handle = _created(path, create)
+    temporary, handle = _create_locked(path, create)
     try:
         yield temporary, handle
     finally:
@@ -278,7 +276,7 @@ def create_folder(path: Path) -> int:
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
-def _created(path: Path, create: Callable[[Path], int]) -> tuple[Path, int]:
+def _create_locked(path: Path, create: Callable[[Path], int]) -> tuple[Path, int]:
     """Create and lock; again, if another process took the unlocked file for a leftover."""
     while True:
         temporary = temporary_path(path)

@@ -71,14 +71,14 @@ class Processes:
     def add_up(self, tensor: Tensor) -> None:
         """Replace a tensor by its sum over all processes."""
         if self.is_shared:
-            _connected(dist.all_reduce, tensor)
+            _exchange(dist.all_reduce, tensor)
 
     def largest(self, *numbers: int) -> list[int]:
         """Return the largest value that any process has for each number."""
         if not self.is_shared:
             return list(numbers)
         tensor = torch.tensor(numbers)
-        _connected(dist.all_reduce, tensor, dist.ReduceOp.MAX)
+        _exchange(dist.all_reduce, tensor, dist.ReduceOp.MAX)
         return [int(number) for number in tensor]
 
     def from_lead(self, value: T) -> T:
@@ -88,17 +88,17 @@ class Processes:
         content = torch.tensor(list(to_json(value).encode() if self.is_lead else b""))
         content = content.to(torch.uint8)
         size = torch.tensor([len(content)])
-        _connected(dist.broadcast, size, 0)
+        _exchange(dist.broadcast, size, 0)
         if not self.is_lead:
             content = torch.empty(int(size), dtype=torch.uint8)
-        _connected(dist.broadcast, content, 0)
+        _exchange(dist.broadcast, content, 0)
         received: T = json.loads(bytes(content.tolist()))
         return received
 
     def copy_from_lead(self, tensors: Iterator[Tensor]) -> None:
         """Replace tensors by those of the lead process."""
         for tensor in tensors if self.is_shared else ():
-            _connected(dist.broadcast, tensor, 0)
+            _exchange(dist.broadcast, tensor, 0)
 
     def check_same(self, what: str, digest: bytes) -> None:
         """Refuse to continue unless every process has the same content."""
@@ -106,7 +106,7 @@ class Processes:
             return
         own = torch.tensor([int.from_bytes(digest[:7], "little")])
         of_all = [torch.zeros_like(own) for _ in range(self.count)]
-        _connected(dist.all_gather, of_all, own)
+        _exchange(dist.all_gather, of_all, own)
         for rank, other in enumerate(of_all):
             if not torch.equal(other, of_all[0]):
                 raise WarmstartError(
@@ -119,8 +119,8 @@ class Processes:
         if self.store is None:
             return
         if self.is_lead:
-            _connected(self.store.set, name, "open")
-        while not _connected(self.store.check, [name]):
+            _exchange(self.store.set, name, "open")
+        while not _exchange(self.store.check, [name]):
             time.sleep(POLL_S)  # signals are heard meanwhile
 
 
@@ -143,7 +143,7 @@ def sharing(processes: Processes) -> Iterator[None]:
         _current.reset(token)
 
 
-def _connected(function: Callable[..., T], *arguments: Any) -> T:
+def _exchange(function: Callable[..., T], *arguments: Any) -> T:
     """Call a function that needs the other processes; it fails when one of them has ended."""
     try:
         return function(*arguments)
@@ -152,7 +152,7 @@ def _connected(function: Callable[..., T], *arguments: Any) -> T:
 
 
 @contextmanager
-def connected() -> Iterator[None]:
+def watch_connection() -> Iterator[None]:
     """Recognise an error of the connection that a library raises in the middle of other work."""
     try:
         yield
@@ -201,7 +201,7 @@ def _variable(name: str, default: int) -> int:
 
 
 @contextmanager
-def joined() -> Iterator[Processes]:
+def join_processes() -> Iterator[Processes]:
     """Connect the processes that a launcher started; without one, yield ALONE."""
     rank, count = launched_rank(), num_launched()
     if count == 1:
@@ -211,7 +211,7 @@ def joined() -> Iterator[Processes]:
         launcher = _variable(LAUNCHER, os.getppid())
         Thread(target=_stop_without, args=(launcher,), daemon=True).start()
     store = PrefixStore(f"training-{next(_joins)}", _store())
-    _connected(
+    _exchange(
         functools.partial(
             dist.init_process_group,
             _backend(),
@@ -224,7 +224,7 @@ def joined() -> Iterator[Processes]:
     processes = Processes(rank, count, store)
     with sharing(processes):
         yield processes
-    _connected(dist.barrier)  # the lead process may hold the store that the others still read
+    _exchange(dist.barrier)  # the lead process may hold the store that the others still read
     dist.destroy_process_group()  # not after an error: the others may be waiting for this process
 
 

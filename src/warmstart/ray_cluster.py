@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from warmstart.errors import WarmstartError
-from warmstart.signals import signals_restored
+from warmstart.signals import restore_signals
 from warmstart.version import code_digest
 
 CONNECT_S = 10.0
@@ -122,7 +122,7 @@ def _join(ray: ModuleType, address: str) -> None:
     try:
         if given is not None:
             _reach(given)
-        with signals_restored():
+        with restore_signals():
             ray.init(address=given, logging_level="ERROR", log_to_driver=False)
     except (ConnectionError, OSError, RuntimeError, ValueError) as fault:
         reason = str(fault).splitlines()[0]

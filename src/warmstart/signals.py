@@ -13,7 +13,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def signals_restored() -> Iterator[None]:
+def restore_signals() -> Iterator[None]:
     """Undo what is done to the signals inside the block, by a launcher or a library perhaps."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
     try:
@@ -49,7 +49,7 @@ class Interrupt:
 def listening() -> Iterator[Interrupt]:
     """Catch the signals inside the block; only possible in the main thread."""
     interrupt = Interrupt()
-    with signals_restored():
+    with restore_signals():
         for number in SIGNALS if current_thread() is main_thread() else ():
             signal.signal(number, interrupt.request)
         yield interrupt

@@ -11,12 +11,12 @@ import torch
 from product import MACHINE, TINY, World, run, succeed, weights_of
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.files import write_json, write_whole
-from warmstart.runs.folder import RunFolder, claimed
-from warmstart.runs.lifecycle import explained, is_out_of_memory, resume_command
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.lifecycle import claim_folder, explain_faults, is_out_of_memory, resume_command
 
 
 def _raise(fault: BaseException, run_folder: RunFolder) -> None:
-    with explained("pretrain", run_folder):
+    with explain_faults("pretrain", run_folder):
         raise fault
 
 
@@ -31,7 +31,7 @@ def test_a_stop_gives_the_whole_command(tmp_path: Path) -> None:
 
 
 def _interrupt(path: Path, prepared: bool) -> None:
-    with claimed(path, resume=False) as folder:
+    with claim_folder(path, resume=False) as folder:
         write_json(folder.config_file, {})
         if prepared:
             write_json(folder.data_file, {})

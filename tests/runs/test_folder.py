@@ -9,12 +9,13 @@ import pytest
 
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.files import temporary_path, write_json, write_whole
-from warmstart.runs.folder import FORMAT, RunFolder, claimed
+from warmstart.runs.folder import FORMAT, RunFolder
+from warmstart.runs.lifecycle import claim_folder
 
 HOLDER = """
 import sys
-from warmstart.runs.folder import claimed
-with claimed(sys.argv[1], resume=sys.argv[2] == "resume"):
+from warmstart.runs.lifecycle import claim_folder
+with claim_folder(sys.argv[1], resume=sys.argv[2] == "resume"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -44,23 +45,23 @@ def _begun(path: Path) -> RunFolder:
 def test_a_new_folder_is_made_with_its_parents(tmp_path: Path) -> None:
     for resume in (False, True):
         path = tmp_path / "runs" / str(resume)
-        with claimed(path, resume) as run:
+        with claim_folder(path, resume) as run:
             assert run.path == path
             assert path.is_dir()
         assert path.is_dir()
 
 
 def test_an_empty_folder_may_be_used(tmp_path: Path) -> None:
-    with claimed(tmp_path, resume=False) as run:
+    with claim_folder(tmp_path, resume=False) as run:
         assert run.path == tmp_path
 
 
 def test_an_existing_folder_is_refused_without_resume(tmp_path: Path) -> None:
     run = _begun(tmp_path / "run")
     with pytest.raises(WarmstartError, match=r"run already exists: add --resume"):
-        claimed(run.path, resume=False).__enter__()
+        claim_folder(run.path, resume=False).__enter__()
     assert run.config_file.exists()
-    with claimed(run.path, resume=True):
+    with claim_folder(run.path, resume=True):
         pass
 
 
@@ -69,15 +70,15 @@ def test_a_file_or_a_foreign_folder_is_left_alone(tmp_path: Path, resume: bool) 
     thesis = write_whole(tmp_path / "work" / "thesis.tex", b"ten years of work")
     for path in (thesis, thesis.parent):
         with pytest.raises(WarmstartError, match=r"already exists|not a run folder|is a file"):
-            claimed(path, resume).__enter__()
+            claim_folder(path, resume).__enter__()
     assert thesis.read_bytes() == b"ten years of work"
     with pytest.raises(WarmstartError, match="cannot be written"):
-        claimed(thesis / "run", resume).__enter__()
+        claim_folder(thesis / "run", resume).__enter__()
 
 
 def test_what_a_killed_write_left_does_not_forbid_resuming(tmp_path: Path) -> None:
     leftover = write_whole(temporary_path(tmp_path / "run" / "config.json"), b'{"comm')
-    with claimed(tmp_path / "run", resume=True) as run:
+    with claim_folder(tmp_path / "run", resume=True) as run:
         assert run.path.is_dir()
         assert not leftover.exists()
 
@@ -87,13 +88,13 @@ def test_hidden_files_of_the_user_are_kept(tmp_path: Path, resume: bool) -> None
     names = (".notes.tmp", ".config.json.123.tmp", ".thesis.old", ".x.warmstart-tmp")
     files = [write_whole(tmp_path / "run" / name, b"mine") for name in names]
     with pytest.raises(WarmstartError, match=r"already exists|not a run folder"):
-        claimed(tmp_path / "run", resume).__enter__()
+        claim_folder(tmp_path / "run", resume).__enter__()
     assert [file.read_bytes() for file in files] == [b"mine"] * len(names)
 
 
 def test_what_the_user_puts_into_the_folder_of_a_job_that_fails_is_kept(tmp_path: Path) -> None:
     def fail() -> None:
-        with claimed(tmp_path / "run", resume=False) as run:
+        with claim_folder(tmp_path / "run", resume=False) as run:
             _begun(run.path)
             write_whole(run.path / "notes.txt", b"mine")
             raise WarmstartError("no text")
@@ -105,7 +106,7 @@ def test_what_the_user_puts_into_the_folder_of_a_job_that_fails_is_kept(tmp_path
 
 def test_a_link_to_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("deep/run")
-    with claimed(tmp_path / "link", resume=False) as run:
+    with claim_folder(tmp_path / "link", resume=False) as run:
         write_json(run.config_file, {})
     assert (tmp_path / "deep/run/config.json").exists()
     assert (tmp_path / "link").is_symlink()
@@ -115,7 +116,7 @@ def test_a_second_holder_is_refused(tmp_path: Path) -> None:
     run = _begun(tmp_path / "run")
     with _held_elsewhere(run.path, resume=True):
         with pytest.raises(WarmstartError, match="run is in use by another warmstart process"):
-            claimed(run.path, resume=True).__enter__()
+            claim_folder(run.path, resume=True).__enter__()
         assert run.config_file.exists()
 
 
@@ -123,7 +124,7 @@ def test_a_second_holder_leaves_the_folder_of_the_first(tmp_path: Path) -> None:
     path = tmp_path / "run"
     with _held_elsewhere(path, resume=False):  # it has written nothing yet
         with pytest.raises(WarmstartError, match="in use"):
-            claimed(path, resume=False).__enter__()
+            claim_folder(path, resume=False).__enter__()
         assert path.is_dir()
 
 
@@ -132,24 +133,24 @@ def test_death_frees_the_lock(tmp_path: Path) -> None:
     with _held_elsewhere(run.path, resume=True) as process:
         process.kill()
         process.wait()
-        with claimed(run.path, resume=True):
+        with claim_folder(run.path, resume=True):
             pass
 
 
 def test_leaving_frees_the_lock(tmp_path: Path) -> None:
     run = _begun(tmp_path / "run")
     for _ in range(2):
-        with claimed(run.path, resume=True):
+        with claim_folder(run.path, resume=True):
             pass
-    with pytest.raises(RuntimeError), claimed(run.path, resume=True):
+    with pytest.raises(RuntimeError), claim_folder(run.path, resume=True):
         raise RuntimeError
-    with claimed(run.path, resume=True):
+    with claim_folder(run.path, resume=True):
         pass
 
 
 def test_a_fresh_folder_goes_when_the_job_fails_before_any_work(tmp_path: Path) -> None:
     def fail() -> None:
-        with claimed(tmp_path / "run", resume=False) as run:
+        with claim_folder(tmp_path / "run", resume=False) as run:
             _begun(run.path)
             raise WarmstartError("no text")
 
@@ -163,7 +164,7 @@ def test_a_fresh_folder_goes_when_the_job_fails_before_any_work(tmp_path: Path) 
 )
 def test_work_is_never_thrown_away(tmp_path: Path, work: str) -> None:
     def stop() -> None:
-        with claimed(tmp_path / "run", resume=False) as run:
+        with claim_folder(tmp_path / "run", resume=False) as run:
             write_whole(run.path / work, b"{}")
             raise StoppedError("stopped")
 
@@ -175,7 +176,7 @@ def test_work_is_never_thrown_away(tmp_path: Path, work: str) -> None:
 
 def test_a_resumed_folder_stays_when_the_job_fails(tmp_path: Path) -> None:
     run = _begun(tmp_path / "run")
-    with pytest.raises(WarmstartError), claimed(run.path, resume=True):
+    with pytest.raises(WarmstartError), claim_folder(run.path, resume=True):
         raise WarmstartError("a setting changed")
     assert run.config_file.exists()
 

@@ -3,7 +3,10 @@
 import json
 import random
 import shutil
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +16,6 @@ from product import World, read, run, succeed
 from warmstart.errors import WarmstartError
 from warmstart.runs.folder import RunFolder
 from warmstart.verify.resume import KilledJob, kill_and_resume, traces
-from warmstart.verify.sessions import Sessions
 
 pytestmark = pytest.mark.slow
 
@@ -21,13 +23,6 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def races(benchmark_module: Callable[[str], ModuleType]) -> ModuleType:
     return benchmark_module("races")
-
-
-@pytest.fixture(scope="module")
-def sessions() -> Iterator[Sessions]:
-    """Start the process that jobs are forked from."""
-    with Sessions("warmstart.verify.resume") as started:
-        yield started
 
 
 def test_a_killed_run_is_resumed_to_the_same_end(here: Path) -> None:
@@ -60,10 +55,32 @@ def test_a_clock_makes_no_difference(base: Path, here: Path) -> None:
     assert traces(run_folder) == traces(RunFolder(base))
 
 
-def test_a_job_that_fails_is_told(sessions: Sessions, tmp_path: Path) -> None:
+def test_a_job_that_fails_is_told(tmp_path: Path) -> None:
     job = KilledJob("pretrain", {"files": ["gone.txt"]})
     with pytest.raises(WarmstartError, match=r"the run failed: gone\.txt does not exist"):
-        list(kill_and_resume(job, 1, random.Random(0), sessions, tmp_path))
+        list(kill_and_resume(job, 1, random.Random(0), tmp_path))
+
+
+def test_a_session_ends_with_the_process_that_verifies(world: World, here: Path) -> None:
+    script = """
+import sys, time
+from pathlib import Path
+from warmstart.verify.sessions import Session
+settings = {"files": [sys.argv[1]], "out": "run", "preset": "tiny", "steps": 10**6, "threads": 1}
+print(Session("pretrain", settings, Path("log")).pid, flush=True)
+time.sleep(600)
+"""
+    arguments = [sys.executable, "-c", script, str(world.texts)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        pid = int(process.stdout.readline())
+        while not (here / "run/config.json").exists():
+            time.sleep(0.01)
+        process.kill()
+    until = time.monotonic() + 60
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def test_results_of_another_command_are_refused(here: Path) -> None:
@@ -74,17 +91,15 @@ def test_results_of_another_command_are_refused(here: Path) -> None:
     assert read(here / "config.json")["command"] == "predict"
 
 
-def test_kills_and_races_lose_nothing(
-    world: World, sessions: Sessions, races: ModuleType, tmp_path: Path
-) -> None:
+def test_kills_and_races_lose_nothing(world: World, races: ModuleType, tmp_path: Path) -> None:
     job = races.FolderJob("tokenizer", {"files": [str(world.texts)], "vocab_size": 300})
-    arena = races.Arena(tmp_path, sessions, random.Random(0))
+    arena = races.Arena(tmp_path, random.Random(0))
     trials = list(races.run_trials(arena, [job], 6))
     assert [trial.faults for trial in trials] == [[]] * 6
 
 
-def test_what_is_lost_is_found(sessions: Sessions, races: ModuleType, tmp_path: Path) -> None:
-    arena = races.Arena(tmp_path, sessions, random.Random(0))
+def test_what_is_lost_is_found(races: ModuleType, tmp_path: Path) -> None:
+    arena = races.Arena(tmp_path, random.Random(0))
     arena.reset("empty")
     (arena.destination / "whole").write_text("whole")
     arena.expected["tokenizer"] = races.contents(arena.destination)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from warmstart.batching.batches import ALL_ROWS, PackedBatch
-from warmstart.training.step import PrefetchedStream, prefetched
+from warmstart.training.step import PrefetchedStream, prefetch
 
 
 @dataclass
@@ -49,4 +49,4 @@ def test_a_fault_in_the_background_is_raised_at_its_step() -> None:
 
 def test_a_cpu_prepares_nothing_early() -> None:
     counting = Counting()
-    assert prefetched(counting, torch.device("cpu")) is counting
+    assert prefetch(counting, torch.device("cpu")) is counting

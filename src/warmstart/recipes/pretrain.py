@@ -55,7 +55,7 @@ from warmstart.training.defaults import HEAD_STEPS, compile_backbone, pretrainin
 from warmstart.training.length import Clock, fix_steps
 from warmstart.training.opening import open_training, training_runtime
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers, warmup_cosine
-from warmstart.training.step import LoopSettings, RecordedObjective, prefetched
+from warmstart.training.step import LoopSettings, RecordedObjective, prefetch
 from warmstart.training.trainer import Trainer
 
 SAMPLE_MB = 20  # text that a tokenizer is trained on, at most: more hardly changes its pieces
@@ -286,7 +286,7 @@ def _trainer(
     return Trainer(
         model,
         training.objective,
-        prefetched(training.stream, data.runtime.device),
+        prefetch(training.stream, data.runtime.device),
         build_optimizers(model, optimizer),
         partial(warmup_cosine, warmup=0.0 if config.ablate == "warmup" else config.warmup),
         training.evaluate,

@@ -68,7 +68,7 @@ from warmstart.training.optimizers import (
     warmup_cosine,
     warmup_inverse_sqrt,
 )
-from warmstart.training.step import Evaluation, LoopSettings, RecordedObjective, prefetched
+from warmstart.training.step import Evaluation, LoopSettings, RecordedObjective, prefetch
 from warmstart.training.trainer import Trainer
 
 # Shorter trainings do not repay the quarter of a minute that compiling takes.
@@ -262,7 +262,7 @@ def _trainer(
     trainer = Trainer(
         model,
         TranslateObjective(config.label_smoothing, config.consistency or 0.0),
-        prefetched(stream, runtime.device),
+        prefetch(stream, runtime.device),
         build_optimizers(model, optimizer),
         partial(schedules[config.schedule], warmup=config.warmup),
         evaluate,

@@ -7,18 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from warmstart.errors import LostProcessError, StoppedError, WarmstartError
-from warmstart.files import is_temporary, locked_destination, remove, remove_leftovers, write_json
+from warmstart.errors import WarmstartError
+from warmstart.files import write_json
 from warmstart.jsonfiles import read_object, show, typed
 from warmstart.runs.facts import ConfigFile, Figures, ScoresFile
 
-# What a job writes before it has work that must not be lost.
-_PREPARED = (
-    *("config.json", "data.json", "metrics.jsonl", "README.md"),
-    *("tokenizer.json", "tokenizer.model", "special_tokens_map.json", "target"),
-    *("cache", "shards", "events", "checkpoints", "snapshots"),
-)
-RESUMABLE = (StoppedError, LostProcessError)  # the same job may succeed when it is repeated
 FORMAT = 2  # of a run folder; raised whenever a run of an earlier version can no longer be resumed
 READABLE = (1, FORMAT)  # formats of runs that can be used once they are finished
 
@@ -131,34 +124,3 @@ class RunFolder:
     def drop_snapshots(self) -> None:
         """Delete what was averaged."""
         shutil.rmtree(self.snapshots, ignore_errors=True)
-
-
-@contextmanager
-def claimed(path: str | Path, resume: bool) -> Iterator[RunFolder]:
-    """Yield the folder for one job, refusing one that is in use or holds something else."""
-    run = RunFolder(path)
-    with locked_destination(run.path):
-        is_occupied = any(not is_temporary(entry) for entry in run.path.iterdir())
-        if is_occupied and not resume:
-            raise WarmstartError(
-                f"{run.path} already exists: add --resume to continue it, or choose another -o"
-            )
-        if is_occupied and not run.config_file.exists():
-            raise WarmstartError(f"{run.path} is not a run folder, so nothing there can be resumed")
-        remove_leftovers(run.path)
-        try:
-            yield run
-        except WarmstartError as fault:
-            is_prepared = isinstance(fault, RESUMABLE) and run.has_preparation
-            if not is_occupied and not run.has_work and not is_prepared:
-                _clear(run)
-            raise
-
-
-def _clear(run: RunFolder) -> None:
-    """Remove what a job wrote that failed before it did any work, and nothing else."""
-    for name in _PREPARED:
-        remove(run.path / name)
-    for entry in run.path.iterdir():
-        if is_temporary(entry):
-            remove(entry)

@@ -14,42 +14,86 @@ import torch
 
 from warmstart import progress
 from warmstart.errors import LostProcessError, StoppedError, WarmstartError, signal_of
-from warmstart.files import write_json
+from warmstart.files import (
+    is_temporary,
+    lock_destination,
+    remove,
+    remove_leftovers,
+    write_json,
+)
 from warmstart.jsonfiles import typed
 from warmstart.runs.checkpoint import list_checkpoints
 from warmstart.runs.facts import InputFiles
-from warmstart.runs.folder import FORMAT, RunFolder, claimed
+from warmstart.runs.folder import FORMAT, RunFolder
 from warmstart.settings.base import Settings, describe, in_force
 from warmstart.settings.model import ArchitectureOverrides, ModelConfig
 from warmstart.settings.shared import Destination
 from warmstart.textfiles import sha256_of
 from warmstart.version import package_version
 
+# What a job writes before it has work that must not be lost.
+_PREPARED = (
+    *("config.json", "data.json", "metrics.jsonl", "README.md"),
+    *("tokenizer.json", "tokenizer.model", "special_tokens_map.json", "target"),
+    *("cache", "shards", "events", "checkpoints", "snapshots"),
+)
+RESUMABLE = (StoppedError, LostProcessError)  # the same job may succeed when it is repeated
+
+
+@contextmanager
+def claim_folder(path: str | Path, resume: bool) -> Iterator[RunFolder]:
+    """Hold the folder of one job, refusing one that is in use or holds something else.
+
+    If the job fails before it has work to lose, what it wrote is removed.
+    """
+    run = RunFolder(path)
+    with lock_destination(run.path):
+        is_occupied = any(not is_temporary(entry) for entry in run.path.iterdir())
+        if is_occupied and not resume:
+            raise WarmstartError(
+                f"{run.path} already exists: add --resume to continue it, or choose another -o"
+            )
+        if is_occupied and not run.config_file.exists():
+            raise WarmstartError(f"{run.path} is not a run folder, so nothing there can be resumed")
+        remove_leftovers(run.path)
+        try:
+            yield run
+        except WarmstartError as fault:
+            is_prepared = isinstance(fault, RESUMABLE) and run.has_preparation
+            if not (is_occupied or run.has_work or is_prepared):
+                for entry in run.path.iterdir():
+                    if entry.name in _PREPARED or is_temporary(entry):
+                        remove(entry)
+            raise
+
 
 @contextmanager
 def open_run(command: str, settings: Settings, out: str, resume: bool) -> Iterator[RunFolder]:
     """Yield the folder of a job, new or resumed; refuse one that holds another job."""
-    with claimed(out, resume) as run:
+    with claim_folder(out, resume) as run:
         if run.config_file.exists():
-            config = run.config()
-            if config["format"] != FORMAT and not run.is_finished:
-                raise WarmstartError(
-                    f"{out} was started by an earlier version of warmstart (run format "
-                    f"{config['format']}, now {FORMAT}), and only that version can resume it: use "
-                    "it, or start again with another -o"
-                )
-            if config["command"] != command:
-                raise WarmstartError(f"{out} holds a {config['command']} run, not a {command} run")
-            changed = settings.changed_from(config["settings"])
-            if changed:
-                raise WarmstartError(f"{out} was started with other settings: {'; '.join(changed)}")
+            _check_same_job(run, command, settings)
         if run.is_finished:
             run.drop_cache()  # a kill just before the end leaves these
             run.drop_snapshots()
         elif isinstance(settings, Destination) and settings.changed_data:
             _accept_changes(run)
-        with explained(command, run):
+        with explain_faults(command, run):
             yield run
+
+
+def _check_same_job(run: RunFolder, command: str, settings: Settings) -> None:
+    config = run.config()
+    if config["format"] != FORMAT and not run.is_finished:
+        raise WarmstartError(
+            f"{run.path} was started by an earlier version of warmstart (run format "
+            f"{config['format']}, now {FORMAT}), and only that version can resume it: use it, or "
+            "start again with another -o"
+        )
+    if config["command"] != command:
+        raise WarmstartError(f"{run.path} holds a {config['command']} run, not a {command} run")
+    if changed := settings.changed_from(config["settings"]):
+        raise WarmstartError(f"{run.path} was started with other settings: {'; '.join(changed)}")
 
 
 def write_config(
@@ -174,7 +218,7 @@ _MEMORY = ("DefaultCPUAllocator", "not enough memory", "bad_alloc", "ALLOC_FAILE
 
 
 @contextmanager
-def explained(command: str, run: RunFolder) -> Iterator[None]:
+def explain_faults(command: str, run: RunFolder) -> Iterator[None]:
     """Turn interruptions and system errors into a sentence that says how to continue."""
     try:
         yield

@@ -23,16 +23,16 @@ from warmstart.processes import (
     Processes,
     current,
     is_restarted,
-    joined,
+    join_processes,
     local_rank,
     num_launched,
     num_local,
 )
 from warmstart.runs.folder import RunFolder
-from warmstart.runs.lifecycle import explained, open_run
+from warmstart.runs.lifecycle import explain_faults, open_run
 from warmstart.runtime import Runtime, choose_runtime, num_threads
 from warmstart.settings.shared import TrainingRun
-from warmstart.signals import SIGNALS, signals_restored
+from warmstart.signals import SIGNALS, restore_signals
 from warmstart.training.length import refuse_changed_length
 
 if TYPE_CHECKING:
@@ -53,27 +53,22 @@ def open_training(command: str, settings: TrainingRun) -> Iterator[RunFolder]:
         _launch(num, command, settings)
         yield RunFolder(settings.out)
         return
-    with joined() as processes, _opened(command, settings, processes) as run:
-        yield run
-        processes.gate("finished")
-
-
-@contextmanager
-def _opened(command: str, settings: TrainingRun, processes: Processes) -> Iterator[RunFolder]:
-    """Yield the folder, to other processes than the lead one when it has prepared the files."""
-    if not processes.is_lead:
-        run = RunFolder(settings.out, is_read_only=True)
-        processes.gate("prepared")
-        _check_visible(run, processes)
-        with explained(command, run):
-            yield run
-        return
-    with open_run(command, settings, settings.out, settings.resume or is_restarted()) as run:
-        if run.is_finished:
-            refuse_changed_length(run, settings)
-            progress.say(f"{run.path} is already finished; nothing to do")
+    with join_processes() as processes:
+        if processes.is_lead:
+            resume = settings.resume or is_restarted()
+            with open_run(command, settings, settings.out, resume) as run:
+                if run.is_finished:
+                    refuse_changed_length(run, settings)
+                    progress.say(f"{run.path} is already finished; nothing to do")
+                    processes.gate("prepared")
+                yield run
+        else:
+            run = RunFolder(settings.out, is_read_only=True)
             processes.gate("prepared")
-        yield run
+            _check_visible(run, processes)
+            with explain_faults(command, run):
+                yield run
+        processes.gate("finished")
 
 
 def _check_visible(run: RunFolder, processes: Processes) -> None:
@@ -107,7 +102,7 @@ def _launch(num: int, command: str, settings: TrainingRun) -> None:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import elastic_launch
 
-    with tempfile.TemporaryDirectory(prefix="warmstart-launch-") as folder, signals_restored():
+    with tempfile.TemporaryDirectory(prefix="warmstart-launch-") as folder, restore_signals():
         job = Path(folder) / "job.json"
         write_json(job, {"command": command, "settings": settings.recorded()})
         words = ["-m", "warmstart", command, "--config", str(job), *_unrecorded(settings)]

@@ -155,7 +155,7 @@ class PrefetchedStream:
         return [pin(batch) for batch in self.stream.group(step, share)]
 
 
-def prefetched(stream: Stream, device: torch.device) -> Stream:
+def prefetch(stream: Stream, device: torch.device) -> Stream:
     """Return the stream as a device reads it best: a CPU has no time to prepare anything early."""
     return PrefetchedStream(stream) if device.type == "cuda" else stream
 

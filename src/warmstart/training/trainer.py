@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 from warmstart import progress
 from warmstart.batching.batches import Batch, split
 from warmstart.errors import DivergedError, StoppedError, WarmstartError
-from warmstart.processes import Processes, connected, current
+from warmstart.processes import Processes, current, watch_connection
 from warmstart.runs.checkpoint import (
     State,
     list_checkpoints,
@@ -88,7 +88,7 @@ class Trainer:
             closing(record) if record else nullcontext(),
             listening() as interrupt,
             progress.bar(title, steps, "step", self.state.step) as bar,
-            connected(),
+            watch_connection(),
         ):
             self._loop(bar, record, interrupt)
         self.sharded = None

@@ -5,48 +5,28 @@ import json
 import random
 import re
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from warmstart import progress
-from warmstart.comparison.commands import CompareConfig
-from warmstart.comparison.compare import compare
 from warmstart.errors import WarmstartError
 from warmstart.files import final_name
-from warmstart.interop.commands import ExportConfig, ImportConfig
-from warmstart.interop.exchange import export_model, import_model
 from warmstart.jsonfiles import read_object, typed
-from warmstart.recipes.finetune import finetune
-from warmstart.recipes.prepare_files import make_tokenizer
-from warmstart.recipes.pretrain import pretrain
-from warmstart.recipes.train_translator import train_translator
 from warmstart.report.html import Shown, bullets
 from warmstart.runs.checkpoint import TENSORS, list_checkpoints
 from warmstart.runs.folder import RunFolder
 from warmstart.samples.samples import SampleSizes, write_samples
-from warmstart.settings.base import Settings, read_settings_file
-from warmstart.settings.training import FinetuneConfig, PretrainConfig, TrainTranslatorConfig
-from warmstart.settings.using import TokenizerConfig
+from warmstart.settings.base import read_settings_file
 from warmstart.textfiles import sha256_of
 from warmstart.verify.commands import VerifyResumeConfig
-from warmstart.verify.sessions import Session, Sessions
+from warmstart.verify.sessions import JOBS, Session
 
-JOBS: dict[str, tuple[type[Settings], Callable[[Any], object]]] = {
-    "pretrain": (PretrainConfig, pretrain),
-    "finetune": (FinetuneConfig, finetune),
-    "compare": (CompareConfig, compare),
-    "train-translator": (TrainTranslatorConfig, train_translator),
-}
-WRITERS: dict[str, tuple[type[Settings], Callable[[Any], object]]] = {  # of one folder, at once
-    "tokenizer": (TokenizerConfig, make_tokenizer),
-    "import": (ImportConfig, import_model),
-    "export": (ExportConfig, export_model),
-}
 SIZES = SampleSizes(
     unlabelled=200, train=48, valid=24, test=24, train_pairs=1, valid_pairs=1, test_pairs=1
 )
@@ -103,18 +83,12 @@ def verify_resume(config: VerifyResumeConfig) -> VerifyResult:
         job = _job(config, folder)
         rng = random.Random(config.seed)
         kills = []
-        with Sessions(__name__) as sessions, progress.bar("killing", config.kills, "kill") as bar:
-            for kill in kill_and_resume(job, config.kills, rng, sessions, folder):
+        with progress.bar("killing", config.kills, "kill") as bar:
+            for kill in kill_and_resume(job, config.kills, rng, folder):
                 kills.append(kill)
                 progress.say(str(kill))
                 bar.advance(1)
     return VerifyResult(tuple(kills))
-
-
-def run_job(command: str, settings: Mapping[str, Any]) -> object:
-    """Run one of the jobs in this process."""
-    config, recipe = (JOBS | WRITERS)[command]
-    return recipe(config.from_values(settings))
 
 
 @contextmanager
@@ -188,20 +162,20 @@ _WRITE_S = 0.004  # longest delay between the start of a write and the kill
 
 
 def kill_and_resume(
-    job: KilledJob, num_kills: int, rng: random.Random, sessions: Sessions, folder: Path
+    job: KilledJob, num_kills: int, rng: random.Random, folder: Path
 ) -> Iterator[Kill]:
     """Yield each kill, compared after its run was resumed and finished."""
-    uninterrupted, took_s = _finish(job, sessions, folder / "uninterrupted")
+    uninterrupted, took_s = _finish(job, folder / "uninterrupted")
     expected = traces(uninterrupted)
     victim = RunFolder(folder / "victim")
     while num_kills:
-        moment = _killed(job, sessions, victim, rng, took_s)
+        moment = _kill(job, victim, rng, took_s)
         if moment is None:  # the run finished before the kill
             shutil.rmtree(victim.path)
             continue
         num_kills -= 1
         shutil.copytree(victim.path, folder / "resumed")  # the victim itself is killed again
-        resumed, _ = _finish(job, sessions, folder / "resumed")
+        resumed, _ = _finish(job, folder / "resumed")
         actual = traces(resumed)
         differs = [name for name in expected | actual if expected.get(name) != actual.get(name)]
         yield Kill(moment, *_resumed_at(folder / "resumed.log", victim), tuple(differs))
@@ -233,17 +207,18 @@ def _without_times(data: Any) -> Any:
     return [_without_times(item) for item in data] if isinstance(data, list) else data
 
 
-def _start(job: KilledJob, sessions: Sessions, path: Path) -> Session:
-    folder = {"out": str(path), "resume": path.exists()}
-    return sessions.start(job.command, {**job.settings, **folder}, path.with_suffix(".log"))
+def _session(job: KilledJob, path: Path) -> "closing[Session]":
+    """Start or resume a job; the session ends with the block that it is used in."""
+    settings = {**job.settings, "out": str(path), "resume": path.exists()}
+    return closing(Session(job.command, settings, path.with_suffix(".log")))
 
 
-def _finish(job: KilledJob, sessions: Sessions, path: Path) -> tuple[RunFolder, float]:
+def _finish(job: KilledJob, path: Path) -> tuple[RunFolder, float]:
     """Run or resume a job to its end; return its folder and its seconds once work was saved."""
-    session = _start(job, sessions, path)
-    await_condition(session, lambda: _has_saved_work(RunFolder(path)))
-    started = time.monotonic()
-    _check_exit(session, session.wait())
+    with _session(job, path) as session:
+        await_condition(session, lambda: _has_saved_work(RunFolder(path)))
+        started = time.monotonic()
+        _check_exit(session, session.wait())
     return RunFolder(path), time.monotonic() - started
 
 
@@ -253,27 +228,25 @@ def _check_exit(session: Session, code: int) -> None:
         raise WarmstartError(f"the run failed: {last.removeprefix('warmstart: ')}")
 
 
-def _killed(
-    job: KilledJob, sessions: Sessions, run: RunFolder, rng: random.Random, took_s: float
-) -> str | None:
+def _kill(job: KilledJob, run: RunFolder, rng: random.Random, took_s: float) -> str | None:
     """Kill a session that has work to lose; return what it was doing, None if it ended first."""
     before = list_checkpoints(run)
-    session = _start(job, sessions, run.path)
-    await_condition(session, lambda: _has_saved_work(run))
-    if "processes" in job.settings:  # they take seconds to start, in which nothing can be lost
-        await_condition(session, lambda: list_checkpoints(run) != before)
-    until = time.monotonic() + rng.uniform(0, took_s)
-    await_condition(session, lambda: time.monotonic() > until)
-    if rng.random() < 0.5:
-        await_condition(session, lambda: bool(_being_written(run)), WRITE_POLL_S)
-        time.sleep(rng.uniform(0, _WRITE_S))
-    started = started_by(session.pid)
-    victim = rng.choice([session.pid, *started])
-    code = session.kill(victim)
-    await_condition(session, lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))
-    if session.is_over and victim == session.pid:
-        _check_exit(session, max(0, code))
-        return None
+    with _session(job, run.path) as session:
+        await_condition(session, lambda: _has_saved_work(run))
+        if "processes" in job.settings:  # they take seconds to start, in which nothing can be lost
+            await_condition(session, lambda: list_checkpoints(run) != before)
+        until = time.monotonic() + rng.uniform(0, took_s)
+        await_condition(session, lambda: time.monotonic() > until)
+        if rng.random() < 0.5:
+            await_condition(session, lambda: bool(_being_written(run)), WRITE_POLL_S)
+            time.sleep(rng.uniform(0, _WRITE_S))
+        started = started_by(session.pid)
+        victim = rng.choice([session.pid, *started])
+        code = session.kill(victim)
+        _await(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), _POLL_S)
+        if code != -signal.SIGKILL and victim == session.pid:
+            _check_exit(session, code)
+            return None
     if run.is_finished:  # killed while exiting: nothing is left to resume
         return None
     writing = _being_written(run)
@@ -298,8 +271,12 @@ def await_condition(
     session: Session, condition: Callable[[], bool], poll_s: float = _POLL_S
 ) -> None:
     """Wait for a condition, the end of the session, or the time limit."""
+    _await(lambda: condition() or session.is_over, poll_s)
+
+
+def _await(condition: Callable[[], bool], poll_s: float) -> None:
     until = time.monotonic() + _PATIENCE_S
-    while not condition() and not session.is_over and time.monotonic() < until:
+    while not condition() and time.monotonic() < until:
         time.sleep(poll_s)
 
 

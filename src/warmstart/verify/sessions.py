@@ -1,28 +1,48 @@
 """Sessions of a job, each a process of its own that can be killed at any moment.
 
-They are forked from one process that has imported everything, so that a session starts at once;
-requests and answers are lines of JSON.
+They are forked from a server that has imported everything, so that a session starts at once.
 """
 
-import importlib
-import json
+import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import traceback
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from threading import Thread
+from typing import Any
 
 from warmstart import progress
+from warmstart.comparison.commands import CompareConfig
+from warmstart.comparison.compare import compare
 from warmstart.errors import WarmstartError
+from warmstart.interop.commands import ExportConfig, ImportConfig
+from warmstart.interop.exchange import export_model, import_model
+from warmstart.pool import starting
+from warmstart.recipes.finetune import finetune
+from warmstart.recipes.prepare_files import make_tokenizer
+from warmstart.recipes.pretrain import pretrain
+from warmstart.recipes.train_translator import train_translator
+from warmstart.settings.base import Settings
+from warmstart.settings.training import FinetuneConfig, PretrainConfig, TrainTranslatorConfig
+from warmstart.settings.using import TokenizerConfig
 
+JOBS: dict[str, tuple[type[Settings], Callable[[Any], object]]] = {
+    "pretrain": (PretrainConfig, pretrain),
+    "finetune": (FinetuneConfig, finetune),
+    "compare": (CompareConfig, compare),
+    "train-translator": (TrainTranslatorConfig, train_translator),
+}
+WRITERS: dict[str, tuple[type[Settings], Callable[[Any], object]]] = {  # of one folder, at once
+    "tokenizer": (TokenizerConfig, make_tokenizer),
+    "import": (ImportConfig, import_model),
+    "export": (ExportConfig, export_model),
+}
 # What a job imports only when it needs it; torch's optimizers import the first.
-_PRELOADED = (
+PRELOADED = (
+    __name__,
     "torch._dynamo",
     "tensorboard.compat.proto.event_pb2",
     "tensorboard.compat.proto.summary_pb2",
@@ -33,15 +53,27 @@ _PRELOADED = (
 
 
 class Session:
-    """One process that works on a job."""
+    """One process that works on a job; what it prints goes to a log."""
 
-    def __init__(self, server: "Sessions", pid: int, log: Path) -> None:
-        self._server, self.pid, self.log = server, pid, log
+    def __init__(self, command: str, settings: Mapping[str, Any], log: Path) -> None:
+        """Start it."""
+        self.log = log
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(list(PRELOADED))
+        self._process = context.Process(target=_run, args=(command, dict(settings), log))
+        with starting():
+            self._process.start()
+
+    @property
+    def pid(self) -> int:
+        """Return the number of the process."""
+        assert self._process.pid is not None
+        return self._process.pid
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the job ended by itself, successfully or not."""
-        return _end_mark(self.log).exists()
+        """Tell whether the process has ended."""
+        return self._process.exitcode is not None
 
     def kill(self, victim: int | None = None) -> int:
         """Send SIGKILL to the process, or to one that it started; return its exit code."""
@@ -50,60 +82,52 @@ class Session:
 
     def send_kill(self, victim: int | None = None) -> None:
         """Send SIGKILL without waiting for its effect."""
-        with suppress(ProcessLookupError):  # a process that it started may have ended
-            os.kill(victim or self.pid, signal.SIGKILL)  # its own id is ours until it is waited for
+        with suppress(ProcessLookupError):  # it may have ended
+            os.kill(victim or self.pid, signal.SIGKILL)
 
     def wait(self) -> int:
         """Return the exit code once the process has ended; negative for a signal."""
-        return int(self._server.ask({"wait": self.pid})["code"])
+        self._process.join()
+        assert self._process.exitcode is not None
+        return self._process.exitcode
+
+    def close(self) -> None:
+        """End the process if it has not ended."""
+        if not self.is_over:
+            self.kill()
 
     def output(self) -> str:
         """Return what the job printed."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
 
-class Sessions:
-    """The process that sessions are forked from."""
-
-    def __init__(self, jobs: str, *preloaded: str) -> None:
-        """Start it; `jobs` names a module with `run_job(command, settings)`."""
-        self._server = subprocess.Popen(
-            [sys.executable, "-m", "warmstart.verify.sessions", jobs, *preloaded],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def start(self, command: str, settings: Mapping[str, Any], log: Path) -> Session:
-        """Start a job in a process of its own."""
-        _end_mark(log).unlink(missing_ok=True)
-        request = {"command": command, "settings": dict(settings), "log": str(log)}
-        return Session(self, int(self.ask(request)["pid"]), log)
-
-    def ask(self, request: object) -> dict[str, Any]:
-        """Send one line and return the answer."""
-        assert self._server.stdin is not None
-        assert self._server.stdout is not None
-        self._server.stdin.write(json.dumps(request) + "\n")
-        self._server.stdin.flush()
-        answer = self._server.stdout.readline()
-        if not answer:
-            raise WarmstartError("the process that starts sessions has ended")
-        reply: dict[str, Any] = json.loads(answer)
-        return reply
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
-        self._server.kill()
-        self._server.communicate()
+def _run(command: str, settings: dict[str, Any], log: Path) -> None:
+    """Run the job with its output in the log, and end this process with its exit code."""
+    with log.open("wb") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    Thread(target=_end_with_parent, daemon=True).start()
+    config, recipe = (JOBS | WRITERS)[command]
+    code = 0
+    try:
+        with progress.shown_by(_LogDisplay()):
+            recipe(config.from_values(settings))
+    except WarmstartError as error:
+        sys.stderr.write(f"warmstart: {error}\n")
+        code = 2
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    sys.stderr.flush()
+    os._exit(code)
 
 
-def _end_mark(log: Path) -> Path:
-    return log.with_suffix(".end")
+def _end_with_parent() -> None:
+    """End at once when the process that verifies is gone, also by a kill."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 class _LogDisplay:
@@ -117,46 +141,3 @@ class _LogDisplay:
 
     def bar(self, title: str, total: float | None, unit: str, done: float) -> Iterator[Any]:
         yield self
-
-
-def _serve(jobs: str, *preloaded: str) -> None:
-    """Fork a session for every request, and wait for it when asked."""
-    warnings.simplefilter("ignore", DeprecationWarning)  # no thread here has begun to work
-    run_job = importlib.import_module(jobs).run_job
-    for module in (*_PRELOADED, *preloaded):
-        importlib.import_module(module)
-    for line in sys.stdin:
-        request = json.loads(line)
-        if "wait" in request:
-            answer = {"code": os.waitstatus_to_exitcode(os.waitpid(request["wait"], 0)[1])}
-        else:
-            pid = os.fork()
-            if pid == 0:
-                os._exit(_run(run_job, request))
-            answer = {"pid": pid}
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
-
-
-def _run(run_job: Callable[[str, Mapping[str, Any]], object], request: Mapping[str, Any]) -> int:
-    """Run the job with its output in the log; return the exit code."""
-    log = Path(request["log"])
-    with log.open("wb") as file:
-        for stream in (1, 2):
-            os.dup2(file.fileno(), stream)
-    code = 0
-    try:
-        with progress.shown_by(_LogDisplay()):
-            run_job(request["command"], request["settings"])
-    except WarmstartError as error:
-        sys.stderr.write(f"warmstart: {error}\n")
-        code = 2
-    except BaseException:
-        traceback.print_exc()
-        code = 1
-    _end_mark(log).touch()
-    return code
-
-
-if __name__ == "__main__":
-    _serve(*sys.argv[1:])
