@@ -14,6 +14,7 @@ from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.formats import duration
 from warmstart.interop.exchange import say_if_not_exportable
+from warmstart.model.backbone import recompute_activations
 from warmstart.recipes.card import write_card
 from warmstart.report.html import Shown
 from warmstart.report.training_figure import score_table
@@ -47,7 +48,7 @@ from warmstart.textfiles import file_facts
 from warmstart.tokenization.backends import load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import finetuning_layer_decay, finetuning_length, finetuning_rate
-from warmstart.training.length import Clock, fix_steps
+from warmstart.training.length import Clock, set_length
 from warmstart.training.opening import open_training, training_runtime
 from warmstart.training.trainer import Trainer
 
@@ -125,7 +126,14 @@ def _train(given: FinetuneConfig, run: RunFolder, clock: Clock) -> None:
     runtime = training_runtime(given)
     config = resolve(given, run, parent, runtime.device.type)
     trainer, fit = _prepare(given, config, run, parent, runtime)
-    fix_steps(trainer, given, clock, trainer.settings.steps)
+    trainer.restore()
+    recorded = run.config()  # before the lead process changes it
+    trainer.meet()
+    if config.checkpoint_activations:
+        recompute_activations(trainer.model)
+    if config.shard:
+        trainer.shard()
+    set_length(trainer, given, recorded, clock, trainer.settings.steps)
     announce(
         run,
         given,
