@@ -156,7 +156,7 @@ def _prepare(
 ) -> tuple[Trainer, Fit]:
     """Read the texts, write what the run records of them, and build the trainer."""
     task = finetuning_task(config.task)
-    texts = _subset(read_training_texts(config, task.has_classes), task, config)
+    texts = take_labels(read_training_texts(config, task.has_classes), task, config)
     labels = task.read_labels(texts.train)
     for note in task.label_notes(texts.train, texts.valid):
         progress.say(note)
@@ -189,7 +189,9 @@ def _prepare(
     return build_trainer(task, model, fit, run, config), fit
 
 
-def _subset(texts: TrainingTexts, task: FinetuningTask, config: FinetuneConfig) -> TrainingTexts:
+def take_labels(
+    texts: TrainingTexts, task: FinetuningTask, config: FinetuneConfig
+) -> TrainingTexts:
     """Return as many texts as `--labels` asks for: those that a comparison takes with this seed."""
     if config.labels is None:
         return texts
