@@ -29,7 +29,6 @@ from warmstart.data.shards import ShardWriter
 from warmstart.decoding.beam import SpecialIds
 from warmstart.decoding.engines import fast_engine, translate_ids
 from warmstart.model.models import Classifier, Translator
-from warmstart.planning.job import TrainingJob
 from warmstart.planning.memory import step_flops
 from warmstart.progress import silenced
 from warmstart.report.style import FAINT, styled
@@ -40,6 +39,8 @@ from warmstart.settings.using import Beam
 from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.finetuning import Fit, build_trainer
 from warmstart.tasks.labelled_data import Examples
+from warmstart.tasks.registry import task_named
+from warmstart.tasks.task import TrainingJob
 from warmstart.tokenization.backends import train_tokenizer
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.step import train_step
@@ -98,23 +99,21 @@ def job_of(length: int = 128, rows: int = 8, **changes: int) -> TrainingJob:
     """Return a step of causal pretraining with some sizes changed."""
     return TrainingJob(
         model=replace(SMALL, **changes),
-        objective="causal",
+        task="causal",
         length=length,
         rows=rows,
         micro_rows=rows,
-        steps=1,
         optimizer="adamw",
-        labels=2,
-        mask_rate=0.3,
     )
 
 
 def step_of(job: TrainingJob) -> Work:
     """Return a whole training step on random text."""
     torch.manual_seed(0)
-    model = job.workload.build_model(job).train()
-    objective = job.workload.build_objective(job, torch.device("cpu"))
-    batch = job.workload.random_batch(job, job.rows, torch.Generator().manual_seed(0))
+    task = task_named(job.task)
+    model = task.planned_model(job).train()
+    objective = task.planned_objective(job, torch.device("cpu"))
+    batch = task.random_batch(job, job.rows, torch.Generator().manual_seed(0))
     optimizers = build_optimizers(model, OptimizerSettings("adamw", 1e-4, 0.1))
     runtime = choose_runtime("cpu", "fp32")
     return lambda: train_step(model, objective, [batch], optimizers, 1.0, runtime)

@@ -9,11 +9,11 @@ import argparse
 
 import torch
 
-from warmstart.planning.commands import PlanConfig
 from warmstart.planning.devices import known_devices, step_seconds, target_on
 from warmstart.planning.memory import step_memory
 from warmstart.planning.plan import plan
 from warmstart.planning.timing import time_steps
+from warmstart.settings.shared import Machine
 
 # Tokens of an optimizer step and of a forward pass.
 SIZES = {
@@ -24,6 +24,8 @@ SIZES = {
         "modern-small": (65_536, 16_384),
     },
 }
+# Other presets are planned as the command that trains them by default.
+OBJECTIVES = {"lab": {"objective": "causal"}, "modern-small": {"objective": "causal"}}
 
 
 def main() -> None:
@@ -41,21 +43,22 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|")
     for name, (tokens, micro) in SIZES[options.device].items():
         if options.only in (None, name):
-            config = PlanConfig(
-                model=name,
-                batch_tokens=tokens,
-                micro_tokens=micro,
-                device=options.device,
-                precision=options.precision,
-                seconds=options.seconds,
-            )
-            print(row(name, config, options), flush=True)
+            print(row(name, tokens, micro, options), flush=True)
 
 
-def row(name: str, config: PlanConfig, options: argparse.Namespace) -> str:
+def row(name: str, tokens: int, micro_tokens: int, options: argparse.Namespace) -> str:
     """Return one line of the table."""
-    planned = plan(config)
-    measured = time_steps(planned.job, config, options.run_seconds)
+    machine = Machine(device=options.device, precision=options.precision)
+    planned = plan(
+        name,
+        batch_tokens=tokens,
+        micro_tokens=micro_tokens,
+        device=machine.device,
+        precision=machine.precision,
+        seconds=options.seconds,
+        **OBJECTIVES.get(name, {}),
+    )
+    measured = time_steps(planned.job, machine, options.run_seconds)
     job, memory = planned.job, planned.memory
     assert planned.step_s is not None
     seconds = measured.step_s(job)
@@ -78,7 +81,7 @@ def row(name: str, config: PlanConfig, options: argparse.Namespace) -> str:
         )
     if options.on:
         device = known_devices()[options.on]
-        table = step_seconds(job, device, target_on(device, config.precision))
+        table = step_seconds(job, device, target_on(device, machine.precision))
         notes.append(f"\n  by the table: {1000 * table:,.1f} ms, ratio {table / seconds:.2f}")
     return line + "".join(notes)
 

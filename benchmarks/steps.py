@@ -27,11 +27,8 @@ from warmstart.batching.batches import move
 from warmstart.model.models import Translator
 from warmstart.runtime import Runtime, choose_runtime
 from warmstart.settings.model import PRESETS, ModelConfig
-from warmstart.tasks.causal import CausalWorkload
-from warmstart.tasks.classify import ClassifyWorkload
-from warmstart.tasks.masked import MaskedWorkload
-from warmstart.tasks.task import Workload, WorkloadShape
-from warmstart.tasks.translate import TranslateWorkload
+from warmstart.tasks.registry import task_named
+from warmstart.tasks.task import TrainingJob
 from warmstart.training.defaults import compile_backbone, compile_translator
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.step import RecordedObjective, add_gradients, update_weights
@@ -46,56 +43,64 @@ class Work:
     """A step to measure: a model and the shape of its batch."""
 
     name: str
-    workload: Workload
-    model: ModelConfig
-    rows: int
-    length: int
-    optimizer: str = "muon"
+    job: TrainingJob
+
+    @property
+    def model(self) -> ModelConfig:
+        return self.job.model
+
+    @property
+    def rows(self) -> int:
+        return self.job.rows
+
+    @property
+    def length(self) -> int:
+        return self.job.length
 
     @property
     def tokens(self) -> int:
         """Return the tokens of a step, those of both sides of a translator."""
-        return self.rows * self.length * self.workload.sides
-
-    @property
-    def shape(self) -> WorkloadShape:
-        return WorkloadShape(
-            model=self.workload.architecture(self.model, is_preset=True),
-            length=self.length,
-            mask_rate=0.3,
-        )
+        return self.job.step_tokens
 
     def smaller(self) -> "Work":
         """Return the same work in a size that a CPU can take, to see whether it runs."""
         model = replace(self.model, vocab_size=100, depth=1, width=8, heads=2, ffn_width=8)
         model = replace(model, decoder_depth=min(1, model.decoder_depth))
-        return replace(self, model=model, rows=2, length=8)
+        return replace(self, job=replace(self.job, model=model, rows=2, micro_rows=2, length=8))
+
+
+def work(name: str, task: str, model: ModelConfig, rows: int, length: int, **more: Any) -> Work:
+    """Return a step of a task; pretraining compiles the backbone."""
+    sizes = {"rows": rows, "micro_rows": rows, "length": length}
+    return Work(name, TrainingJob(task=task, model=model, **{"optimizer": "muon", **sizes, **more}))
 
 
 MODERN = replace(PRESETS["modern-small"], vocab_size=16_000)
 LARGER = replace(MODERN, vocab_size=32_000, attention="bidirectional")  # 26 million parameters
+SMOOTHED = {"label_smoothing": 0.1}
+BOTH_WAYS = replace(MODERN, attention="bidirectional")
 WORKS = (
-    Work("lab", CausalWorkload(), PRESETS["lab"], 256, 256, "adamw"),
-    Work("modern-small, causal", CausalWorkload(), MODERN, 256, 256),
-    Work("modern-small, masked", MaskedWorkload(), MODERN, 256, 256),
-    Work("vaswani-base", TranslateWorkload(), PRESETS["vaswani-base"], 400, 64),
-    Work("fine-tuning", ClassifyWorkload(), LARGER, 16, 320, "adamw"),
+    work("lab", "causal", PRESETS["lab"], 256, 256, optimizer="adamw", is_compiled=True),
+    work("modern-small, causal", "causal", MODERN, 256, 256, is_compiled=True),
+    work("modern-small, masked", "masked", BOTH_WAYS, 256, 256, mask_rate=0.3, is_compiled=True),
+    work("vaswani-base", "translate", PRESETS["vaswani-base"], 400, 64, sides=2, **SMOOTHED),
+    work("fine-tuning", "classify", LARGER, 16, 320, labels=2, optimizer="adamw"),
 )
 
 
 def our_step(work: Work, runtime: Runtime, is_fast: bool = True) -> Step:
     """Return a function that takes one step: compiled and recorded, or plainly."""
-    shape = work.shape
-    model = work.workload.build_model(shape).to(runtime.device).train()
-    objective = work.workload.build_objective(shape, runtime.device)
-    optimizers = build_optimizers(model, OptimizerSettings(work.optimizer, RATE, 0.1))
+    job, task = work.job, task_named(work.job.task)
+    model = task.planned_model(job).to(runtime.device).train()
+    objective = task.planned_objective(job, runtime.device)
+    optimizers = build_optimizers(model, OptimizerSettings(job.optimizer, RATE, 0.1))
     generator = torch.Generator().manual_seed(0)
-    group = [work.workload.random_batch(shape, work.rows, generator)]
+    group = [task.random_batch(job, work.rows, generator)]
     counts = objective.count(group)
     group = [move(batch, runtime.device) for batch in group]
-    if is_fast and work.workload.is_compiled:
+    if is_fast and job.is_compiled:
         compile_backbone(model.get_submodule("backbone"))
-    elif is_fast and work.workload.has_decoder:
+    elif is_fast and job.has_decoder:
         compile_translator(cast(Translator, model))
     recorded = RecordedObjective(model, objective, runtime) if is_fast else None
 
@@ -116,10 +121,10 @@ def plain_step(work: Work, runtime: Runtime) -> Step:
 
 def their_step(work: Work, runtime: Runtime) -> Step:
     """Return a compiled step of the peer: bf16, AdamW, all logits in memory."""
-    loss_of, model = PEERS[type(work.workload)](work)
+    loss_of, model = PEERS[work.job.task](work)
     model.to(runtime.device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, fused=True)
-    ids = work.shape.random_ids(work.rows, work.length + 1, torch.Generator().manual_seed(0))
+    ids = work.job.random_ids(work.rows, work.length + 1, torch.Generator().manual_seed(0))
     ids = ids.to(runtime.device)
     compiled = torch.compile(loss_of)
 
@@ -230,11 +235,11 @@ def torch_translator(work: Work) -> tuple[Callable[[Tensor], Tensor], nn.Module]
     return loss_of, model
 
 
-PEERS: dict[type[Workload], Any] = {
-    CausalWorkload: gpt2,
-    MaskedWorkload: masked_bert,
-    TranslateWorkload: torch_translator,
-    ClassifyWorkload: bert_classifier,
+PEERS: dict[str, Any] = {
+    "causal": gpt2,
+    "masked": masked_bert,
+    "translate": torch_translator,
+    "classify": bert_classifier,
 }
 CONTENDERS: dict[str, Callable[[Work, Runtime], Step]] = {
     "warmstart, compiled": our_step,

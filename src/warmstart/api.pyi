@@ -30,9 +30,17 @@ from warmstart.look.positions import look_positions as _look_positions
 from warmstart.look.training import look_training as _look_training
 from warmstart.look.transfer import look_transfer as _look_transfer
 from warmstart.look.word import look_word as _look_word
-from warmstart.planning.commands import ParamsConfig, PlanConfig
+from warmstart.planning.commands import (
+    ParamsConfig,
+    PlanFinetuneConfig,
+    PlanPretrainConfig,
+    PlanTrainTranslatorConfig,
+)
 from warmstart.planning.params import count_parameters as _count_parameters
-from warmstart.planning.plan import plan as _plan
+from warmstart.planning.plan import plan as plan
+from warmstart.planning.plan import plan_finetune as _plan_finetune
+from warmstart.planning.plan import plan_pretrain as _plan_pretrain
+from warmstart.planning.plan import plan_train_translator as _plan_train_translator
 from warmstart.recipes.doctor import doctor as _doctor
 from warmstart.recipes.embed import embed as _embed
 from warmstart.recipes.evaluate import evaluate as _evaluate
@@ -103,7 +111,9 @@ look_transfer = verb(LookTransferConfig, _look_transfer)
 look_word = verb(LookWordConfig, _look_word)
 make_samples = verb(SamplesConfig, _make_samples)
 make_tokenizer = verb(TokenizerConfig, _make_tokenizer)
-plan = verb(PlanConfig, _plan)
+plan_finetune = verb(PlanFinetuneConfig, _plan_finetune)
+plan_pretrain = verb(PlanPretrainConfig, _plan_pretrain)
+plan_train_translator = verb(PlanTrainTranslatorConfig, _plan_train_translator)
 predict = verb(PredictConfig, _predict)
 pretrain = verb(PretrainConfig, _pretrain)
 report_data = verb(DataConfig, _report_data)

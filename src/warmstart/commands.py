@@ -108,7 +108,21 @@ COMMANDS = {
     ),
     "Look inside": (
         _room("params", "planning.params:count_parameters", "lab --head classifier --labels 2"),
-        _room("plan", "planning.plan:plan", "vaswani-base --on rtx-4090"),
+        _room(
+            "plan pretrain",
+            "planning.plan:plan_pretrain",
+            "reviews.txt --preset modern-small --on rtx-4090",
+        ),
+        _room(
+            "plan finetune",
+            "planning.plan:plan_finetune",
+            "--from runs/base --train train.tsv --on rtx-4090",
+        ),
+        _room(
+            "plan train-translator",
+            "planning.plan:plan_train_translator",
+            "--preset vaswani-base --batch-tokens 50000 --on rtx-4090",
+        ),
         _room(
             "look attention",
             "look.attention:look_attention",
@@ -177,5 +191,6 @@ TYPES = {  # what a program needs besides the verbs
     "Task": "tasks.task:Task",
     "TextModel": "tasks.text_model:TextModel",
     "load": "tasks.registry:load",
+    "plan": "planning.plan:plan",
     "register": "tasks.registry:register",
 }

@@ -116,7 +116,7 @@ def test_defaults_and_what_is_required_are_shown(monkeypatch: pytest.MonkeyPatch
     shown = "\n".join(help_lines("compare --help", 100, monkeypatch))
     for default in ("[0,1,2,3,4]", "[mean]", "[0]", "[auto]", "[required]"):
         assert default in shown
-    assert "[yes]" in succeed("plan --help").out
+    assert "[yes]" in succeed("plan pretrain --help").out
 
 
 def test_no_arguments_give_help() -> None:

@@ -6,9 +6,9 @@ import pytest
 
 import warmstart
 from product import run, succeed
-from warmstart.planning.commands import PlanConfig
+from warmstart.planning.commands import PlanPretrainConfig
 from warmstart.planning.devices import known_devices, step_seconds, target_on
-from warmstart.planning.job import planned_job
+from warmstart.planning.job import planned_pretraining
 from warmstart.planning.plan import long_time
 from warmstart.runs.folder import FORMAT
 
@@ -40,11 +40,11 @@ def test_what_does_not_fit_is_told_how_to() -> None:
     assert not found["fits"]
     assert found["precision"] == "fp32"
     tokens = found["largest_micro_tokens"]
-    assert f"lower --micro-tokens to {tokens:,}" in found["sentences"][0]
+    assert f"lower --micro-tokens to {tokens:,}" in found["sentences"][1]
     less = figures(f"{job} --micro-tokens {tokens}")
     assert less["fits"]
     never = figures("plan vaswani-big --on gtx-1050-ti --depth 24")
-    assert "a single row is too much" in never["sentences"][0]
+    assert "a single row is too much" in never["sentences"][1]
     assert never["largest_micro_tokens"] == 0
 
 
@@ -59,11 +59,12 @@ def test_the_table_of_devices_is_printed() -> None:
     [
         ("plan labb --on h200", "did you mean 'lab'?"),
         ("plan lab --on h20", "did you mean 'h200'?"),
-        ("plan --on h200", "MODEL is missing"),
         ("plan {empty}", "not a run folder"),
-        ("plan vaswani-base --objective causal", "vaswani-base is a translator"),
-        ("plan lab --objective classify --optimizer muon", "--optimizer muon"),
         ("plan lab --steps 5 --tokens 5", "are mutually exclusive"),
+        ("plan pretrain --objective classify --on h200", "--objective 'classify' is unknown"),
+        ("plan pretrain --objective causal --nsp --on h200", "--nsp has no effect"),
+        ("plan finetune --from {empty} --frozen --on h200", "--frozen cannot be planned"),
+        ("plan train-translator --source a.txt --target b.txt --train c.tsv", "--train holds both"),
     ],
 )
 def test_errors_name_what_is_wrong(command: str, said: str, tmp_path: Path) -> None:
@@ -72,36 +73,39 @@ def test_errors_name_what_is_wrong(command: str, said: str, tmp_path: Path) -> N
     assert said in ran.said
 
 
-def test_a_run_is_planned_as_what_it_is(tmp_path: Path) -> None:
-    model = json.loads(succeed(f"{SMALL} --no-measure --json").out)["job"]["model"]
-    facts = {
-        "command": "finetune",
-        "settings": {},
-        "model": model,
-        "task": "classify",
-        "format": FORMAT,
-    }
-    (tmp_path / "config.json").write_text(json.dumps({**facts, "classes": ["a", "b", "c"]}))
-    found = figures("plan {run} --no-measure", run=tmp_path)
-    assert found["job"]["objective"] == "classify"
-    assert found["job"]["labels"] == 3
-    assert found["time"]["step_s"] is None
+def test_a_run_is_planned_as_what_it_is(tmp_path: Path, warm: Path, masked: Path) -> None:
+    found = figures("plan {run} --no-measure", run=warm)
+    assert (found["command"], found["job"]["task"]) == ("finetune", "classify")
+    assert found["time"]["step_s"] is found["steps"] is None
+    found = figures("plan {run} --on h200", run=masked)
+    assert (found["command"], found["settings"]["from"]) == ("pretrain", str(masked))
+    step = next((masked / "checkpoints").iterdir())
+    at_step = figures("plan {run} --on h200", run=step)
+    assert at_step["parameters"] == found["parameters"]
+    facts = {"command": "compare", "settings": {}, "model": {}, "task": "tfidf", "format": FORMAT}
+    (tmp_path / "config.json").write_text(json.dumps(facts))
+    ran = run("plan {run} --on h200", run=tmp_path)
+    assert ran.code == 2
 
 
-def test_tokens_are_turned_into_steps() -> None:
-    config = PlanConfig(model="lab", tokens=1_000_000, batch_tokens=2560)
-    assert planned_job(config, "lab").steps == 391
+def _step_seconds(name: str) -> float:
+    device = known_devices()[name]
+    config = PlanPretrainConfig(preset="modern-small", batch_tokens=16_384)
+    job = planned_pretraining(config, device.kind).job
+    return step_seconds(job, device, target_on(device, "auto"))
 
 
 def test_faster_devices_take_less_time() -> None:
-    job = planned_job(PlanConfig(model="modern-small", batch_tokens=16_384), "modern-small")
-    times = {
-        name: step_seconds(job, device, target_on(device, "auto"))
-        for name, device in known_devices().items()
-    }
     order = ("laptop-cpu", "gtx-1050-ti", "t4", "rtx-3060", "rtx-4090", "a100-80", "h200")
-    found = [times[name] for name in order]
-    assert found == sorted(found, reverse=True)
+    times = list(map(_step_seconds, order))
+    assert times == sorted(times, reverse=True)
+
+
+def test_minutes_are_turned_into_steps() -> None:
+    short, long = (figures(f"plan tiny --on t4 --minutes {minutes}") for minutes in (1, 4))
+    assert long["steps"] == pytest.approx(4 * short["steps"], abs=4)
+    assert any("fit into --minutes 4 on one Tesla T4" in line for line in long["sentences"])
+    assert long["time"]["total_s"] <= 240
 
 
 def test_formulas_give_the_figures() -> None:
@@ -111,10 +115,19 @@ def test_formulas_give_the_figures() -> None:
     assert found["encoder projections"]["forward"] == 6 * 8 * 512**2 / 2
 
 
+def test_what_is_not_counted_is_said() -> None:
+    said = figures("plan tiny --on t4 --checkpoint-activations")["sentences"]
+    assert said[-1] == "--checkpoint-activations is not counted"
+
+
 def test_plan_is_a_verb_of_python() -> None:
-    found = warmstart.plan(model="lab", on="a100-80", optimizer="adamw")
-    assert found.parameters == 21_018_401
-    assert found.memory.optimizer == 8 * 21_018_401
+    plan = warmstart.plan("lab", on="a100-80", optimizer="adamw")
+    assert plan.parameters == 21_018_401
+    assert plan.memory.optimizer == 8 * 21_018_401
+    same = warmstart.plan_pretrain(preset="lab", on="a100-80", optimizer="adamw")
+    assert same.settings == plan.settings
+    with pytest.raises(warmstart.WarmstartError, match="did you mean 'optimizer'"):
+        warmstart.plan("lab", optimiser="adamw")
 
 
 @pytest.mark.parametrize(

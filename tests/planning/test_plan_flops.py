@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -6,9 +7,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim import Muon
 from torch.utils.flop_counter import FlopCounterMode
 
-from warmstart.planning.job import TrainingJob
 from warmstart.planning.memory import optimizer_flops, row_flops
 from warmstart.settings.model import PRESETS, ModelConfig
+from warmstart.tasks.registry import task_named
+from warmstart.tasks.task import TrainingJob
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 
 SMALL = ModelConfig(
@@ -21,23 +23,29 @@ KINDS = {
     "masked pairs": replace(SMALL, attention="bidirectional", segments=2, pooler=True),
     "classify": replace(SMALL, attention="bidirectional"),
     "translate": replace(SMALL, decoder_depth=3, biases=False),
+    "translate consistency": replace(SMALL, decoder_depth=3, biases=False),
+}
+MORE: dict[str, dict[str, Any]] = {
+    "masked": {"mask_rate": 0.15},
+    "masked pairs": {"mask_rate": 0.3, "has_segments": True},
+    "classify": {"labels": 3},
+    "translate": {"sides": 2},
+    "translate consistency": {"sides": 2, "consistency": 5.0},
 }
 
 
-def job_of(kind: str, shape: ModelConfig, **changes: object) -> TrainingJob:
-    words = {"length": 20, "rows": 3, "micro_rows": 3, "steps": 1, "optimizer": "adamw"}
-    objective = kind.split()[0]
-    return TrainingJob(model=shape, objective=objective, labels=3, **(words | changes))  # type: ignore[arg-type]
+def job_of(kind: str, model: ModelConfig, **changes: Any) -> TrainingJob:
+    sizes = {"length": 20, "rows": 3, "micro_rows": 3, "optimizer": "adamw"}
+    more = {**sizes, **MORE.get(kind, {}), **changes}
+    return TrainingJob(task=kind.split()[0], model=model, **more)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_closed_form_equals_the_counter_of_torch(kind: str) -> None:
     job = job_of(kind, replace(KINDS[kind], biases=False))
-    model, objective = (
-        job.workload.build_model(job),
-        job.workload.build_objective(job, torch.device("cpu")),
-    )
-    batch = job.workload.random_batch(job, job.rows, torch.Generator().manual_seed(0))
+    task = task_named(job.task)
+    model, objective = task.planned_model(job), task.planned_objective(job, torch.device("cpu"))
+    batch = task.random_batch(job, job.rows, torch.Generator().manual_seed(0))
     if hasattr(batch, "targets"):  # a document's last token predicts nothing: here all count
         batch = replace(batch, targets=batch.targets.clamp(min=0))
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
@@ -61,7 +69,7 @@ def test_only_masked_tokens_pay_for_the_vocabulary() -> None:
 
 def test_muon_pays_for_its_own_products() -> None:
     job = job_of("causal", SMALL, optimizer="muon")
-    model = job.workload.build_model(job)
+    model = task_named(job.task).planned_model(job)
     for parameter in model.parameters():
         parameter.grad = torch.randn_like(parameter)
     optimizers = build_optimizers(model, OptimizerSettings("muon", 1e-3, 0.0))

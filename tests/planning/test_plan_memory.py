@@ -8,10 +8,11 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 from warmstart.model.backbone import Backbone, Layout
-from warmstart.planning.job import TrainingJob
 from warmstart.planning.memory import ComputeTarget, backbone_pass, largest_rows, step_memory
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
+from warmstart.tasks.registry import task_named
+from warmstart.tasks.task import TrainingJob
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.step import train_step
 
@@ -32,9 +33,9 @@ DROPPED: list[dict[str, Any]] = [
 ]
 
 
-def job_of(shape: ModelConfig, objective: str = "causal", **changes: Any) -> TrainingJob:
-    words = {"length": 32, "rows": 4, "micro_rows": 4, "steps": 1, "optimizer": "adamw"}
-    return TrainingJob(model=shape, objective=objective, **(words | changes))  # type: ignore[arg-type]
+def job_of(model: ModelConfig, **changes: Any) -> TrainingJob:
+    sizes = {"length": 32, "rows": 4, "micro_rows": 4, "task": "causal", "optimizer": "adamw"}
+    return TrainingJob(model=model, **{**sizes, **changes})
 
 
 def bytes_saved(backbone: Backbone, rows: int, length: int, is_bf16: bool) -> int:
@@ -69,21 +70,32 @@ def test_activations_are_what_autograd_keeps(words: dict[str, Any], target: Comp
     assert said == pytest.approx(bytes_saved(Backbone(job.model), 4, 32, target.is_bf16), rel=0.05)
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-@pytest.mark.parametrize("objective", ["causal", "classify", "translate"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"task": "causal", "optimizer": "adamw"},
+        {"task": "causal", "optimizer": "muon"},
+        {"task": "masked", "mask_rate": 0.3, "document_loss": 1.0},
+        {"task": "classify", "labels": 2},
+        {"task": "translate", "sides": 2, "optimizer": "muon"},
+        {"task": "translate", "sides": 2, "consistency": 5.0},
+    ],
+    ids=str,
+)
 def test_weights_gradients_and_moments_are_the_real_tensors(
-    objective: str, optimizer: str, cpu: Runtime
+    changes: dict[str, Any], cpu: Runtime
 ) -> None:
-    job = job_of(replace(SMALL, decoder_depth=2 * (objective == "translate")), objective)
-    job = replace(job, optimizer="adamw" if objective == "classify" else optimizer)
-    model = job.workload.build_model(job).train()
+    attention = "causal" if changes["task"] == "causal" else "bidirectional"
+    model = replace(SMALL, attention=attention, decoder_depth=2 * ("sides" in changes))
+    job = job_of(model, **changes)
+    task = task_named(job.task)
+    model = task.planned_model(job).train()
     optimizers = build_optimizers(model, OptimizerSettings(job.optimizer, 1e-3, 0.0))
-    batch = job.workload.random_batch(job, job.rows, torch.Generator().manual_seed(0))
+    batch = task.random_batch(job, job.rows, torch.Generator().manual_seed(0))
     for one in optimizers.values():  # keep the gradients
         one.zero_grad = lambda: None  # type: ignore[assignment]
-    train_step(
-        model, job.workload.build_objective(job, torch.device("cpu")), [batch], optimizers, 1.0, cpu
-    )
+    objective = task.planned_objective(job, torch.device("cpu"))
+    train_step(model, objective, [batch], optimizers, 1.0, cpu)
     said = step_memory(job, CPU)
     buffers = sum(b.nbytes for b in model.buffers())
     assert said.weights == sum(p.nbytes for p in model.parameters()) + buffers

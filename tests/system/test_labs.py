@@ -15,7 +15,6 @@ from torch import Tensor
 
 from product import ENVIRONMENT
 from warmstart.decoding.beam import SpecialIds, beam_search
-from warmstart.planning.commands import PlanConfig
 from warmstart.planning.plan import plan
 from warmstart.settings.using import Beam
 
@@ -85,8 +84,8 @@ def test_a_beam_can_lose_what_greedy_finds() -> None:
 
 @pytest.mark.parametrize(("device", "micro_tokens"), [("rtx-4090", None), ("rtx-4060", 16_384)])
 def test_memory_is_what_plan_says(device: str, micro_tokens: int | None) -> None:
-    sizes = {"batch_tokens": 50_000, "micro_tokens": micro_tokens}
-    planned = plan(PlanConfig(model="vaswani-base", on=device, **sizes))
+    sizes = {"batch_tokens": 50_000} | ({"micro_tokens": micro_tokens} if micro_tokens else {})
+    planned = plan("vaswani-base", on=device, **sizes)
     memory = planned.memory
     assert f"{memory.peak / 2**20:,.0f} MiB" in text_of("translation")
     assert planned.fits

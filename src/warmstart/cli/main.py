@@ -4,15 +4,16 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from warmstart.cli.options import add_command
 from warmstart.cli.process import discard_output, open_streams
-from warmstart.commands import COMMANDS
+from warmstart.commands import COMMANDS, find
 from warmstart.display import LineDisplay, TerminalDisplay
 from warmstart.errors import ReportedError, StoppedError, WarmstartError
 from warmstart.formats import visible
@@ -29,17 +30,34 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-look = typer.Typer(
-    help="Show attention, masks, positions, searches, trainings, and what each part is for.",
-    no_args_is_help=True,
-)
-for group, commands in COMMANDS.items():
+
+
+class _Plan(TyperGroup):
+    """`plan`, which takes a preset or run in place of a command."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, find("planning.commands:write_out")(args) if args else args)
+
+
+GROUPS = {  # of commands whose names have two words
+    "plan": typer.Typer(
+        cls=_Plan,
+        help="Estimate FLOPs, memory and time of a training command, with the same settings. "
+        "`plan PRESET` is short for `plan pretrain --preset PRESET`. `plan --on list` names the "
+        "devices.",
+        no_args_is_help=True,
+    ),
+    "look": typer.Typer(
+        help="Show attention, masks, positions, searches, trainings, and what each part is for.",
+        no_args_is_help=True,
+    ),
+}
+for panel, commands in COMMANDS.items():
     for command in commands:
-        if command.name.startswith("look "):
-            add_command(look, command)
-        else:
-            add_command(app, command, group)
-app.add_typer(look, name="look", rich_help_panel="Look inside")
+        name = command.name.split()[0]
+        add_command(GROUPS.get(name, app), command, None if name in GROUPS else panel)
+for name, group in GROUPS.items():
+    app.add_typer(group, name=name, rich_help_panel="Look inside")
 
 
 def _print_version(is_wanted: bool) -> None:

@@ -35,7 +35,7 @@ def add_command(app: typer.Typer, entry: Command, group: str | None = None) -> N
 
     def command(config: Path | None, as_json: bool = False, **arguments: Any) -> None:
         with stoppable():
-            values = read_settings_file(config, entry.name) if config else {}
+            values = read_settings_file(config, entry.name.removeprefix("plan ")) if config else {}
             entry.settings.check_keys(values, f"--config {config}: ")
             parsed = {
                 setting.key: _parse_flag(setting, arguments[setting.name]) for setting in settings

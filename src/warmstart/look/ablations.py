@@ -163,8 +163,7 @@ def _write_text(folder: Path) -> Path:
 
 
 def _job(config: LookAblationsConfig, folder: Path, part: Ablation, seed: int) -> PretrainConfig:
-    workload = pretraining_task(config.objective).workload
-    is_masked = workload is not None and workload.masks_tokens
+    is_masked = pretraining_task(config.objective).attention == "bidirectional"
     return PretrainConfig(
         document_loss=0.0 if is_masked else None,  # the plain objective, on every machine
         semantic_start=False if is_masked else None,

@@ -1,17 +1,21 @@
 """The settings and commands of `params` and `plan`."""
 
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from warmstart.printing import print_json, print_table, say
-from warmstart.settings.base import argument, option
+from warmstart.settings.base import advanced, argument, option
 from warmstart.settings.model import ArchitectureOverrides, Attention
-from warmstart.settings.shared import Machine, Optimizer
+from warmstart.settings.shared import Checkpoints, TrainingRun
+from warmstart.settings.training import FinetuneConfig, PretrainConfig, TrainTranslatorConfig
 
 if TYPE_CHECKING:
     from warmstart.planning.devices import Device
-    from warmstart.planning.job import TrainingJob
     from warmstart.planning.plan import JobPlan
+    from warmstart.tasks.task import TrainingJob
+
+C = TypeVar("C", bound="PlanOptions")
 
 
 class ParamsConfig(ArchitectureOverrides, panel="Model"):
@@ -28,29 +32,68 @@ class ParamsConfig(ArchitectureOverrides, panel="Model"):
     transform: bool | None = option("dense + norm before the output weights", None)
 
 
-class PlanConfig(ArchitectureOverrides, Machine, panel="Training"):
-    """An architecture and a job in; FLOPs, memory and time out."""
+class PlanOptions(TrainingRun, panel="Saving"):
+    """What `plan` takes besides the settings of the command that it plans."""
 
-    model: str | None = argument("preset or run folder", None)
-    objective: str | None = option(
-        "causal, masked, classify or translate; default: by model", None, metavar="NAME"
-    )
-    vocab_size: int | None = option("entries in the vocabulary", None, least=1, panel="Model")
-    labels: int = option("classes of a classifier", 2, least=2, panel="Model")
-    batch_tokens: int | None = option("tokens per step; default: by objective", None, least=2)
-    micro_tokens: int | None = option("per forward pass; default: by objective", None, least=2)
-    steps: int | None = option("default: by objective", None, least=1, excludes=("tokens",))
-    tokens: int | None = option("tokens to train on, instead of --steps", None, least=1)
-    mask_rate: float = option("masked: share of tokens masked", 0.15, above=0, most=1)
-    optimizer: Optimizer | None = option("default: by objective", None)
     on: str | None = option(
         "device to plan for instead of this machine; list: show them",
         None,
         metavar="NAME",
         panel="Machine",
+        recorded=False,
     )
-    measure: bool = option("run some steps here to measure the time", True, panel="Machine")
-    seconds: float = option("time to measure, approximately", 30.0, above=0, panel="Machine")
+    measure: bool = option(
+        "run some steps here to measure the time", True, panel="Machine", recorded=False
+    )
+    seconds: float = option(
+        "time to measure, approximately", 30.0, above=0, panel="Machine", recorded=False
+    )
+    # Accepted, so that a command can be planned as it is written; nothing is saved.
+    out: str = advanced("not written", "", short="-o", metavar="PATH", recorded=False)
+    resume: bool = advanced("of no effect here", False, recorded=False)
+    save_every: int = advanced("of no effect here", Checkpoints.save_every, least=1)
+
+
+class PlanPretrainConfig(PlanOptions, PretrainConfig, panel="Training"):
+    """A pretraining in; FLOPs, memory and time out."""
+
+    files: tuple[str, ...] = argument("text, for the number of passes over it", ())
+
+
+class PlanFinetuneConfig(PlanOptions, FinetuneConfig, panel="Training"):
+    """A fine-tuning in; FLOPs, memory and time out."""
+
+    train: tuple[str, ...] = option(
+        "labelled texts, for the number of steps", (), panel="Input and output"
+    )
+
+
+class PlanTrainTranslatorConfig(PlanOptions, TrainTranslatorConfig, panel="Training"):
+    """The training of a translator in; FLOPs, memory and time out."""
+
+    needs_pairs = False
+
+
+def short_for(model: str) -> tuple[str, str]:
+    """Return the command that `plan` with a preset or run alone is short for, and its setting."""
+    from warmstart.runs.saved import find_model
+    from warmstart.tasks.registry import task_named
+
+    architecture, run = find_model(model)
+    if run is None:
+        return "train-translator" if architecture.decoder_depth else "pretrain", "preset"
+    task = task_named(str(run.config().get("task")))
+    return "pretrain" if task.is_pretraining else task.command, "from"
+
+
+def write_out(words: list[str]) -> list[str]:
+    """Write `plan PRESET` or `plan RUN` as the command that it is short for."""
+    if words[0] in ("pretrain", "finetune", "train-translator", "-h", "--help"):
+        return words
+    if words[0].startswith("-"):
+        return ["pretrain", *words]
+    command, key = short_for(words[0])
+    return [command, f"--{key}", *words]
 
 
 def count_parameters(config: ParamsConfig, as_json: bool) -> None:
@@ -68,18 +111,37 @@ def count_parameters(config: ParamsConfig, as_json: bool) -> None:
     say(f"{count.name} {count.export}")
 
 
-def plan(config: PlanConfig, as_json: bool) -> None:
-    """Estimate FLOPs, memory and time of a job, and whether it fits."""
-    from warmstart.planning import plan as recipe
+def plan_pretrain(config: PlanPretrainConfig, as_json: bool) -> None:
+    """Estimate FLOPs, memory and time of a pretraining, and whether it fits."""
+    from warmstart.planning.plan import plan_pretrain as plan
 
+    _print(config, as_json, plan)
+
+
+def plan_finetune(config: PlanFinetuneConfig, as_json: bool) -> None:
+    """Estimate FLOPs, memory and time of a fine-tuning, and whether it fits."""
+    from warmstart.planning.plan import plan_finetune as plan
+
+    _print(config, as_json, plan)
+
+
+def plan_train_translator(config: PlanTrainTranslatorConfig, as_json: bool) -> None:
+    """Estimate FLOPs, memory and time of training a translator, and whether it fits."""
+    from warmstart.planning.plan import plan_train_translator as plan
+
+    _print(config, as_json, plan)
+
+
+def _print(config: C, as_json: bool, plan: "Callable[[C], JobPlan]") -> None:
+    """Print a plan, or the table of devices."""
     if config.on == "list":
-        _print_devices(recipe.devices(), as_json)
-        return
-    planned = recipe.plan(config)
-    if as_json:
-        print_json(_plan_json(planned))
+        from warmstart.planning.devices import known_devices
+
+        _print_devices(known_devices(), as_json)
+    elif as_json:
+        print_json(_plan_json(plan(config)))
     else:
-        _print_plan(planned)
+        _print_plan(plan(config))
 
 
 def _print_devices(devices: "dict[str, Device]", as_json: bool) -> None:
@@ -109,10 +171,9 @@ def _print_plan(planned: "JobPlan") -> None:
     totals = [(f"peak, at {planned.memory.moment}", "", _mib(planned.memory.peak))]
     rows = [(name, formula, _mib(size)) for name, formula, size in _memory_rows(planned)]
     print_table(("memory", "formula", "MiB"), rows, totals=totals)
-    say(
-        f"{planned.parameters:,} parameters; {job.steps:,} steps of {job.step_tokens:,} tokens: "
-        f"{job.steps * planned.step_flops:.3g} FLOPs in all"
-    )
+    total = f": {planned.steps * planned.step_flops:.3g} FLOPs in all" if planned.steps else ""
+    steps = f"{planned.steps:,} steps" if planned.steps else "steps"
+    say(f"{planned.parameters:,} parameters; {steps} of {job.step_tokens:,} tokens{total}")
     for line in sentences(planned):
         say(line)
 
@@ -142,13 +203,17 @@ def _mib(size: int) -> str:
 
 
 def _plan_json(planned: "JobPlan") -> dict[str, Any]:
+    from warmstart.planning.memory import optimizer_flops
     from warmstart.planning.plan import sentences
 
-    job = planned.job
+    job, total = planned.job, planned.steps and planned.steps * planned.step_flops
     return {
-        "model": planned.name,
+        "command": planned.planned.command,
+        "settings": planned.settings,
         "parameters": planned.parameters,
-        "job": job.to_json(),
+        "job": asdict(job),
+        "steps": planned.steps,
+        "passes": planned.passes,
         "flops": {
             "per_token": {
                 part.name: {
@@ -159,9 +224,9 @@ def _plan_json(planned: "JobPlan") -> dict[str, Any]:
                 for part in planned.work
             },
             "per_token_in_all": planned.token_flops,
-            "optimizer_per_step": planned.optimizer_flops,
+            "optimizer_per_step": optimizer_flops(job),
             "per_step": planned.step_flops,
-            "in_all": job.steps * planned.step_flops,
+            "in_all": total,
         },
         "memory": {**asdict(planned.memory), "room": planned.machine.memory},
         "where": planned.machine.title,

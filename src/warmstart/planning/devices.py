@@ -6,8 +6,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-from warmstart.planning.job import TrainingJob, empty_model
-from warmstart.planning.memory import ComputeTarget, muon_parameters, step_flops, step_memory
+from warmstart.planning.memory import (
+    ComputeTarget,
+    empty_model,
+    muon_parameters,
+    step_flops,
+    step_memory,
+)
+from warmstart.tasks.task import TrainingJob
 
 GIB = 1 << 30
 
@@ -67,6 +73,6 @@ def step_seconds(job: TrainingJob, device: Device, target: ComputeTarget) -> flo
 def _num_kernels(job: TrainingJob) -> int:
     """Return how many kernels a step launches."""
     shape = job.model
-    blocks = shape.depth + (2 * shape.decoder_depth if job.workload.has_decoder else 0)
+    blocks = shape.depth + (2 * shape.decoder_depth if job.has_decoder else 0)
     passes = job.num_passes * (KERNELS + BLOCK_KERNELS * blocks)
     return passes + MUON_KERNELS * len({p.shape for p in muon_parameters(job)})

@@ -1,127 +1,231 @@
-"""A training job as numbers: which model, which batches, how many steps."""
+"""A training command as it would run: its own settings, resolved by its own function, as a job.
 
-from dataclasses import asdict, dataclass
-from functools import lru_cache
-from typing import Any, Literal
+Data is read only as far as it decides the number of steps; large files are sampled.
+"""
 
-import torch
-from torch import nn
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from sys import maxsize
 
+from warmstart.batching.batches import TokenLists, rounded
+from warmstart.data.corpus import source_of
 from warmstart.errors import WarmstartError
-from warmstart.planning.commands import PlanConfig
-from warmstart.runs.folder import RunFolder
-from warmstart.runs.saved import find_model
-from warmstart.settings.base import choose
-from warmstart.settings.model import (
-    ModelConfig,
-    apply_overrides,
-    model_from_json,
-    override,
+from warmstart.formats import counted
+from warmstart.recipes import finetune, pretrain, train_translator
+from warmstart.runs.saved import SavedRun
+from warmstart.settings.shared import TrainingRun
+from warmstart.settings.training import FinetuneConfig, PretrainConfig, TrainTranslatorConfig
+from warmstart.tasks.labelled_data import for_tokenizer, read_training_texts
+from warmstart.tasks.registry import finetuning_task, pretraining_task, read_backbone
+from warmstart.tasks.task import TrainingJob
+from warmstart.tasks.translate import TranslateTask, read_training_pairs
+from warmstart.tokenization.backends import TokenizerPair, load_tokenizer, train_tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer
+from warmstart.training.defaults import (
+    finetuning_epochs,
+    translation_consistency,
+    translation_epochs,
 )
-from warmstart.tasks.registry import planned_tasks, task_named
-from warmstart.tasks.task import Workload, WorkloadShape
+
+SAMPLED_BYTES = 2_000_000  # of text, to estimate how many tokens it has
+SAMPLED_TEXTS = 5_000  # of labelled texts and pairs
+SENTENCE_TOKENS = 64  # on each side of a pair, where no pairs are given
+TRAIN_SHARE = 0.99  # of the text, without --valid
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingJob(WorkloadShape):
-    """A model to train, and how much data each step sees."""
+class PlannedCommand:
+    """A training command as it would run."""
 
-    objective: str
-    rows: int  # of one optimizer step
-    micro_rows: int  # of one forward pass
-    steps: int
-    optimizer: Literal["adamw", "muon"]
-
-    @property
-    def workload(self) -> Workload:
-        return planned_tasks()[self.objective]
-
-    @property
-    def row_tokens(self) -> int:
-        return self.workload.sides * self.length
-
-    @property
-    def step_tokens(self) -> int:
-        return self.rows * self.row_tokens
-
-    @property
-    def num_passes(self) -> int:
-        """Return the forward passes of an optimizer step."""
-        return -(-self.rows // self.micro_rows)
-
-    @property
-    def head_vocab_size(self) -> int:
-        """Return the number of logits per prediction; 0 without a vocabulary head."""
-        if not self.workload.has_vocabulary_head:
-            return 0
-        return self.model.target_vocab_size or self.model.vocab_size
-
-    def num_predictions(self, rows: int) -> int:
-        """Return how many positions of these rows go through the head."""
-        return self.workload.num_predictions(self, rows)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+    command: str
+    settings: TrainingRun  # resolved
+    job: TrainingJob
+    steps: int | None  # at most; None: not known before there is data
+    minutes: float | None = None
+    epoch_steps: float | None = None  # steps of one pass over the data; None: not known
+    notes: tuple[str, ...] = ()
 
 
-def job_from_json(data: dict[str, Any]) -> TrainingJob:
-    """Rebuild a job from `to_json`."""
-    return TrainingJob(**{**data, "model": model_from_json(data["model"])})
-
-
-@lru_cache(maxsize=8)
-def empty_model(job: TrainingJob) -> nn.Module:
-    """Return the model of a job on the meta device, which takes no memory; do not change it."""
-    with torch.device("meta"):
-        return job.workload.build_model(job)
-
-
-def planned_job(config: PlanConfig, name: str) -> TrainingJob:
-    """Return the job that the settings describe; the defaults are those of its command."""
-    shape, folder = find_model(name)
-    shape = apply_overrides(shape, config)
-    if config.vocab_size:
-        shape = override(shape, {"vocab_size": config.vocab_size, "target_vocab_size": 0})
-    workload = _choose_workload(config, folder, shape)
-    if shape.decoder_depth and not workload.has_decoder:
-        raise WarmstartError(
-            f"--objective {workload.objective}: {name} is a translator; take translate"
-        )
-    shape = workload.architecture(shape, is_preset=folder is None)
-    length = config.max_length or workload.default_length(shape)
-    steps, row_tokens = workload.steps, workload.sides * length
-    rows = max(1, (config.batch_tokens or workload.batch_tokens) // row_tokens)
-    if config.tokens:
-        steps = -(-config.tokens // (rows * row_tokens))  # rounded up
-    optimizer = config.optimizer or workload.optimizers[0]
-    if optimizer not in workload.optimizers:
-        raise WarmstartError(
-            f"--optimizer {optimizer}: --objective {workload.objective} is trained with "
-            f"{' or '.join(workload.optimizers)}"
-        )
-    classes = folder.config().get("classes") if folder else None
-    micro_tokens = config.micro_tokens or workload.micro_tokens
-    return TrainingJob(
-        model=shape,
-        objective=workload.objective,
-        length=length,
-        rows=rows,
-        micro_rows=min(rows, max(1, micro_tokens // row_tokens)),
-        steps=config.steps or steps,
-        optimizer="muon" if optimizer == "muon" else "adamw",
-        labels=len(classes) if classes else config.labels,
-        mask_rate=config.mask_rate,
+def planned_pretraining(given: PretrainConfig, device: str) -> PlannedCommand:
+    """Return what `pretrain` would run on a kind of device."""
+    parent = pretrain.read_pretrained(given.from_run) if given.from_run else None
+    task = pretraining_task(given.objective, parent)
+    task.check(given)
+    config = pretrain.resolve(given, None, parent, device)
+    tokenizer = _given_tokenizer(config, parent)
+    model = pretrain.pretraining_architecture(config, task, parent)
+    note, text_tokens, steps = "without text, the number of passes over it is unknown", 0, None
+    if config.files:
+        tokenizer, text_tokens = _sample_text(config, model.vocab_size, tokenizer)
+        note = f"about {text_tokens:,} tokens of text, by a sample of it"
+    if tokenizer and not parent:
+        model = replace(model, vocab_size=task.adapt_tokenizer(tokenizer, None).vocab_size)
+    if config.files or config.steps or config.tokens:
+        steps = config.num_steps(model.max_length, text_tokens)
+    job = task.job(config, model)
+    return PlannedCommand(
+        command="pretrain",
+        settings=config,
+        job=replace(job, is_compiled=config.is_compiled(steps or maxsize, device)),
+        steps=steps,
+        minutes=config.minutes,
+        epoch_steps=text_tokens / job.step_tokens or None,
+        notes=(note,),
     )
 
 
-def _choose_workload(config: PlanConfig, folder: RunFolder | None, model: ModelConfig) -> Workload:
-    """Return the workload asked for, the run's own, or the usual one of the architecture."""
-    planned = planned_tasks()
-    if config.objective:
-        return choose(planned, config.objective, "--objective")
-    if folder:
-        workload = task_named(str(folder.config().get("task"))).workload
-        if workload is None:
-            raise WarmstartError(f"{folder.path}: plan cannot estimate this kind of training")
-        return workload
-    return next(workload for workload in planned.values() if workload.suits(model))
+def _given_tokenizer(
+    config: PretrainConfig | FinetuneConfig, parent: SavedRun | None
+) -> Tokenizer | None:
+    """Return the tokenizer that exists already; None: one is trained."""
+    if parent:
+        return parent.tokenizer
+    return load_tokenizer(Path(config.tokenizer)) if config.tokenizer else None
+
+
+def _sample_text(
+    config: PretrainConfig, vocab_size: int, tokenizer: Tokenizer | None
+) -> tuple[Tokenizer, int]:
+    """Return the tokenizer, or one of a sample, and about how many tokens there are to train on."""
+    source, sample, size = source_of(config.files, config.document, config), [], 0
+    for passage in source.passages():
+        sample.append("\n".join(passage.rows))
+        size += passage.num_bytes
+        if size >= SAMPLED_BYTES:
+            break
+    tokenizer = tokenizer or train_tokenizer(sample, config.tokenizer_kind, vocab_size)
+    num_tokens = sum(map(len, tokenizer.encode(sample))) + 2 * len(sample)
+    num_bytes = source.num_bytes or sum(passage.num_bytes for passage in source.passages())
+    share = 1.0 if config.valid else TRAIN_SHARE
+    return tokenizer, max(1, round(share * num_tokens * max(1.0, num_bytes / size)))
+
+
+def planned_finetuning(given: FinetuneConfig, device: str) -> PlannedCommand:
+    """Return what `finetune` would run on a kind of device."""
+    if given.frozen:
+        raise WarmstartError("--frozen cannot be planned: its backbone reads each text only once")
+    parent = read_backbone(given.from_run) if given.from_run else None
+    task = finetuning_task(given.task)
+    config = finetune.resolve(given, None, parent, device)
+    model = finetune.finetuning_architecture(config, parent)
+    tokenizer = _given_tokenizer(config, parent)
+    num_labels, length, steps, epoch_steps = 2, model.max_length, None, None
+    note = f"without --train, texts are as long as --max-length {length}, of two labels"
+    if config.train:
+        texts = finetune.take_labels(read_training_texts(config, task.has_classes), task, config)
+        num_labels = len(task.read_labels(texts.train).get("classes", ())) or 2
+        sample = texts.train.subset(_every(len(texts.train), SAMPLED_TEXTS))
+        tokenizer = tokenizer or train_tokenizer(sample.texts, "bpe", model.vocab_size)
+        sample = for_tokenizer(sample, tokenizer, config.pieces)
+        length = _mean_length(tokenizer, sample.texts, sample.seconds, model.max_length)
+        epoch_steps = -(-len(texts.train) // config.batch_size)
+        steps = finetuning_epochs(len(texts.train), config) * epoch_steps
+        note = f"{counted(len(texts.train), 'text')} of {length:,} tokens on average"
+    if tokenizer and not parent:
+        model = replace(model, vocab_size=tokenizer.vocab_size)
+    job = TrainingJob(
+        task=task.name,
+        model=model,
+        optimizer="adamw",
+        rows=config.batch_size,
+        micro_rows=min(config.batch_size, max(1, config.micro_tokens // length)),
+        length=length,
+        labels=num_labels,
+    )
+    return PlannedCommand(
+        command="finetune",
+        settings=config,
+        job=job,
+        steps=steps,
+        minutes=config.minutes,
+        epoch_steps=epoch_steps,
+        notes=(note,),
+    )
+
+
+def planned_translator(given: TrainTranslatorConfig, device: str) -> PlannedCommand:
+    """Return what `train-translator` would run on a kind of device."""
+    parent = train_translator.read_translator_parent(given.from_run) if given.from_run else None
+    config = train_translator.resolve(given, None, parent, device)
+    tokenizers = _given_tokenizers(config, parent)
+    model = train_translator.translator_architecture(config, parent, tokenizers)
+    length, steps, epoch_steps = min(SENTENCE_TOKENS, model.max_length), config.steps, None
+    consistency = config.consistency or 0.0
+    notes = [f"without pairs, sentences of {length} tokens on each side"]
+    if config.consistency is None:
+        notes.append("without pairs, --consistency is 0, its default with many")
+    if config.source or config.train:
+        pairs, _ = read_training_pairs(config)
+        rows = _every(len(pairs), SAMPLED_TEXTS)
+        sides = [[texts[row] for row in rows] for texts in (pairs.sources, pairs.targets)]
+        if tokenizers is None:
+            joint = train_tokenizer((*sides[0], *sides[1]), config.tokenizer_kind, model.vocab_size)
+            tokenizers = TokenizerPair(joint, joint)
+            model = train_translator.translator_architecture(config, parent, tokenizers)
+        length = _mean_pair_length(tokenizers, sides, model.max_length)
+        if config.consistency is None:
+            consistency = translation_consistency(len(pairs), model)
+        epoch_steps = -(-len(pairs) * 2 * length // config.batch_tokens)
+        epochs = config.epochs or translation_epochs(len(pairs))
+        steps = config.steps or epochs * epoch_steps
+        notes = [f"{counted(len(pairs), 'pair')} of {length:,} tokens on each side on average"]
+    rows_per_step = max(1, config.batch_tokens // (2 * length))
+    job = TrainingJob(
+        task=TranslateTask.name,
+        model=model,
+        optimizer=config.optimizer,
+        rows=rows_per_step,
+        micro_rows=min(rows_per_step, max(1, config.micro_tokens // (2 * length))),
+        length=length,
+        sides=2,
+        label_smoothing=config.label_smoothing,
+        consistency=consistency,
+    )
+    return PlannedCommand(
+        command="train-translator",
+        settings=replace(config, consistency=consistency),
+        job=job,
+        steps=None if config.minutes else steps,
+        minutes=config.minutes,
+        epoch_steps=epoch_steps,
+        notes=tuple(notes),
+    )
+
+
+def _given_tokenizers(
+    config: TrainTranslatorConfig, parent: SavedRun | None
+) -> TokenizerPair | None:
+    """Return the tokenizers that exist already; None: at least one is trained."""
+    if parent and parent.model.decoder_depth:
+        return parent.tokenizers
+    source = parent.tokenizer if parent else None
+    if config.tokenizer:
+        source = load_tokenizer(Path(config.tokenizer))
+    if source and config.target_tokenizer:
+        return TokenizerPair(source, load_tokenizer(Path(config.target_tokenizer)))
+    return TokenizerPair(source, source) if source and config.vocabulary == "joint" else None
+
+
+def _every(num: int, most: int) -> list[int]:
+    """Return evenly spaced rows, at most so many."""
+    return list(range(0, num, -(-num // most)))
+
+
+def _mean_length(
+    tokenizer: Tokenizer, texts: Sequence[str], seconds: Sequence[str] | None, most: int
+) -> int:
+    """Return the mean tokens of texts as a model reads them, between two special tokens."""
+    sizes = [len(ids) + 2 for ids in tokenizer.encode(texts)]
+    if seconds is not None:
+        sizes = [a + len(b) + 1 for a, b in zip(sizes, tokenizer.encode(seconds), strict=True)]
+    return round(sum(min(size, most) for size in sizes) / len(sizes))
+
+
+def _mean_pair_length(tokenizers: TokenizerPair, sides: Sequence[Sequence[str]], most: int) -> int:
+    """Return the mean tokens of the longer side of a pair, padded as batches pad it."""
+    both = zip((tokenizers.source, tokenizers.target), sides, strict=True)
+    lengths = [TokenLists(tokenizer.encode(texts)).lengths + 2 for tokenizer, texts in both]
+    longer = lengths[0].clip(min=lengths[1])
+    fitting = longer[longer <= most]
+    return round(float(rounded(fitting).mean())) if len(fitting) else most

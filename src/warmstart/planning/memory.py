@@ -12,8 +12,10 @@ from torch.optim import Muon
 
 from warmstart.kernels.layers import SHORT_ROW
 from warmstart.kernels.loss import LOGITS_PER_CHUNK, LOGITS_PER_SOFTMAX
-from warmstart.planning.job import TrainingJob, empty_model
 from warmstart.settings.model import ModelConfig, decoder_config, encoder_config
+from warmstart.tasks.causal import DOCUMENT_TOKENS
+from warmstart.tasks.registry import task_named
+from warmstart.tasks.task import TrainingJob
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 
 FP32_BYTES = 4  # of the residual stream and of norms
@@ -24,6 +26,13 @@ MAX_ROWS = 1 << 24  # of a forward pass
 PROGRAM_BYTES = 220 << 20  # the interpreter and its libraries
 RESERVED_BYTES = 330 << 20  # what the libraries load and reserve when first used
 FRAGMENTED_SHARE = 0.5  # free memory inside the heap, as a share of the activations
+
+
+@lru_cache(maxsize=8)
+def empty_model(job: TrainingJob) -> nn.Module:
+    """Return the model of a job on the meta device, which takes no memory; do not change it."""
+    with torch.device("meta"):
+        return task_named(job.task).planned_model(job)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,14 +215,13 @@ def backbone_pass(
     job: TrainingJob, target: ComputeTarget, shape: ModelConfig, rows: int
 ) -> BackbonePass:
     """Return the forward pass of one of the job's backbones."""
-    has_documents = job.workload.has_documents(job.model)
-    is_decoder = job.workload.has_decoder and shape.is_causal
+    is_decoder = job.has_decoder and shape.is_causal
     return BackbonePass(
         shape=shape,
         device=target.device,
-        is_compiled=target.device == "cuda" and job.workload.is_compiled,
+        is_compiled=target.device == "cuda" and job.is_compiled,
         product_bytes=target.product_bytes,
-        mask="square" if has_documents else "none" if is_decoder else "row",
+        mask="square" if job.has_documents else "none" if is_decoder else "row",
         rows=rows,
         length=job.length,
         source_length=job.length if is_decoder else 0,
@@ -223,30 +231,35 @@ def backbone_pass(
 def _activations(job: TrainingJob, target: ComputeTarget, rows: int) -> int:
     """Return the bytes saved for the backward pass, without weights."""
     shapes = [job.model]
-    if job.workload.has_decoder:
+    if job.has_decoder:
         shapes = [encoder_config(job.model), decoder_config(job.model)]
+    rows *= job.num_readings
     return sum(backbone_pass(job, target, shape, rows).saved_bytes() for shape in shapes)
 
 
 def _loss(job: TrainingJob, target: ComputeTarget, rows: int) -> tuple[int, int]:
     """Return the bytes that head and loss need, and those of their backward pass."""
-    num, D, c = job.num_predictions(rows), job.model.width, target.product_bytes
+    num, D, c = job.num_predictions(rows * job.num_readings), job.model.width, target.product_bytes
     V = job.head_vocab_size
     if not V:
         return FP32_BYTES * rows * D, FP32_BYTES * rows * job.length * D
+    if job.consistency:  # all logits of both readings are kept, with their logarithms
+        return num * V * (c + 3 * FP32_BYTES), 2 * (num * D + V * D) * FP32_BYTES + num * V * c
     logits = min(num, max(1, LOGITS_PER_CHUNK[target.device] // V)) * V * c
     # A CPU holds a part of the logits twice in full precision; the GPU kernel works in place.
     if target.device == "cpu":
         logits += min(num, max(1, LOGITS_PER_SOFTMAX // V)) * V * 2 * FP32_BYTES
     casts = (num * D + V * D) * c if target.is_bf16 else 0
-    picked = num * D * FP32_BYTES if target.device == "cpu" or job.workload.masks_tokens else 0
+    picked = num * D * FP32_BYTES if target.device == "cpu" or job.mask_rate is not None else 0
     results = num * D * c + V * D * (FP32_BYTES + c)  # gradients of hidden and weight; one product
+    if job.document_loss:
+        picked += rows * _documents_in_row(job) * V * 3 * FP32_BYTES
     return picked + casts + logits + results, 2 * (num * D + V * D) * FP32_BYTES
 
 
 def _backward(job: TrainingJob, target: ComputeTarget, rows: int) -> int:
     """Return the bytes of the activations' gradients in the last block."""
-    shape, num = job.model, rows * job.length
+    shape, num = job.model, rows * job.num_readings * job.length
     inner = shape.ffn_width * (2 if shape.is_gated else 1)
     return num * (
         2 * shape.width * FP32_BYTES + 2 * max(inner, 3 * shape.width) * target.product_bytes
@@ -289,8 +302,8 @@ class PartFlops:
 def legend(job: TrainingJob) -> str:
     """Explain the letters of the formulas."""
     shape = job.model
-    sides = " on each side" if job.workload.sides == 2 else ""
-    masked = f", m = mask rate {job.mask_rate:g}" if job.workload.masks_tokens else ""
+    sides = " on each side" if job.sides == 2 else ""
+    masked = "" if job.mask_rate is None else f", m = mask rate {job.mask_rate:g}"
     return (
         f"D = width {shape.width:,}, F = feed-forward {shape.ffn_width:,}, T = tokens a row "
         f"{job.length:,}{sides}, V = vocabulary {shape.vocab_size:,}{masked}"
@@ -300,7 +313,7 @@ def legend(job: TrainingJob) -> str:
 def row_flops(job: TrainingJob) -> list[PartFlops]:
     """Return the parts of a forward pass over one row."""
     T = job.length
-    if not job.workload.has_decoder:
+    if not job.has_decoder:
         return [*_attention(job.model, T, ""), _ffn(job.model, T, ""), *_head(job)]
     encoder, decoder = encoder_config(job.model), decoder_config(job.model)
     parts = [
@@ -312,7 +325,11 @@ def row_flops(job: TrainingJob) -> list[PartFlops]:
         *_head(job),
     ]
     # Each side has half of the tokens, so a token goes through one of them.
-    return [replace(part, formula=f"½ · {part.formula}") for part in parts]
+    share = "" if job.num_readings == 2 else "½ · "
+    return [
+        replace(part, formula=f"{share}{part.formula}", forward=job.num_readings * part.forward)
+        for part in parts
+    ]
 
 
 def _attention(shape: ModelConfig, T: int, name: str) -> list[PartFlops]:  # noqa: N803
@@ -335,14 +352,24 @@ def _head(job: TrainingJob) -> list[PartFlops]:
     if not V:
         return [PartFlops("classification head", "2DC / T", 2 * D * job.labels)]
     num = job.num_predictions(1)
-    share = "m · " if job.workload.masks_tokens else ""
-    parts = [PartFlops("vocabulary head", f"{share}2DV", num * 2 * D * V)]
-    if shape.transform and not job.workload.has_decoder:
+    share = "m · " if job.mask_rate is not None else ""
+    num_products = job.num_readings  # consistency computes the logits of each reading twice
+    formula = f"{share}2DV" if num_products == 1 else f"{share}{num_products} · 2DV"
+    parts = [PartFlops("vocabulary head", formula, num * num_products * 2 * D * V)]
+    if job.document_loss:
+        documents = _documents_in_row(job)
+        parts.append(PartFlops("document head", f"{documents} · 2DV / T", documents * 2 * D * V))
+    if shape.transform and not job.has_decoder:
         parts.insert(0, PartFlops("transform", f"{share}2D²", num * 2 * D * D))
-    if job.workload.has_pairs(shape):
+    if job.has_segments:
         pooler = 2 * D * D if shape.pooler else 0
         parts.append(PartFlops("next sentence", "2(D² + 2D) / T", pooler + 4 * D))
     return parts
+
+
+def _documents_in_row(job: TrainingJob) -> int:
+    """Estimate how many documents share a row."""
+    return 1 + job.length // DOCUMENT_TOKENS
 
 
 def optimizer_flops(job: TrainingJob) -> int:

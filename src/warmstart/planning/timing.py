@@ -12,14 +12,17 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from warmstart.errors import WarmstartError
-from warmstart.planning.job import TrainingJob, job_from_json
 from warmstart.runtime import Runtime, choose_runtime
+from warmstart.settings.model import model_from_json
 from warmstart.settings.shared import Machine
+from warmstart.tasks.registry import task_named
+from warmstart.tasks.task import TrainingJob
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.step import train_step
 
@@ -56,7 +59,7 @@ def time_steps(
     With `rows`, passes of at most so many rows; without, whole steps as planned.
     """
     runtime = [machine.device, machine.precision, machine.threads]
-    request = {"job": job.to_json(), "runtime": runtime, "rows": rows, "seconds": seconds}
+    request = {"job": asdict(job), "runtime": runtime, "rows": rows, "seconds": seconds}
     path = os.pathsep.join(filter(None, (str(PACKAGES), os.environ.get("PYTHONPATH"))))
     process = subprocess.run(
         [sys.executable, "-m", "warmstart.planning.timing"],
@@ -75,21 +78,21 @@ class _Bench:
     """A model with optimizers and random batches, ready to take steps."""
 
     def __init__(self, job: TrainingJob, runtime: Runtime) -> None:
-        self.job, self.runtime = job, runtime
+        self.job, self.runtime, self.task = job, runtime, task_named(job.task)
         self.baseline_bytes = _process_bytes("VmRSS") if runtime.device.type == "cpu" else 0
         torch.manual_seed(0)
-        self.model = job.workload.build_model(job).to(runtime.device).train()
-        if runtime.device.type == "cuda" and job.workload.is_compiled:
+        self.model = self.task.planned_model(job).to(runtime.device).train()
+        if runtime.device.type == "cuda" and job.is_compiled:
             self.model.get_submodule("backbone").compile(dynamic=False)
-        self.objective = job.workload.build_objective(job, runtime.device)
+        self.objective = self.task.planned_objective(job, runtime.device)
         settings = OptimizerSettings(job.optimizer, LEARNING_RATE, weight_decay=0.1)
         self.optimizers = build_optimizers(self.model, settings)
         self.generator = torch.Generator().manual_seed(0)
 
     def step(self, rows: int, num_passes: int) -> float:
         """Take one optimizer step and return its seconds."""
-        make, job = self.job.workload.random_batch, self.job
-        group = [make(job, rows, self.generator) for _ in range(num_passes)]
+        make = partial(self.task.random_batch, self.job, rows, self.generator)
+        group = [make() for _ in range(num_passes)]
         began = time.perf_counter()
         loss, _ = train_step(self.model, self.objective, group, self.optimizers, CLIP, self.runtime)
         loss.item()  # waits for the device
@@ -170,7 +173,9 @@ def _process_bytes(key: str) -> int:
 def main() -> None:
     """Read a request from standard input, and write the timing to standard output."""
     request = json.loads(sys.stdin.read())
-    bench = _Bench(job_from_json(request["job"]), choose_runtime(*request["runtime"]))
+    job = request["job"]
+    job = TrainingJob(**{**job, "model": model_from_json(job["model"])})
+    bench = _Bench(job, choose_runtime(*request["runtime"]))
     rows, seconds = request["rows"], request["seconds"]
     timing = _time_whole(bench, seconds) if rows is None else _time_parts(bench, rows, seconds)
     sys.stdout.write(json.dumps(asdict(timing)) + "\n")

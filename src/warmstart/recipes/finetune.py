@@ -13,6 +13,7 @@ from warmstart.data.splits import HALVING_SEED, LabelPool, nested_rows
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.formats import duration
+from warmstart.model.backbone import recompute_activations
 from warmstart.recipes.card import write_card
 from warmstart.report.html import Shown
 from warmstart.report.training_figure import score_table
@@ -47,7 +48,7 @@ from warmstart.textfiles import file_facts
 from warmstart.tokenization.backends import load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import finetuning_layer_decay, finetuning_length, finetuning_rate
-from warmstart.training.length import Clock, fix_steps
+from warmstart.training.length import Clock, set_length
 from warmstart.training.opening import open_training, training_runtime
 from warmstart.training.trainer import Trainer
 
@@ -125,7 +126,14 @@ def _train(given: FinetuneConfig, run: RunFolder, clock: Clock) -> None:
     runtime = training_runtime(given)
     config = resolve(given, run, parent, runtime.device.type)
     trainer, fit = _prepare(given, config, run, parent, runtime)
-    fix_steps(trainer, given, clock, trainer.settings.steps)
+    trainer.restore()
+    recorded = run.config()  # before the lead process changes it
+    trainer.meet()
+    if config.checkpoint_activations:
+        recompute_activations(trainer.model)
+    if config.shard:
+        trainer.shard()
+    set_length(trainer, given, recorded, clock, trainer.settings.steps)
     announce(
         run,
         given,
@@ -148,7 +156,7 @@ def _prepare(
 ) -> tuple[Trainer, Fit]:
     """Read the texts, write what the run records of them, and build the trainer."""
     task = finetuning_task(config.task)
-    texts = _subset(read_training_texts(config, task.has_classes), task, config)
+    texts = take_labels(read_training_texts(config, task.has_classes), task, config)
     labels = task.read_labels(texts.train)
     for note in task.label_notes(texts.train, texts.valid):
         progress.say(note)
@@ -185,7 +193,9 @@ def _prepare(
     return build_trainer(task, model, fit, run, config), fit
 
 
-def _subset(texts: TrainingTexts, task: FinetuningTask, config: FinetuneConfig) -> TrainingTexts:
+def take_labels(
+    texts: TrainingTexts, task: FinetuningTask, config: FinetuneConfig
+) -> TrainingTexts:
     """Return as many texts as `--labels` asks for: those that a comparison takes with this seed."""
     if config.labels is None:
         return texts

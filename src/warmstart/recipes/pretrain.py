@@ -21,6 +21,7 @@ from warmstart.data.shards import ShardWriter
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.formats import duration
+from warmstart.model.backbone import recompute_activations
 from warmstart.recipes.card import write_card
 from warmstart.report.html import Shown
 from warmstart.report.training_figure import loss_curve
@@ -52,7 +53,7 @@ from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
 from warmstart.tokenization.backends import load_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import HEAD_STEPS, compile_backbone, pretraining_rate, seed_weights
-from warmstart.training.length import Clock, fix_steps
+from warmstart.training.length import Clock, set_length
 from warmstart.training.opening import open_training, training_runtime
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers, warmup_cosine
 from warmstart.training.step import LoopSettings, RecordedObjective, prefetch
@@ -112,7 +113,14 @@ def _train(given: PretrainConfig, run: RunFolder, clock: Clock) -> None:
     trainer = _trainer(data, model, training, transfer, run)
     if is_compiled and training.is_recordable:
         trainer.recorded = RecordedObjective(model, training.objective, runtime)
-    fix_steps(trainer, given, clock, steps)
+    trainer.restore()
+    recorded = run.config()  # before the lead process changes it
+    trainer.meet()
+    if config.checkpoint_activations:
+        recompute_activations(trainer.model)
+    if config.shard:
+        trainer.shard()
+    set_length(trainer, given, recorded, clock, steps)
     announce(
         run,
         given,

@@ -16,6 +16,7 @@ from warmstart.data.pairs import Pairs
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.formats import duration
+from warmstart.model.backbone import recompute_activations
 from warmstart.model.models import Translator
 from warmstart.recipes.card import write_card
 from warmstart.report.html import Shown
@@ -60,7 +61,7 @@ from warmstart.training.defaults import (
     translation_epochs,
     translation_rate,
 )
-from warmstart.training.length import Clock, fix_steps
+from warmstart.training.length import Clock, set_length
 from warmstart.training.opening import open_training, training_runtime
 from warmstart.training.optimizers import (
     OptimizerSettings,
@@ -137,7 +138,14 @@ def _train(given: TrainTranslatorConfig, run: RunFolder, clock: Clock) -> None:
         trainer.recorded = RecordedObjective(model, trainer.objective, runtime)
     if config.compile or (is_recorded and _repays_compiling(config, steps)):
         compile_translator(model)
-    fix_steps(trainer, given, clock, None if config.minutes else steps)
+    trainer.restore()
+    recorded = run.config()  # before the lead process changes it
+    trainer.meet()
+    if config.checkpoint_activations:
+        recompute_activations(trainer.model)
+    if config.shard:
+        trainer.shard()
+    set_length(trainer, given, recorded, clock, None if config.minutes else steps)
     announce(
         run,
         given,

@@ -1,7 +1,7 @@
 """The settings of `pretrain`, `finetune` and `train-translator`."""
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 from warmstart.errors import WarmstartError
 from warmstart.settings.base import Settings, advanced, argument, option
@@ -235,6 +235,7 @@ DEFAULT_TRANSLATORS = {"cuda": "translator-medium", "cpu": "translator-small"}
 class PairFiles(TableFormat):
     """The sentence pairs to train on and to validate on."""
 
+    needs_pairs: ClassVar[bool] = True  # False: they may be left out altogether
     source: str | None = option("sentences, one per line", None)
     target: str | None = option("their translations, one per line", None)
     valid_source: str | None = option("sentences to validate on", None)
@@ -256,7 +257,7 @@ class PairFiles(TableFormat):
             is_given = [bool(getattr(self, side)) for side in sides]
             if getattr(self, table) and any(is_given):
                 raise WarmstartError(f"--{table} holds both sides: leave out {flags}")
-            if not getattr(self, table) and not all(is_given):
+            if self.needs_pairs and not getattr(self, table) and not all(is_given):
                 raise WarmstartError(f"give {flags}, or --{table} with both sides")
         if self.columns and not (self.train or self.valid):
             raise WarmstartError("--columns needs --train or --valid: plain lines have no columns")

@@ -36,15 +36,7 @@ from warmstart.seeds import derive_seed
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.training import PretrainConfig
 from warmstart.settings.using import EvaluateConfig, Sampling
-from warmstart.tasks.task import (
-    BOS,
-    EOS,
-    Pretraining,
-    PretrainingData,
-    PretrainingTask,
-    Workload,
-    WorkloadShape,
-)
+from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask, TrainingJob
 from warmstart.tasks.text_model import (
     GeneratedPiece,
     ProbableWord,
@@ -82,34 +74,6 @@ def _hidden(model: LanguageModel, batch: PackedBatch) -> Tensor:
     layout = Layout(documents=batch.documents, positions=batch.positions)
     hidden: Tensor = model.head.transform(model.backbone(batch.ids, layout))
     return hidden
-
-
-class CausalWorkload(Workload):
-    """A step of causal pretraining."""
-
-    objective = "causal"
-    steps = 1000
-    batch_tokens = 8_192
-    micro_tokens = 16_384
-    is_compiled = True
-
-    def suits(self, model: ModelConfig) -> bool:
-        return model.attention == "causal" and not model.decoder_depth
-
-    def architecture(self, model: ModelConfig, is_preset: bool) -> ModelConfig:
-        return replace(model, attention="causal")
-
-    def has_documents(self, model: ModelConfig) -> bool:
-        return True
-
-    def build_model(self, shape: WorkloadShape) -> nn.Module:
-        return LanguageModel(shape.model)
-
-    def build_objective(self, shape: WorkloadShape, device: torch.device) -> Objective:
-        return CausalObjective()
-
-    def random_batch(self, shape: WorkloadShape, rows: int, generator: torch.Generator) -> Any:
-        return pack(shape.random_documents(rows, generator), BOS, EOS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,7 +182,6 @@ class CausalTask(PretrainingTask):
     can_generate = True
     ends_texts = False
     text_model = TextGenerator
-    workload = CausalWorkload()
 
     def check(self, settings: PretrainConfig) -> None:
         settings.refuse_unused()
@@ -262,6 +225,15 @@ class CausalTask(PretrainingTask):
             objective, stream, evaluate, lambda num_rows: num_rows * stream.text.length
         )
 
+    def planned_model(self, job: TrainingJob) -> nn.Module:
+        return LanguageModel(job.model)
+
+    def planned_objective(self, job: TrainingJob, device: torch.device) -> Objective:
+        return CausalObjective()
+
+    def random_batch(self, job: TrainingJob, rows: int, generator: torch.Generator) -> Any:
+        return random_documents(job, rows, generator)
+
     def summary(self, scores: Mapping[str, float]) -> str:
         return (
             f"validation perplexity {scores['perplexity']:.2f}, "
@@ -285,6 +257,20 @@ class CausalTask(PretrainingTask):
 
     def usage(self, path: Path) -> str:
         return f"warmstart generate {path} --prompt Once"
+
+
+BOS, EOS = 0, 1  # of random documents
+DOCUMENT_TOKENS = 150  # in a random document, on average
+
+
+def random_documents(job: TrainingJob, rows: int, generator: torch.Generator) -> PackedBatch:
+    """Return consecutive documents of random tokens, packed into full rows."""
+    ids = job.random_ids(rows, job.length + 1, generator)
+    ends = torch.rand(ids.shape, generator=generator) < 1 / DOCUMENT_TOKENS
+    ends[:, -1] = False
+    ids[ends] = EOS
+    ids[:, 1:][ends[:, :-1]] = BOS
+    return pack(ids, BOS, EOS)
 
 
 def freeze_pair_head(model: LanguageModel) -> None:

@@ -26,7 +26,7 @@ from warmstart.settings.model import ModelConfig
 from warmstart.settings.training import Tuning
 from warmstart.tasks.finetuning import Epoch, FinetuningTask, Fit, Labels, text_outputs
 from warmstart.tasks.labelled_data import Examples
-from warmstart.tasks.task import EOS, Training, Workload, WorkloadShape
+from warmstart.tasks.task import Training, TrainingJob
 from warmstart.tasks.text_model import Prediction
 from warmstart.tasks.vectors import TextBatches, text_vectors
 from warmstart.training.step import Evaluation, Objective
@@ -100,36 +100,6 @@ def count_classes(classes: Sequence[int], names: Sequence[str]) -> dict[str, int
     return {name: counts[number] for number, name in enumerate(names)}
 
 
-class ClassifyWorkload(Workload):
-    """A step of fine-tuning a classifier."""
-
-    objective = "classify"
-    steps = 800
-    batch_tokens = 4096
-    micro_tokens = Tuning.micro_tokens
-    optimizers = ("adamw",)
-    has_vocabulary_head = False
-
-    def suits(self, model: ModelConfig) -> bool:
-        return False
-
-    def architecture(self, model: ModelConfig, is_preset: bool) -> ModelConfig:
-        return model
-
-    def num_predictions(self, shape: WorkloadShape, rows: int) -> int:
-        return rows
-
-    def build_model(self, shape: WorkloadShape) -> nn.Module:
-        return Classifier(shape.model, shape.labels, "mean", Tuning.classifier_dropout)
-
-    def build_objective(self, shape: WorkloadShape, device: torch.device) -> Objective:
-        return ClassifyObjective(torch.ones(shape.labels, device=device))
-
-    def random_batch(self, shape: WorkloadShape, rows: int, generator: torch.Generator) -> Any:
-        texts = shape.random_ids(rows, shape.length, generator).tolist()
-        return pad_texts(texts, [row % shape.labels for row in range(rows)], range(rows), EOS)
-
-
 class ClassifyTask(FinetuningTask):
     """A classifier with any number of classes."""
 
@@ -137,7 +107,6 @@ class ClassifyTask(FinetuningTask):
     description = "a classifier"
     hub_name = "text-classification"
     hub_class = "ForSequenceClassification"
-    workload = ClassifyWorkload()
     truncate = "middle"  # both ends of a text say more than its beginning alone
 
     def label_notes(self, train: LabelledTexts, valid: LabelledTexts) -> list[str]:
@@ -158,6 +127,16 @@ class ClassifyTask(FinetuningTask):
             raise WarmstartError("config.json has no 'classes'")
         num_classes = len(labels["classes"])
         return Classifier(model, num_classes, tuning.pooling, tuning.classifier_dropout)
+
+    def planned_model(self, job: TrainingJob) -> nn.Module:
+        return Classifier(job.model, job.labels, Tuning.pooling, Tuning.classifier_dropout)
+
+    def planned_objective(self, job: TrainingJob, device: torch.device) -> Objective:
+        return ClassifyObjective(torch.ones(job.labels, device=device))
+
+    def random_batch(self, job: TrainingJob, rows: int, generator: torch.Generator) -> Any:
+        texts = job.random_ids(rows, job.length, generator).tolist()
+        return pad_texts(texts, [row % job.labels for row in range(rows)], range(rows), pad=0)
 
     def objective(self, fit: Fit) -> Objective:
         num_classes = len(fit.labels["classes"])

@@ -34,60 +34,20 @@ from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.causal import (
     BATCH_TOKENS,
     VALID_TOKENS,
-    CausalWorkload,
     freeze_pair_head,
     held_out_text,
     packed_stream,
+    random_documents,
 )
 from warmstart.tasks.mask_filler import MaskFiller
 from warmstart.tasks.semantic_start import start_from_semantics
-from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask, WorkloadShape
+from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask, TrainingJob
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.step import Evaluation, Objective
 
 BERT_MASK_RATE = 0.15
 SHORTEST_PAIR = 5  # two tokens between three special ones
 SAMPLED_ROWS = 65_536  # from which the share of padding is estimated
-
-
-class MaskedWorkload(CausalWorkload):
-    """A step of masked pretraining."""
-
-    objective = "masked"
-    masks_tokens = True
-
-    def suits(self, model: ModelConfig) -> bool:
-        return model.attention == "bidirectional" and not model.decoder_depth
-
-    def architecture(self, model: ModelConfig, is_preset: bool) -> ModelConfig:
-        return replace(model, attention="bidirectional")
-
-    def has_pairs(self, model: ModelConfig) -> bool:
-        return model.segments > 1
-
-    def has_documents(self, model: ModelConfig) -> bool:
-        return not self.has_pairs(model)
-
-    def num_predictions(self, shape: WorkloadShape, rows: int) -> int:
-        return rows * max(1, round(shape.mask_rate * shape.length))
-
-    def build_model(self, shape: WorkloadShape) -> nn.Module:
-        return LanguageModel(shape.model, self.has_pairs(shape.model))
-
-    def build_objective(self, shape: WorkloadShape, device: torch.device) -> Objective:
-        return MaskedObjective()
-
-    def random_batch(self, shape: WorkloadShape, rows: int, generator: torch.Generator) -> Any:
-        packed = super().random_batch(shape, rows, generator)
-        positions = torch.rand(rows, shape.length, generator=generator).argsort(1)
-        positions = positions[:, : self.num_predictions(shape, 1)]  # (B, P)
-        targets = packed.ids.gather(1, positions)
-        if not self.has_pairs(shape.model):
-            layout = (None, packed.documents, packed.positions, None)
-            return MaskedBatch(packed.ids, positions, targets, None, *layout)
-        segments = (torch.arange(shape.length) >= shape.length // 2).long().expand(rows, -1)
-        is_token, classes = torch.ones_like(segments, dtype=torch.bool), torch.arange(rows) % 2
-        return MaskedBatch(packed.ids, positions, targets, classes, is_token, None, None, segments)
 
 
 class MaskedTask(PretrainingTask):
@@ -99,7 +59,6 @@ class MaskedTask(PretrainingTask):
     hub_class = "ForMaskedLM"
     attention = "bidirectional"
     text_model = MaskFiller
-    workload = MaskedWorkload()
 
     def check(self, settings: PretrainConfig) -> None:
         if settings.ablate == "mask":
@@ -130,6 +89,33 @@ class MaskedTask(PretrainingTask):
         if is_semantic is None:
             is_semantic = is_new and device == "cpu"
         return {"document_loss": weight, "semantic_start": is_semantic}
+
+    def job(self, settings: PretrainConfig, model: ModelConfig) -> TrainingJob:
+        return replace(
+            super().job(settings, model),
+            mask_rate=settings.mask_rate,
+            has_segments=settings.nsp,
+            document_loss=settings.document_loss or 0.0,
+        )
+
+    def planned_model(self, job: TrainingJob) -> nn.Module:
+        return LanguageModel(job.model, has_next_sentence=job.has_segments)
+
+    def planned_objective(self, job: TrainingJob, device: torch.device) -> Objective:
+        even = torch.ones(job.model.vocab_size, dtype=torch.float64)
+        return MaskedObjective(DocumentLoss(job.document_loss, even) if job.document_loss else None)
+
+    def random_batch(self, job: TrainingJob, rows: int, generator: torch.Generator) -> Any:
+        packed = random_documents(job, rows, generator)
+        positions = torch.rand(rows, job.length, generator=generator).argsort(1)
+        positions = positions[:, : job.num_predictions(1)]  # (B, P)
+        targets = packed.ids.gather(1, positions)
+        if not job.has_segments:
+            layout = (None, packed.documents, packed.positions, None)
+            return MaskedBatch(packed.ids, positions, targets, None, *layout)
+        segments = (torch.arange(job.length) >= job.length // 2).long().expand(rows, -1)
+        is_token, classes = torch.ones_like(segments, dtype=torch.bool), torch.arange(rows) % 2
+        return MaskedBatch(packed.ids, positions, targets, classes, is_token, None, None, segments)
 
     def reads_sentences(self, settings: PretrainConfig) -> bool:
         return settings.nsp

@@ -15,8 +15,8 @@ from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.causal import CausalTask
 from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.finetuning import FinetuningTask
-from warmstart.tasks.masked import MaskedTask, MaskedWorkload
-from warmstart.tasks.task import PretrainingTask, Task, Workload
+from warmstart.tasks.masked import MaskedTask
+from warmstart.tasks.task import PretrainingTask, Task
 from warmstart.tasks.text_model import TextModel, TransformerModel
 from warmstart.tasks.tfidf import TfidfTask
 from warmstart.tasks.translate import TranslateTask
@@ -39,7 +39,6 @@ class BackboneTask(Task):
     hub_name = "feature-extraction"
     hub_class = "Model"
     is_pretraining = True
-    workload = MaskedWorkload()
 
     def empty_model(self, run: SavedRun) -> nn.Module:
         return BackboneOnly(run.model)
@@ -95,12 +94,6 @@ def pretraining_task(name: str | None, parent: SavedRun | None = None) -> Pretra
 def finetuning_task(name: str) -> FinetuningTask:
     """Return the task that `--task` names."""
     return _choose(FinetuningTask, name, "--task")  # type: ignore[type-abstract]
-
-
-def planned_tasks() -> dict[str, Workload]:
-    """Return what `plan` can estimate, by the name of the objective."""
-    workloads = [task.workload for task in _TASKS.values() if task.workload is not None]
-    return {workload.objective: workload for workload in workloads}
 
 
 def _choose(kind: type[AnyTask], name: str, flag: str) -> AnyTask:

@@ -15,6 +15,7 @@ from warmstart.model.models import LanguageModel
 from warmstart.runs.saved import SavedRun, transfer_all
 from warmstart.runtime import Runtime
 from warmstart.settings.model import Attention, ModelConfig
+from warmstart.settings.shared import Optimizer
 from warmstart.settings.training import PretrainConfig
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.text_model import TextModel, TransformerModel
@@ -32,78 +33,67 @@ class Training:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkloadShape:
-    """The model and the rows of a planned training."""
+class TrainingJob:
+    """One optimizer step of a training, in numbers: what `plan` counts and times."""
 
+    task: str
     model: ModelConfig
-    length: int  # tokens in a row; for a translator, on each side
-    labels: int = 2  # of a classifier
-    mask_rate: float = 0.15  # of a masked model
+    optimizer: Optimizer
+    rows: int  # of one optimizer step
+    micro_rows: int  # of one forward pass
+    length: int  # tokens in a row; of a pair of sentences, on each side
+    sides: int = 1  # 2: a row is a pair of sentences, for an encoder and a decoder
+    is_compiled: bool = False
+    mask_rate: float | None = None  # None: every token is predicted
+    has_segments: bool = False  # rows are pairs of segments, for next-sentence prediction
+    document_loss: float = 0.0
+    labels: int = 0  # of a classification head; 0: a vocabulary head
+    label_smoothing: float = 0.0
+    consistency: float = 0.0
+
+    @property
+    def row_tokens(self) -> int:
+        return self.sides * self.length
+
+    @property
+    def step_tokens(self) -> int:
+        return self.rows * self.row_tokens
+
+    @property
+    def num_passes(self) -> int:
+        """Return the forward passes of an optimizer step."""
+        return -(-self.rows // self.micro_rows)
+
+    @property
+    def has_decoder(self) -> bool:
+        return self.sides == 2
+
+    @property
+    def has_documents(self) -> bool:
+        """Tell whether several documents share a row."""
+        return not (self.has_decoder or self.has_segments or self.labels)
+
+    @property
+    def num_readings(self) -> int:
+        """Return how often each row is read in a step: twice for consistency."""
+        return 2 if self.consistency else 1
+
+    @property
+    def head_vocab_size(self) -> int:
+        """Return the number of logits per prediction; 0 without a vocabulary head."""
+        return 0 if self.labels else self.model.target_vocab_size or self.model.vocab_size
+
+    def num_predictions(self, rows: int) -> int:
+        """Return how many positions of these rows go through the head."""
+        if self.labels:
+            return rows
+        share = 1.0 if self.mask_rate is None else self.mask_rate
+        return rows * max(1, round(share * self.length))
 
     def random_ids(self, rows: int, length: int, generator: torch.Generator) -> Tensor:
         """Return random tokens that both vocabularies have."""
         size = min(self.model.vocab_size, self.model.target_vocab_size or self.model.vocab_size)
         return torch.randint(0, size, (rows, length), generator=generator)
-
-    def random_documents(self, rows: int, generator: torch.Generator) -> Tensor:
-        """Return consecutive documents of random tokens (B, T + 1)."""
-        ids = self.random_ids(rows, self.length + 1, generator)
-        ends = torch.rand(ids.shape, generator=generator) < 1 / DOCUMENT_TOKENS
-        ends[:, -1] = False
-        ids[ends] = EOS
-        ids[:, 1:][ends[:, :-1]] = BOS
-        return ids
-
-
-class Workload(ABC):
-    """One task as a planner sees it; the defaults are those of its command."""
-
-    objective: ClassVar[str]
-    steps: ClassVar[int]
-    batch_tokens: ClassVar[int]
-    micro_tokens: ClassVar[int]
-    optimizers: ClassVar[tuple[str, ...]] = ("muon", "adamw")  # the default first
-    sides: ClassVar[int] = 1  # texts in a row: a translator has a source and a target
-    is_compiled: ClassVar[bool] = False  # by default on CUDA
-    has_vocabulary_head: ClassVar[bool] = True
-    has_decoder: ClassVar[bool] = False
-    masks_tokens: ClassVar[bool] = False  # only masked positions go through the head
-
-    @abstractmethod
-    def suits(self, model: ModelConfig) -> bool:
-        """Tell whether an architecture is usually trained on this task."""
-
-    @abstractmethod
-    def architecture(self, model: ModelConfig, is_preset: bool) -> ModelConfig:
-        """Return the architecture as the task's command trains it."""
-
-    @abstractmethod
-    def build_model(self, shape: WorkloadShape) -> nn.Module:
-        """Return the model with random weights."""
-
-    @abstractmethod
-    def build_objective(self, shape: WorkloadShape, device: torch.device) -> Objective:
-        """Return the loss, with its constants on a device."""
-
-    @abstractmethod
-    def random_batch(self, shape: WorkloadShape, rows: int, generator: torch.Generator) -> Any:
-        """Return full rows of random tokens."""
-
-    def num_predictions(self, shape: WorkloadShape, rows: int) -> int:
-        """Return how many positions of these rows go through the head."""
-        return rows * shape.length
-
-    def has_pairs(self, model: ModelConfig) -> bool:
-        """Tell whether it also learns next-sentence prediction."""
-        return False
-
-    def has_documents(self, model: ModelConfig) -> bool:
-        """Tell whether several documents share a row."""
-        return False
-
-    def default_length(self, model: ModelConfig) -> int:
-        """Return the length of a row where none is given."""
-        return model.max_length
 
 
 class Task(ABC):
@@ -118,7 +108,6 @@ class Task(ABC):
     is_pretraining: ClassVar[bool] = False  # whether `pretrain` can continue such a run
     ends_texts: ClassVar[bool] = True  # whether it reads an end token after a text
     text_model: ClassVar[type[TransformerModel]] = TransformerModel  # what `open` returns
-    workload: ClassVar[Workload | None] = None  # None: `plan` cannot estimate it
     test_options: ClassVar[tuple[str, ...]] = ("test",)  # that name its held-out data
 
     @abstractmethod
@@ -139,6 +128,18 @@ class Task(ABC):
     @abstractmethod
     def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
         """Score a run on held-out data; return JSON values."""
+
+    def planned_model(self, job: TrainingJob) -> nn.Module:
+        """Return the model of a job with random weights; refuse a job that cannot be planned."""
+        raise WarmstartError(f"plan cannot estimate the training of {self.description}")
+
+    def planned_objective(self, job: TrainingJob, device: torch.device) -> Objective:
+        """Return the loss of a job, with its constants on a device."""
+        raise NotImplementedError
+
+    def random_batch(self, job: TrainingJob, rows: int, generator: torch.Generator) -> Any:
+        """Return full rows of random tokens, as a step of a job reads them."""
+        raise NotImplementedError
 
     def usage(self, path: Path) -> str:
         """Return a command that uses a run, for its model card."""
@@ -195,6 +196,18 @@ class PretrainingTask(Task):
         """
         return {}
 
+    def job(self, settings: PretrainConfig, model: ModelConfig) -> TrainingJob:
+        """Return a step of this training, by settings that are resolved."""
+        rows, length = settings.rows_per_step(model.max_length), model.max_length
+        return TrainingJob(
+            task=self.name,
+            model=model,
+            optimizer=settings.optimizer,
+            rows=rows,
+            micro_rows=min(rows, max(1, (settings.micro_tokens or length) // length)),
+            length=length,
+        )
+
     def reads_sentences(self, settings: PretrainConfig) -> bool:
         """Tell whether it needs to know where sentences start."""
         return False
@@ -231,7 +244,3 @@ class PretrainingTask(Task):
 def num_parameters(model: nn.Module, trainable: bool = False) -> int:
     """Return the number of parameters of a model."""
     return sum(p.numel() for p in model.parameters() if p.requires_grad or not trainable)
-
-
-BOS, EOS = 0, 1  # of random documents
-DOCUMENT_TOKENS = 150  # on average

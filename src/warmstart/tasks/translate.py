@@ -1,7 +1,7 @@
 """Predict the target sentence given the source."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -32,11 +32,10 @@ from warmstart.model.models import Translator
 from warmstart.runs.lifecycle import refuse_together
 from warmstart.runs.saved import SavedRun, read_run
 from warmstart.runtime import Runtime
-from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import TableFormat
 from warmstart.settings.training import TrainTranslatorConfig
 from warmstart.settings.using import Beam, EvaluateConfig, Overlong
-from warmstart.tasks.task import Task, Workload, WorkloadShape
+from warmstart.tasks.task import Task, TrainingJob
 from warmstart.tasks.text_model import TransformerModel, checks_keywords
 from warmstart.tasks.vectors import pair_attention
 from warmstart.tokenization.backends import TokenizerPair, load_tokenizer, train_tokenizer
@@ -44,7 +43,6 @@ from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.step import Evaluation, Objective
 
 VALID_SENTENCES = 2000  # of more validation pairs, evenly spaced ones are translated
-SENTENCE_TOKENS = 64  # on each side, in estimates
 SAMPLE_CHARS = 72  # of a sample translation that are shown
 
 
@@ -145,42 +143,6 @@ def _shortened(text: str) -> str:
     return text if len(text) <= SAMPLE_CHARS else f"{text[: SAMPLE_CHARS - 1]}…"
 
 
-class TranslateWorkload(Workload):
-    """A step of training a translator."""
-
-    objective = "translate"
-    steps = 20_000
-    batch_tokens = TrainTranslatorConfig.batch_tokens
-    micro_tokens = TrainTranslatorConfig.micro_tokens
-    sides = 2
-    has_decoder = True
-
-    def suits(self, model: ModelConfig) -> bool:
-        return model.decoder_depth > 0
-
-    def architecture(self, model: ModelConfig, is_preset: bool) -> ModelConfig:
-        """Return the architecture with a decoder; one without gets one of the same depth."""
-        if model.decoder_depth:
-            return model
-        model = replace(model, attention="bidirectional", pooler=False, segments=0)
-        return replace(model, decoder_depth=model.depth, shared=True)
-
-    def default_length(self, model: ModelConfig) -> int:
-        return min(SENTENCE_TOKENS, model.max_length)
-
-    def build_model(self, shape: WorkloadShape) -> nn.Module:
-        return Translator(shape.model)
-
-    def build_objective(self, shape: WorkloadShape, device: torch.device) -> Objective:
-        return TranslateObjective(TrainTranslatorConfig.label_smoothing)
-
-    def random_batch(self, shape: WorkloadShape, rows: int, generator: torch.Generator) -> Any:
-        target = shape.random_ids(rows, shape.length + 1, generator)
-        is_token = torch.ones(rows, shape.length, dtype=torch.bool)
-        source = shape.random_ids(rows, shape.length, generator)
-        return PairBatch(source, is_token, target[:, :-1], target[:, 1:])
-
-
 @dataclass(frozen=True, kw_only=True)
 class TextTranslator(TransformerModel):
     """A model that translates."""
@@ -250,11 +212,22 @@ class TranslateTask(Task):
     hub_name = "translation"
     hub_class = "ForSeq2SeqLM"
     has_backbone = False
-    workload = TranslateWorkload()
     test_options = ("test", "source", "target", "against")
 
     def empty_model(self, run: SavedRun) -> nn.Module:
         return Translator(run.model)
+
+    def planned_model(self, job: TrainingJob) -> nn.Module:
+        return Translator(job.model)
+
+    def planned_objective(self, job: TrainingJob, device: torch.device) -> Objective:
+        return TranslateObjective(job.label_smoothing, job.consistency)
+
+    def random_batch(self, job: TrainingJob, rows: int, generator: torch.Generator) -> Any:
+        target = job.random_ids(rows, job.length + 1, generator)
+        is_token = torch.ones(rows, job.length, dtype=torch.bool)
+        source = job.random_ids(rows, job.length, generator)
+        return PairBatch(source, is_token, target[:, :-1], target[:, 1:])
 
     def open(self, run: SavedRun, runtime: Runtime) -> TextTranslator:
         return TextTranslator(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from warmstart import progress
@@ -13,7 +14,6 @@ from warmstart.errors import WarmstartError
 from warmstart.files import temporary_path
 from warmstart.formats import counted, duration
 from warmstart.jsonfiles import typed
-from warmstart.model.backbone import recompute_activations
 from warmstart.runs.checkpoint import save_weights
 from warmstart.runs.facts import ConfigFile, Length
 from warmstart.runs.folder import RunFolder
@@ -42,57 +42,55 @@ class Clock:
         return None if self.minutes is None else max(0.0, 60 * self.minutes - self.spent_s)
 
 
-def fix_steps(trainer: Trainer, settings: TrainingRun, clock: Clock, steps: int | None) -> None:
-    """Fix the number of steps: the recorded one, `steps`, or as many as fit into the minutes.
+def set_length(
+    trainer: Trainer,
+    settings: TrainingRun,
+    recorded: Mapping[str, Any],
+    clock: Clock,
+    steps: int | None,
+) -> None:
+    """Set the number of steps: the recorded one, `steps`, or as many as fit into the minutes.
 
-    With both `steps` and minutes, the smaller number counts.
+    With both `steps` and minutes, the smaller number counts. `recorded` is the run's config.json as
+    all processes read it, before the lead process changes it.
     """
     run = trainer.run
     assert run is not None
-    trainer.restore()
-    lengths = _recorded_lengths(run, trainer.state.step)
-    changed = changed_length(run, settings)
-    trainer.meet()  # before one of the processes changes the files
-    if settings.checkpoint_activations:
-        recompute_activations(trainer.model)
-    if settings.shard:
-        trainer.shard()
+    lengths = _recorded_lengths(recorded, run.config_file, trainer.state.step)
+    changed = changed_length(recorded, settings)
     if not lengths:
         lengths = (Length(from_step=0, steps=_first(trainer, clock, steps)),)
         update_config(run, lengths=list(map(asdict, lengths)))
     elif changed and steps != lengths[-1].steps:
         lengths = (*lengths, _changed(trainer, lengths[-1].steps, steps, changed))
         now = {k: v for k, v in settings.recorded().items() if k in LENGTH_KEYS}
-        recorded = run.config()["settings"] | now
-        update_config(run, lengths=list(map(asdict, lengths)), settings=recorded)
+        update_config(run, lengths=list(map(asdict, lengths)), settings=recorded["settings"] | now)
     trainer.settings = replace(trainer.settings, steps=lengths[-1].steps, lengths=lengths)
 
 
-def _recorded_lengths(run: RunFolder, step: int) -> tuple[Length, ...]:
+def _recorded_lengths(recorded: Mapping[str, Any], file: Path, step: int) -> tuple[Length, ...]:
     """Return every number of steps a run had; none may be above the one that was asked for."""
-    config = typed(ConfigFile, run.config(), run.config_file)
+    config = typed(ConfigFile, recorded, file)
     if step and not config.lengths:
-        raise WarmstartError(
-            f"{run.config_file} has no 'lengths', though the run has taken {step:,} steps"
-        )
+        raise WarmstartError(f"{file} has no 'lengths', though the run has taken {step:,} steps")
     asked = config.settings.get("steps")
     if config.lengths and isinstance(asked, int) and config.lengths[-1].steps > asked:
         raise WarmstartError(
-            f"{run.config_file} says {config.lengths[-1].steps:,} steps in 'lengths' and {asked:,} "
+            f"{file} says {config.lengths[-1].steps:,} steps in 'lengths' and {asked:,} "
             "in 'settings': one of them was changed"
         )
     return config.lengths
 
 
-def changed_length(run: RunFolder, settings: Settings) -> dict[str, Any]:
-    """Return the settings given that ask for another length than those of the run."""
-    recorded, now = run.config()["settings"], settings.recorded()
-    return {k: now[k] for k in LENGTH_KEYS if now.get(k) is not None and now[k] != recorded.get(k)}
+def changed_length(recorded: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """Return the settings given that ask for another length than those recorded in config.json."""
+    before, now = recorded["settings"], settings.recorded()
+    return {k: now[k] for k in LENGTH_KEYS if now.get(k) is not None and now[k] != before.get(k)}
 
 
 def refuse_changed_length(run: RunFolder, settings: Settings) -> None:
     """Refuse to change the length of a finished run."""
-    for key, value in changed_length(run, settings).items():
+    for key, value in changed_length(run.config(), settings).items():
         raise WarmstartError(
             f"--{key} {value}: {run.path} is already finished; to train it further, start a new "
             f"run with --from {run.path}"
