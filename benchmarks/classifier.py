@@ -16,13 +16,13 @@ from typing import Any
 import torch
 from measuring import Ratio, add_json_option, in_turns, report
 
+from warmstart.data.labelled import Dataset
 from warmstart.model.models import Classifier
 from warmstart.runtime import choose_runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.training import Tuning
 from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.finetuning import Fit, build_trainer, text_outputs
-from warmstart.tasks.labelled_data import Examples
 from warmstart.tasks.vectors import TextBatches
 
 SHAPE = ModelConfig(
@@ -100,7 +100,7 @@ def their_training(texts: Texts) -> Callable[[], float]:
 def our_training(texts: Texts) -> Callable[[], float]:
     """Return the same of ours: the training that `finetune` runs, in memory."""
     runtime, task = choose_runtime("cpu"), ClassifyTask()
-    train = Examples(texts, [row % 2 for row in range(len(texts))])
+    train = Dataset(ids=texts, targets=[row % 2 for row in range(len(texts))])
     valid = train.subset(range(2))
     labels = {"classes": ["a", "b"]}
 

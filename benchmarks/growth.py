@@ -24,6 +24,7 @@ from matplotlib.figure import Figure
 from measuring import machine
 
 from warmstart.data.corpus import TextSource
+from warmstart.data.labelled import Dataset
 from warmstart.data.prepare import prepare
 from warmstart.data.shards import ShardWriter
 from warmstart.decoding.beam import SpecialIds
@@ -38,7 +39,6 @@ from warmstart.settings.training import Tuning
 from warmstart.settings.using import Beam
 from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.finetuning import Fit, build_trainer
-from warmstart.tasks.labelled_data import Examples
 from warmstart.tasks.registry import task_named
 from warmstart.tasks.task import TrainingJob
 from warmstart.tokenization.backends import train_tokenizer
@@ -158,7 +158,7 @@ def finetuning(num_labels: int) -> Work:
     """Return one epoch of fine-tuning on texts of 64 tokens."""
     draw = torch.Generator().manual_seed(0)
     texts = torch.randint(5, SMALL.vocab_size, (num_labels, 64), generator=draw).tolist()
-    train = Examples(texts, [row % 2 for row in range(num_labels)])
+    train = Dataset(ids=texts, targets=[row % 2 for row in range(num_labels)])
     shape = replace(SMALL, attention="bidirectional", max_length=64)
     runtime, tuning = choose_runtime("cpu", "fp32"), Tuning(epochs=1)
     labels = {"classes": ["a", "b"]}

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from warmstart.data.labelled import Dataset
 from warmstart.evaluation.metrics import TokenScores, score_tokens
 from warmstart.runtime import Runtime
 from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.classify import ClassifyTask
-from warmstart.tasks.labelled_data import Examples
 from warmstart.tasks.translate import TranslateObjective
 from warmstart.tasks.vectors import TextBatches
 
@@ -24,7 +24,7 @@ def class_probabilities(
     starts: Sequence[int] | None = None,
 ) -> NDArray[np.float64]:
     """Return the probability of every class for every text."""
-    return ClassifyTask().outputs(model, Examples(texts, [0] * len(texts), starts), batches)
+    return ClassifyTask().outputs(model, Dataset(ids=texts, starts=starts), batches)
 
 
 def causal_scores(model: Any, batches: Iterable[Any], runtime: Runtime) -> TokenScores:

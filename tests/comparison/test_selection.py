@@ -7,18 +7,18 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from warmstart.comparison.arms import ArmSplit, Saving, Splits, TrainedModel
+from warmstart.comparison.arms import Saving, Splits, TrainedModel
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.results import Arm
 from warmstart.comparison.selection import fit_cell, tune
-from warmstart.tasks.labelled_data import Examples
+from warmstart.data.labelled import Dataset
 
 CLASSES = [0, 1] * 10
 CONFIG = CompareConfig(from_runs=("run",), train=("t",), valid="v", out="o", trials=2)
 
 
-def split(classes: Sequence[int]) -> ArmSplit:
-    return ArmSplit(["text"] * len(classes), Examples([()] * len(classes), classes))
+def split(classes: Sequence[int]) -> Dataset:
+    return Dataset(texts=["text"] * len(classes), targets=classes)
 
 
 def splits(has_test: bool = False) -> Splits:
@@ -31,7 +31,7 @@ def answers(is_right: np.ndarray, share: float = 0.9) -> np.ndarray:
     return np.where(np.eye(2, dtype=bool)[answer], share, 1 - share)
 
 
-def zeros(split: ArmSplit) -> np.ndarray:
+def zeros(split: Dataset) -> np.ndarray:
     return np.eye(2)[[0] * len(split.texts)]
 
 

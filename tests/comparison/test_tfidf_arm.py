@@ -5,25 +5,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from warmstart.comparison.arms import ArmSplit, Splits, TfidfArm
+from warmstart.comparison.arms import Splits, TfidfArm
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.selection import fit_cell, tune
-from warmstart.tasks.labelled_data import Examples
+from warmstart.data.labelled import Dataset
 
 CONFIG = CompareConfig(from_runs=("run",), train=("t",), valid="v", out="o", trials=3)
 WORDS = [f"{stem}{end}" for stem in ("ab", "cd", "ef", "gh") for end in ("", "a", "bc", "!")]
 
 
 @pytest.fixture
-def texts() -> ArmSplit:
+def texts() -> Dataset:
     random = np.random.default_rng(0)
     classes = random.integers(2, size=90).tolist()
     written = [" ".join(random.choice(WORDS[4 * c : 4 * c + 12], 6)) for c in classes]
-    return ArmSplit(written, Examples([()] * 90, classes))
+    return Dataset(texts=written, targets=classes)
 
 
 @pytest.mark.parametrize("has_test", [True, False])
-def test_a_cell_is_the_same_whatever_was_counted_before(has_test: bool, texts: ArmSplit) -> None:
+def test_a_cell_is_the_same_whatever_was_counted_before(has_test: bool, texts: Dataset) -> None:
     shared = TfidfArm("tf-idf", 2, "none")
     for fold in range(3):  # the texts that one fold trains on, another one tests
         rows = np.roll(np.arange(90), 30 * fold).tolist()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.data.labelled import LabelledTexts, read_labelled
+from warmstart.data.labelled import Dataset, read_labelled
 from warmstart.data.tables import open_table
 from warmstart.errors import WarmstartError
 from warmstart.settings.shared import TableFormat
@@ -28,7 +28,7 @@ def _table(path: Path, *columns: tuple[object, ...], delimiter: str = "\t") -> P
     return path
 
 
-def _check(read: LabelledTexts) -> None:
+def _check(read: Dataset) -> None:
     assert (read.texts, read.labels) == (TEXTS, LABELS)
 
 

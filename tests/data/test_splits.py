@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 
 from warmstart.data.copies import find_matches, group_copies
 from warmstart.data.fingerprints import fingerprints_of
-from warmstart.data.labelled import LabelledTexts, join_files
+from warmstart.data.labelled import Dataset, join_datasets
 from warmstart.data.splits import Folds, describe_labels, set_aside, split_folds
 from warmstart.errors import WarmstartError
 
 Rows = list[tuple[str, str]]
 
 
-def _data(rows: Rows, file: str = "a.csv") -> LabelledTexts:
+def _data(rows: Rows, file: str = "a.csv") -> Dataset:
     texts, labels = zip(*rows, strict=True)
-    return LabelledTexts(file, texts, labels, tuple(range(1, len(rows) + 1)))
+    return Dataset(file, texts, labels, tuple(range(1, len(rows) + 1)))
 
 
-def _rows(data: LabelledTexts) -> Rows:
+def _rows(data: Dataset) -> Rows:
     return list(zip(data.texts, data.labels, strict=True))
 
 
@@ -62,9 +62,9 @@ def test_too_few_texts_to_set_aside() -> None:
 
 def test_several_files_are_read_one_after_the_other() -> None:
     first, second = _data([("a", "x")]), _data([("b", "y"), ("c", "x")], "b.csv")
-    both = join_files([first, second])
+    both = join_datasets([first, second])
     assert (_rows(both), both.file) == ([("a", "x"), ("b", "y"), ("c", "x")], "a.csv, b.csv")
-    assert join_files([first]) is first
+    assert join_datasets([first]) is first
 
 
 def test_unusual_labels_are_pointed_out() -> None:
@@ -82,8 +82,8 @@ def test_unusual_labels_are_pointed_out() -> None:
 WORDS = [f"word{number}" for number in range(400)]
 
 
-def _labelled(texts: list[str], labels: list[str]) -> LabelledTexts:
-    return LabelledTexts("a.tsv", tuple(texts), tuple(labels), tuple(range(1, len(texts) + 1)))
+def _labelled(texts: list[str], labels: list[str]) -> Dataset:
+    return Dataset("a.tsv", tuple(texts), tuple(labels), tuple(range(1, len(texts) + 1)))
 
 
 def _split(texts: list[str], labels: list[str], num_folds: int = 3, seed: int = 0) -> Folds:

@@ -21,7 +21,7 @@ from torch.distributed.run import parse_args as parse_torchrun
 import warmstart
 from warmstart.cli.main import app
 from warmstart.comparison.commands import CompareConfig
-from warmstart.data.labelled import LabelledTexts
+from warmstart.data.labelled import Dataset
 from warmstart.model import count
 from warmstart.settings.base import Settings, read_settings_file
 from warmstart.settings.model import PRESETS
@@ -181,7 +181,7 @@ def test_the_example_task_is_complete() -> None:
     namespace: dict[str, Any] = {}
     exec(blocks(ROOT / "docs/tasks.md", "python")[0], namespace)  # abstract methods would raise
     task = namespace["RegressionTask"]()
-    data = LabelledTexts("texts.tsv", ("bad", "good"), ("1", "5"), (1, 2))
+    data = Dataset("texts.tsv", ("bad", "good"), ("1", "5"), (1, 2))
     assert task.targets(data, task.read_labels(data)) == [-2.0, 2.0]
 
 

@@ -8,6 +8,7 @@ import torch
 from torch.testing import assert_close
 
 from warmstart.batching.batches import LabelledStream
+from warmstart.data.labelled import Dataset
 from warmstart.model.models import Classifier
 from warmstart.runs.checkpoint import State
 from warmstart.runtime import Runtime
@@ -16,7 +17,6 @@ from warmstart.settings.model import ModelConfig
 from warmstart.settings.training import Tuning
 from warmstart.tasks.classify import ClassifyObjective, ClassifyTask
 from warmstart.tasks.finetuning import Fit, Start, build_model, build_trainer
-from warmstart.tasks.labelled_data import Examples
 from warmstart.training.optimizers import (
     OptimizerSettings,
     build_optimizers,
@@ -27,9 +27,11 @@ from warmstart.training.step import train_step
 from warmstart.training.trainer import Trainer
 
 SEED, RATE = 3, 0.01
-TRAIN = Examples([[1, *range(3, 4 + n), 2] for n in range(1, 12)], [n % 2 for n in range(11)])
+TRAIN = Dataset(
+    ids=[[1, *range(3, 4 + n), 2] for n in range(1, 12)], targets=[n % 2 for n in range(11)]
+)
 LABELS = {"classes": ["a", "b"]}
-VALID = Examples([[1, 9, 2], [1, 4, 5, 6, 2]], [0, 1])
+VALID = Dataset(ids=[[1, 9, 2], [1, 4, 5, 6, 2]], targets=[0, 1])
 
 
 TUNING = Tuning(epochs=3, batch_size=4, micro_tokens=24, balance="none")

@@ -13,12 +13,11 @@ from torch import Tensor, nn
 
 import warmstart
 from product import MACHINE, World, read, run, succeed
-from warmstart.data.labelled import LabelledTexts
+from warmstart.data.labelled import Dataset
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.causal import CausalTask
 from warmstart.tasks.finetuning import text_outputs
-from warmstart.tasks.labelled_data import Examples
 from warmstart.tasks.text_model import Prediction
 from warmstart.tasks.vectors import TextBatches
 
@@ -58,10 +57,10 @@ class LengthTask(warmstart.FinetuningTask):
 
     name, description, hub_name = "length", "a length classifier", "text-classification"
 
-    def read_labels(self, train: LabelledTexts) -> dict[str, Any]:
+    def read_labels(self, train: Dataset) -> dict[str, Any]:
         return {"limit": float(np.median([len(text) for text in train.texts]))}
 
-    def targets(self, data: LabelledTexts, labels: Any) -> list[int]:
+    def targets(self, data: Dataset, labels: Any) -> list[int]:
         return [int(len(text) > labels["limit"]) for text in data.texts]
 
     def new_model(self, model: ModelConfig, labels: Any, tuning: Any) -> nn.Module:
@@ -70,7 +69,7 @@ class LengthTask(warmstart.FinetuningTask):
     def objective(self, fit: Any) -> LengthObjective:
         return LengthObjective()
 
-    def outputs(self, model: nn.Module, texts: Examples, batches: TextBatches) -> Any:
+    def outputs(self, model: nn.Module, texts: Dataset, batches: TextBatches) -> Any:
         return torch.sigmoid(text_outputs(model, texts.ids, batches)[:, 0]).numpy()
 
     def scores(self, outputs: Any, targets: Any, labels: Any) -> dict[str, float]:

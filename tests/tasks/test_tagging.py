@@ -14,11 +14,10 @@ from torch import Tensor, nn
 import warmstart
 from product import MACHINE, World, succeed
 from warmstart.batching.batches import budgeted, pad_texts
-from warmstart.data.labelled import LabelledTexts
+from warmstart.data.labelled import Dataset
 from warmstart.kernels.loss import IGNORE
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.settings.model import ModelConfig
-from warmstart.tasks.labelled_data import Examples
 from warmstart.tasks.vectors import TextBatches
 from warmstart.tokenization.words import word_table
 
@@ -66,16 +65,16 @@ class TagTask(warmstart.FinetuningTask):
 
     name, description, hub_name = "tag", "a tagger", "token-classification"
 
-    def read_labels(self, train: LabelledTexts) -> dict[str, Any]:
+    def read_labels(self, train: Dataset) -> dict[str, Any]:
         return {"tags": TAGS}
 
-    def targets(self, data: LabelledTexts, labels: Any) -> list[Any]:
+    def targets(self, data: Dataset, labels: Any) -> list[Any]:
         return [[int(len(word) > 4) for word in text.split()] for text in data.texts]
 
-    def align(self, targets: Any, encoded: Any, tokenizer: Any) -> list[list[int]]:
+    def align(self, data: Dataset, tokenizer: Any) -> list[list[int]]:
         begins = word_table(tokenizer).begins
         rows = []
-        for tags, ids in zip(targets, encoded.ids, strict=True):
+        for tags, ids in zip(data.targets, data.ids, strict=True):
             remaining = iter(tags)
             inner = [next(remaining, IGNORE) if begins[index] else IGNORE for index in ids[1:-1]]
             rows.append([IGNORE, *inner, IGNORE])
@@ -88,7 +87,7 @@ class TagTask(warmstart.FinetuningTask):
         return TagObjective()
 
     @torch.inference_mode()
-    def outputs(self, model: nn.Module, texts: Examples, batches: TextBatches) -> Any:
+    def outputs(self, model: nn.Module, texts: Dataset, batches: TextBatches) -> Any:
         tags = np.full((len(texts.ids), max(map(len, texts.ids))), IGNORE)
         for rows in budgeted(range(len(texts.ids)), texts.ids, batches.micro_tokens):
             batch = pad_texts(texts.ids, [0] * len(texts.ids), rows, batches.pad)

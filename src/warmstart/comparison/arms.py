@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from warmstart import progress
 from warmstart.comparison.results import Arm, ArmKind
+from warmstart.data.labelled import Dataset, join_datasets
 from warmstart.data.splits import Selection, selections
 from warmstart.errors import DivergedError, WarmstartError
 from warmstart.model import count
@@ -34,7 +35,6 @@ from warmstart.tasks.finetuning import (
     padded_batches,
 )
 from warmstart.tasks.hub import HubModel
-from warmstart.tasks.labelled_data import Examples
 from warmstart.tasks.vectors import TextBatches, packed_for
 from warmstart.training.defaults import compile_blocks, finetuning_layer_decay, finetuning_rate
 from warmstart.training.step import Evaluation, RecordedObjective
@@ -49,53 +49,34 @@ MOST_KEPT = 1 << 22  # tokens of a split that stays on the device, padded
 
 
 @dataclass(frozen=True)
-class ArmSplit:
-    """One split in both forms: text for TF-IDF, ids for a Transformer."""
-
-    texts: Sequence[str]
-    examples: Examples
-    num_truncated: int = 0  # texts of which the model reads only a part
-
-    @property
-    def classes(self) -> Sequence[int]:
-        return self.examples.targets
-
-    def subset(self, rows: Sequence[int]) -> "ArmSplit":
-        return ArmSplit([self.texts[row] for row in rows], self.examples.subset(rows))
-
-    def joined(self, other: "ArmSplit") -> "ArmSplit":
-        return ArmSplit([*self.texts, *other.texts], self.examples.joined(other.examples))
-
-
-@dataclass(frozen=True)
 class Splits:
     """The texts that one cell trains on, selects by, and is scored on."""
 
-    train: ArmSplit
-    valid: ArmSplit
-    test: ArmSplit | None
+    train: Dataset
+    valid: Dataset
+    test: Dataset | None
     num_selecting: int | None = None  # validation texts counted as labels; None: not counted
 
     @property
     def num_labels(self) -> int:
         """Return the labels that a model of these texts takes."""
-        return len(self.train.texts) + (self.num_selecting or 0)
+        return len(self.train) + (self.num_selecting or 0)
 
     @property
-    def scored(self) -> ArmSplit:
+    def scored(self) -> Dataset:
         """Return the split that the report scores: test where there is one."""
         return self.test or self.valid
 
     def refitted(self) -> "Splits":
         """Return splits that also train on the texts that select; nothing is selected any more."""
         (selection,) = self.selections
-        train = self.train.joined(self.valid.subset(selection.selecting.tolist()))
+        train = join_datasets([self.train, self.valid.subset(selection.selecting.tolist())])
         return replace(self, train=train, valid=self.scored, num_selecting=None)
 
     @cached_property
     def selections(self) -> tuple[Selection, ...]:
         """Return which validation texts select, and which are then predicted."""
-        return selections(self.valid.classes, self.test is not None, self.num_selecting)
+        return selections(self.valid.targets, self.test is not None, self.num_selecting)
 
 
 @dataclass(frozen=True)
@@ -116,7 +97,7 @@ class TrainedModel:
     outputs: Sequence[Floats]  # probabilities (texts, C) after each epoch that may be kept
     epochs: tuple[Epoch, ...]  # empty without epochs
     elapsed_s: float
-    predict: Callable[[ArmSplit], Floats]  # probabilities (texts, C), by its best epoch
+    predict: Callable[[Dataset], Floats]  # probabilities (texts, C), by its best epoch
     saving: Saving
 
 
@@ -151,7 +132,7 @@ class RecordedTask(ClassifyTask):
         self.shared = shared
         self.recorded: list[Floats] = []
 
-    def outputs(self, model: nn.Module, texts: Examples, batches: TextBatches) -> Floats:
+    def outputs(self, model: nn.Module, texts: Dataset, batches: TextBatches) -> Floats:
         return self.shared.outputs(cast(Classifier, model), texts, batches)
 
     def validate(self, model: nn.Module, outputs: NDArray[Any], fit: Fit) -> Evaluation:
@@ -171,7 +152,7 @@ class SharedModule:
         self._module: Classifier | None = None
         self._recorded: RecordedObjective | None = None
         self._class_weights: list[float] = []  # of the objective that is recorded
-        self._padded: dict[int, tuple[Examples, list[PaddedTexts]]] = {}  # of the latest splits
+        self._padded: dict[int, tuple[Dataset, list[PaddedTexts]]] = {}  # of the latest splits
 
     def begin(self, arm: "TransformerArm", model: Classifier) -> Classifier:
         """Return the module with the weights of a model that is about to be trained."""
@@ -197,7 +178,7 @@ class SharedModule:
             self._recorded, self._class_weights = new, class_weights
         return self._recorded
 
-    def outputs(self, model: Classifier, texts: Examples, batches: TextBatches) -> Floats:
+    def outputs(self, model: Classifier, texts: Dataset, batches: TextBatches) -> Floats:
         """Return the probability of every class for every text; texts are padded once."""
         num_tokens = sum(map(len, texts.ids))
         if num_tokens > MOST_KEPT:
@@ -293,8 +274,8 @@ class TransformerArm:
 
     def _fit(self, splits: Splits, seed: int, rate: float) -> Fit:
         return Fit(
-            splits.train.examples,
-            splits.valid.examples,
+            splits.train,
+            splits.valid,
             {"classes": self.classes},
             self.tuning,
             rate,
@@ -316,11 +297,11 @@ class TransformerArm:
             trainer.recorded = self.shared.recorded(trainer.recorded)
         return trainer
 
-    def _predict(self, weights: Mapping[str, Tensor], split: ArmSplit) -> Floats:
+    def _predict(self, weights: Mapping[str, Tensor], split: Dataset) -> Floats:
         model = self.shared.holding(self, weights).eval()
         pad = self.source.tokenizer.pad
         batches = TextBatches(self.tuning.micro_tokens, pad, self.runtime)
-        return self.shared.outputs(model, split.examples, batches)
+        return self.shared.outputs(model, split, batches)
 
     def _save(self, weights: Mapping[str, Tensor], folder: RunFolder) -> None:
         self.source.tokenizer.save(folder.path)
@@ -372,17 +353,15 @@ class TfidfArm:
             saving = Saving(tfidf.TfidfTask.name, None, None, partial(tfidf.save_baseline, model))
             yield TrainedModel(value, outputs, (), elapsed_s, predict, saving)
 
-    def _read(self, train: ArmSplit) -> tfidf.BaselineTexts:
+    def _read(self, train: Dataset) -> tfidf.BaselineTexts:
         """Return the training texts; those of the latest cell, where these are the same."""
-        key = tuple(sorted(zip(train.texts, train.classes, strict=True)))
+        key = tuple(sorted(zip(train.texts, train.targets, strict=True)))
         if key not in self.latest:
             self.latest.clear()
             self.latest[key] = tfidf.BaselineTexts(
-                train.texts, train.classes, self.balance, self.counted
+                train.texts, train.targets, self.balance, self.counted
             )
         return self.latest[key]
 
-    def _predict(
-        self, model: tfidf.Baseline, texts: tfidf.BaselineTexts, split: ArmSplit
-    ) -> Floats:
+    def _predict(self, model: tfidf.Baseline, texts: tfidf.BaselineTexts, split: Dataset) -> Floats:
         return model.column_probabilities(texts.columns_of(split.texts), self.num_classes)

@@ -25,7 +25,7 @@ def attention_example(
     arms, kept = attention_arms(comparison.arms), _best_models(config, run)
     if config.folds or not arms or not set(arms) <= kept.keys():
         return None
-    scored = plan.arms[0].parts[0].scored.examples.ids
+    scored = plan.arms[0].parts[0].scored.ids
     row = choose_attention_row(scored, plan.arms[0].max_length)
     if row is None:
         return None

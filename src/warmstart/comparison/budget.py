@@ -263,9 +263,9 @@ def _same_work(arm: ExperimentArm) -> object:
 def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds: float) -> ArmPace:
     """Time one arm on a sample of the texts."""
     seed, value = config.seeds[0], arm.settings(1)[0]
-    rows = nested_rows(splits.train.classes, seed)[: SAMPLE_BATCHES * config.batch_size]
-    num_valid = len(splits.valid.texts)
-    num_test = len(splits.test.texts) if splits.test else 0
+    rows = nested_rows(splits.train.targets, seed)[: SAMPLE_BATCHES * config.batch_size]
+    num_valid = len(splits.valid)
+    num_test = len(splits.test) if splits.test else 0
     num_sampled = min(SAMPLE_VALID, num_valid)
     valid = splits.valid.subset([i * num_valid // num_sampled for i in range(num_sampled)])
     sample = Splits(splits.train.subset(rows), valid, None)

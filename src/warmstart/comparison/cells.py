@@ -185,17 +185,17 @@ class CellGroup:
         splits = {"validation": self.splits.valid, "test": self.splits.test}
         if self.config.refits:
             del splits["validation"]
-        num_texts = {name: len(split.texts) for name, split in splits.items() if split}
+        num_texts = {name: len(split) for name, split in splits.items() if split}
         if {name: len(predicted) for name, predicted in cell.predictions.items()} != num_texts:
             raise ValueError("it predicts another number of texts")
-        known = set(self.splits.train.classes)
+        known = set(self.splits.train.targets)
         if not known.issuperset(chain.from_iterable(cell.predictions.values())):
             raise ValueError("it predicts unknown classes")
         return cell
 
     def _rows(self, seed: int) -> list[int]:
         num_train, _ = self.pool.divide(self.labels)
-        return nested_rows(self.splits.train.classes, seed)[:num_train]
+        return nested_rows(self.splits.train.targets, seed)[:num_train]
 
     def _subset(self, seed: int) -> Splits:
         _, num_selecting = self.pool.divide(self.labels)

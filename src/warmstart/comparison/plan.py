@@ -7,7 +7,6 @@ from typing import get_args
 
 from warmstart import progress
 from warmstart.comparison.arms import (
-    ArmSplit,
     ExperimentArm,
     SharedModule,
     Splits,
@@ -17,7 +16,7 @@ from warmstart.comparison.arms import (
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.results import Arm, ArmKind, SplitName
 from warmstart.data.fingerprints import Fingerprints
-from warmstart.data.labelled import LabelledTexts
+from warmstart.data.labelled import Dataset
 from warmstart.data.splits import (
     HALVING_SEED,
     Fold,
@@ -37,11 +36,8 @@ from warmstart.runtime import choose_runtime
 from warmstart.settings.model import ModelConfig, ablation_warning
 from warmstart.tasks.classify import ClassifyTask, class_names, class_numbers
 from warmstart.tasks.labelled_data import (
-    Examples,
-    TrainingTexts,
     check_same_form,
-    describe_encoding,
-    encode_labelled,
+    encode_dataset,
     for_tokenizer,
     read_all_texts,
     read_labelled_file,
@@ -69,16 +65,20 @@ class PlannedArm:
 class ExperimentTexts:
     """The texts by split: train, validation and perhaps test, or one split for all folds."""
 
-    data: dict[str, LabelledTexts]  # the texts that models are trained on come first
-    files: dict[Path, int]  # every file that was read, with its rows
+    data: dict[str, Dataset]  # the texts that models are trained on come first
     pool: LabelPool  # of each fold
     notes: list[str]
     folds: tuple[Fold, ...] = ()  # of a cross-validation
 
     @property
-    def training(self) -> LabelledTexts:
+    def training(self) -> Dataset:
         """Return the texts that models are trained on."""
         return next(iter(self.data.values()))
+
+    @property
+    def files(self) -> dict[Path, int]:
+        """Return every file that was read, with its rows."""
+        return {file: rows for data in self.data.values() for file, rows in data.files.items()}
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ class ExperimentTexts:
         """Return the names of the splits that models predict."""
         return tuple(name for name in HELD_OUT if name in self.data)
 
-    def class_numbers(self, split: LabelledTexts) -> list[int]:
+    def class_numbers(self, split: Dataset) -> list[int]:
         """Return the true classes of a split."""
         return class_numbers(split, self.classes)
 
@@ -103,9 +103,9 @@ class ExperimentTexts:
         pool = LabelPool(len(train), len(valid))
         if trains_on_all:
             train, pool = self.training, LabelPool(len(self.training), None)
-        return ExperimentTexts({"train": train, "validation": valid}, self.files, pool, self.notes)
+        return ExperimentTexts({"train": train, "validation": valid}, pool, self.notes)
 
-    def parts(self, read: Mapping[str, ArmSplit]) -> tuple[Splits, ...]:
+    def parts(self, read: Mapping[str, Dataset]) -> tuple[Splits, ...]:
         """Return what the models of each fold read, given what an arm reads of each split."""
         if not self.folds:
             return (Splits(read["train"], read["validation"], read.get("test")),)
@@ -215,7 +215,7 @@ def _transformer_arms(
                 is_compiled=is_compiled,
                 shared=shared,
             )
-            arms[kind].append(PlannedArm(arm, parts, scored.num_truncated, model.max_length))
+            arms[kind].append(PlannedArm(arm, parts, sum(scored.is_truncated), model.max_length))
         planned.add(cold)
     return [arm for kind in arms for arm in arms[kind]]
 
@@ -254,31 +254,30 @@ def _cold_names(
 
 def _encoded_texts(
     config: CompareConfig, texts: ExperimentTexts, source: SavedRun, notes: list[str]
-) -> dict[str, ArmSplit]:
+) -> dict[str, Dataset]:
     """Return each split as the tokenizer of a run reads it."""
     max_length = _architecture(config, source).max_length
     rule = config.truncate or ClassifyTask.truncate
     splits = {}
     for name, read in texts.data.items():
         split = for_tokenizer(read, source.tokenizer, config.pieces)
-        encoded = encode_labelled(split, source.tokenizer, max_length, rule)
-        note = describe_encoding(split.file, encoded, max_length, rule)
+        encoded, note = encode_dataset(split, source.tokenizer, max_length, rule)
         if len(config.from_runs) > 1:
             note = f"{source.path}: {note}"
         notes.append(note)
         progress.say(note)
-        targets = texts.class_numbers(split)
-        examples = Examples(encoded.ids, targets, encoded.starts)
-        splits[name] = ArmSplit(split.texts, examples, encoded.num_truncated)
+        splits[name] = replace(encoded, targets=texts.class_numbers(split))
     return splits
 
 
-def _whole_texts(config: CompareConfig, texts: ExperimentTexts) -> dict[str, ArmSplit]:
+def _whole_texts(config: CompareConfig, texts: ExperimentTexts) -> dict[str, Dataset]:
     """Return each split as TF-IDF reads it."""
     return {
-        name: ArmSplit(
-            readable_rows(split, config.pieces),
-            Examples([()] * len(split), texts.class_numbers(split)),
+        name: replace(
+            split,
+            texts=readable_rows(split, config.pieces),
+            seconds=None,
+            targets=texts.class_numbers(split),
         )
         for name, split in texts.data.items()
     }
@@ -298,37 +297,35 @@ def read_texts(config: CompareConfig) -> ExperimentTexts:
 
 
 def _read_splits(config: CompareConfig) -> ExperimentTexts:
-    texts = read_training_texts(config)
-    pool = LabelPool(len(texts.train), None if config.valid else len(texts.valid))
+    train, valid = read_training_texts(config)
+    pool = LabelPool(len(train), None if config.valid else len(valid))
     if config.test and not config.valid:
-        texts = replace(texts, valid=_paid(config, pool, texts))
-    data, files = {"train": texts.train, "validation": texts.valid}, texts.files
+        valid = _paid(config, pool, train, valid)
+    data = {"train": train, "validation": valid}
     if config.test:
         test = local_name(config.test)
         data["test"] = read_labelled_file(test, config.test_labels, config)
-        given = filter(None, (test, config.test_labels))
-        files |= {Path(file): len(data["test"]) for file in given}
     check_same_form(*data.values())
-    selections(range(len(texts.valid)), "test" in data)  # refuses a single text
-    notes = describe_labels(texts.train, texts.valid)
+    selections(range(len(valid)), "test" in data)  # refuses a single text
+    notes = describe_labels(train, valid)
     if config.valid:
-        notes.append(f"settings are chosen on {len(texts.valid):,} labels of {config.valid}, too")
-    return ExperimentTexts(data, files, pool, notes)
+        notes.append(f"settings are chosen on {len(valid):,} labels of {config.valid}, too")
+    return ExperimentTexts(data, pool, notes)
 
 
-def _paid(config: CompareConfig, pool: LabelPool, texts: TrainingTexts) -> LabelledTexts:
+def _paid(config: CompareConfig, pool: LabelPool, train: Dataset, valid: Dataset) -> Dataset:
     """Return the validation texts that are among the labels of the largest subset.
 
     Others would only be looked at, which can take longer than the training.
     """
-    classes = class_names(texts.train)
+    classes = class_names(train)
     _, num = pool.divide(subset_sizes(config, pool, len(classes))[-1])
-    rows = nested_rows(class_numbers(texts.valid, classes), HALVING_SEED)
-    return texts.valid.subset(sorted(rows[:num]))
+    rows = nested_rows(class_numbers(valid, classes), HALVING_SEED)
+    return valid.subset(sorted(rows[:num]))
 
 
 def _read_folds(config: CompareConfig, num_folds: int) -> ExperimentTexts:
-    texts, files = read_all_texts(config)
+    texts = read_all_texts(config)
     split = split_folds(texts, readable_rows(texts, config.pieces), num_folds, config.seed)
     notes = describe_labels(texts, texts)
     least = min(len(fold.test) for fold in split.folds)
@@ -339,7 +336,7 @@ def _read_folds(config: CompareConfig, num_folds: int) -> ExperimentTexts:
     pool = LabelPool(
         min(len(fold.train) for fold in split.folds), min(len(fold.valid) for fold in split.folds)
     )
-    return ExperimentTexts({"cross-validation": texts}, files, pool, notes, split.folds)
+    return ExperimentTexts({"cross-validation": texts}, pool, notes, split.folds)
 
 
 def subset_sizes(config: CompareConfig, pool: LabelPool, num_classes: int) -> tuple[int, ...]:

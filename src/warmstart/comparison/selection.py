@@ -28,7 +28,7 @@ def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -
         for index, selection in enumerate(splits.selections):
             entry = _best_epoch(model, splits, selection.selecting, config)[0], model.value
             best[index] = max(best[index], entry, key=lambda pair: pair[0])
-        shares = [np.mean(o.argmax(1) == np.array(splits.valid.classes)) for o in model.outputs]
+        shares = [np.mean(o.argmax(1) == np.array(splits.valid.targets)) for o in model.outputs]
         trial = Trial(setting=arm.describe_setting(model.value), valid_accuracy=float(max(shares)))
         trials.append(trial)
     chosen = tuple(value for _, value in best)
@@ -50,7 +50,7 @@ def fit_cell(
     """
     distinct = list(dict.fromkeys(values))
     models = dict(zip(distinct, arm.fit(splits, distinct, seed), strict=True))
-    predicted = np.zeros(len(splits.valid.classes), dtype=np.int64)
+    predicted = np.zeros(len(splits.valid.targets), dtype=np.int64)
     for selection, value in zip(splits.selections, values, strict=True):
         _, epoch = _best_epoch(models[value], splits, selection.selecting, tuning)
         outputs = models[value].outputs[epoch]
@@ -68,7 +68,7 @@ def fit_cell(
         elapsed_s=model.elapsed_s,
         predictions=predictions,
     )
-    every_row = np.arange(len(splits.valid.classes))
+    every_row = np.arange(len(splits.valid.targets))
     best = max(models.values(), key=lambda m: _best_epoch(m, splits, every_row, tuning)[0])
     return cell, best
 
@@ -99,7 +99,7 @@ def _best_epoch(
 
     Like the training itself, among equal scores this prefers the lowest loss once calibrated.
     """
-    classes = [splits.valid.classes[row] for row in rows]
+    classes = [splits.valid.targets[row] for row in rows]
     preferences = []
     for outputs in model.outputs:
         temperature = fit_temperature(classes, outputs[rows])

@@ -15,7 +15,7 @@ from warmstart import progress
 from warmstart.data.copies import FileReport, find_repeats
 from warmstart.data.corpus import Passage, RowCounts, chunked, read_passages
 from warmstart.data.fingerprints import Fingerprints, FingerprintWriter, normalise
-from warmstart.data.labelled import join_pair, read_labelled
+from warmstart.data.labelled import read_labelled
 from warmstart.data.tables import open_table
 from warmstart.errors import WarmstartError
 from warmstart.settings.shared import TableFormat
@@ -41,7 +41,7 @@ class FileReader:
             data = read_labelled(self.path, self.tables, self.labels)
             self.label_counts.update(data.labels)
             self.counts = RowCounts(len(data) + data.skipped, data.skipped)
-            for text in map(join_pair, data.texts, data.seconds or [None] * len(data)):
+            for text in data.whole_texts():
                 yield Passage((text,), continues=False)
         else:
             yield from read_passages(self.path, tables=self.tables, counts=self.counts)

@@ -5,10 +5,10 @@ Labels remain the strings of the file.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple
 
 from warmstart import progress
 from warmstart.data.tables import DEFAULT, Row, aligned_rows, open_table
@@ -17,61 +17,73 @@ from warmstart.formats import counted
 from warmstart.settings.shared import TableFormat
 from warmstart.textfiles import TABLE_SUFFIXES, format_of, read_lines
 
-T = TypeVar("T")
 PAIR = ("text", "text2")
 _SEPARATOR = " ␞ "  # joins the two texts of a pair; the symbol does not occur in ordinary text
 
 
 @dataclass(frozen=True)
-class LabelledTexts:
-    """The rows of labelled files that have a text and a label, in file order."""
+class Dataset:
+    """Texts, or pairs of texts, with what is to be learned of them.
 
-    file: str
-    texts: tuple[str, ...]  # none empty
-    labels: tuple[str, ...]  # none empty, without surrounding spaces
-    lines: tuple[int, ...]  # number of the line where each row begins; in Parquet, of the row
-    seconds: tuple[str, ...] | None = None  # the second text of each pair, none empty
+    Each column has a value for every row, or none until it is filled: a task makes targets of the
+    labels, and a tokenizer makes ids of the texts.
+    """
+
+    file: str = ""  # where the rows come from, for messages
+    texts: Sequence[str] = ()  # none empty
+    labels: Sequence[str] = ()  # as in the file, without surrounding spaces; none empty
+    lines: Sequence[int] = ()  # number of the line where each row begins; in Parquet, of the row
+    seconds: Sequence[str] | None = None  # the second text of each pair, none empty
+    targets: Sequence[Any] = ()
+    ids: Sequence[Sequence[int]] = ()  # tokens as a model reads them
+    starts: Sequence[int] | None = None  # where the ids of the second text of each pair begin
+    is_truncated: Sequence[bool] = ()  # whether the ids are those of a part of the text
+    files: Mapping[Path, int] = field(default_factory=dict)  # that were read, with their rows
     skipped: int = 0  # rows without a text or a label
     description: str = ""  # how the file was read
 
     def __len__(self) -> int:
-        return len(self.texts)
+        return len(self.texts or self.ids)
 
-    def subset(self, rows: Sequence[int]) -> "LabelledTexts":
+    def columns(self) -> dict[str, Sequence[Any]]:
+        """Return the columns that are filled, by name."""
+        return {name: column for name in COLUMNS if (column := getattr(self, name))}
+
+    def subset(self, rows: Sequence[int]) -> "Dataset":
         """Return these rows, in this order."""
+        chosen: dict[str, Any] = {
+            name: tuple(column[row] for row in rows) for name, column in self.columns().items()
+        }
+        return replace(self, **chosen)
 
-        def chosen(values: tuple[T, ...]) -> tuple[T, ...]:
-            return tuple(values[row] for row in rows)
-
-        return replace(
-            self,
-            texts=chosen(self.texts),
-            labels=chosen(self.labels),
-            lines=chosen(self.lines),
-            seconds=None if self.seconds is None else chosen(self.seconds),
-        )
+    def whole_texts(self) -> list[str]:
+        """Return every row as one text; the two texts of a pair are joined."""
+        if self.seconds is None:
+            return list(self.texts)
+        return list(map(join_pair, self.texts, self.seconds))
 
 
-def join_files(files: Sequence[LabelledTexts]) -> LabelledTexts:
-    """Return the rows of several files, one after the other; all or none of them hold pairs."""
-    first, *others = files
+COLUMNS = ("texts", "labels", "lines", "seconds", "targets", "ids", "starts", "is_truncated")
+
+
+def join_datasets(parts: Sequence[Dataset]) -> Dataset:
+    """Return the rows of several datasets, one after the other; all have the same columns."""
+    first, *others = parts
     if not others:
         return first
-    return LabelledTexts(
-        ", ".join(data.file for data in files),
-        tuple(chain.from_iterable(data.texts for data in files)),
-        tuple(chain.from_iterable(data.labels for data in files)),
-        tuple(chain.from_iterable(data.lines for data in files)),
-        None
-        if first.seconds is None
-        else tuple(chain.from_iterable(data.seconds or () for data in files)),
-        sum(data.skipped for data in files),
+    columns: dict[str, Any] = {
+        name: tuple(chain.from_iterable(getattr(part, name) for part in parts))
+        for name in first.columns()
+    }
+    return Dataset(
+        file=", ".join(part.file for part in parts),
+        files={file: rows for part in parts for file, rows in part.files.items()},
+        skipped=sum(part.skipped for part in parts),
+        **columns,
     )
 
 
-def read_labelled(
-    path: Path, tables: TableFormat = DEFAULT, labels: Path | None = None
-) -> LabelledTexts:
+def read_labelled(path: Path, tables: TableFormat = DEFAULT, labels: Path | None = None) -> Dataset:
     """Read the texts of `path` with their labels, from its columns or from the file `labels`."""
     for file in (path, labels):
         if file is not None and file.is_dir():
@@ -84,17 +96,18 @@ def read_labelled(
                 "not with a table or columns"
             )
         rows = aligned_rows((path, labels), ("text", "label"), tables.encoding)
-        return _collect(rows, str(path), f"{path}: one text per line, labels in {labels}")
+        description = f"{path}: one text per line, labels in {labels}"
+        return _collect(rows, (path, labels), description)
     if is_plain:
         raise WarmstartError(
             f"{path}: plain lines hold no labels; give the file of labels that goes with it, "
             f"or a {TABLE_SUFFIXES} file with text and label"
         )
     table = open_table(path, tables, ("text", "label"), optional=("text2",))
-    return _collect(((row, row) for row in table.rows()), str(path), table.describe())
+    return _collect(((row, row) for row in table.rows()), (path,), table.describe())
 
 
-def _collect(rows: Iterable[tuple[Row, Row]], file: str, description: str) -> LabelledTexts:
+def _collect(rows: Iterable[tuple[Row, Row]], files: Sequence[Path], description: str) -> Dataset:
     """Keep the rows with text and label; count the others."""
     texts, labels, lines, seconds = [], [], [], []
     num_rows, is_pair = 0, False
@@ -110,15 +123,16 @@ def _collect(rows: Iterable[tuple[Row, Row]], file: str, description: str) -> La
             seconds.append(second)
     if not texts:
         reason = f"none of the {counted(num_rows, 'row')} has both" if num_rows else "no rows"
-        raise WarmstartError(f"{file}: no rows with text and label ({reason}); {description}")
-    return LabelledTexts(
-        file,
+        raise WarmstartError(f"{files[0]}: no rows with text and label ({reason}); {description}")
+    return Dataset(
+        str(files[0]),
         tuple(texts),
         tuple(labels),
         tuple(lines),
         tuple(seconds) if is_pair else None,
-        num_rows - len(texts),
-        description,
+        files=dict.fromkeys(files, len(texts)),
+        skipped=num_rows - len(texts),
+        description=description,
     )
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from warmstart.data.copies import group_copies
 from warmstart.data.fingerprints import CODE_BITS, fingerprint, fingerprints_of
-from warmstart.data.labelled import LabelledTexts, join_pair
+from warmstart.data.labelled import Dataset
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
 from warmstart.seeds import derive_seed, shuffled
@@ -21,14 +21,14 @@ _LEAST = 5  # texts of a class, unless that is more than half of them
 _MOST_NAMED = 5  # classes in one sentence
 
 
-def set_aside(data: LabelledTexts, has_classes: bool = True) -> tuple[LabelledTexts, LabelledTexts]:
+def set_aside(data: Dataset, has_classes: bool = True) -> tuple[Dataset, Dataset]:
     """Return the texts to train on, and a share of every class to validate on."""
     train, valid = split_rows(data, has_classes=has_classes)
     return data.subset(train), data.subset(valid)
 
 
 def split_rows(
-    data: LabelledTexts, order: int = 0, has_classes: bool = True
+    data: Dataset, order: int = 0, has_classes: bool = True
 ) -> tuple[list[int], list[int]]:
     """Return the rows to train on and those to validate on; another order chooses other texts."""
     by_class: dict[str, list[list[int]]] = defaultdict(list)
@@ -47,11 +47,10 @@ def split_rows(
     return [row for row in range(len(data)) if row not in valid], sorted(valid)
 
 
-def _copies(data: LabelledTexts, order: int) -> Iterable[list[int]]:
+def _copies(data: Dataset, order: int) -> Iterable[list[int]]:
     """Return the rows of every different text, in one of the orders that only texts decide."""
-    seconds = data.seconds or [None] * len(data)
     rows: dict[int, list[int]] = defaultdict(list)
-    for row, text in enumerate(map(join_pair, data.texts, seconds)):
+    for row, text in enumerate(data.whole_texts()):
         rows[fingerprint(text)].append(row)
     mask = derive_seed("set aside", order) >> (63 - CODE_BITS) if order else 0
     return (rows[code] for code in sorted(rows, key=lambda code: code ^ mask))
@@ -69,7 +68,7 @@ def _share(groups: Sequence[list[int]], share: float) -> Iterable[list[int]]:
         yield rows
 
 
-def describe_labels(train: LabelledTexts, valid: LabelledTexts) -> list[str]:
+def describe_labels(train: Dataset, valid: Dataset) -> list[str]:
     """Say which classes can hardly be learned or validated, and which labels look like one."""
     counts = Counter(train.labels)
     single = [label for label, count in counts.items() if count == 1]
@@ -117,7 +116,7 @@ class Folds:
     num_copies: int  # rows that are in the fold of a copy or near-copy of theirs
 
 
-def split_folds(data: LabelledTexts, texts: Sequence[str], num_folds: int, seed: int) -> Folds:
+def split_folds(data: Dataset, texts: Sequence[str], num_folds: int, seed: int) -> Folds:
     """Split the rows, of which `texts` are the texts, into stratified folds."""
     fingerprints = fingerprints_of(texts)
     groups = group_copies(fingerprints)
@@ -147,7 +146,7 @@ def _deal(groups: Sequence[list[int]], labels: Sequence[str], num_folds: int) ->
     return folds
 
 
-def _check(data: LabelledTexts, folds: Sequence[list[int]]) -> None:
+def _check(data: Dataset, folds: Sequence[list[int]]) -> None:
     """Refuse folds without a text, and classes that a fold would have to itself."""
     if not all(folds):
         num_filled = sum(map(bool, folds))
@@ -166,7 +165,7 @@ def _check(data: LabelledTexts, folds: Sequence[list[int]]) -> None:
             )
 
 
-def _fold(data: LabelledTexts, test: list[int], number: int) -> Fold:
+def _fold(data: Dataset, test: list[int], number: int) -> Fold:
     """Set a share of the other texts aside to validate on: other ones in each fold."""
     tested = set(test)
     rest = [row for row in range(len(data)) if row not in tested]

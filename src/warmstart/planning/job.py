@@ -113,15 +113,17 @@ def planned_finetuning(given: FinetuneConfig, device: str) -> PlannedCommand:
     num_labels, length, steps, epoch_steps = 2, model.max_length, None, None
     note = f"without --train, texts are as long as --max-length {length}, of two labels"
     if config.train:
-        texts = finetune.take_labels(read_training_texts(config, task.has_classes), task, config)
-        num_labels = len(task.read_labels(texts.train).get("classes", ())) or 2
-        sample = texts.train.subset(_every(len(texts.train), SAMPLED_TEXTS))
+        train, _ = finetune.take_labels(
+            *read_training_texts(config, task.has_classes), task, config
+        )
+        num_labels = len(task.read_labels(train).get("classes", ())) or 2
+        sample = train.subset(_every(len(train), SAMPLED_TEXTS))
         tokenizer = tokenizer or train_tokenizer(sample.texts, "bpe", model.vocab_size)
         sample = for_tokenizer(sample, tokenizer, config.pieces)
         length = _mean_length(tokenizer, sample.texts, sample.seconds, model.max_length)
-        epoch_steps = -(-len(texts.train) // config.batch_size)
-        steps = finetuning_epochs(len(texts.train), config) * epoch_steps
-        note = f"{counted(len(texts.train), 'text')} of {length:,} tokens on average"
+        epoch_steps = -(-len(train) // config.batch_size)
+        steps = finetuning_epochs(len(train), config) * epoch_steps
+        note = f"{counted(len(train), 'text')} of {length:,} tokens on average"
     if tokenizer and not parent:
         model = replace(model, vocab_size=tokenizer.vocab_size)
     job = TrainingJob(

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from warmstart import progress
-from warmstart.batching.encode import EncodedTexts
 from warmstart.data.copies import find_matches
 from warmstart.data.fingerprints import fingerprints_of
-from warmstart.data.labelled import LabelledTexts
+from warmstart.data.labelled import Dataset
 from warmstart.data.splits import HALVING_SEED, LabelPool, nested_rows
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
@@ -35,10 +34,7 @@ from warmstart.settings.training import FinetuneConfig
 from warmstart.tasks.finetuning import FinetuningTask, Fit, Start, build_model, build_trainer
 from warmstart.tasks.hub import HubModel, say_not_exportable
 from warmstart.tasks.labelled_data import (
-    Examples,
-    TrainingTexts,
-    describe_encoding,
-    encode_labelled,
+    encode_dataset,
     for_tokenizer,
     read_training_texts,
     readable_rows,
@@ -156,32 +152,28 @@ def _prepare(
 ) -> tuple[Trainer, Fit]:
     """Read the texts, write what the run records of them, and build the trainer."""
     task = finetuning_task(config.task)
-    texts = take_labels(read_training_texts(config, task.has_classes), task, config)
-    labels = task.read_labels(texts.train)
-    for note in task.label_notes(texts.train, texts.valid):
+    texts = take_labels(*read_training_texts(config, task.has_classes), task, config)
+    labels = task.read_labels(texts[0])
+    for note in task.label_notes(*texts):
         progress.say(note)
-    tokenizer = parent.tokenizer if parent else _cold_tokenizer(config, texts.train, run)
-    train, valid = (for_tokenizer(t, tokenizer, config.pieces) for t in (texts.train, texts.valid))
-    targets = [task.targets(split, labels) for split in (train, valid)]
+    tokenizer = parent.tokenizer if parent else _cold_tokenizer(config, texts[0], run)
+    train, valid = (for_tokenizer(split, tokenizer, config.pieces) for split in texts)
+    train, valid = (replace(s, targets=task.targets(s, labels)) for s in (train, valid))
     architecture = _architecture(config, run, tokenizer, parent)
     start = Start(architecture, parent.weights if parent else None, config.frozen)
     model, transfer = build_model(task, start, labels, config, config.seed)
-    _say_data(train, valid, task.describe_data(targets[0], labels))
+    _say_data(train, valid, task.describe_data(train.targets, labels))
     if transfer:
         progress.say(f"{start.arm}: {transfer}")
     rule = config.truncate or task.truncate
-    encoded = [_encode(split, tokenizer, architecture, rule) for split in (train, valid)]
-    learn, validate = (
-        Examples(split.ids, task.align(target, split, tokenizer), split.starts)
-        for split, target in zip(encoded, targets, strict=True)
-    )
+    train, valid = (_encode(s, task, tokenizer, architecture, rule) for s in (train, valid))
     if config.valid:
         _warn_of_shared(train, valid, config)
     if not run.data_file.exists():  # written last: everything before it is complete
         facts = {"task": task.name, **labels, "arm": start.arm, "pairs": train.seconds is not None}
         write_config(run, "finetune", given, architecture, **facts)
         tokenizer.save(run.path)
-        write_json(run.data_file, _facts(config, texts.files, train, parent))
+        write_json(run.data_file, _facts(config, train, valid, parent))
         num_classes = len(labels.get("classes", ()))
         hub = HubModel(
             model=architecture, task=task, pooling=config.pooling, num_classes=num_classes
@@ -189,32 +181,31 @@ def _prepare(
         say_not_exportable(str(run.path), hub.problem)
     rate, decay = config.learning_rate or 0.0, config.layer_decay or 1.0
     seed, pad = config.seed, tokenizer.pad
-    fit = Fit(learn, validate, labels, config, rate, decay, seed, pad, runtime, start.arm)
+    fit = Fit(train, valid, labels, config, rate, decay, seed, pad, runtime, start.arm)
     return build_trainer(task, model, fit, run, config), fit
 
 
 def take_labels(
-    texts: TrainingTexts, task: FinetuningTask, config: FinetuneConfig
-) -> TrainingTexts:
+    train: Dataset, valid: Dataset, task: FinetuningTask, config: FinetuneConfig
+) -> tuple[Dataset, Dataset]:
     """Return as many texts as `--labels` asks for: those that a comparison takes with this seed."""
     if config.labels is None:
-        return texts
-    classes = sorted(set(texts.train.labels)) if task.has_classes else []
-    pool = LabelPool(len(texts.train), None if config.valid else len(texts.valid))
-    pool.check(config.labels, len(classes), str(texts.train.file))
+        return train, valid
+    classes = sorted(set(train.labels)) if task.has_classes else []
+    pool = LabelPool(len(train), None if config.valid else len(valid))
+    pool.check(config.labels, len(classes), train.file)
     num_train, num_valid = pool.divide(config.labels)
-    train, valid = texts.train, texts.valid
     train = train.subset(_rows(train, classes, config.seed)[:num_train])
     if num_valid is not None:
         valid = valid.subset(_rows(valid, classes, HALVING_SEED)[:num_valid])
-    return replace(texts, train=train, valid=valid)
+    return train, valid
 
 
-def _rows(data: LabelledTexts, classes: list[str], seed: int) -> list[int]:
+def _rows(data: Dataset, classes: list[str], seed: int) -> list[int]:
     return nested_rows([classes.index(label) if classes else 0 for label in data.labels], seed)
 
 
-def _cold_tokenizer(config: FinetuneConfig, train: LabelledTexts, run: RunFolder) -> Tokenizer:
+def _cold_tokenizer(config: FinetuneConfig, train: Dataset, run: RunFolder) -> Tokenizer:
     if run.data_file.exists():
         return load_tokenizer(run.path)
     if config.tokenizer:
@@ -235,7 +226,7 @@ def _architecture(
     return model if parent else replace(model, vocab_size=tokenizer.vocab_size)
 
 
-def _warn_of_shared(train: LabelledTexts, valid: LabelledTexts, config: FinetuneConfig) -> None:
+def _warn_of_shared(train: Dataset, valid: Dataset, config: FinetuneConfig) -> None:
     """Warn of validation texts that are also trained on."""
     trained, held_out = (fingerprints_of(readable_rows(t, config.pieces)) for t in (train, valid))
     num_shared = int(find_matches(held_out, trained).both.sum())
@@ -246,26 +237,30 @@ def _warn_of_shared(train: LabelledTexts, valid: LabelledTexts, config: Finetune
         )
 
 
-def _say_data(train: LabelledTexts, valid: LabelledTexts, described: str) -> None:
+def _say_data(train: Dataset, valid: Dataset, described: str) -> None:
     noun = "texts" if train.seconds is None else "pairs"
     details = f" ({described})" if described else ""
     progress.say(f"{len(train):,} {noun} to train on{details}, {len(valid):,} to validate with")
 
 
 def _encode(
-    data: LabelledTexts, tokenizer: Tokenizer, model: ModelConfig, rule: Truncate
-) -> EncodedTexts:
-    encoded = encode_labelled(data, tokenizer, model.max_length, rule)
-    progress.say(describe_encoding(data.file, encoded, model.max_length, rule))
-    return encoded
+    data: Dataset,
+    task: FinetuningTask,
+    tokenizer: Tokenizer,
+    model: ModelConfig,
+    rule: Truncate,
+) -> Dataset:
+    encoded, sentence = encode_dataset(data, tokenizer, model.max_length, rule)
+    progress.say(sentence)
+    return replace(encoded, targets=task.align(encoded, tokenizer))
 
 
 def _facts(
-    config: FinetuneConfig, files: dict[Path, int], train: LabelledTexts, parent: SavedRun | None
+    config: FinetuneConfig, train: Dataset, valid: Dataset, parent: SavedRun | None
 ) -> dict[str, Any]:
     seen = fingerprints_of(readable_rows(train, config.pieces))
     return {
-        "files": file_facts(files),
+        "files": file_facts({**train.files, **valid.files}),
         "fingerprints": seen.to_json(),
         "lineage": lineage_of(parent),
     }

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from warmstart.batching.batches import ALL_ROWS, Batch, LabelledBatch, LabelledStream, pad_texts
-from warmstart.data.labelled import LabelledTexts
+from warmstart.data.labelled import Dataset
 from warmstart.data.splits import describe_labels
 from warmstart.errors import WarmstartError
 from warmstart.evaluation.calibration import at_temperature, calibration, fit_temperature
@@ -25,7 +25,6 @@ from warmstart.runs.checkpoint import State
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.training import Tuning
 from warmstart.tasks.finetuning import Epoch, FinetuningTask, Fit, Labels, text_outputs
-from warmstart.tasks.labelled_data import Examples
 from warmstart.tasks.task import Training, TrainingJob
 from warmstart.tasks.text_model import Prediction
 from warmstart.tasks.vectors import TextBatches, text_vectors
@@ -71,7 +70,7 @@ def class_weights(classes: Sequence[int], num_classes: int) -> list[float]:
     return [len(classes) / (num_classes * count) for count in counts]
 
 
-def class_names(train: LabelledTexts) -> tuple[str, ...]:
+def class_names(train: Dataset) -> tuple[str, ...]:
     """Return the classes to tell apart, in sorted order."""
     names = tuple(sorted(set(train.labels)))
     if len(names) < 2:
@@ -82,7 +81,7 @@ def class_names(train: LabelledTexts) -> tuple[str, ...]:
     return names
 
 
-def class_numbers(data: LabelledTexts, names: Sequence[str]) -> list[int]:
+def class_numbers(data: Dataset, names: Sequence[str]) -> list[int]:
     """Return each row's class number; refuse a label that the training data does not have."""
     numbers = {name: number for number, name in enumerate(names)}
     for label, line in zip(data.labels, data.lines, strict=True):
@@ -109,13 +108,13 @@ class ClassifyTask(FinetuningTask):
     hub_class = "ForSequenceClassification"
     truncate = "middle"  # both ends of a text say more than its beginning alone
 
-    def label_notes(self, train: LabelledTexts, valid: LabelledTexts) -> list[str]:
+    def label_notes(self, train: Dataset, valid: Dataset) -> list[str]:
         return describe_labels(train, valid)
 
-    def read_labels(self, train: LabelledTexts) -> dict[str, Any]:
+    def read_labels(self, train: Dataset) -> dict[str, Any]:
         return {"classes": list(class_names(train))}
 
-    def targets(self, data: LabelledTexts, labels: Labels) -> list[Any]:
+    def targets(self, data: Dataset, labels: Labels) -> list[Any]:
         return class_numbers(data, labels["classes"])
 
     def describe_data(self, targets: Sequence[Any], labels: Labels) -> str:
@@ -145,7 +144,7 @@ class ClassifyTask(FinetuningTask):
             weights = class_weights(list(fit.train.targets), num_classes)
         return ClassifyObjective(torch.tensor(weights, device=fit.runtime.device))
 
-    def outputs(self, model: nn.Module, texts: Examples, batches: TextBatches) -> Floats:
+    def outputs(self, model: nn.Module, texts: Dataset, batches: TextBatches) -> Floats:
         probabilities = text_outputs(model, texts.ids, batches, texts.starts).softmax(-1)
         return probabilities.numpy()
 
@@ -254,7 +253,7 @@ class FrozenTexts:
     """Texts as a frozen backbone reads them: once, and without dropout."""
 
     model: Classifier
-    texts: Examples
+    texts: Dataset
     fit: Fit
 
     @cached_property

@@ -16,7 +16,7 @@ from warmstart import progress
 from warmstart.batching.batches import LabelledBatch, LabelledStream, budgeted, move, pad_texts
 from warmstart.batching.encode import EncodedTexts
 from warmstart.data.copies import Matches, count_seen
-from warmstart.data.labelled import LabelledTexts
+from warmstart.data.labelled import Dataset
 from warmstart.errors import OVERFLOW, WarmstartError
 from warmstart.model.backbone import Layout
 from warmstart.runs.folder import RunFolder
@@ -27,7 +27,7 @@ from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Checkpoints, Destination, Truncate
 from warmstart.settings.training import Tuning
 from warmstart.settings.using import EvaluateConfig
-from warmstart.tasks.labelled_data import Examples, for_tokenizer, read_labelled_file, rows_seen
+from warmstart.tasks.labelled_data import for_tokenizer, read_labelled_file, rows_seen
 from warmstart.tasks.task import Task, Training
 from warmstart.tasks.text_model import TransformerModel
 from warmstart.tasks.vectors import TextBatches, forward_tokens, packed_for
@@ -46,8 +46,8 @@ Labels = Mapping[str, Any]  # what config.json records of the labels: {"classes"
 class Fit:
     """One training on labelled texts."""
 
-    train: Examples
-    valid: Examples
+    train: Dataset
+    valid: Dataset
     labels: Labels
     tuning: Tuning
     learning_rate: float
@@ -65,7 +65,7 @@ class Fit:
     @property
     def num_epochs(self) -> int:
         """Return the number of passes over the training texts."""
-        return finetuning_epochs(len(self.train.ids), self.tuning)
+        return finetuning_epochs(len(self.train), self.tuning)
 
     @property
     def is_recorded(self) -> bool:
@@ -113,18 +113,16 @@ class FinetuningTask(Task):
     truncate: ClassVar[Truncate] = "head"  # what an overlong text keeps, unless told otherwise
 
     @abstractmethod
-    def read_labels(self, train: LabelledTexts) -> dict[str, Any]:
+    def read_labels(self, train: Dataset) -> dict[str, Any]:
         """Return what the run records of its labels; refuse labels nothing can be learned from."""
 
     @abstractmethod
-    def targets(self, data: LabelledTexts, labels: Labels) -> list[Any]:
+    def targets(self, data: Dataset, labels: Labels) -> list[Any]:
         """Return each row's target; refuse labels that the training data does not have."""
 
-    def align(
-        self, targets: Sequence[Any], encoded: EncodedTexts, tokenizer: Tokenizer
-    ) -> Sequence[Any]:
+    def align(self, data: Dataset, tokenizer: Tokenizer) -> Sequence[Any]:
         """Return targets as batches take them: one for each text, or for each of its tokens."""
-        return targets
+        return data.targets
 
     @abstractmethod
     def new_model(self, model: ModelConfig, labels: Labels, tuning: Tuning) -> nn.Module:
@@ -135,7 +133,7 @@ class FinetuningTask(Task):
         """Return the loss."""
 
     @abstractmethod
-    def outputs(self, model: nn.Module, texts: Examples, batches: TextBatches) -> NDArray[Any]:
+    def outputs(self, model: nn.Module, texts: Dataset, batches: TextBatches) -> NDArray[Any]:
         """Return what the model says of every text, in order."""
 
     @abstractmethod
@@ -152,7 +150,7 @@ class FinetuningTask(Task):
         """Describe validation scores in one phrase."""
         return ", ".join(f"{name} {value:.3f}" for name, value in scores.items())
 
-    def label_notes(self, train: LabelledTexts, valid: LabelledTexts) -> list[str]:
+    def label_notes(self, train: Dataset, valid: Dataset) -> list[str]:
         """Say what is unusual about the labels, before anything is trained."""
         return []
 
@@ -204,7 +202,7 @@ class FinetuningTask(Task):
         batches = TextBatches(tuning.micro_tokens, run.tokenizer.pad, runtime)
 
         def answer(encoded: EncodedTexts) -> list[Any]:
-            texts = Examples(encoded.ids, [0] * len(encoded.ids), encoded.starts)
+            texts = Dataset(ids=encoded.ids, starts=encoded.starts)
             outputs = _finite(self.outputs(model, texts, batches), run)
             return self.predictions(outputs, run.config)
 
@@ -224,11 +222,11 @@ class FinetuningTask(Task):
         predictor = self.open(run, runtime)
         data = read_labelled_file(settings.test or "", settings.test_labels, settings)
         read = for_tokenizer(data, run.tokenizer, settings.pieces)
-        targets: Sequence[Any] = self.targets(read, run.config)
+        texts = replace(read, targets=self.targets(read, run.config))
         predictor.check_form(read.seconds is not None)
         encoded = predictor.encode(read.texts, read.seconds)
-        targets = self.align(targets, encoded, run.tokenizer)
-        texts = Examples(encoded.ids, targets, encoded.starts)
+        texts = replace(texts, ids=encoded.ids, starts=encoded.starts)
+        targets = self.align(texts, run.tokenizer)
         micro_tokens = run.recorded(Tuning, "micro_tokens").micro_tokens
         batches = TextBatches(micro_tokens, run.tokenizer.pad, runtime)
         outputs = _finite(self._outputs_shown(predictor.model, texts, batches), run)
@@ -236,7 +234,7 @@ class FinetuningTask(Task):
         return self.all_scores(outputs, targets, run.config, seen)
 
     def _outputs_shown(
-        self, model: nn.Module, texts: Examples, batches: TextBatches
+        self, model: nn.Module, texts: Dataset, batches: TextBatches
     ) -> NDArray[Any]:
         """Return what the model says of every text; of many, a bar counts the tokens."""
         num_tokens = sum(map(len, texts.ids))

@@ -1,15 +1,14 @@
 """Labelled texts as a task reads them."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from warmstart import progress
-from warmstart.batching.encode import EncodedTexts, Truncation, encode_texts
+from warmstart.batching.encode import Truncation, encode_texts
 from warmstart.data.copies import Matches, find_matches
 from warmstart.data.fingerprints import Fingerprints, fingerprints_of
-from warmstart.data.labelled import LabelledTexts, join_files, join_pair, read_labelled
+from warmstart.data.labelled import Dataset, join_datasets, read_labelled
 from warmstart.data.splits import set_aside
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
@@ -18,27 +17,7 @@ from warmstart.textfiles import expand, local_name
 from warmstart.tokenization.tokenizer import Tokenizer, join_pieces, text_reader
 
 
-@dataclass(frozen=True)
-class Examples:
-    """Encoded texts with their targets."""
-
-    ids: Sequence[Sequence[int]]
-    targets: Sequence[Any]
-    starts: Sequence[int] | None = None  # where the second text of each pair begins
-
-    def subset(self, rows: Sequence[int]) -> "Examples":
-        """Return these rows, in this order."""
-        starts = None if self.starts is None else [self.starts[row] for row in rows]
-        return Examples([self.ids[r] for r in rows], [self.targets[r] for r in rows], starts)
-
-    def joined(self, other: "Examples") -> "Examples":
-        """Return these texts, then others of the same kind."""
-        both = self.starts is not None and other.starts is not None
-        starts = [*(self.starts or ()), *(other.starts or ())] if both else None
-        return Examples([*self.ids, *other.ids], [*self.targets, *other.targets], starts)
-
-
-def read_labelled_file(path: str, labels: str | None, tables: TableFormat) -> LabelledTexts:
+def read_labelled_file(path: str, labels: str | None, tables: TableFormat) -> Dataset:
     """Read one labelled file, and say how: labels are in a column or in a file of their own."""
     data = read_labelled(Path(path), tables, Path(labels) if labels else None)
     skipped = f"; skipped {counted(data.skipped, 'row')} without text or label"
@@ -46,37 +25,32 @@ def read_labelled_file(path: str, labels: str | None, tables: TableFormat) -> La
     return data
 
 
-@dataclass(frozen=True)
-class TrainingTexts:
-    """What a model is trained and validated on."""
+def read_training_texts(
+    settings: LabelledFiles, has_classes: bool = True
+) -> tuple[Dataset, Dataset]:
+    """Read the texts to train on and those to validate on.
 
-    train: LabelledTexts
-    valid: LabelledTexts
-    files: dict[Path, int]  # every file that was read, with its rows
-
-
-def read_training_texts(settings: LabelledFiles, has_classes: bool = True) -> TrainingTexts:
-    """Read the labelled files; without a validation file, set a share of the texts aside."""
-    parts, files = _read_files(settings)
+    Without a validation file, a share of the texts is set aside.
+    """
+    parts = _read_files(settings)
     if settings.valid:
-        return TrainingTexts(join_files(parts[:-1]), parts[-1], files)
-    train, valid = set_aside(join_files(parts), has_classes)
+        return join_datasets(parts[:-1]), parts[-1]
+    train, valid = set_aside(join_datasets(parts), has_classes)
     shares = ", the same share of every class" if has_classes else ""
     progress.say(
         f"no --valid: {counted(len(valid), 'text')} of {len(train) + len(valid):,} set aside to "
         f"validate on{shares}, chosen by content"
     )
-    return TrainingTexts(train, replace(valid, file=f"{valid.file} (set aside)"), files)
+    return train, replace(valid, file=f"{valid.file} (set aside)")
 
 
-def read_all_texts(settings: LabelledFiles) -> tuple[LabelledTexts, dict[Path, int]]:
-    """Read the labelled files as one, the validation file too; return each with its rows."""
-    parts, files = _read_files(settings)
-    return join_files(parts), files
+def read_all_texts(settings: LabelledFiles) -> Dataset:
+    """Read the labelled files as one, the validation file too."""
+    return join_datasets(_read_files(settings))
 
 
-def _read_files(settings: LabelledFiles) -> tuple[list[LabelledTexts], dict[Path, int]]:
-    """Read the training files, then the validation file; return every file with its rows too."""
+def _read_files(settings: LabelledFiles) -> list[Dataset]:
+    """Read the training files, then the validation file."""
     paths, label_files = expand(settings.train), settings.train_labels
     if label_files and len(label_files) != len(paths):
         raise WarmstartError(
@@ -88,16 +62,10 @@ def _read_files(settings: LabelledFiles) -> tuple[list[LabelledTexts], dict[Path
         pairs.append((local_name(settings.valid), settings.valid_labels))
     parts = [read_labelled_file(path, label, settings) for path, label in pairs]
     check_same_form(*parts)
-    files = {
-        Path(file): len(data)
-        for (path, label), data in zip(pairs, parts, strict=True)
-        for file in (path, label)
-        if file
-    }
-    return parts, files
+    return parts
 
 
-def check_same_form(first: LabelledTexts, *others: LabelledTexts) -> None:
+def check_same_form(first: Dataset, *others: Dataset) -> None:
     """Refuse files of which some hold pairs and some single texts."""
     for other in others:
         if (other.seconds is None) != (first.seconds is None):
@@ -108,32 +76,35 @@ def check_same_form(first: LabelledTexts, *others: LabelledTexts) -> None:
             )
 
 
-def for_tokenizer(data: LabelledTexts, tokenizer: Tokenizer, is_pieces: bool) -> LabelledTexts:
+def for_tokenizer(data: Dataset, tokenizer: Tokenizer, is_pieces: bool) -> Dataset:
     """Return texts as the tokenizer reads them: joined, where they are split and it splits."""
     return _map_texts(data, text_reader(tokenizer, is_pieces, data.file))
 
 
-def _map_texts(data: LabelledTexts, change: Callable[[str], str]) -> LabelledTexts:
+def _map_texts(data: Dataset, change: Callable[[str], str]) -> Dataset:
     seconds = None if data.seconds is None else tuple(map(change, data.seconds))
     return replace(data, texts=tuple(map(change, data.texts)), seconds=seconds)
 
 
-def encode_labelled(
-    data: LabelledTexts, tokenizer: Tokenizer, max_length: int, rule: Truncate
-) -> EncodedTexts:
-    """Return the ids of every row as a model reads them."""
-    return encode_texts(data.texts, tokenizer, max_length, rule, data.seconds)
+def encode_dataset(
+    data: Dataset, tokenizer: Tokenizer, max_length: int, rule: Truncate
+) -> tuple[Dataset, str]:
+    """Return texts with the ids that a model reads, and a sentence on what was cut or unknown."""
+    encoded = encode_texts(data.texts, tokenizer, max_length, rule, data.seconds)
+    counts, is_pair = (len(encoded.ids), encoded.num_truncated), encoded.starts is not None
+    sentence = Truncation(data.file, *counts, max_length, rule, is_pair).describe()
+    if encoded.unknown_share > 0.001:
+        sentence += f"; {encoded.unknown_share:.1%} of its tokens are unknown"
+    ids, starts, is_truncated = encoded.ids, encoded.starts, encoded.is_truncated
+    return replace(data, ids=ids, starts=starts, is_truncated=is_truncated), sentence
 
 
-def readable_rows(data: LabelledTexts, is_pieces: bool) -> list[str]:
+def readable_rows(data: Dataset, is_pieces: bool) -> list[str]:
     """Return every row as one text of whole words; the two texts of a pair are joined."""
-    whole = _map_texts(data, join_pieces) if is_pieces else data
-    if whole.seconds is None:
-        return list(whole.texts)
-    return list(map(join_pair, whole.texts, whole.seconds))
+    return (_map_texts(data, join_pieces) if is_pieces else data).whole_texts()
 
 
-def rows_seen(data: LabelledTexts, seen: Fingerprints, is_pieces: bool) -> Matches:
+def rows_seen(data: Dataset, seen: Fingerprints, is_pieces: bool) -> Matches:
     """Tell which rows were seen; one text of a pair is enough."""
     matches = find_matches(fingerprints_of(readable_rows(data, is_pieces)), seen)
     whole = _map_texts(data, join_pieces) if is_pieces else data
@@ -141,12 +112,3 @@ def rows_seen(data: LabelledTexts, seen: Fingerprints, is_pieces: bool) -> Match
         for side in (whole.texts, whole.seconds):
             matches |= find_matches(fingerprints_of(side), seen)
     return matches
-
-
-def describe_encoding(file: str, encoded: EncodedTexts, max_length: int, rule: Truncate) -> str:
-    """Say what was cut and what the tokenizer does not know, in one sentence."""
-    counts, is_pair = (len(encoded.ids), encoded.num_truncated), encoded.starts is not None
-    sentence = Truncation(file, *counts, max_length, rule, is_pair).describe()
-    if encoded.unknown_share > 0.001:
-        sentence += f"; {encoded.unknown_share:.1%} of its tokens are unknown"
-    return sentence
