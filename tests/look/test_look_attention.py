@@ -2,6 +2,7 @@
 
 import base64
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,16 @@ from torch.testing import assert_close
 from warmstart import progress
 from warmstart.decoding.translator import max_target_tokens
 from warmstart.errors import WarmstartError
+from warmstart.look.attention import (
+    AttentionResult,
+    attention_html,
+    draw_head,
+    draw_heads,
+)
 from warmstart.model.attention_weights import AttentionMap, Tokens, encode_weights
 from warmstart.model.backbone import Backbone
 from warmstart.model.layers import Block
 from warmstart.model.models import Translator
-from warmstart.report.attention import AttentionPage, attention_html, draw_head, draw_heads
 from warmstart.runs.saved import SavedTransformer
 from warmstart.tasks.vectors import tokens_of
 from warmstart.tokenization.backends import TokenizerPair, train_tokenizer
@@ -286,9 +292,18 @@ def test_a_text_cannot_break_out_of_the_page() -> None:
     found = AttentionMap(
         part="self", queries=tokens, keys=tokens, weights=np.ones((1, 1, 1, 1), np.float32)
     )
-    page = attention_html(AttentionPage(title="<i>&{{ data }}", facts=["</ul>"]), [found])
+    page = attention_html("<i>&{{ data }}", ["</ul>"], [found])
     assert page.count("</script>") == 2
     assert "<i>" not in page
     assert "<title>&lt;i&gt;&amp;{{ data }}</title>" in page
     assert page.count("http://") == 1  # the name of SVG, fetched by nobody
     assert "https://" not in page
+
+
+def test_a_notebook_shows_a_page_in_a_frame_and_a_figure_as_an_image(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text('<p class="x">"quoted" & bold</p>')
+    frame = AttentionResult(tmp_path / "page.html", {})._repr_html_()
+    assert "&lt;p class=&#34;x&#34;&gt;" in frame
+    assert "<p class" not in frame
+    (tmp_path / "a.svg").write_text("<svg/>")
+    assert "data:image/svg" in AttentionResult(tmp_path / "a.svg", {})._repr_html_()

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from warmstart.comparison.report import arm_colours, draw_differences, draw_epochs, draw_labels
-from warmstart.report.html import save_figure, svg_text
-from warmstart.report.style import EndLabel, spread_out, write_end_labels
+from warmstart.report.style import EndLabel, save_figure, spread_out, svg_text, write_end_labels
 from warmstart.report.training_figure import draw_training
 
 EIGHT = (
@@ -119,16 +118,21 @@ def test_labels_with_room_stay_where_they_are() -> None:
     assert spread_out([0.2, 0.9, 0.5], 0.1, 0, 1) == pytest.approx([0.2, 0.9, 0.5])
 
 
+def training(losses: list[float]) -> list[dict[str, float]]:
+    """Return the lines of a metrics.jsonl."""
+    return [{"step": step, "train_loss": loss} for step, loss in enumerate(losses)]
+
+
 @pytest.mark.parametrize("steps", [0, 1, 7, 500])
 def test_a_loss_curve_of_any_length_is_drawn(steps: int) -> None:
     losses = [10 * math.exp(-step / 90) + 2 for step in range(steps)]
-    figure = draw_training(range(steps), losses, [(steps, 2.5)])
+    figure = draw_training([*training(losses), {"step": steps, "valid_loss": 2.5}])
     assert overlaps(figure) == []
     assert svg_text(figure).startswith("<svg")
 
 
 def test_a_loss_that_is_not_a_number_does_not_spoil_the_curve() -> None:
-    figure = draw_training([1, 2, 3], [3.0, math.nan, 2.0])
+    figure = draw_training(training([3.0, math.nan, 2.0]))
     ys = [float(y) for line in figure.axes[0].lines for y in line.get_ydata()]
     assert ys
     assert all(map(math.isfinite, ys))
@@ -136,7 +140,7 @@ def test_a_loss_that_is_not_a_number_does_not_spoil_the_curve() -> None:
 
 @pytest.mark.parametrize("fall", [0.001, 0.05, 0.11])
 def test_perplexity_ticks_are_exponentials_of_the_loss(fall: float) -> None:
-    figure = draw_training(range(100), [12 - step * fall for step in range(100)])
+    figure = draw_training(training([12 - step * fall for step in range(100)]))
     assert overlaps(figure) == []
     losses, perplexities = figure.axes
     low, high = perplexities.get_ylim()

@@ -1,5 +1,7 @@
 """Results as a notebook shows them."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,7 +17,7 @@ from warmstart.recipes.evaluate import EvaluationResult
 from warmstart.recipes.finetune import FinetuneResult
 from warmstart.recipes.prepare_files import SamplesResult
 from warmstart.recipes.pretrain import PretrainResult
-from warmstart.report.html import Shown, show_file
+from warmstart.report.html import Shown
 
 VERBS: dict[str, Callable[[], Any]] = {
     "total": lambda: warmstart.count_parameters(model="tiny", head="classifier", frozen=True),
@@ -60,11 +62,10 @@ def test_a_training_shows_its_loss(world: World, here: Path) -> None:
     assert "<svg" in result._repr_html_()
 
 
-def test_a_page_is_shown_in_a_frame_of_its_own(tmp_path: Path) -> None:
-    (tmp_path / "page.html").write_text('<p class="x">"quoted" & bold</p>')
-    frame = show_file(tmp_path / "page.html")
-    assert "&lt;p class=&#34;x&#34;&gt;" in frame
-    assert "<p class" not in frame
+@pytest.mark.parametrize("module", ["planning.params", "recipes.prepare_files", "recipes.embed"])
+def test_matplotlib_is_loaded_only_to_draw(module: str) -> None:
+    code = f"import sys, warmstart.{module}; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_names_are_escaped() -> None:

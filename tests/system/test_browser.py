@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from product import QUICK, World, succeed
+from warmstart.look.attention import attention_html
 from warmstart.model.attention_weights import AttentionMap, Part, Tokens
-from warmstart.report.attention import AttentionPage, write_attention_page
 
 pytestmark = [
     pytest.mark.slow,
@@ -79,7 +79,8 @@ def random_map(
 
 
 def write(path: Path, *maps: AttentionMap) -> Path:
-    return write_attention_page(AttentionPage(title="Attention", facts=["a toy"]), maps, path)
+    path.write_text(attention_html("Attention", ["a toy"], maps), encoding="utf-8")
+    return path
 
 
 def read(page: Any) -> list[tuple[str, float]]:

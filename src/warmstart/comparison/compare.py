@@ -29,7 +29,8 @@ from warmstart.data.fingerprints import fingerprints_of
 from warmstart.files import write_json
 from warmstart.jsonfiles import typed
 from warmstart.recipes.card import write_card
-from warmstart.report.html import Shown, save_figure, soft
+from warmstart.report.html import Shown, soft
+from warmstart.report.style import save_figure
 from warmstart.runs.facts import ConfigFile, Limit
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, write_config

@@ -97,7 +97,9 @@ def comparison_sections(
 
 
 def _section(title: str, block: str, values: Mapping[str, object]) -> Section:
-    return Section(title=title, pieces=[render_block("comparison.html", block, values)])
+    return Section(
+        title=title, pieces=[render_block("comparison.html", block, values, "warmstart.comparison")]
+    )
 
 
 def _values(comparison: Comparison, summary: Summary) -> dict[str, object]:

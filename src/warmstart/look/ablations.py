@@ -20,8 +20,8 @@ from warmstart.formats import percent
 from warmstart.look.commands import LookAblationsConfig
 from warmstart.recipes.prepare_files import make_tokenizer
 from warmstart.recipes.pretrain import pretrain
-from warmstart.report.html import Drawn, Table, save_image
-from warmstart.report.style import INK, WIDTH, EndLabel, styled, write_end_labels
+from warmstart.report.html import Drawn, Table
+from warmstart.report.style import INK, WIDTH, EndLabel, save_image, styled, write_end_labels
 from warmstart.runs.facts import read_metrics
 from warmstart.samples.samples import SampleSizes, write_samples
 from warmstart.settings.model import Ablation

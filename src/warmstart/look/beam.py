@@ -18,8 +18,8 @@ from warmstart.errors import WarmstartError
 from warmstart.formats import shorten
 from warmstart.look.commands import LookBeamConfig
 from warmstart.model.attention_weights import readable
-from warmstart.report.html import Drawn, Table, save_image
-from warmstart.report.style import FAINT, INK, styled
+from warmstart.report.html import Drawn, Table
+from warmstart.report.style import FAINT, INK, save_image, styled
 from warmstart.settings.using import Beam
 from warmstart.tasks.registry import load_on
 from warmstart.tasks.translate import TextTranslator

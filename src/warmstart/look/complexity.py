@@ -24,8 +24,8 @@ from warmstart import progress
 from warmstart.formats import counted
 from warmstart.look.commands import LookComplexityConfig
 from warmstart.model.attention import AttentionContext, MultiHeadAttention, attention_weights
-from warmstart.report.html import Drawn, Table, save_image
-from warmstart.report.style import INK, EndLabel, styled, write_end_labels
+from warmstart.report.html import Drawn, Table
+from warmstart.report.style import INK, EndLabel, save_image, styled, write_end_labels
 from warmstart.runtime import Runtime, choose_runtime, free_memory
 
 Axis = Literal["length", "width"]

@@ -20,8 +20,8 @@ from warmstart.formats import shorten
 from warmstart.look.commands import LookMaskConfig
 from warmstart.model.attention import causal_mask, document_mask, padding_mask
 from warmstart.model.attention_weights import readable
-from warmstart.report.html import Drawn, save_image
-from warmstart.report.style import FAINT, styled
+from warmstart.report.html import Drawn
+from warmstart.report.style import FAINT, save_image, styled
 from warmstart.runs.saved import find_model
 from warmstart.settings.model import ModelConfig
 from warmstart.tokenization.backends import load_tokenizer_pair

@@ -18,8 +18,8 @@ from warmstart.look.commands import LookNeuronsConfig
 from warmstart.model.attention import AttentionContext, MultiHeadAttention, attention_weights
 from warmstart.model.attention_weights import readable
 from warmstart.model.backbone import Backbone
-from warmstart.report.html import Drawn, Table, save_image
-from warmstart.report.style import FAINT, SHADES, styled
+from warmstart.report.html import Drawn, Table
+from warmstart.report.style import FAINT, SHADES, save_image, styled
 from warmstart.tasks.registry import load_transformer
 from warmstart.tasks.text_model import TransformerModel
 

@@ -21,8 +21,8 @@ from warmstart.look.commands import LookPositionsConfig
 from warmstart.model.attention import frequencies, sinusoids
 from warmstart.model.backbone import Backbone
 from warmstart.model.models import LanguageModel
-from warmstart.report.html import Drawn, Table, save_image
-from warmstart.report.style import FAINT, INK, WIDTH, styled
+from warmstart.report.html import Drawn, Table
+from warmstart.report.style import FAINT, INK, WIDTH, save_image, styled
 from warmstart.runs.saved import find_model
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig

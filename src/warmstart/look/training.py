@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from warmstart.formats import shorten
 from warmstart.look.commands import LookTrainingConfig
-from warmstart.report.html import Drawn, Table, save_image
-from warmstart.report.style import INK, SHADES, styled
+from warmstart.report.html import Drawn, Table
+from warmstart.report.style import INK, SHADES, save_image, styled
 from warmstart.runs.checkpoint import list_checkpoints, step_of
 from warmstart.runs.saved import SavedRun, read_run
 from warmstart.seeds import derive_seed

@@ -15,8 +15,8 @@ from warmstart.formats import shorten
 from warmstart.look.commands import LookTransferConfig
 from warmstart.model import count
 from warmstart.model.count import Layer
-from warmstart.report.html import Drawn, Table, save_image
-from warmstart.report.style import FAINT, INK, WIDTH, styled
+from warmstart.report.html import Drawn, Table
+from warmstart.report.style import FAINT, INK, WIDTH, save_image, styled
 from warmstart.runs.saved import find_model
 from warmstart.settings.model import ModelConfig
 

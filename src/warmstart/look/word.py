@@ -22,8 +22,8 @@ from warmstart.data.corpus import read_texts
 from warmstart.errors import WarmstartError
 from warmstart.formats import counted
 from warmstart.look.commands import LookWordConfig
-from warmstart.report.html import Drawn, Table, save_image
-from warmstart.report.style import FAINT, INK, WIDTH, EndLabel, styled, write_end_labels
+from warmstart.report.html import Drawn, Table
+from warmstart.report.style import FAINT, INK, WIDTH, EndLabel, save_image, styled, write_end_labels
 from warmstart.settings.shared import Truncate
 from warmstart.tasks.registry import load_transformer
 from warmstart.tasks.text_model import TransformerModel

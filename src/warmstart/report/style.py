@@ -1,7 +1,11 @@
-"""The style that all figures share: the colour of each arm, thin axes, labels at line ends."""
+"""What all figures share: colours, thin axes, labels at line ends, and how images are written."""
 
+import hashlib
+import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 import matplotlib
@@ -9,10 +13,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from warmstart.files import write_whole
+
 INK = "#333333"  # these two, and FONT, are in figures.mplstyle too
 FAINT = "#8a8a8a"
 WIDTH, HEIGHT = 6.6, 3.7  # inches
 FONT = 8.5  # points
+DPI = 200
+SALT = "warmstart"  # without one, matplotlib makes random SVG ids
 
 # Hues that colour-blind readers can tell apart; arms of one kind are shades of one hue.
 SHADES: dict[str, tuple[str, ...]] = {
@@ -102,3 +110,51 @@ def write_end_labels(axes: Axes, labels: Sequence[EndLabel], share: float = 1.0)
             scaley=False,
         )
         axes.text(1.037, end, label.text, color=label.colour, va="center", transform=axes.transAxes)
+
+
+def save_figure(figure: Figure, path_without_suffix: Path) -> list[Path]:
+    """Write the figure as PNG and as SVG and return both paths."""
+    stem = path_without_suffix.name
+    return [
+        save_image(figure, path_without_suffix.with_name(f"{stem}{suffix}"))
+        for suffix in (".png", ".svg")
+    ]
+
+
+def save_image(figure: Figure, path: Path) -> Path:
+    """Write the figure in the format of the file's name, .png or .svg."""
+    return write_whole(path, image_bytes(figure, path.suffix.lower()))
+
+
+def svg_text(figure: Figure) -> str:
+    """Return the figure as an SVG element for HTML, with ids that no other figure has.
+
+    Text stays text, so that a reader can select it and the page stays small.
+    """
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        whole = image_bytes(figure, ".svg").decode()
+    element = re.sub(r"<metadata>.*?</metadata>", "", whole[whole.index("<svg") :], flags=re.DOTALL)
+    prefix = "f" + hashlib.sha256(element.encode()).hexdigest()[:8]
+    return _rename_ids(element, prefix).strip()
+
+
+def _rename_ids(element: str, prefix: str) -> str:
+    """Add a prefix to every id and every reference to one, inside tags only."""
+
+    def rename(tag: re.Match[str]) -> str:
+        named = re.sub(r'\bid="', f'id="{prefix}-', tag.group())
+        return named.replace('href="#', f'href="#{prefix}-').replace("url(#", f"url(#{prefix}-")
+
+    return re.sub(r"<[^>]+>", rename, element)
+
+
+def image_bytes(figure: Figure, suffix: str) -> bytes:
+    """Return the figure as a .png or .svg file, marked as ours and the same each time."""
+    author = {".png": "Software", ".svg": "Creator"}[suffix]  # by which look recognises its figures
+    metadata = {author: "warmstart"} | ({} if suffix == ".png" else {"Date": None})
+    buffer = BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": SALT}), warnings.catch_warnings():
+        # A character that the font lacks is drawn as a box, so the warning adds nothing.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(buffer, format=suffix[1:], dpi=DPI, metadata=metadata, facecolor="white")
+    return buffer.getvalue()

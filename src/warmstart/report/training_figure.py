@@ -1,4 +1,4 @@
-"""The training of a model as figures: losses by step, and predictions at several moments."""
+"""What a page or a notebook shows of a training: its losses by step, and its scores."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,50 +16,34 @@ from warmstart.report.style import HEIGHT, SHADES, new_axes, styled
 from warmstart.runs.facts import read_metrics
 
 
-def draw_metrics(metrics: Sequence[Mapping[str, float]]) -> Figure:
-    """Draw the losses that the lines of a metrics.jsonl have."""
-    train = [line for line in metrics if "train_loss" in line]
-    return draw_training(
-        [int(line["step"]) for line in train],
-        [line["train_loss"] for line in train],
-        [(int(line["step"]), line["valid_loss"]) for line in metrics if "valid_loss" in line],
-    )
-
-
 @styled
-def draw_training(
-    steps: Sequence[int],
-    losses: Sequence[float],
-    validation: Sequence[tuple[int, float]] = (),
-) -> Figure:
-    """Draw loss in nats per token, with (step, loss) marks from validation."""
+def draw_training(metrics: Sequence[Mapping[str, float]]) -> Figure:
+    """Draw the losses in the lines of a metrics.jsonl, in nats per token."""
     figure, axes = new_axes(height=0.85 * HEIGHT)
-    pairs = [(s, loss) for s, loss in zip(steps, losses, strict=True) if math.isfinite(loss)]
-    marks = [(step, loss) for step, loss in validation if math.isfinite(loss)]
-    smooth = smoothed([loss for _, loss in pairs])
+    steps, losses = _finite(metrics, "train_loss")
+    valid_steps, valid_losses = _finite(metrics, "valid_loss")
+    smooth = smoothed(losses)
     colour, dark = SHADES["warm"][0], SHADES["cold"][2]
-    steps = [step for step, _ in pairs]
-    axes.plot(steps, [loss for _, loss in pairs], color=colour, alpha=0.25, linewidth=0.7)
+    axes.plot(steps, losses, color=colour, alpha=0.25, linewidth=0.7)
     axes.plot(steps, smooth, color=colour, label="training, smoothed")
-    axes.plot(
-        [step for step, _ in marks],
-        [loss for _, loss in marks],
-        color=dark,
-        marker="o",
-        markersize=4,
-        linewidth=0.9,
-        label="validation",
-    )
-    _fit_losses(axes, smooth + [loss for _, loss in marks])
+    marks: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 0.9}
+    axes.plot(valid_steps, valid_losses, color=dark, label="validation", **marks)
+    _fit_losses(axes, [*smooth, *valid_losses])
     axes.set_xlabel("step")
     axes.set_ylabel("loss, nats per token")
     axes.set_title("Loss by step")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
-    if pairs or marks:
+    if steps or valid_steps:
         axes.legend(frameon=False, loc="upper right")
     _add_perplexity(axes)
     return figure
+
+
+def _finite(metrics: Sequence[Mapping[str, float]], name: str) -> tuple[list[int], list[float]]:
+    """Return the steps at which a loss is finite, and the losses."""
+    lines = [line for line in metrics if math.isfinite(line.get(name, math.nan))]
+    return [int(line["step"]) for line in lines], [line[name] for line in lines]
 
 
 def smoothed(losses: Sequence[float]) -> list[float]:
@@ -96,7 +80,7 @@ def loss_curve(run: Path) -> Iterator[Markup]:
     """Yield the curve of a run's loss, if it recorded any."""
     metrics = read_metrics(run / "metrics.jsonl")
     if metrics:
-        yield figure(draw_metrics(metrics), f"Loss of {run.name} by step.")
+        yield figure(draw_training(metrics), f"Loss of {run.name} by step.")
 
 
 def score_table(scores: Mapping[str, Any]) -> Markup:

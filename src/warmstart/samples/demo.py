@@ -16,14 +16,14 @@ from warmstart.comparison.results import AttentionExample, Comparison, Contrast,
 from warmstart.data.copies import DataReport
 from warmstart.errors import WarmstartError
 from warmstart.files import make_folder, write_json
+from warmstart.look.attention import draw_head
 from warmstart.model.attention_weights import AttentionMap
 from warmstart.recipes.evaluate import evaluate
 from warmstart.recipes.prepare_files import report_data
 from warmstart.recipes.pretrain import PretrainResult, pretrain
 from warmstart.recipes.train_translator import TranslatorResult, train_translator
-from warmstart.report.attention import draw_head
 from warmstart.report.html import Section, bullets, figure, table, write_page
-from warmstart.report.training_figure import draw_metrics
+from warmstart.report.training_figure import draw_training
 from warmstart.runs.facts import read_metrics
 from warmstart.samples.samples import SampleFiles, SampleSizes, write_samples
 from warmstart.settings.shared import Machine
@@ -269,7 +269,7 @@ def _pretraining_section(page: DemoPage) -> Section:
         pieces=[
             f"The language model was pretrained on {model.tokens:,} tokens of unlabelled reviews "
             f"in {model.elapsed_s:.0f} s; {model.summary}.",
-            figure(draw_metrics(page.metrics), "Loss of the language model during pretraining."),
+            figure(draw_training(page.metrics), "Loss of the language model during pretraining."),
         ],
     )
 
