@@ -6,7 +6,7 @@ import pytest
 
 import warmstart
 from product import MACHINE, SHAPE, World, run, succeed
-from warmstart.look.training import spaced
+from warmstart.look.training import pick_evenly
 from warmstart.settings.model import PRESETS
 
 
@@ -59,7 +59,7 @@ def test_a_classifier_predicts_no_words(warm: Path, tmp_path: Path) -> None:
     [(range(3), 4, [0, 1, 2]), (range(8), 4, [1, 3, 5, 7]), (range(5), 1, [4]), ((), 4, [])],
 )
 def test_spaced(values: range, num: int, expected: list[int]) -> None:
-    assert spaced(values, num) == expected
+    assert pick_evenly(values, num) == expected
 
 
 @pytest.mark.parametrize(

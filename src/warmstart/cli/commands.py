@@ -57,14 +57,15 @@ def doctor(config: DoctorConfig, as_json: bool) -> None:
     """Check the installation and the machine, and prove with a short training that they work."""
     from warmstart.recipes.doctor import doctor as run
 
-    result = run(config)
+    findings = run(config)
     if as_json:
-        print_json([asdict(finding) for finding in result.findings])
+        print_json([asdict(finding) for finding in findings])
     else:
-        for finding in result.findings:
+        for finding in findings:
             say(f"{finding.status:<8} {finding.name:<16} {finding.detail}")
-    if result.problems:
-        names = ", ".join(dict.fromkeys(finding.name for finding in result.problems))
+    problems = dict.fromkeys(finding.name for finding in findings if finding.status == "problem")
+    if problems:
+        names = ", ".join(problems)
         raise WarmstartError(f"this installation is not ready to train: see {names}")
 
 

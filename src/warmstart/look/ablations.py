@@ -190,7 +190,7 @@ def _train(job: PretrainConfig, pairs: WordPairs) -> AblatedTraining:
     failure, written = None, ""
     try:
         pretrain(job)
-        written = _write(job)
+        written = _generate(job)
     except DivergedError as error:
         failure = str(error)
     metrics = read_metrics(Path(job.out) / "metrics.jsonl")
@@ -206,7 +206,7 @@ def _train(job: PretrainConfig, pairs: WordPairs) -> AblatedTraining:
     )
 
 
-def _write(job: PretrainConfig) -> str:
+def _generate(job: PretrainConfig) -> str:
     """Return what a model writes after each prompt; a model that cannot generate writes nothing."""
     if not pretraining_task(job.objective).can_generate:
         return ""

@@ -79,7 +79,7 @@ class BeamTree(Drawn):
 
     @property
     def sentence(self) -> str:
-        """Return the best target and where greedy search would have left its way."""
+        """Return the best target, and where greedy search would have chosen another path."""
         best = self.steps[: len(self.endings[0].path) + 1]
         lost = next((i for i, step in enumerate(best, 1) if not self.is_best(step[0])), None)
         greedy = f"; at step {lost} another path was the most probable" if lost else ""
@@ -152,7 +152,7 @@ def watch_beam(model: TextTranslator, text: str, beam: Beam, n_best: int) -> Bea
 
 
 class WatchedStep:
-    """A step function that remembers what it was asked and what it answered."""
+    """A step function that records the prefixes and log-probabilities of every call."""
 
     def __init__(self, step: Step, special: SpecialIds) -> None:
         self.step = step
@@ -176,26 +176,27 @@ def _steps(
     totals: dict[TokenPath, float] = {(): 0.0}
     for number, (prefixes, log_probs) in enumerate(calls, 1):
         continued = set(calls[number][0]) if number < len(calls) else set()
-        ranked = _ranked(totals, prefixes, log_probs, 2 * width)
-
-        def status(rank: int, path: TokenPath, going_on: set[TokenPath] = continued) -> Status:
-            if path[-1] == special.eos:
-                return "ended" if rank < width else "dropped"
-            return "kept" if path in going_on else "dropped"
+        ranked = _rank_continuations(totals, prefixes, log_probs, 2 * width)
 
         yield tuple(
             Candidate(
                 path=path,
                 piece=tokenizer.labels([path[-1]])[0],
                 log_prob=total,
-                status=status(rank, path),
+                status=_status(path, continued, is_end_kept=rank < width, eos=special.eos),
             )
             for rank, (path, total) in enumerate(ranked)
         )
         totals = {path: total for path, total in ranked if path in continued}
 
 
-def _ranked(
+def _status(path: TokenPath, continued: set[TokenPath], is_end_kept: bool, eos: int) -> Status:
+    if path[-1] == eos:
+        return "ended" if is_end_kept else "dropped"
+    return "kept" if path in continued else "dropped"
+
+
+def _rank_continuations(
     totals: dict[TokenPath, float], prefixes: Sequence[TokenPath], log_probs: Tensor, num: int
 ) -> list[tuple[TokenPath, float]]:
     """Return the most probable continuations of all prefixes, each with its log-probability."""
@@ -211,13 +212,13 @@ def _ranked(
 
 
 def _draw_steps(axes: Axes, tree: BeamTree, first: int) -> None:
-    """Draw the steps of one row after those that they continue."""
+    """Draw the steps of one row, after the last step of the row above."""
     if first == 0:
         axes.text(0, 0, "start", ha="center", va="center", color=FAINT)
     else:
         for rank, candidate in enumerate(tree.steps[first - 1]):
             if candidate.status == "kept":
-                _name(axes, tree, candidate, (first, -rank))
+                _write_candidate(axes, tree, candidate, (first, -rank))
     for number, step in enumerate(tree.steps[first : first + STEPS_IN_ROW], first + 1):
         axes.text(number, 0.85, f"step {number}", ha="center", color=FAINT)
         before = tree.steps[number - 2] if number > 1 else ()
@@ -232,11 +233,13 @@ def _draw_steps(axes: Axes, tree: BeamTree, first: int) -> None:
                 linewidth=2.4 if is_best else 0.8,
                 zorder=2 if is_best else 1,
             )
-            _name(axes, tree, candidate, (number, -rank))
+            _write_candidate(axes, tree, candidate, (number, -rank))
 
 
-def _name(axes: Axes, tree: BeamTree, candidate: Candidate, place: tuple[int, int]) -> None:
-    x, y = place
+def _write_candidate(
+    axes: Axes, tree: BeamTree, candidate: Candidate, position: tuple[int, int]
+) -> None:
+    x, y = position
     weight = "bold" if tree.is_best(candidate) else "normal"
     text = FAINT if candidate.status == "dropped" else INK
     name, colour = shorten(readable(candidate.piece), 11), COLOURS[candidate.status]

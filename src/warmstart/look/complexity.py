@@ -290,7 +290,7 @@ def _time_pass(layer: nn.Module, x: Tensor, runtime: Runtime) -> float:
 
 
 def saved_bytes(layer: nn.Module, x: Tensor) -> int:
-    """Return the bytes of the output and of what is saved for the backward pass, but parameters."""
+    """Return the bytes of output and tensors saved for the backward pass, without parameters."""
     parameters = {parameter.untyped_storage().data_ptr() for parameter in layer.parameters()}
     sizes: dict[int, int] = {}
 

@@ -142,7 +142,7 @@ def head_products(model: TransformerModel, config: LookNeuronsConfig, text: str)
 def _inputs(
     backbone: Backbone, layer: int, ids: list[int]
 ) -> tuple[MultiHeadAttention, Tensor, AttentionContext]:
-    """Return one layer's attention with what it receives when the model reads a text."""
+    """Return the attention of one layer, and the inputs it receives for a text."""
     attend = backbone.blocks[layer].attend
     assert isinstance(attend, MultiHeadAttention)
     received: list[tuple[Any, ...]] = []

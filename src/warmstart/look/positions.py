@@ -132,10 +132,10 @@ class PositionView(Drawn):
         rows = 2 + (self.curve is not None)
         drawing = Figure(figsize=(WIDTH, 3.4 * rows), layout="constrained")
         grid = drawing.subplots(rows, 1)
-        _vectors(grid[0], self)
-        _similarity(grid[1], self)
+        _draw_vectors(grid[0], self)
+        _draw_similarity(grid[1], self)
         if self.curve is not None:
-            _curve(grid[2], self.curve)
+            _draw_curve(grid[2], self.curve)
         return drawing
 
 
@@ -183,8 +183,10 @@ def _view_rotary(shape: ModelConfig, name: str, length: int) -> PositionView:
     distances = np.arange(length, dtype=np.float64)
     cosines = np.cos(distances[:, None] * speeds)  # (T, K / 2)
     mean = cosines.mean(1)
-    alike = PositionSimilarity(distances=distances, mean=mean, low=mean, high=mean)
-    return PositionView(name=name, kind="rope", vectors=cosines, similarity=alike, note=ROTARY_NOTE)
+    by_distance = PositionSimilarity(distances=distances, mean=mean, low=mean, high=mean)
+    return PositionView(
+        name=name, kind="rope", vectors=cosines, similarity=by_distance, note=ROTARY_NOTE
+    )
 
 
 def perplexity_of_file(
@@ -208,7 +210,7 @@ def perplexity_of_file(
 
 
 def _read_documents(passages: Iterable[Passage], tokenizer: Tokenizer) -> list[list[int]]:
-    """Return the documents as ids, each between its special tokens; not many more than needed."""
+    """Return documents as ids between special tokens, until there are enough for the curve."""
     documents: list[list[int]] = []
     num_tokens = 0
     for passage in passages:
@@ -315,7 +317,7 @@ def _intervals(sums: Array, counts: NDArray[np.int64]) -> tuple[Array, Array, Ar
     return sums.sum(0) / counts.sum(0), low, high
 
 
-def _vectors(axes: Axes, view: PositionView) -> None:
+def _draw_vectors(axes: Axes, view: PositionView) -> None:
     most = float(np.abs(view.vectors).max()) or 1.0
     image = axes.imshow(
         view.vectors, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto", interpolation="nearest"
@@ -329,7 +331,7 @@ def _vectors(axes: Axes, view: PositionView) -> None:
     bar.ax.tick_params(labelsize=7, length=0)
 
 
-def _similarity(axes: Axes, view: PositionView) -> None:
+def _draw_similarity(axes: Axes, view: PositionView) -> None:
     distances, low, high = view.similarity.distances, view.similarity.low, view.similarity.high
     axes.axhline(0, color=FAINT, linewidth=0.7)
     if float((high - low).max()) > 1e-6:
@@ -349,7 +351,7 @@ def _similarity(axes: Axes, view: PositionView) -> None:
     axes.set_title(f"Similarity against distance: {what}")
 
 
-def _curve(axes: Axes, curve: PerplexityByPosition) -> None:
+def _draw_curve(axes: Axes, curve: PerplexityByPosition) -> None:
     axes.fill_between(curve.positions, curve.low, curve.high, color=COLD, alpha=0.16, lw=0)
     axes.plot(curve.positions, curve.perplexity, color=COLD, marker="o", markersize=2.5)
     axes.set_yscale("log")

@@ -94,7 +94,7 @@ def _moments(run: SavedRun, seed: int) -> Iterator[tuple[str, SavedRun]]:
     checkpoints = list_checkpoints(run.folder)
     if checkpoints and _is_same(read_run(checkpoints[-1]), run):
         checkpoints.pop()
-    for checkpoint in spaced(checkpoints, NUM_CHECKPOINTS):
+    for checkpoint in pick_evenly(checkpoints, NUM_CHECKPOINTS):
         yield f"step {step_of(checkpoint):,}", read_run(checkpoint)
     yield "trained", run
 
@@ -119,7 +119,7 @@ def _draw_moment(axes: Axes, moment: Moment, highest: float, is_last: bool) -> N
         spine.set_visible(False)
 
 
-def spaced(values: Sequence[T], num: int) -> list[T]:
+def pick_evenly(values: Sequence[T], num: int) -> list[T]:
     """Return at most `num` values at equal distances, the last one included."""
     if len(values) <= num:
         return list(values)

@@ -137,21 +137,23 @@ def _backbone(shape: ModelConfig, sizes: dict[str, int]) -> tuple[ModelPart, ...
         return ".".join(layer.name.split(".")[:2]) if "blocks." in layer.name else layer.name
 
     groups = groupby(count.count_backbone(shape), key=part)
-    return merged([_part(names.get(name, name), list(layers), sizes) for name, layers in groups])
+    return merge_equal_blocks(
+        [_part(names.get(name, name), list(layers), sizes) for name, layers in groups]
+    )
 
 
 def _part(name: str, layers: Sequence[Layer], sizes: dict[str, int]) -> ModelPart:
     shapes = tuple(
         f"{layer.name.split('.', 2)[-1] if 'blocks.' in layer.name else layer.name}: "
-        f"{_in_numbers(layer.formula, sizes)}"
+        f"{_fill_in_sizes(layer.formula, sizes)}"
         for layer in layers
         if layer.count
     )
     return ModelPart(name=name, shapes=shapes, count=sum(layer.count for layer in layers))
 
 
-def _in_numbers(formula: str, sizes: dict[str, int]) -> str:
-    """Return a formula with the sizes in place of their letters: 3D becomes 600 for a D of 200."""
+def _fill_in_sizes(formula: str, sizes: dict[str, int]) -> str:
+    """Return a formula with the sizes in corner of their letters: 3D becomes 600 for a D of 200."""
 
     def number(match: re.Match[str]) -> str:
         return f"{int(match[1] or 1) * sizes[match[2]]:,}"
@@ -163,8 +165,8 @@ def _height(part: ModelPart) -> float:
     return LINE * (2 + len(part.shapes)) + 0.12
 
 
-def _draw_box(axes: Axes, part: ModelPart, place: tuple[float, float, float], colour: str) -> None:
-    x, y, height = place
+def _draw_box(axes: Axes, part: ModelPart, corner: tuple[float, float, float], colour: str) -> None:
+    x, y, height = corner
     style = "round,pad=0,rounding_size=0.06"
     ink = "white" if colour == NEW else INK
     edge = FAINT if colour == GONE else colour
@@ -190,7 +192,7 @@ def _draw_arrow(axes: Axes, y: float, text: str) -> None:
     axes.text(BOX + GAP / 2, y + 0.08, text, ha="center", va="bottom", fontsize=7, color=FAINT)
 
 
-def merged(parts: list[ModelPart]) -> tuple[ModelPart, ...]:
+def merge_equal_blocks(parts: list[ModelPart]) -> tuple[ModelPart, ...]:
     """Return the parts with equal neighbours as one."""
     groups = (list(group) for _, group in groupby(parts, key=lambda s: (s.shapes, s.count)))
     return tuple(

@@ -144,7 +144,7 @@ def compare_word(
     num_texts = num_matches = 0
     for text in texts:
         num_texts += 1
-        occurrence = _find(predictor, word, text, rule)
+        occurrence = _find_word(predictor, word, text, rule)
         if occurrence is not None:
             num_matches += 1
             if num_matches <= MAX_SENTENCES:
@@ -170,7 +170,9 @@ def compare_word(
     )
 
 
-def _find(predictor: TransformerModel, word: str, text: str, rule: Truncate) -> Occurrence | None:
+def _find_word(
+    predictor: TransformerModel, word: str, text: str, rule: Truncate
+) -> Occurrence | None:
     """Return the first occurrence of the word; None if there is none within the model's length."""
     tokenizer = predictor.tokenizer
     is_split = tokenizer.kind == "pieces"

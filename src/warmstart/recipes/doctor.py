@@ -1,4 +1,4 @@
-"""An installation -> what it has, what it lacks, and a short training that proves that it works."""
+"""`doctor`: what an installation has and lacks, and a short training that proves that it works."""
 
 import platform
 import shutil
@@ -29,34 +29,25 @@ Status = Literal["ok", "missing", "problem"]  # missing: an extra that not every
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was examined."""
+    """The state of one part of the installation or the machine."""
 
     name: str
     detail: str
     status: Status = "ok"
 
 
-@dataclass(frozen=True)
-class DoctorResult:
-    """Everything that was examined, in order."""
+def doctor(config: DoctorConfig) -> list[Finding]:
+    """Examine the installation and the machine, and train a tiny model on them.
 
-    findings: tuple[Finding, ...]
-
-    @property
-    def problems(self) -> list[Finding]:
-        """Return what must be mended before training."""
-        return [finding for finding in self.findings if finding.status == "problem"]
-
-
-def doctor(config: DoctorConfig) -> DoctorResult:
-    """Examine the installation and the machine, and train a tiny model on them."""
+    A finding of status "problem" must be mended before training.
+    """
     findings = [*examine_system(), *examine_packages()]
     findings += examine_machine(config.device, config.precision, config.threads)
     if all(finding.status != "problem" for finding in findings):
         findings.append(_train(config))
     else:
         findings.append(Finding("training", "not tried: see the problems above", "problem"))
-    return DoctorResult(tuple(findings))
+    return findings
 
 
 def _train(config: DoctorConfig) -> Finding:
@@ -120,21 +111,21 @@ def examine_packages() -> Iterator[Finding]:
         yield Finding("packages", "unknown: warmstart runs from a checkout, not installed")
         return
     required = [r for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]
-    problems = list(filter(None, map(_lack, required)))
-    versions = ", ".join(f"{r.name} {metadata.version(r.name)}" for r in required if not _lack(r))
+    problems = list(filter(None, map(_fault, required)))
+    versions = ", ".join(f"{r.name} {metadata.version(r.name)}" for r in required if not _fault(r))
     yield Finding("packages", versions)
     if problems:
         advice = "; run pip install warmstart again"
         yield Finding("packages", f"{', '.join(problems)}{advice}", "problem")
     for extra in extras:
         wanted = [r for r in requirements if r.marker and r.marker.evaluate({"extra": extra})]
-        missing = [lack for r in wanted if r not in required and (lack := _lack(r))]
+        missing = [fault for r in wanted if r not in required and (fault := _fault(r))]
         advice = f"; pip install 'warmstart[{extra}]'"
         detail = f"{', '.join(missing)}{advice}" if missing else "complete"
         yield Finding(f"extra {extra}", detail, "missing" if missing else "ok")
 
 
-def _lack(requirement: Requirement) -> str | None:
+def _fault(requirement: Requirement) -> str | None:
     """Say what is wrong with a package; None if it is installed in a version that suits."""
     try:
         version = metadata.version(requirement.name)
@@ -162,13 +153,13 @@ def examine_machine(device: str, precision: str, threads: int | None) -> Iterato
     cores = counted(num_cores(), "core")
     yield Finding("threads", f"{torch.get_num_threads()} on {cores}")
     if is_cuda:
-        yield _room("GPU memory", free_memory(runtime.device))
-    yield _room("memory", free_memory(torch.device("cpu")))
+        yield _free_space("GPU memory", free_memory(runtime.device))
+    yield _free_space("memory", free_memory(torch.device("cpu")))
     folder = Path.cwd()
-    yield _room("disk", shutil.disk_usage(folder).free, f" in {folder}")
+    yield _free_space("disk", shutil.disk_usage(folder).free, f" in {folder}")
 
 
-def _room(name: str, free: int | None, where: str = "") -> Finding:
+def _free_space(name: str, free: int | None, where: str = "") -> Finding:
     if free is None:
         return Finding(name, "free amount unknown")
     detail = f"{free / GIB:.1f} GiB free{where}"

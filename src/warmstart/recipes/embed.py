@@ -102,7 +102,7 @@ class _EmbedStream:
         return list(map(TextVectors, texts, vectors, map(tuple, encoded.ids), tokens))
 
     def _vectors(self, model: TransformerModel, encoded: EncodedTexts) -> list[NDArray[np.float32]]:
-        """Return an array for every text: of its vector, or of those of its tokens."""
+        """Return the vector of every text, or the vectors of its tokens."""
         config = self.config
         rest = (config.layer, config.normalize, config.micro_tokens)
         if config.tokens:

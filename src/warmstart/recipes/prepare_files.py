@@ -1,4 +1,4 @@
-"""Look at files, write the built-in ones, train a tokenizer."""
+"""`data`, `samples`, `tokenizer`: report on files, write the built-in ones, train a tokenizer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,7 +48,9 @@ def report_data(config: DataConfig) -> DataReport:
         report, fingerprints = report_file(reader, reading)
         reports.append(report)
         named.append(NamedTexts(str(path), fingerprints, partial(read_row, reader)))
-    against = _seen_texts(NamedTexts(str(config.against), run.texts_seen()), named) if run else []
+    against = (
+        _find_seen_texts(NamedTexts(str(config.against), run.texts_seen()), named) if run else []
+    )
     return DataReport(
         files=tuple(reports),
         shared=tuple(find_shared(named)),
@@ -57,7 +59,7 @@ def report_data(config: DataConfig) -> DataReport:
     )
 
 
-def _seen_texts(seen: NamedTexts, files: Sequence[NamedTexts]) -> list[SharedTexts]:
+def _find_seen_texts(seen: NamedTexts, files: Sequence[NamedTexts]) -> list[SharedTexts]:
     return [
         describe_shared(seen, file, find_matches(file.fingerprints, seen.fingerprints))
         for file in files

@@ -22,10 +22,10 @@ def draw_training(metrics: Sequence[Mapping[str, float]]) -> Figure:
     figure, axes = new_axes(height=0.85 * HEIGHT)
     steps, losses = _finite(metrics, "train_loss")
     valid_steps, valid_losses = _finite(metrics, "valid_loss")
-    smooth = smoothed(losses)
+    smooth = smooth_losses(losses)
     colour, dark = SHADES["warm"][0], SHADES["cold"][2]
     axes.plot(steps, losses, color=colour, alpha=0.25, linewidth=0.7)
-    axes.plot(steps, smooth, color=colour, label="training, smoothed")
+    axes.plot(steps, smooth, color=colour, label="training, smooth_losses")
     marks: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 0.9}
     axes.plot(valid_steps, valid_losses, color=dark, label="validation", **marks)
     _fit_losses(axes, [*smooth, *valid_losses])
@@ -46,7 +46,7 @@ def _finite(metrics: Sequence[Mapping[str, float]], name: str) -> tuple[list[int
     return [int(line["step"]) for line in lines], [line[name] for line in lines]
 
 
-def smoothed(losses: Sequence[float]) -> list[float]:
+def smooth_losses(losses: Sequence[float]) -> list[float]:
     """Return means over a centred window of a fiftieth of the curve, narrower towards both ends."""
     sums = np.concatenate([[0.0], np.cumsum(losses)])
     steps, last = np.arange(len(losses)), len(losses) - 1
@@ -56,7 +56,7 @@ def smoothed(losses: Sequence[float]) -> list[float]:
 
 
 def _fit_losses(axes: Axes, values: Sequence[float]) -> None:
-    """Fit the y axis to the smoothed curve, so that single outliers do not flatten it."""
+    """Fit the y axis to the smooth_losses curve, so that single outliers do not flatten it."""
     low, high = min(values, default=0.0), max(values, default=1.0)
     pad = max(0.06 * (high - low), 0.02)
     axes.set_ylim(low - pad, high + pad)
