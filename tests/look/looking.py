@@ -16,6 +16,7 @@ from warmstart.runs.saved import SavedRun, SavedTransformer
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.registry import task_of
+from warmstart.tasks.text_model import TransformerModel
 from warmstart.tokenization.backends import TokenizerPair, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
@@ -53,6 +54,12 @@ def make_run(task: str, tokenizer: Tokenizer, **words: Any) -> tuple[nn.Module, 
     pair = TokenizerPair(tokenizer, tokenizer)
     weights = dict(model.state_dict())
     return model, SavedRun(Path("runs/toy"), task, config, weights, SavedTransformer(shape, pair))
+
+
+def open_model(task: str, **words: Any) -> TransformerModel:
+    """Return a random model of a kind, opened as its run would be."""
+    _, run = make_run(task, make_tokenizer(), **words)
+    return task_of(run).open(run, Runtime(torch.device("cpu")))  # type: ignore[return-value]
 
 
 def look(model: nn.Module, run: SavedRun, *texts: str, **target: str) -> dict[str, AttentionMap]:

@@ -3,20 +3,16 @@
 import math
 
 import pytest
-import torch
-from looking import TEXT, make_run, make_tokenizer
+from looking import TEXT, open_model
 
 from warmstart.look.beam import BeamTree, watch_beam
-from warmstart.runtime import Runtime
 from warmstart.settings.using import Beam
-from warmstart.tasks.registry import task_of
 from warmstart.tasks.translate import TextTranslator
 
 
 @pytest.fixture(scope="module")
 def model() -> TextTranslator:
-    _, run = make_run("translate", make_tokenizer())
-    return task_of(run).open(run, Runtime(torch.device("cpu")))  # type: ignore[return-value]
+    return open_model("translate")  # type: ignore[return-value]
 
 
 @pytest.fixture(params=[1, 2, 4])

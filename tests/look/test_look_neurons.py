@@ -4,20 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from looking import TEXT, make_run, make_tokenizer
+from looking import TEXT, open_model
 
 from warmstart.errors import WarmstartError
 from warmstart.look.commands import LookNeuronsConfig
 from warmstart.look.neurons import head_products
-from warmstart.runtime import Runtime
-from warmstart.tasks.registry import task_of
-from warmstart.tasks.text_model import TransformerModel
-
-
-def load(kind: str, **words: Any) -> TransformerModel:
-    _, run = make_run(kind, make_tokenizer(), **words)
-    return task_of(run).open(run, Runtime(torch.device("cpu")))  # type: ignore[return-value]
 
 
 def settings(**given: Any) -> LookNeuronsConfig:
@@ -27,7 +18,7 @@ def settings(**given: Any) -> LookNeuronsConfig:
 @pytest.mark.parametrize("words", [{}, {"positions": "rope"}, {"ablated": "scale"}])
 @pytest.mark.parametrize("kind", ["causal", "masked"])
 def test_products_make_the_weights(kind: str, words: dict[str, Any]) -> None:
-    model = load(kind, **words)
+    model = open_model(kind, **words)
     attention = model.attention(TEXT)["self"]
     for query in (1, 4, len(attention.keys)):
         head = head_products(model, settings(layer=2, head=2, query=query), TEXT)
@@ -41,7 +32,7 @@ def test_products_make_the_weights(kind: str, words: dict[str, Any]) -> None:
 
 
 def test_the_last_token_asks_unless_another_is_named() -> None:
-    model = load("causal")
+    model = open_model("causal")
     head = head_products(model, settings(), TEXT)
     assert head.query == len(head.tokens) == len(head.table()[1])
     assert len(head.draw().axes) >= 5
@@ -58,4 +49,4 @@ def test_the_last_token_asks_unless_another_is_named() -> None:
 )
 def test_what_is_not_there_is_refused(given: dict[str, int], fault: str) -> None:
     with pytest.raises(WarmstartError, match=fault):
-        head_products(load("causal"), settings(**given), TEXT)
+        head_products(open_model("causal"), settings(**given), TEXT)
