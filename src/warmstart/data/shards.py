@@ -27,7 +27,7 @@ from warmstart.data.token_file import DocumentWriter, encode, join_token_files
 from warmstart.errors import LostProcessError, WarmstartError
 from warmstart.files import make_folder, whole_folder, write_json, write_whole
 from warmstart.jsonfiles import read_object, typed
-from warmstart.pool import ProcessPool
+from warmstart.pool import ProcessPool, hide_script
 from warmstart.ray_cluster import RETRIES, RayCluster, refuse_other_code
 from warmstart.tokenization.tokenizer import Tokenizer, join_pieces
 from warmstart.version import code_digest
@@ -208,7 +208,9 @@ class LocalWorkers(ShardWorkers):
 
     def write(self, shard: Shard, folder: Path) -> None:
         try:
-            self.pool.submit(_write_in_worker, shard, folder).result()
+            with hide_script():
+                future = self.pool.submit(_write_in_worker, shard, folder)
+            future.result()
         except BrokenExecutor:
             raise LostProcessError(
                 "a process that tokenized was lost: there may be too little memory for so many; "
