@@ -19,7 +19,6 @@ from warmstart.model.backbone import Backbone
 from warmstart.model.layers import Block
 from warmstart.model.models import Translator
 from warmstart.report.attention import AttentionPage, attention_html, draw_head, draw_heads
-from warmstart.runs.saved import SavedTransformer
 from warmstart.tasks.vectors import tokens_of
 from warmstart.tokenization.backends import TokenizerPair, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
@@ -135,7 +134,7 @@ def test_a_translator_may_write_with_a_tokenizer_of_its_own(tokenizer: Tokenizer
     sizes = {"shared": False, "target_vocab_size": other.vocab_size}
     model, source = make_run("translate", tokenizer, **sizes)
     pair = TokenizerPair(tokenizer, other)
-    source = replace(source, transformer=SavedTransformer(source.model, pair))
+    source = replace(source, transformer=(source.model, pair))
     found = look(model, source, "Ce livre", target="zum Buch")["cross"]
     assert found.queries.pieces == ("<s>", *other.pieces(other.encode(["zum Buch"])[0]))
     assert found.joined().keys.pieces == ("<s>", "Ce", "livre", "</s>")

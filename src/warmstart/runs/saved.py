@@ -37,14 +37,6 @@ S = TypeVar("S", bound=Settings)
 
 
 @dataclass(frozen=True)
-class SavedTransformer:
-    """The parts of a run that only Transformers have."""
-
-    model: ModelConfig
-    tokenizers: TokenizerPair
-
-
-@dataclass(frozen=True)
 class SavedRun:
     """A run to start from or to use."""
 
@@ -52,20 +44,20 @@ class SavedRun:
     task: str  # name of the task it was trained for
     config: dict[str, Any]  # config.json
     weights: dict[str, Tensor]
-    transformer: SavedTransformer | None  # None: a model of another kind
+    transformer: tuple[ModelConfig, TokenizerPair] | None  # None: a model of another kind
 
     @property
     def model(self) -> ModelConfig:
         """Return its architecture."""
-        return self._transformer.model
+        return self._parts[0]
 
     @property
     def tokenizers(self) -> TokenizerPair:
         """Return the tokenizers of what it reads and writes."""
-        return self._transformer.tokenizers
+        return self._parts[1]
 
     @property
-    def _transformer(self) -> SavedTransformer:
+    def _parts(self) -> tuple[ModelConfig, TokenizerPair]:
         if self.transformer is None:
             raise WarmstartError(f"{self.path} is no Transformer (its task is {self.task!r})")
         return self.transformer
@@ -155,23 +147,31 @@ def read_run(path: str | Path) -> SavedRun:
             f"{path} stopped before its first validation, so it has no best weights: continue "
             "it with --resume, or name one of its checkpoints"
         )
-    transformer = _read_transformer(folder, config, path) if config["model"] else None
+    transformer = _read_parts(folder, path) if config["model"] else None
     is_best = path == folder.path
     weights = read_weights(folder.weights_file) if is_best else load_checkpoint(path).weights
-    if transformer and transformer.model.ablated != "nothing":
-        progress.say(f"{path} is {ablation_warning(transformer.model.ablated)}")
+    if transformer and transformer[0].ablated != "nothing":
+        progress.say(f"{path} is {ablation_warning(transformer[0].ablated)}")
     return SavedRun(path, str(config["task"]), config, weights, transformer)
 
 
-def _read_transformer(folder: RunFolder, config: dict[str, Any], path: Path) -> SavedTransformer:
-    model = _saved_model(folder, config)
-    tokenizers = _fitting_tokenizers(folder, model)
-    check_sizes(model, path / "model.safetensors", folder.config_file)
-    return SavedTransformer(model, tokenizers)
+def _read_parts(folder: RunFolder, path: Path | None) -> tuple[ModelConfig, TokenizerPair]:
+    """Return architecture and tokenizers of a run; both must fit the weights at a path, if any."""
+    model, tokenizers = _read_model(folder), load_tokenizer_pair(folder.path)
+    sizes = (model.vocab_size, model.target_vocab_size or model.vocab_size)
+    for tokenizer, size in zip((tokenizers.source, tokenizers.target), sizes, strict=True):
+        if tokenizer.vocab_size > size:
+            raise WarmstartError(
+                f"{folder.path}: its tokenizer has {tokenizer.vocab_size:,} entries, "
+                f"the model only {size:,}"
+            )
+    if path:
+        check_sizes(model, path / "model.safetensors", folder.config_file)
+    return model, tokenizers
 
 
-def _saved_model(folder: RunFolder, config: dict[str, Any]) -> ModelConfig:
-    model = model_from_json(config["model"], folder.config_file)
+def _read_model(folder: RunFolder) -> ModelConfig:
+    model = model_from_json(folder.config()["model"], folder.config_file)
     if model.max_length < SHORTEST_TEXT:
         raise WarmstartError(
             f"{folder.config_file}: model.max_length={model.max_length} must be at least "
@@ -180,33 +180,16 @@ def _saved_model(folder: RunFolder, config: dict[str, Any]) -> ModelConfig:
     return model
 
 
-def _fitting_tokenizers(folder: RunFolder, model: ModelConfig) -> TokenizerPair:
-    """Return the tokenizers of a run; refuse ids that its model does not have."""
-    tokenizers = load_tokenizer_pair(folder.path)
-    sizes = (model.vocab_size, model.target_vocab_size or model.vocab_size)
-    for tokenizer, size in zip((tokenizers.source, tokenizers.target), sizes, strict=True):
-        if tokenizer.vocab_size > size:
-            raise WarmstartError(
-                f"{folder.path}: its tokenizer has {tokenizer.vocab_size:,} entries, "
-                f"the model only {size:,}"
-            )
-    return tokenizers
-
-
 def recorded_model(run: RunFolder | None) -> ModelConfig | None:
     """Return the architecture that a run was started with; None: it is new."""
     if run is None or not run.data_file.exists():  # it is written when all else is complete
         return None
-    return _saved_model(run, run.config())
+    return _read_model(run)
 
 
 def resumed_model(run: RunFolder) -> ModelConfig:
     """Return the architecture of a run that is continued; it must fit what was saved."""
-    model = _saved_model(run, run.config())
-    _fitting_tokenizers(run, model)
-    for checkpoint in list_checkpoints(run)[-1:]:
-        check_sizes(model, checkpoint / "model.safetensors", run.config_file)
-    return model
+    return _read_parts(run, max(list_checkpoints(run), key=step_of, default=None))[0]
 
 
 def read_data(run: RunFolder) -> DataFile:
