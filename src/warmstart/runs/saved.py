@@ -24,7 +24,7 @@ from warmstart.runs.checkpoint import (
     step_of,
     weight_shapes,
 )
-from warmstart.runs.facts import DataFile, ResultsFile
+from warmstart.runs.facts import DataFile
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.base import Settings, suggestion
 from warmstart.settings.model import PRESETS, ModelConfig, ablation_warning, model_from_json
@@ -48,12 +48,12 @@ class SavedRun:
 
     @property
     def model(self) -> ModelConfig:
-        """Return its architecture."""
+        """Return the architecture of a Transformer."""
         return self._parts[0]
 
     @property
     def tokenizers(self) -> TokenizerPair:
-        """Return the tokenizers of what it reads and writes."""
+        """Return the tokenizers of the texts that a Transformer reads and writes."""
         return self._parts[1]
 
     @property
@@ -64,7 +64,7 @@ class SavedRun:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """Return the tokenizer that reads its input."""
+        """Return the tokenizer of the input."""
         return self.tokenizers.source
 
     @cached_property
@@ -85,7 +85,7 @@ class SavedRun:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Return the classes that it tells apart; empty: it is no classifier."""
+        """Return the classes of a classifier; empty for other runs."""
         return tuple(self.config.get("classes", ()))
 
     def recorded(self, kind: type[S], *keys: str) -> S:
@@ -101,11 +101,11 @@ class SavedRun:
 
     @cached_property
     def data(self) -> DataFile:
-        """Return what data.json records of its texts."""
+        """Return what data.json records of the training texts."""
         return read_data(self.folder)
 
     def texts_seen(self) -> Fingerprints:
-        """Return fingerprints of every text that trained it, earlier stages included."""
+        """Return fingerprints of all training texts, those of earlier stages included."""
         stages = (self.data, *self.data.lineage)
         return join_fingerprints(stage.fingerprints.unpack() for stage in stages)
 
@@ -119,7 +119,7 @@ class SavedRun:
 
     @property
     def has_unrecorded_texts(self) -> bool:
-        """Tell whether it started from an imported model, whose training texts are unknown."""
+        """Tell whether the run started from an imported model, whose training texts are unknown."""
         return any(stage.unrecorded for stage in (self.data, *self.data.lineage))
 
 
@@ -188,7 +188,7 @@ def recorded_model(run: RunFolder | None) -> ModelConfig | None:
 
 
 def resumed_model(run: RunFolder) -> ModelConfig:
-    """Return the architecture of a run that is continued; it must fit what was saved."""
+    """Return the architecture of a run to continue; tokenizers and checkpoint must fit it."""
     return _read_parts(run, max(list_checkpoints(run), key=step_of, default=None))[0]
 
 
@@ -232,7 +232,10 @@ def advised_model(comparison: RunFolder) -> tuple[Path, str]:
         raise WarmstartError(
             f"{comparison.path} is an unfinished comparison: continue it with `compare --resume`"
         )
-    arm = typed(ResultsFile, comparison.read_json(file), file).summary.advice.arm
+    advice: Any = comparison.read_json(file)
+    for key in ("summary", "advice"):
+        advice = typed(dict, advice.get(key), file, key)
+    arm = typed(str, advice.get("arm"), file, "summary.advice.arm")
     models = kept_models(comparison)
     scores = {path: RunFolder(path).scores() for path, of_arm in models.items() if of_arm == arm}
     accuracies = {path: RunFolder(path).valid_scores()["accuracy"] for path in scores}
@@ -328,12 +331,12 @@ def _by(shape: torch.Size) -> str:
 
 
 def transfer_backbone(weights: Mapping[str, Tensor], model: nn.Module) -> Transfer:
-    """Load the backbone of another model into this one; its head keeps its random start."""
+    """Load the backbone of another model; the head of this one keeps its random start."""
     return _load(weights, model, "backbone.")
 
 
 def transfer_all(weights: Mapping[str, Tensor], model: nn.Module) -> Transfer:
-    """Load every tensor that this model has, heads included."""
+    """Load every tensor that the model has, heads included."""
     return _load(weights, model, "")
 
 

@@ -56,7 +56,7 @@ class Session:
     """One process that works on a job; what it prints goes to a log."""
 
     def __init__(self, command: str, settings: Mapping[str, Any], log: Path) -> None:
-        """Start it."""
+        """Start the process."""
         self.log = log
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(list(PRELOADED))
