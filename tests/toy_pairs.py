@@ -26,6 +26,7 @@ LEARN = (
     "--eval-every 70"
 )
 SHORT = f"{SMALL} --batch-tokens 256 --steps 6 --eval-every 2"  # trains, learns nothing
+EARLY = "--average 2 --select loss --learning-rate 1.0 --clip 1000 --patience 2 --steps 40"
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def read_object(file: Path) -> dict[str, Any]:
 
 
 def parse_object(content: bytes, file: object) -> dict[str, Any]:
-    """Return the JSON object that the content of a file is."""
+    """Return the JSON object in the content of a file."""
     if len(content) > LARGEST_FILE:
         raise WarmstartError(f"{file} has more than {LARGEST_FILE:,} bytes, too many for JSON")
     num_values = sum(map(content.count, (b",", b"[", b"{")))  # at most: strings have commas too

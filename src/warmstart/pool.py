@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_starting = Lock()
+_hiding = Lock()
 
 
 class ProcessPool:
@@ -31,7 +31,7 @@ class ProcessPool:
 
     def submit(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> "Future[R]":
         """Call a function in a process; raise BrokenExecutor once any of them was lost."""
-        with starting():
+        with block_ctrl_c():
             return self._executor.submit(work, *args, **kwargs)
 
     def close(self) -> None:
@@ -42,16 +42,24 @@ class ProcessPool:
 
 
 @contextmanager
-def starting() -> Iterator[None]:
-    """Let processes that start in the block ignore Ctrl-C and not run the user's script again."""
-    with _starting:
-        main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def block_ctrl_c() -> Iterator[None]:
+    """Let processes that start in the block ignore Ctrl-C, which is for this one."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def hide_script() -> Iterator[None]:
+    """Let processes that start in the block not run the user's script, which may have no guard."""
+    with _hiding:
+        script, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
         try:
             yield
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            sys.modules["__main__"] = main
+            sys.modules["__main__"] = script
 
 
 def _begin(life: Connection, prepare: Callable[..., object], arguments: tuple[Any, ...]) -> None:

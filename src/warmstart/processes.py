@@ -55,7 +55,7 @@ class Processes:
 
     @property
     def is_shared(self) -> bool:
-        """Tell whether there are others to exchange anything with."""
+        """Tell whether other processes take part."""
         return self.count > 1
 
     @property
@@ -65,7 +65,7 @@ class Processes:
 
     @property
     def seed_parts(self) -> tuple[int, ...]:
-        """Return what tells the random numbers of this process from those of the lead process."""
+        """Return the parts of a seed that differ from those of the lead process."""
         return () if self.is_lead else (self.rank,)
 
     def add_up(self, tensor: Tensor) -> None:
@@ -144,7 +144,7 @@ def sharing(processes: Processes) -> Iterator[None]:
 
 
 def _exchange(function: Callable[..., T], *arguments: Any) -> T:
-    """Call a function that needs the other processes; it fails when one of them has ended."""
+    """Call a function that needs the other processes; raise LostProcessError if one has ended."""
     try:
         return function(*arguments)
     except RuntimeError as fault:
@@ -153,7 +153,7 @@ def _exchange(function: Callable[..., T], *arguments: Any) -> T:
 
 @contextmanager
 def watch_connection() -> Iterator[None]:
-    """Recognise an error of the connection that a library raises in the middle of other work."""
+    """Turn errors of the connection inside the block into LostProcessError."""
     try:
         yield
     except RuntimeError as fault:

@@ -36,7 +36,7 @@ class RayCluster:
         self._running: set[Any] = set()
 
     def total(self, resource: str) -> float:
-        """Return how much the machines have together: of "CPU" or of "GPU"."""
+        """Return the number of CPUs or GPUs ("CPU", "GPU") of all machines together."""
         return float(self._ray.cluster_resources().get(resource, 0.0))
 
     def has_room(self, **needs: float) -> bool:
@@ -65,7 +65,7 @@ class RayCluster:
         return submit
 
     def _finish(self, call: Any, done: "Future[Any]", future: "Future[Any]") -> None:
-        """Pass on how a call ended."""
+        """Pass the result or the error of a call on to its future."""
         self._running.discard(call)
         if (fault := done.exception()) is None:
             future.set_result(done.result())
@@ -85,7 +85,7 @@ class RayCluster:
 
 
 def _cause(kinds: ModuleType, fault: Any) -> Exception:
-    """Return what a function raised on another machine, as it was raised there."""
+    """Return the error that a function raised on another machine."""
     cause: Exception = fault.cause if isinstance(fault, kinds.RayTaskError) else fault
     if not isinstance(cause, kinds.RaySystemError):
         return cause

@@ -25,13 +25,13 @@ class Runtime:
     dtype: torch.dtype | None = None  # of matrix products; None: the type of the weights
 
     def precision(self) -> AbstractContextManager[object]:
-        """Return the context in which matrix products have that type."""
+        """Return a context in which matrix products have the chosen type."""
         if self.dtype is None:
             return nullcontext()
         return torch.autocast(self.device.type, self.dtype)
 
     def seed(self, number: int) -> None:
-        """Make what is drawn next depend on a number, as `torch.manual_seed` does.
+        """Seed the random numbers of CPU and device, as `torch.manual_seed` does.
 
         That function also notes the call for every kind of device that is not in use: 1 ms a step.
         """

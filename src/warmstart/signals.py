@@ -14,7 +14,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def restore_signals() -> Iterator[None]:
-    """Undo what is done to the signals inside the block, by a launcher or a library perhaps."""
+    """Restore the handlers of signals that a launcher or a library changes inside the block."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         yield
@@ -28,11 +28,6 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.signal_number: int | None = None  # of the request
-
-    @property
-    def is_set(self) -> bool:
-        """Tell whether the user asked to stop."""
-        return self.signal_number is not None
 
     def request(self, number: int, _: FrameType | None) -> None:
         """Set the flag, and restore the default effect of the signal."""
@@ -56,7 +51,7 @@ def listening() -> Iterator[Interrupt]:
 
 
 def limit_spinning() -> None:
-    """Let waiting threads spin for a moment only; must be said before torch is loaded.
+    """Let waiting threads spin for a moment only; must be called before torch is imported.
 
     Threads that spin for long make a step fifty times slower when another program needs a core;
     threads that never spin make decoding twice as slow. What the user has chosen stays.

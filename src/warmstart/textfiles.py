@@ -106,7 +106,7 @@ def missing(path: Path) -> str:
 
 
 def _is_empty_folder(path: Path) -> bool:
-    """Tell whether it is a folder without any file, such as the one that is about to be written."""
+    """Tell whether a path is a folder without files, such as one that is about to be written."""
     return path.is_dir() and all(child.name.startswith(".") for child in path.iterdir())
 
 
@@ -295,12 +295,12 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def is_url(name: str) -> bool:
-    """Tell whether a name is that of a file elsewhere."""
+    """Tell whether a name is a URL."""
     return _URL.match(name) is not None
 
 
 def local_name(name: str) -> str:
-    """Return the name itself, or that of a copy if it is the URL of a file."""
+    """Return the name of a local file: for a URL, that of a copy."""
     return str(local_copies(name)[0]) if is_url(name) else name
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from warmstart.model.attention_weights import AttentionMap
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
-from warmstart.runs.saved import SavedRun, SavedTransformer
+from warmstart.runs.saved import SavedRun
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.registry import task_of
@@ -53,7 +53,7 @@ def make_run(task: str, tokenizer: Tokenizer, **words: Any) -> tuple[nn.Module, 
     config = {"settings": settings, "command": "test", "classes": ["a", "b"]}
     pair = TokenizerPair(tokenizer, tokenizer)
     weights = dict(model.state_dict())
-    return model, SavedRun(Path("runs/toy"), task, config, weights, SavedTransformer(shape, pair))
+    return model, SavedRun(Path("runs/toy"), task, config, weights, (shape, pair))
 
 
 def open_model(task: str, **words: Any) -> TransformerModel:

@@ -25,7 +25,6 @@ from warmstart.model.attention_weights import AttentionMap, Tokens, encode_weigh
 from warmstart.model.backbone import Backbone
 from warmstart.model.layers import Block
 from warmstart.model.models import Translator
-from warmstart.runs.saved import SavedTransformer
 from warmstart.tasks.vectors import tokens_of
 from warmstart.tokenization.backends import TokenizerPair, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
@@ -141,7 +140,7 @@ def test_a_translator_may_write_with_a_tokenizer_of_its_own(tokenizer: Tokenizer
     sizes = {"shared": False, "target_vocab_size": other.vocab_size}
     model, source = make_run("translate", tokenizer, **sizes)
     pair = TokenizerPair(tokenizer, other)
-    source = replace(source, transformer=SavedTransformer(source.model, pair))
+    source = replace(source, transformer=(source.model, pair))
     found = look(model, source, "Ce livre", target="zum Buch")["cross"]
     assert found.queries.pieces == ("<s>", *other.pieces(other.encode(["zum Buch"])[0]))
     assert found.joined().keys.pieces == ("<s>", "Ce", "livre", "</s>")

@@ -88,18 +88,6 @@ def test_the_size_of_a_pass_changes_rounding_alone(
         torch.testing.assert_close(mine[name], tensor, rtol=1e-3, atol=3e-4)
 
 
-@pytest.mark.parametrize("step", [1, 4, 5])
-@pytest.mark.parametrize("name", ["paired", "single"])
-def test_a_resumed_run_has_the_weights_of_one_that_was_not_stopped(
-    step: int, name: str, world: World, paired: Path, single: Path, here: Path
-) -> None:
-    more = "" if name == "paired" else "--no-nsp --whole-words --mask-rate 0.3"
-    command = f"pretrain {world.texts} -o run {MASKED} {more}"
-    stop_at(step, command)
-    assert f"continuing from step {step} of 6" in succeed(f"{command} --resume").err
-    assert weights_of(here / "run") == weights_of(paired if name == "paired" else single)
-
-
 @pytest.mark.parametrize(
     "flag", ["--no-nsp", "--whole-words", "--mask-rate 0.2", "--document-loss 0.5"]
 )

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from product import MACHINE, Ran, read, run, stop_at, succeed, weights_of
-from toy_pairs import FILES, SHAPE, SHORT, Toy, in_words
+from toy_pairs import EARLY, FILES, SHAPE, SHORT, Toy, in_words
 from warmstart.recipes import train_translator as module
 from warmstart.runs.checkpoint import read_weights
 from warmstart.tasks.registry import load
@@ -68,35 +68,8 @@ def test_tokens_at_once_change_nothing_but_rounding(toy: Toy, beginner: Path, he
         torch.testing.assert_close(tensor, other[name], rtol=0, atol=1e-3)
 
 
-RESUMED = {
-    "plain": "--average 1",
-    "adamw": "--average 1 --optimizer adamw",
-    "averaged": "--average 3",
-    "loss": "--average 2 --select loss",
-    "early": "--average 2 --select loss --learning-rate 1.0 --clip 1000 --patience 2 --steps 40",
-}
-
-
-@pytest.mark.parametrize("step", [1, 5])
-@pytest.mark.parametrize("kind", RESUMED)
-def test_a_stopped_run_ends_as_an_uninterrupted_one(
-    kind: str, step: int, toy: Toy, here: Path
-) -> None:
-    command = f"{TRAIN} {SHORT} {RESUMED[kind]}"
-    whole = toy.source.parent / f"whole-{kind}"
-    if not whole.exists():
-        succeed(command.replace("-o run", f"-o {whole}"), **vars(toy))
-    stop_at(step, command, **vars(toy))
-    ran = succeed(f"{command} --resume", **vars(toy))
-    assert f"continuing from step {step} of" in ran.err
-    assert weights_of(here / "run") == weights_of(whole)
-    ours, other = (read(path / "scores.json")["valid"] for path in (here / "run", whole))
-    assert ours == other
-    assert not (here / "run/snapshots").exists()
-
-
 def test_patience_stops_early(toy: Toy, here: Path) -> None:
-    succeed(f"{TRAIN} {SHORT} {RESUMED['early']}", **vars(toy))
+    succeed(f"{TRAIN} {SHORT} {EARLY}", **vars(toy))
     lines = map(json.loads, (here / "run/metrics.jsonl").read_text().splitlines())
     judged = {line["step"]: line["valid_loss"] for line in lines if "valid_loss" in line}
     steps, losses = list(judged), list(judged.values())
@@ -218,14 +191,6 @@ def test_vocabularies_joint_and_separate(
     assert len(succeed("translate run", b"1 2 3\n4 5\n").out.splitlines()) == 2
     total = succeed("params run --json").json["total"]
     assert total == sum(p.numel() for p in load(here / "run").model.parameters())
-
-
-def test_separate_vocabularies_resume_too(toy: Toy, here: Path) -> None:
-    command = f"{TRAIN} {SHORT} --vocabulary separate"
-    succeed(command.replace("-o run", "-o whole"), **vars(toy))
-    stop_at(3, command, **vars(toy))
-    succeed(f"{command} --resume", **vars(toy))
-    assert weights_of(here / "run") == weights_of(here / "whole")
 
 
 def test_a_table_gives_the_same_as_two_files(toy: Toy, beginner: Path, here: Path) -> None:

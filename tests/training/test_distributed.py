@@ -23,6 +23,7 @@ from together import (
     train,
 )
 from warmstart.errors import StoppedError
+from warmstart.model.backbone import recompute_activations
 from warmstart.processes import Processes, sharing
 from warmstart.runs.checkpoint import list_checkpoints, load_checkpoint, step_of
 from warmstart.runs.facts import read_metrics
@@ -107,9 +108,11 @@ def test_a_signal_while_processes_agree_stops_them_at_the_next_step(
     assert [step_of(path) for path in list_checkpoints(run)] == [2]
 
 
-def test_more_processes_than_rows(cpu: Runtime, tmp_path: Path) -> None:
-    expected = gradients_of(build_trainer("causal", cpu, None), 0)
-    assert run_together(6, take_gradients, "causal", tmp_path, step=0) == [0] * 6
+@pytest.mark.parametrize("build", [build_trainer, build_sharded], ids=["whole", "sharded"])
+def test_more_processes_than_rows(build: Build, cpu: Runtime, tmp_path: Path) -> None:
+    expected = gradients_of(build_trainer("causal", cpu, None), 1)
+    codes = run_together(6, take_gradients, "causal", tmp_path, step=1, build=build)
+    assert codes == [0] * 6
     _assert_all_have(expected, tmp_path, 6, 1e-10)
 
 
@@ -122,3 +125,24 @@ def test_a_lost_process_loses_no_checkpoint_and_any_number_resumes(
     (expected,) = read_tensors(alone / "causal", 1)
     _assert_all_have(expected, tmp_path, 2, 1e-9)
     assert [line["step"] for line in read_metrics(run.metrics_file)][-1] == LOOP.steps
+
+
+def test_a_run_resumes_with_other_processes_sharded_or_not(
+    run: RunFolder, alone: Path, tmp_path: Path
+) -> None:
+    lost = run_together(3, lose_one, "causal", tmp_path, at=9, build=build_sharded)
+    assert lost == [2, 2, 9]
+    assert [step_of(path) for path in list_checkpoints(run)] == [6]
+    assert run_together(2, lose_one, "causal", tmp_path, at=15) == [2, 9]
+    assert run_together(2, train, "causal", tmp_path, build=build_sharded) == [0, 0]
+    (expected,) = read_tensors(alone / "causal", 1)
+    assert_close(load_checkpoint(list_checkpoints(run)[-1]).weights, expected, rtol=0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("task", PARTS)
+def test_activations_computed_twice_give_the_same_gradients(task: str, cpu: Runtime) -> None:
+    expected = gradients_of(build_trainer(task, cpu, None), 1)
+    trainer = build_trainer(task, cpu, None)
+    recompute_activations(trainer.model)
+    found = gradients_of(trainer, 1)
+    assert all(torch.equal(found[name], expected[name]) for name in expected)

@@ -3,16 +3,13 @@
 import functools
 import multiprocessing
 import os
-import signal
 import socket
 from collections.abc import Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from concurrent.futures import BrokenExecutor, Future
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
-from threading import Thread
 from typing import Protocol, Self
 
 import torch
@@ -25,6 +22,7 @@ from warmstart.comparison.plan import plan_experiment, subset_sizes
 from warmstart.comparison.results import Cell, TunedArm
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.jsonfiles import typed
+from warmstart.pool import ProcessPool
 from warmstart.ray_cluster import RayCluster, refuse_other_code
 from warmstart.runs.facts import ConfigFile
 from warmstart.runs.folder import RunFolder
@@ -172,33 +170,27 @@ class LocalProcesses:
 
     def __init__(self, config: CompareConfig, num: int, takes_gpus: bool = True) -> None:
         self.config, self._num, self._takes_gpus = config, num, takes_gpus
-        self._context = multiprocessing.get_context("spawn")
-        # Nobody writes to it: a worker ends when this end is closed, also by a kill.
-        self._life, self._watched = self._context.Pipe(duplex=False)
-        self._pool = self._started()
+        self._pool = self._new_pool()
 
     def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
         return len(pending) < self._num
 
     def submit(self, group: CellGroup, step: Step, tuned: TunedArm | None) -> "Future[Outcome]":
         order = CellOrder.of(self.config, group, step, tuned)
-        with _ctrl_c_blocked():  # a new process inherits this: only the first one obeys Ctrl-C
-            try:
-                return self._pool.submit(order.run)
-            except BrokenExecutor:  # a process was lost: the others are replaced, too
-                self._pool.shutdown()
-                self._pool = self._started()
-                return self._pool.submit(order.run)
+        try:
+            return self._pool.submit(order.run)
+        except BrokenExecutor:  # a process was lost: the others are replaced, too
+            self._pool.close()
+            self._pool = self._new_pool()
+            return self._pool.submit(order.run)
 
     def close(self) -> None:
         """End all processes at once."""
-        self._watched.close()
-        self._pool.shutdown(cancel_futures=True)
-        self._life.close()
+        self._pool.close()
 
-    def _started(self) -> ProcessPoolExecutor:
-        number = self._context.Value("i", 0) if self._takes_gpus else None
-        return ProcessPoolExecutor(self._num, self._context, _prepare_process, (self._life, number))
+    def _new_pool(self) -> ProcessPool:
+        number = multiprocessing.get_context("spawn").Value("i", 0) if self._takes_gpus else None
+        return ProcessPool(self._num, _choose_device, number)
 
 
 class BesideTheDevice:
@@ -223,32 +215,17 @@ class BesideTheDevice:
         self._beside.close()
 
 
-def _prepare_process(life: Connection, number: "Synchronized[int] | None") -> None:
-    """Take the GPU with the next number, if any is to be taken; end when the first process does.
+def _choose_device(number: "Synchronized[int] | None") -> None:
+    """Take the GPU with the next number, if any is to be taken.
 
     A process without one gives way to the process that keeps the GPU busy.
     """
-    Thread(target=_end_with, args=(life,), daemon=True).start()
     if number is None:
         os.nice(GIVE_WAY)
     elif torch.cuda.is_available():
         with number.get_lock():
             torch.cuda.set_device(number.value % torch.cuda.device_count())
             number.value += 1
-
-
-def _end_with(life: Connection) -> None:
-    life.poll(None)
-    os._exit(1)
-
-
-@contextmanager
-def _ctrl_c_blocked() -> Iterator[None]:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class RayTasks:

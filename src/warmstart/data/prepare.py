@@ -40,7 +40,7 @@ def sample_tokenizer(source: TextSource, kind: str, vocab_size: int, sample_mb: 
 
 
 def sample_texts(texts: Iterable[str], most_bytes: int) -> list[str]:
-    """Return texts of at most so many bytes in all, chosen by content; the longest are cut."""
+    """Return a sample of texts of limited total size, chosen by content; long texts are cut."""
     highest, size, longest = 2**CODE_BITS, 0, max(1, most_bytes // MIN_SAMPLED)
     chosen: list[tuple[int, str]] = []
     for whole in texts:
@@ -107,7 +107,7 @@ def prepare(
 
 @contextmanager
 def workers_of(ray: str | None, num_processes: int) -> Iterator[OpenWorkers | None]:
-    """Yield what starts tokenizing on a Ray cluster or in local processes; None: in this one."""
+    """Yield a function that opens workers on a Ray cluster or on this machine; None: no workers."""
     if ray is not None:
         with closing(RayCluster(ray)) as cluster:
             yield partial(RayWorkers, cluster)

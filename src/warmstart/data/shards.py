@@ -27,7 +27,7 @@ from warmstart.data.token_file import DocumentWriter, encode, join_token_files
 from warmstart.errors import LostProcessError, WarmstartError
 from warmstart.files import make_folder, whole_folder, write_json, write_whole
 from warmstart.jsonfiles import read_object, typed
-from warmstart.pool import ProcessPool
+from warmstart.pool import ProcessPool, hide_script
 from warmstart.ray_cluster import RETRIES, RayCluster, refuse_other_code
 from warmstart.tokenization.tokenizer import Tokenizer, join_pieces
 from warmstart.version import code_digest
@@ -48,12 +48,12 @@ class Shard:
 
     @property
     def num_bytes(self) -> int:
-        """Return the size of its text."""
+        """Return the size of the text."""
         return sum(passage.num_bytes for passage in self.passages)
 
 
 def cut(passages: Iterable[Passage], num_chars: int | None = None) -> Iterator[Shard]:
-    """Divide text into shards, between documents where these are not far too long."""
+    """Divide text into shards, between documents unless one is far too long."""
     limit = num_chars or SHARD_CHARS
     number = num_documents = size = 0
     shard: list[Passage] = []
@@ -87,7 +87,7 @@ class ShardWriter:
         return hashlib.sha256(code_digest() + settings.encode())
 
     def name_of(self, shard: Shard) -> str:
-        """Return the name of a shard's folder: another one, if anything in it would differ."""
+        """Return the name of a shard's folder; all that its files depend on is in the name."""
         digest = self._digest.copy()
         digest.update(str(shard.num_documents).encode())
         for passage in shard.passages:
@@ -98,7 +98,7 @@ class ShardWriter:
     def write(
         self, shard: Shard, folder: Path, advance: Callable[[int], None] = lambda _: None
     ) -> None:
-        """Write tokens for training and for validation, and what is kept of the training text."""
+        """Write tokens for training and validation, and fingerprints of the training text."""
         seen, is_split = FingerprintWriter(), self.tokenizer.kind == "pieces"
         with ExitStack() as stack:
             train, valid = (
@@ -208,7 +208,9 @@ class LocalWorkers(ShardWorkers):
 
     def write(self, shard: Shard, folder: Path) -> None:
         try:
-            self.pool.submit(_write_in_worker, shard, folder).result()
+            with hide_script():
+                future = self.pool.submit(_write_in_worker, shard, folder)
+            future.result()
         except BrokenExecutor:
             raise LostProcessError(
                 "a process that tokenized was lost: there may be too little memory for so many; "

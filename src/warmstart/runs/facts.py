@@ -123,27 +123,6 @@ class ScoresFile:
     ledger: tuple[LedgerEntry, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class AdviceEntry:
-    """What a comparison advises."""
-
-    arm: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class SummaryEntry:
-    """What follows from a comparison."""
-
-    advice: AdviceEntry
-
-
-@dataclass(frozen=True, kw_only=True)
-class ResultsFile:
-    """results.json: what a comparison measured, and what follows from it."""
-
-    summary: SummaryEntry
-
-
 class Figures(dict[str, float]):
     """The figures of a file by name; one that is missing is an error that names it."""
 
@@ -164,7 +143,7 @@ def read_metrics(path: Path) -> list[dict[str, float]]:
 
 
 def parse_line(line: bytes) -> dict[str, float] | None:
-    """Return the figures of one line, without what is no finite number; None: it is not whole."""
+    """Return the finite figures of one line; None: the line is cut off."""
     try:
         figures = json.loads(line)
     except (ValueError, RecursionError):

@@ -75,7 +75,7 @@ class RunFolder:
         return config
 
     def entry(self, key: str) -> Any:
-        """Return an entry of the configuration that must be there."""
+        """Return an entry of config.json; refuse a run that lacks it."""
         config = self.config()
         if config.get(key) is None:
             raise WarmstartError(f"{self.config_file} has no '{key}'")
@@ -113,14 +113,14 @@ class RunFolder:
         return self.read_json(self.scores_file) if self.scores_file.exists() else {}
 
     def drop_cache(self) -> None:
-        """Delete what only an unfinished run needs."""
+        """Delete the token files, which only an unfinished run needs."""
         shutil.rmtree(self.cache, ignore_errors=True)
         self.drop_shards()
 
     def drop_shards(self) -> None:
-        """Delete what only an unfinished preparation needs."""
+        """Delete the shards, which only an unfinished preparation needs."""
         shutil.rmtree(self.shards, ignore_errors=True)
 
     def drop_snapshots(self) -> None:
-        """Delete what was averaged."""
+        """Delete the weights that a translator has averaged."""
         shutil.rmtree(self.snapshots, ignore_errors=True)

@@ -120,7 +120,7 @@ def update_config(run: RunFolder, **more: Any) -> None:
 
 
 def announce(run: RunFolder, settings: Settings, **values: float) -> None:
-    """Say which settings are in force and who chose them, and record it."""
+    """Say which settings are in force and who chose them; record both."""
     choices = in_force(settings, values)
     progress.say(f"settings: {describe(choices)}")
     update_config(run, in_force={key: asdict(choice) for key, choice in choices.items()})
@@ -150,7 +150,7 @@ def check_unchanged(run: RunFolder) -> None:
 
 
 def _accept_changes(run: RunFolder) -> None:
-    """Record the checksums that files have now, beside those they had."""
+    """Record the present checksums of input files beside the earlier ones."""
     if not run.data_file.exists():
         return
     facts = run.read_json(run.data_file)
@@ -260,7 +260,7 @@ def resume_command(command: str, run: RunFolder) -> str:
 
 
 def _safe(command: str, run: RunFolder) -> str:
-    """Say what is safe, and how to resume."""
+    """Say which step or cells are saved, and how to resume."""
     steps = [path.name.removeprefix("step-") for path in list_checkpoints(run)]
     cells = list(run.cells.glob("*.json"))
     if not steps and not cells:

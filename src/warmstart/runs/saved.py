@@ -24,7 +24,7 @@ from warmstart.runs.checkpoint import (
     step_of,
     weight_shapes,
 )
-from warmstart.runs.facts import DataFile, ResultsFile
+from warmstart.runs.facts import DataFile
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.base import Settings, suggestion
 from warmstart.settings.model import PRESETS, ModelConfig, ablation_warning, model_from_json
@@ -37,14 +37,6 @@ S = TypeVar("S", bound=Settings)
 
 
 @dataclass(frozen=True)
-class SavedTransformer:
-    """The parts of a run that only Transformers have."""
-
-    model: ModelConfig
-    tokenizers: TokenizerPair
-
-
-@dataclass(frozen=True)
 class SavedRun:
     """A run to start from or to use."""
 
@@ -52,27 +44,27 @@ class SavedRun:
     task: str  # name of the task it was trained for
     config: dict[str, Any]  # config.json
     weights: dict[str, Tensor]
-    transformer: SavedTransformer | None  # None: a model of another kind
+    transformer: tuple[ModelConfig, TokenizerPair] | None  # None: a model of another kind
 
     @property
     def model(self) -> ModelConfig:
-        """Return its architecture."""
-        return self._transformer.model
+        """Return the architecture of a Transformer."""
+        return self._parts[0]
 
     @property
     def tokenizers(self) -> TokenizerPair:
-        """Return the tokenizers of what it reads and writes."""
-        return self._transformer.tokenizers
+        """Return the tokenizers of the texts that a Transformer reads and writes."""
+        return self._parts[1]
 
     @property
-    def _transformer(self) -> SavedTransformer:
+    def _parts(self) -> tuple[ModelConfig, TokenizerPair]:
         if self.transformer is None:
             raise WarmstartError(f"{self.path} is no Transformer (its task is {self.task!r})")
         return self.transformer
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """Return the tokenizer that reads its input."""
+        """Return the tokenizer of the input."""
         return self.tokenizers.source
 
     @cached_property
@@ -93,7 +85,7 @@ class SavedRun:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Return the classes that it tells apart; empty: it is no classifier."""
+        """Return the classes of a classifier; empty for other runs."""
         return tuple(self.config.get("classes", ()))
 
     def recorded(self, kind: type[S], *keys: str) -> S:
@@ -109,11 +101,11 @@ class SavedRun:
 
     @cached_property
     def data(self) -> DataFile:
-        """Return what data.json records of its texts."""
+        """Return what data.json records of the training texts."""
         return read_data(self.folder)
 
     def texts_seen(self) -> Fingerprints:
-        """Return fingerprints of every text that trained it, earlier stages included."""
+        """Return fingerprints of all training texts, those of earlier stages included."""
         stages = (self.data, *self.data.lineage)
         return join_fingerprints(stage.fingerprints.unpack() for stage in stages)
 
@@ -127,7 +119,7 @@ class SavedRun:
 
     @property
     def has_unrecorded_texts(self) -> bool:
-        """Tell whether it started from an imported model, whose training texts are unknown."""
+        """Tell whether the run started from an imported model, whose training texts are unknown."""
         return any(stage.unrecorded for stage in (self.data, *self.data.lineage))
 
 
@@ -155,23 +147,31 @@ def read_run(path: str | Path) -> SavedRun:
             f"{path} stopped before its first validation, so it has no best weights: continue "
             "it with --resume, or name one of its checkpoints"
         )
-    transformer = _read_transformer(folder, config, path) if config["model"] else None
+    transformer = _read_parts(folder, path) if config["model"] else None
     is_best = path == folder.path
     weights = read_weights(folder.weights_file) if is_best else load_checkpoint(path).weights
-    if transformer and transformer.model.ablated != "nothing":
-        progress.say(f"{path} is {ablation_warning(transformer.model.ablated)}")
+    if transformer and transformer[0].ablated != "nothing":
+        progress.say(f"{path} is {ablation_warning(transformer[0].ablated)}")
     return SavedRun(path, str(config["task"]), config, weights, transformer)
 
 
-def _read_transformer(folder: RunFolder, config: dict[str, Any], path: Path) -> SavedTransformer:
-    model = _saved_model(folder, config)
-    tokenizers = _fitting_tokenizers(folder, model)
-    check_sizes(model, path / "model.safetensors", folder.config_file)
-    return SavedTransformer(model, tokenizers)
+def _read_parts(folder: RunFolder, path: Path | None) -> tuple[ModelConfig, TokenizerPair]:
+    """Return architecture and tokenizers of a run; both must fit the weights at a path, if any."""
+    model, tokenizers = _read_model(folder), load_tokenizer_pair(folder.path)
+    sizes = (model.vocab_size, model.target_vocab_size or model.vocab_size)
+    for tokenizer, size in zip((tokenizers.source, tokenizers.target), sizes, strict=True):
+        if tokenizer.vocab_size > size:
+            raise WarmstartError(
+                f"{folder.path}: its tokenizer has {tokenizer.vocab_size:,} entries, "
+                f"the model only {size:,}"
+            )
+    if path:
+        check_sizes(model, path / "model.safetensors", folder.config_file)
+    return model, tokenizers
 
 
-def _saved_model(folder: RunFolder, config: dict[str, Any]) -> ModelConfig:
-    model = model_from_json(config["model"], folder.config_file)
+def _read_model(folder: RunFolder) -> ModelConfig:
+    model = model_from_json(folder.config()["model"], folder.config_file)
     if model.max_length < SHORTEST_TEXT:
         raise WarmstartError(
             f"{folder.config_file}: model.max_length={model.max_length} must be at least "
@@ -180,33 +180,16 @@ def _saved_model(folder: RunFolder, config: dict[str, Any]) -> ModelConfig:
     return model
 
 
-def _fitting_tokenizers(folder: RunFolder, model: ModelConfig) -> TokenizerPair:
-    """Return the tokenizers of a run; refuse ids that its model does not have."""
-    tokenizers = load_tokenizer_pair(folder.path)
-    sizes = (model.vocab_size, model.target_vocab_size or model.vocab_size)
-    for tokenizer, size in zip((tokenizers.source, tokenizers.target), sizes, strict=True):
-        if tokenizer.vocab_size > size:
-            raise WarmstartError(
-                f"{folder.path}: its tokenizer has {tokenizer.vocab_size:,} entries, "
-                f"the model only {size:,}"
-            )
-    return tokenizers
-
-
 def recorded_model(run: RunFolder | None) -> ModelConfig | None:
     """Return the architecture that a run was started with; None: it is new."""
     if run is None or not run.data_file.exists():  # it is written when all else is complete
         return None
-    return _saved_model(run, run.config())
+    return _read_model(run)
 
 
 def resumed_model(run: RunFolder) -> ModelConfig:
-    """Return the architecture of a run that is continued; it must fit what was saved."""
-    model = _saved_model(run, run.config())
-    _fitting_tokenizers(run, model)
-    for checkpoint in list_checkpoints(run)[-1:]:
-        check_sizes(model, checkpoint / "model.safetensors", run.config_file)
-    return model
+    """Return the architecture of a run to continue; tokenizers and checkpoint must fit it."""
+    return _read_parts(run, max(list_checkpoints(run), key=step_of, default=None))[0]
 
 
 def read_data(run: RunFolder) -> DataFile:
@@ -249,7 +232,10 @@ def advised_model(comparison: RunFolder) -> tuple[Path, str]:
         raise WarmstartError(
             f"{comparison.path} is an unfinished comparison: continue it with `compare --resume`"
         )
-    arm = typed(ResultsFile, comparison.read_json(file), file).summary.advice.arm
+    advice: Any = comparison.read_json(file)
+    for key in ("summary", "advice"):
+        advice = typed(dict, advice.get(key), file, key)
+    arm = typed(str, advice.get("arm"), file, "summary.advice.arm")
     models = kept_models(comparison)
     scores = {path: RunFolder(path).scores() for path, of_arm in models.items() if of_arm == arm}
     accuracies = {path: RunFolder(path).valid_scores()["accuracy"] for path in scores}
@@ -345,12 +331,12 @@ def _by(shape: torch.Size) -> str:
 
 
 def transfer_backbone(weights: Mapping[str, Tensor], model: nn.Module) -> Transfer:
-    """Load the backbone of another model into this one; its head keeps its random start."""
+    """Load the backbone of another model; the head of this one keeps its random start."""
     return _load(weights, model, "backbone.")
 
 
 def transfer_all(weights: Mapping[str, Tensor], model: nn.Module) -> Transfer:
-    """Load every tensor that this model has, heads included."""
+    """Load every tensor that the model has, heads included."""
     return _load(weights, model, "")
 
 

@@ -199,7 +199,7 @@ def time_steps(trainer: Trainer, seconds: float, steps: int | None = None) -> fl
     most += step - 1  # those in which shapes were recorded come on top
     began, burst = time.monotonic(), 1
     times: list[float] = []
-    while burst := trainer.agreed(burst):
+    while burst := trainer.processes.from_lead(burst):
         timed = range(step, step + burst)
         times.append(_seconds_of(partial(_rehearse, trainer, timed)) / burst)
         step += burst
@@ -218,7 +218,7 @@ def _record_shapes(trainer: Trainer, steps: int | None) -> int:
         return step
     most = MAX_RECORDED if steps is None else min(MAX_RECORDED, int(TIMED_STEPS * steps))
     num_others = most
-    while step < most and trainer.agreed(num_others > RECORDED_BURST // 8):
+    while step < most and trainer.processes.from_lead(num_others > RECORDED_BURST // 8):
         burst = range(step, min(step + RECORDED_BURST, most))
         before = recorded.num_replayed
         _rehearse(trainer, burst)
@@ -254,7 +254,7 @@ def fitting_steps(trainer: Trainer, clock: Clock) -> int:
     pace = measure(trainer, TIMED_SHARE * 60 * clock.minutes)
     spent_s = clock.spent_s + clock.final_validations * pace.validation_s
     steps = pace.steps_within(60 * clock.minutes - spent_s, trainer.settings)
-    steps = trainer.agreed(steps)
+    steps = trainer.processes.from_lead(steps)
     if steps:
         return steps
     one_s = pace.training_s(1, trainer.settings)
@@ -268,7 +268,7 @@ def fitting_steps(trainer: Trainer, clock: Clock) -> int:
 
 def estimate(trainer: Trainer, steps: int) -> str:
     """Say how long a training of so many steps takes; validations are timed if it is long."""
-    pace = Pace(trainer.agreed(time_steps(trainer, TIMED_S, steps)))
+    pace = Pace(trainer.processes.from_lead(time_steps(trainer, TIMED_S, steps)))
     validations = "without its validations"
     if steps * pace.step_s > LONG_S:
         pace = replace(pace, validation_s=_time_validation(trainer))

@@ -80,7 +80,7 @@ def _check_visible(run: RunFolder, processes: Processes) -> None:
 
 
 def training_runtime(settings: TrainingRun) -> Runtime:
-    """Choose where this process of a training computes; those of one machine share it."""
+    """Choose the device and threads of this process; processes of one machine share both."""
     num_gpus = torch.cuda.device_count() if settings.device != "cpu" else 0
     is_one_of_several = current().is_shared and num_gpus > 0
     device = f"cuda:{local_rank() % num_gpus}" if is_one_of_several else settings.device
@@ -97,7 +97,7 @@ def _num_processes(settings: TrainingRun) -> int:
 
 
 def _launch(num: int, command: str, settings: TrainingRun) -> None:
-    """Run a command in so many processes; they report errors themselves, but not the result."""
+    """Run a command in several processes, which report their own errors but no result."""
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import elastic_launch
@@ -121,7 +121,7 @@ def _launch(num: int, command: str, settings: TrainingRun) -> None:
 
 
 def _unrecorded(settings: TrainingRun) -> Iterator[str]:
-    """Yield the flags that the description of a job leaves out."""
+    """Yield the flags that are not among the recorded settings."""
     for setting in settings.declared():
         value = getattr(settings, setting.name)
         if not setting.recorded and setting.key != "processes" and value:

@@ -31,7 +31,7 @@ class Objective(Protocol):
     """Summed losses by term, and the counts that divide them."""
 
     def count(self, group: Sequence[Any]) -> dict[str, float]:
-        """Count the targets of a group, by term; the counts of parts of a group add up to its."""
+        """Count the targets of a group by term; the counts of its parts add up to them."""
 
     def __call__(self, model: Any, batch: Any) -> dict[str, Tensor]:
         """Return the summed losses of one batch."""
@@ -74,7 +74,7 @@ def add_gradients(
 
 
 def mean_loss(sums: Mapping[str, Tensor], counts: Counts) -> Tensor:
-    """Return the sum over terms of the mean loss of each; a term without targets is zero."""
+    """Add up the mean losses of all terms; a term without targets is zero."""
     return torch.stack([sums[term] / _divisor(counts[term]) for term in sums]).sum()
 
 
@@ -125,7 +125,7 @@ class RecordedObjective:
 
 
 def update_weights(model: nn.Module, optimizers: Mapping[str, Optimizer], clip: float) -> Tensor:
-    """Let the optimizers use the gradients, clipped; return their norm before that."""
+    """Clip the gradients and take a step with each optimizer; return the norm before clipping."""
     norm = clip_gradients(model, clip)
     for optimizer in optimizers.values():
         optimizer.step()
@@ -156,7 +156,7 @@ class PrefetchedStream:
 
 
 def prefetch(stream: Stream, device: torch.device) -> Stream:
-    """Return the stream as a device reads it best: a CPU has no time to prepare anything early."""
+    """Prepare the batches of a GPU in the background; a CPU has no time for that."""
     return PrefetchedStream(stream) if device.type == "cuda" else stream
 
 
@@ -195,12 +195,12 @@ class LoopSettings:
     lengths: tuple[Length, ...] = ()  # every number of steps it had; empty: `steps` alone
 
     def interval(self, steps: int) -> int:
-        """Return the steps between two validations, in a training of so many."""
+        """Return the steps between two validations of a training with so many steps."""
         return self.eval_every or max(MIN_INTERVAL, -(-steps // NUM_VALIDATIONS))
 
     @classmethod
     def of(cls, checkpoints: Checkpoints, **cadence: Any) -> Self:
-        """Return the cadence of a run that is saved as its settings say."""
+        """Return the cadence of a run with the checkpoints that its settings ask for."""
         return cls(
             save_every=checkpoints.save_every,
             save_s=60 * checkpoints.save_minutes,

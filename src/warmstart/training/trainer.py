@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -53,8 +52,6 @@ from warmstart.training.step import (
     add_gradients,
     update_weights,
 )
-
-T = TypeVar("T")
 
 
 @dataclass
@@ -182,16 +179,12 @@ class Trainer:
         return self.run if self.processes.is_lead else None
 
     def meet(self) -> None:
-        """Begin with what the other processes have: code, data, step and weights."""
+        """Check that all processes have the same code, data and step; share the weights."""
         assert self.run is not None
         start_together(self.model, self.run, self.state.step, self.processes)
 
-    def agreed(self, value: T) -> T:
-        """Return the value that the lead process has, in all of them."""
-        return self.processes.from_lead(value)
-
     def rates(self) -> Schedule:
-        """Return the learning rates; they fall anew from where the number of steps changed."""
+        """Return the learning rates, which fall to the new end if the number of steps changed."""
         first, *later = self.settings.lengths or (Length(from_step=0, steps=self.settings.steps),)
         schedule = self.schedule(first.steps)
         for length in later:
@@ -207,7 +200,7 @@ class Trainer:
         return sum(entry["step"] > state.best_step for entry in state.evaluations) >= patience
 
     def shard(self) -> None:
-        """Train shares of the model from here on, one in each process."""
+        """Divide the model among the processes, each of which trains a share from here on."""
         if self.processes.is_shared:
             self.model.cpu()
             self.sharded = ShardedModel(self.model, self.objective, self.runtime, self.processes)
@@ -225,7 +218,7 @@ class Trainer:
         if self.sharded:
             self.sharded.gather_into(self.model)
         is_finite = all(tensor.isfinite().all() for tensor in self.model.state_dict().values())
-        if not self.agreed(is_finite):
+        if not self.processes.from_lead(is_finite):
             raise diverged("the weights became infinite or NaN", self.state.step, self.run)
 
     def _figures(self, loss: Tensor, norm: Tensor) -> dict[str, float]:
@@ -281,7 +274,7 @@ class Trainer:
             save_checkpoint(self.destination, self.model, optimizer, self.state, keep)
 
     def restore(self) -> None:
-        """Go to the newest checkpoint of the run, if there is one."""
+        """Load the newest undamaged checkpoint of the run, if there is one."""
         if not self.run or self.state.step:
             return
         self.processes.gate("prepared")

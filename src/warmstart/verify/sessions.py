@@ -20,7 +20,7 @@ from warmstart.comparison.compare import compare
 from warmstart.errors import WarmstartError
 from warmstart.interop.commands import ExportConfig, ImportConfig
 from warmstart.interop.exchange import export_model, import_model
-from warmstart.pool import starting
+from warmstart.pool import block_ctrl_c, hide_script
 from warmstart.recipes.finetune import finetune
 from warmstart.recipes.prepare_files import make_tokenizer
 from warmstart.recipes.pretrain import pretrain
@@ -56,12 +56,12 @@ class Session:
     """One process that works on a job; what it prints goes to a log."""
 
     def __init__(self, command: str, settings: Mapping[str, Any], log: Path) -> None:
-        """Start it."""
+        """Start the process."""
         self.log = log
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(list(PRELOADED))
         self._process = context.Process(target=_run, args=(command, dict(settings), log))
-        with starting():
+        with block_ctrl_c(), hide_script():
             self._process.start()
 
     @property

@@ -1,4 +1,4 @@
-"""--resume and --config: going on with a run, and repeating one."""
+"""--resume and --config: continuing a run, and repeating one."""
 
 import os
 import shutil
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from product import MACHINE, QUICK, SHAPE, TINY, World, read, run, stop_at, succeed, weights_of
+from toy_pairs import EARLY, FILES, SHORT, Toy
 from warmstart.data import shards
 from warmstart.data.shards import LocalWorkers, Shard, ShardWriter
 from warmstart.files import temporary_path
@@ -20,6 +21,22 @@ COMPARE = (
     "compare --train {train} --valid {valid} --from {base} -o run "
     f"--epochs 1 --seeds 0 --trials 1 {MACHINE}"
 )
+
+MASKED = TINY.replace("causal", "masked").replace("--max-length 16", "--max-length 24")
+TRANSLATE = f"train-translator {FILES} {SHORT}"
+RESUMED = {
+    "causal": f"pretrain {{texts}} {TINY}",
+    "masked": f"pretrain {{texts}} {MASKED} --nsp --mask-rate 0.15",
+    "words": f"pretrain {{texts}} {MASKED} --no-nsp --whole-words --mask-rate 0.3",
+    "second": f"pretrain {{texts}} --from {{base}} --steps 6 --batch-tokens 64 {MACHINE}",
+    "classifier": f"{FINE.replace(' -o run', '')} --batch-size 8",
+    "plain": f"{TRANSLATE} --average 1",
+    "adamw": f"{TRANSLATE} --average 1 --optimizer adamw",
+    "averaged": f"{TRANSLATE} --average 3",
+    "separate": f"{TRANSLATE} --vocabulary separate",
+    "loss": f"{TRANSLATE} --average 2 --select loss",
+    "early": f"{TRANSLATE} {EARLY}",
+}
 
 
 def test_an_absent_folder_starts(world: World, base: Path, here: Path) -> None:
@@ -33,15 +50,28 @@ def test_an_empty_folder_starts(world: World, base: Path, here: Path) -> None:
     assert weights_of(here / "run") == weights_of(base)
 
 
-@pytest.mark.parametrize("step", [1, 3, 5])
-def test_an_unfinished_run_goes_on_and_says_from_where(
-    step: int, world: World, base: Path, here: Path
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder for a run of each kind, trained when it is first needed."""
+    return tmp_path_factory.mktemp("uninterrupted")
+
+
+@pytest.mark.parametrize("step", [1, 5])
+@pytest.mark.parametrize("kind", RESUMED)
+def test_a_stopped_run_ends_as_an_uninterrupted_one(
+    kind: str, step: int, world: World, toy: Toy, base: Path, uninterrupted: Path, here: Path
 ) -> None:
-    command = f"pretrain {world.texts} -o run {TINY}"
-    stop_at(step, command)
-    ran = succeed(f"{command} --resume")
-    assert f"continuing from step {step} of 6" in ran.err
-    assert weights_of(here / "run") == weights_of(base)
+    command, whole = RESUMED[kind], uninterrupted / kind
+    places = {**vars(world), **vars(toy), "base": base}
+    if not whole.exists():
+        succeed(f"{command} -o {whole}", **places)
+    stop_at(step, f"{command} -o run", **places)
+    ran = succeed(f"{command} -o run --resume", **places)
+    assert f"continuing from step {step} of" in ran.err
+    assert weights_of(here / "run") == weights_of(whole)
+    ours, other = (read(path / "scores.json")["valid"] for path in (here / "run", whole))
+    assert ours == other
+    assert not {"cache", "shards", "snapshots"} & {path.name for path in Path("run").iterdir()}
 
 
 def test_prepared_text_that_was_deleted_is_prepared_again(
@@ -196,7 +226,7 @@ def test_a_run_stopped_before_its_first_validation_says_how_to_use_it(
     stop_at(2, f"pretrain {world.texts} -o run {TINY}")
     ran = run("generate run")
     assert ran.code == 2
-    assert "--resume" in ran.said or "checkpoint" in ran.said
+    assert "continue it with --resume, or name one of its checkpoints" in ran.said
 
 
 def test_a_run_killed_before_its_data_was_ready_can_be_started_again(
@@ -208,7 +238,9 @@ def test_a_run_killed_before_its_data_was_ready_can_be_started_again(
     assert weights_of(here / "run") == weights_of(base)
 
 
-def test_what_a_killed_sitting_left_half_written_goes(world: World, base: Path, here: Path) -> None:
+def test_what_a_killed_process_left_half_written_is_removed(
+    world: World, base: Path, here: Path
+) -> None:
     command = f"pretrain {world.texts} -o run {TINY}"
     stop_at(2, command)
     for name in ("cache", "checkpoints/step-4"):

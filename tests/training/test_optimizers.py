@@ -1,19 +1,29 @@
+"""Learning rates, AdamW and Muon."""
+
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
-from torch.optim import Optimizer
+from torch.optim import Muon, Optimizer
+from torch.testing import assert_close
 
 from warmstart.model.backbone import Layout
 from warmstart.model.models import Classifier, LanguageModel
 from warmstart.settings.model import ModelConfig
 from warmstart.training.optimizers import (
+    BatchedMuon,
     OptimizerSettings,
+    annealed,
     build_optimizers,
     clip_gradients,
+    orthogonal,
     set_rates,
+    warmup_cosine,
+    warmup_linear,
 )
 
 RATE = 0.01
@@ -117,3 +127,100 @@ def test_all_gradients_are_clipped_together(tiny: ModelConfig) -> None:
     num = sum(parameter.numel() for parameter in model.parameters())
     assert float(clip_gradients(model, 1.0)) == pytest.approx(num**0.5)
     assert float(clip_gradients(model, 1.0)) == pytest.approx(1, rel=1e-4)
+
+
+SHAPES = [(6, 4), (4, 6), (5, 5), (6, 4), (4, 6), (6, 4)]
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+
+
+def _trained(kind: type[Muon]) -> tuple[list[nn.Parameter], Muon]:
+    torch.manual_seed(0)
+    parameters = [nn.Parameter(torch.randn(shape)) for shape in SHAPES]
+    optimizer = kind(parameters, lr=0.02, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
+    for step in range(4):
+        for parameter in parameters:
+            parameter.grad = torch.randn_like(parameter)
+        if step == 2:
+            parameters[0].grad = None  # frozen for a while
+        optimizer.step()
+    return parameters, optimizer
+
+
+def test_steps_are_those_of_torch() -> None:
+    ours, our_state = _trained(BatchedMuon)
+    theirs, their_state = _trained(Muon)
+    for one, other in zip(ours, theirs, strict=True):
+        assert_close(one, other, rtol=0, atol=2e-3)  # the turning is done in bfloat16
+    moments, expected = our_state.state_dict()["state"], their_state.state_dict()["state"]
+    assert moments.keys() == expected.keys()
+    for key, state in expected.items():
+        assert_close(moments[key], state)
+
+
+def test_singular_values_come_near_one() -> None:
+    turned = orthogonal(torch.randn(3, 8, 20), COEFFICIENTS, 5, 1e-7)
+    values = torch.linalg.svdvals(turned.float())
+    assert values.min() > 0.5
+    assert values.max() < 1.4
+
+
+def test_a_matrix_is_turned_alike_in_any_company() -> None:
+    matrices = torch.randn(4, 8, 6)
+    together = orthogonal(matrices, COEFFICIENTS, 5, 1e-7)
+    alone = torch.cat([orthogonal(one[None], COEFFICIENTS, 5, 1e-7) for one in matrices])
+    assert_close(together, alone, rtol=0, atol=0.02)
+
+
+@given(st.integers(1, 400), st.floats(0, 1), st.floats(0, 0.5))
+def test_rises_to_one_and_falls_to_the_floor(steps: int, warmup: float, floor: float) -> None:
+    factor = warmup_cosine(steps, warmup, floor)
+    factors = [factor(step) for step in range(steps)]
+    peak = factors.index(max(factors))
+    assert max(factors) == pytest.approx(1)
+    assert all(0 < value <= 1 for value in factors)
+    assert all(value >= floor - 1e-12 for value in factors[peak:])
+    assert factors[: peak + 1] == sorted(factors[: peak + 1])
+    assert factors[peak:] == sorted(factors[peak:], reverse=True)
+    assert factor(steps) == pytest.approx(floor if max(1, round(steps * warmup)) < steps else 1)
+
+
+@given(st.integers(2, 400), st.floats(0, 0.9))
+def test_a_line_rises_to_one_and_falls_to_zero(steps: int, warmup: float) -> None:
+    factor = warmup_linear(steps, warmup)
+    factors = [factor(step) for step in range(steps)]
+    peak = factors.index(max(factors))
+    assert max(factors) == pytest.approx(1)
+    assert all(0 < value <= 1 for value in factors)
+    assert factors[: peak + 1] == sorted(factors[: peak + 1])
+    assert factors[peak:] == sorted(factors[peak:], reverse=True)
+    assert factor(steps) == 0
+
+
+@pytest.mark.parametrize("warmup", [0, 0.05, 0.5])
+def test_there_are_no_jumps(warmup: float) -> None:
+    steps = 1000
+    factor = warmup_cosine(steps, warmup)
+    rising = max(1, steps * warmup)
+    changes = [abs(factor(step + 1) - factor(step)) for step in range(steps)]
+    assert max(changes) <= max(1 / rising, 2 / (steps - rising)) + 1e-12
+
+
+def test_the_first_step_moves_and_the_rise_is_a_line() -> None:
+    factor = warmup_cosine(100, 0.1)
+    assert [factor(step) for step in range(10)] == pytest.approx([(s + 1) / 10 for s in range(10)])
+    assert warmup_cosine(100, 0)(0) == 1
+    assert warmup_cosine(1, 0.05)(0) == 1
+
+
+@pytest.mark.parametrize("start", [0, 5, 10, 60, 99])
+@pytest.mark.parametrize("steps", [100, 120, 400])
+def test_annealing_follows_the_earlier_rates_and_then_only_falls(start: int, steps: int) -> None:
+    before = warmup_cosine(100, 0.1)
+    factor = annealed(before, start, steps)
+    assert [factor(step) for step in range(start)] == [before(step) for step in range(start)]
+    rates = [factor(step) for step in range(start, steps)]
+    peak = rates.index(max(rates))
+    assert peak == max(0, 9 - start)  # the warm-up is finished first
+    assert rates[peak:] == sorted(rates[peak:], reverse=True)
+    assert rates[0] == before(start)
+    assert factor(steps) == pytest.approx(0.05)
