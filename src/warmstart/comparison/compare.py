@@ -10,7 +10,6 @@ from warmstart import progress
 from warmstart.comparison.arms import TransformerArm
 from warmstart.comparison.attention import attention_example
 from warmstart.comparison.budget import limit_to_minutes, limited, with_threads
-from warmstart.comparison.cells import class_scores
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.grid import TrainedCells, train_cells, train_final_model
 from warmstart.comparison.plan import ExperimentPlan, plan_experiment, subset_sizes
@@ -34,9 +33,10 @@ from warmstart.runs.facts import ConfigFile, Limit
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, write_config
 from warmstart.runs.saved import kept_models
-from warmstart.tasks.classify import ClassifyTask, count_classes
+from warmstart.tasks.classify import count_classes
 from warmstart.tasks.hub import say_not_exportable
 from warmstart.tasks.labelled_data import readable_rows, rows_seen
+from warmstart.tasks.registry import finetuning_task
 from warmstart.textfiles import file_facts
 from warmstart.training.length import Clock
 
@@ -72,7 +72,8 @@ class CompareResult(Shown):
 
 def compare(config: CompareConfig) -> CompareResult:
     """Compare warm, frozen and cold starts and TF-IDF on labelled texts."""
-    clock, config = Clock(config.minutes), ClassifyTask().choose_truncation(with_threads(config))
+    clock, task = Clock(config.minutes), finetuning_task(config.task)
+    config = task.choose_truncation(with_threads(config))
     with open_run("compare", config, config.out, config.resume) as run:
         is_finished = (run.path / "results.json").exists()
         if is_finished:
@@ -87,7 +88,7 @@ def compare(config: CompareConfig) -> CompareResult:
                 _say_what_is_not_exportable(plan)
         with open_workers(config) as workers:
             config, plan = limited(config, plan, _limit(config, plan, run, clock))
-            subsets = subset_sizes(config, plan.texts.pool, len(plan.texts.classes))
+            subsets = subset_sizes(config, plan.texts)
             with progress.due_in(clock.left_s):
                 trained = train_cells(config, run, plan, subsets, workers)
         comparison = _comparison(config, plan, subsets, trained)
@@ -98,7 +99,7 @@ def compare(config: CompareConfig) -> CompareResult:
             run.path / "report.html",
             comparison,
             summary,
-            contrast(comparison, summary, texts),
+            contrast(comparison, summary, texts, plan.texts.describe),
             attention_example(config, run, plan, comparison),
         )
         if not is_finished:
@@ -113,9 +114,8 @@ def _train_final_model(
     config: CompareConfig, run: RunFolder, plan: ExperimentPlan, trained: TrainedCells, arm: str
 ) -> None:
     """Train the arm to use on the texts of all folds."""
-    truth = plan.texts.class_numbers(plan.texts.training)
-    cell = trained.cell_of(arm, config.seeds[0])
-    scores = class_scores(truth, cell.predictions["cross-validation"])
+    answers = trained.cell_of(arm, config.seeds[0]).predictions["cross-validation"]
+    scores = plan.texts.task.answer_scores(answers, plan.texts.training.targets)
     train_final_model(config, run, plan, trained.tuned_at(arm), scores)
 
 
@@ -159,7 +159,7 @@ def _comparison(
         Split(
             name=name,
             file=texts.data[name].file,
-            classes=tuple(texts.class_numbers(texts.data[name])),
+            classes=tuple(texts.data[name].targets),
             shared=tuple(np.flatnonzero(is_shared[name]).tolist()),
             num_folds=config.folds,
         )
@@ -169,7 +169,7 @@ def _comparison(
         title=config.title,
         train_file=", ".join(config.train),
         class_names=texts.classes,
-        class_counts=count_classes(texts.class_numbers(texts.training), texts.classes),
+        class_counts=count_classes(texts.training.targets, texts.classes),
         arms=plan.describe_arms(),
         subsets=subsets,
         seeds=config.seeds,
@@ -181,6 +181,7 @@ def _comparison(
         notes=tuple(plan.notes),
         attainable=config.attainable,
         left_out=plan.left_out,
+        task=texts.task.name,
     )
 
 

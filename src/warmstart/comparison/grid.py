@@ -5,6 +5,7 @@ from collections.abc import Container, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -140,27 +141,33 @@ def join_folds(cells: Sequence[Cell], folds: Sequence[Fold]) -> list[Cell]:
 
 
 def _join(cells: Sequence[Cell], folds: Sequence[Fold]) -> Cell:
-    predicted = np.zeros(sum(len(fold.test) for fold in folds), np.int64)
+    predicted: list[Any] = [None] * sum(len(fold.test) for fold in folds)
     for cell, fold in zip(cells, folds, strict=True):
-        predicted[fold.test] = cell.predictions["test"]
+        for row, answer in zip(fold.test, cell.predictions["test"], strict=True):
+            predicted[row] = answer
     return replace(
         cells[0],
         setting=" or ".join(dict.fromkeys(cell.setting for cell in cells)),
         epochs=tuple(map(_mean, zip(*(cell.epochs for cell in cells), strict=False))),
         elapsed_s=float(np.mean([cell.elapsed_s for cell in cells])),
-        predictions={"cross-validation": tuple(predicted.tolist())},
+        predictions={"cross-validation": tuple(predicted)},
     )
 
 
 def _mean(epochs: Sequence[Epoch]) -> Epoch:
     """Return the mean over folds of what was measured after one epoch."""
+
+    def mean(name: str) -> Any:
+        values = [getattr(epoch, name) for epoch in epochs]
+        return None if None in values else float(np.mean(values))
+
     return Epoch(
         epoch=epochs[0].epoch,
-        train_loss=float(np.mean([epoch.train_loss for epoch in epochs])),
-        valid_loss=float(np.mean([epoch.valid_loss for epoch in epochs])),
-        valid_accuracy=float(np.mean([epoch.valid_accuracy for epoch in epochs])),
-        valid_f1=float(np.mean([epoch.valid_f1 for epoch in epochs])),
-        elapsed_s=float(np.mean([epoch.elapsed_s for epoch in epochs])),
+        train_loss=mean("train_loss"),
+        valid_loss=mean("valid_loss"),
+        valid_accuracy=mean("valid_accuracy"),
+        valid_f1=mean("valid_f1"),
+        elapsed_s=mean("elapsed_s"),
     )
 
 

@@ -3,7 +3,8 @@
 Test scores are reported only; nothing is chosen by them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from warmstart.comparison.results import (
     Advice,
@@ -172,19 +173,23 @@ def _described(comparison: Comparison, arm: str) -> str:
     return f"the pretrained model ({arm})" if arm in comparison.pretrained else arm
 
 
-def contrast(comparison: Comparison, summary: Summary, texts: Sequence[str]) -> Contrast:
+def contrast(
+    comparison: Comparison,
+    summary: Summary,
+    texts: Sequence[str],
+    describe: Callable[[Any], str],
+) -> Contrast:
     """Contrast the two arms that validation prefers with all labels, in the first seed."""
     labels, seed = comparison.subsets[-1], comparison.seeds[0]
     first, second = summary.preferred(labels)[:2]
     cells = {c.arm: c for c in comparison.cells if (c.labels, c.seed) == (labels, seed)}
     a, b = (comparison.predictions(cells[arm]) for arm in (first, second))
-    classes, names = comparison.scored_split.classes, comparison.class_names
     return Contrast(
         first=first,
         second=second,
         labels=labels,
         seed=seed,
-        disagreements=find_disagreements(texts, classes, a, b, names),
+        disagreements=find_disagreements(texts, comparison.scored_split.classes, a, b, describe),
         num_texts=len(texts),
         chosen_on=comparison.chosen_on,
     )
@@ -192,14 +197,14 @@ def contrast(comparison: Comparison, summary: Summary, texts: Sequence[str]) -> 
 
 def find_disagreements(
     texts: Sequence[str],
-    classes: Sequence[int],
-    first: Sequence[int],
-    second: Sequence[int],
-    names: Sequence[str],
+    targets: Sequence[Any],
+    first: Sequence[Any],
+    second: Sequence[Any],
+    describe: Callable[[Any], str],
 ) -> list[Disagreement]:
-    """Return the texts on which two lists of predicted classes differ, in order."""
+    """Return the texts on which two lists of answers differ, in order."""
     return [
-        Disagreement(text=text, label=names[true], first=names[a], second=names[b])
-        for text, true, a, b in zip(texts, classes, first, second, strict=True)
+        Disagreement(text=text, label=describe(true), first=describe(a), second=describe(b))
+        for text, true, a, b in zip(texts, targets, first, second, strict=True)
         if a != b
     ]

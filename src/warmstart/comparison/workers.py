@@ -105,7 +105,7 @@ def _groups(config: CompareConfig) -> dict[str, CellGroup]:
     limit = typed(ConfigFile, run.config(), run.config_file).within_minutes
     assert limit is not None, "it is decided before the first cell"
     config, plan = limited(config, plan, limit)
-    subsets = subset_sizes(config, plan.texts.pool, len(plan.texts.classes))
+    subsets = subset_sizes(config, plan.texts)
     return {group.stem.name: group for group in cell_groups(config, run, plan, subsets)}
 
 

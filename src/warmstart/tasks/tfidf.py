@@ -1,7 +1,7 @@
 """TF-IDF and logistic regression, an honest baseline.
 
-Words and word pairs beside characters inside words. Knows nothing about validation: whoever calls
-tries `settings` and keeps the best. A run of this kind has no Transformer: model.safetensors holds
+Words and word pairs beside characters inside words. Knows nothing about validation: whoever fits it
+tries its settings and keeps the best. A run of this kind has no Transformer: model.safetensors has
 the inverse document frequencies and the regression, features.json what each column counts.
 """
 
@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from warmstart.data.labelled import join_pair
+from warmstart.data.labelled import Dataset, join_pair
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.jsonfiles import typed
@@ -29,6 +29,7 @@ from warmstart.runtime import Runtime
 from warmstart.settings.training import Balance
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.classify import ClassifyTask
+from warmstart.tasks.finetuning import FittedBaseline
 from warmstart.tasks.labelled_data import read_labelled_file, readable_rows, rows_seen
 from warmstart.tasks.task import Task
 from warmstart.tasks.text_model import TextModel
@@ -120,13 +121,6 @@ def _rebuilt(names: FeaturesFile, arrays: dict[str, Any]) -> Baseline:
     if model.coef_.shape != (num_rows, num_features) or model.intercept_.shape != (num_rows,):
         raise ValueError(f"coef has the shape {model.coef_.shape}")
     return Baseline(features=features, model=model)
-
-
-def settings(trials: int) -> list[float]:
-    """Return the first `trials` values of C, the inverse of regularisation."""
-    if not 1 <= trials <= len(STRENGTHS):
-        raise WarmstartError(f"trials={trials} must be from 1 to {len(STRENGTHS)}")
-    return list(STRENGTHS[:trials])
 
 
 class CountedTexts:
@@ -228,6 +222,50 @@ def _fit_model(
     model = LogisticRegression(C=c, class_weight=weights, max_iter=MAX_ITERATIONS, tol=TOLERANCE)
     with threadpool_limits(1, "blas"):  # threads that meet after every small sum take twice as long
         return model.fit(columns, list(classes))
+
+
+class TfidfBaseline:
+    """The baseline of a comparison. Its cells share what they count, and nothing else."""
+
+    name, task = "tf-idf", "tfidf"
+
+    def __init__(self, num_classes: int, balance: Balance) -> None:
+        self._num_classes, self._balance = num_classes, balance
+        self._counted = CountedTexts()
+        self._latest: dict[tuple[tuple[str, int], ...], BaselineTexts] = {}
+
+    def settings(self, trials: int) -> list[float]:
+        """Return the first `trials` values of C, the inverse of regularisation."""
+        if not 1 <= trials <= len(STRENGTHS):
+            raise WarmstartError(f"trials={trials} must be from 1 to {len(STRENGTHS)}")
+        return list(STRENGTHS[:trials])
+
+    def describe_setting(self, value: float) -> str:
+        """Write a value of C."""
+        return f"C {value:g}"
+
+    def fit(self, train: Dataset, value: float) -> FittedBaseline:
+        """Fit the baseline with a value of C."""
+        texts = self._read(train)
+        model, elapsed_s = texts.fit(value)
+
+        def outputs(rows: Sequence[str]) -> NDArray[np.float64]:
+            return model.column_probabilities(texts.columns_of(rows), self._num_classes)
+
+        return FittedBaseline(outputs, partial(save_baseline, model), elapsed_s)
+
+    def reading_s(self, texts: Sequence[str]) -> float:
+        """Return the seconds that it takes to count the n-grams of texts."""
+        return self._counted.counting_s(texts)
+
+    def _read(self, train: Dataset) -> BaselineTexts:
+        """Return the training texts; those of the latest cell, where these are the same."""
+        key = tuple(sorted(zip(train.texts, train.targets, strict=True)))
+        if key not in self._latest:
+            self._latest = {
+                key: BaselineTexts(train.texts, train.targets, self._balance, self._counted)
+            }
+        return self._latest[key]
 
 
 @dataclass(frozen=True, kw_only=True)
