@@ -64,7 +64,7 @@ class Splits:
         """Return the split that the report scores: test where there is one."""
         return self.test or self.valid
 
-    def refitted(self) -> "Splits":
+    def for_refit(self) -> "Splits":
         """Return splits that also train on the texts that select; nothing is selected any more."""
         (selection,) = self.selections
         train = join_datasets([self.train, self.valid.subset(selection.selecting.tolist())])
@@ -146,21 +146,21 @@ class SharedModule:
     def begin(self, arm: "TransformerArm", model: nn.Module) -> nn.Module:
         """Return the module with the weights of a model that is about to be trained."""
         if self._arm == arm.name:
-            return self.holding(arm, model.state_dict())
+            return self.load(arm, model.state_dict())
         self._arm, self._module, self._recorded = arm.name, model, None
         model.to(arm.runtime.device)
         if arm.is_compiled:
             compile_blocks(backbone_of(model))
         return model
 
-    def holding(self, arm: "TransformerArm", weights: Mapping[str, Tensor]) -> nn.Module:
+    def load(self, arm: "TransformerArm", weights: Mapping[str, Tensor]) -> nn.Module:
         """Return the module with these weights; those that it had are gone."""
         assert self._module is not None, "no training has begun"
         assert self._arm == arm.name, f"{self._arm} has taken its place"
         self._module.load_state_dict(weights)
         return self._module
 
-    def recorded(self, new: RecordedObjective) -> RecordedObjective:
+    def share_recording(self, new: RecordedObjective) -> RecordedObjective:
         """Return what was recorded before, where the same loss is computed; else the new one."""
         if self._recorded is None or new.objective != self._recorded.objective:
             self._recorded = new
@@ -279,11 +279,11 @@ class TransformerArm:
         model, _ = build_model(self.task, start, self.labels, self.tuning, seed)
         trainer = build_trainer(self.task, self.shared.begin(self, model), fit)
         if trainer.recorded is not None:
-            trainer.recorded = self.shared.recorded(trainer.recorded)
+            trainer.recorded = self.shared.share_recording(trainer.recorded)
         return trainer
 
     def _predict(self, weights: Mapping[str, Tensor], split: Dataset) -> NDArray[Any]:
-        model = self.shared.holding(self, weights).eval()
+        model = self.shared.load(self, weights).eval()
         pad = self.source.tokenizer.pad
         batches = TextBatches(self.tuning.micro_tokens, pad, self.runtime, kept=self.shared.kept)
         return self.task.outputs(model, split, batches)

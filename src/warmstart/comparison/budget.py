@@ -105,7 +105,7 @@ def _num_gpus(config: CompareConfig) -> int:
     return torch.cuda.device_count() if config.device != "cpu" else 0
 
 
-def with_threads(config: CompareConfig) -> CompareConfig:
+def share_threads(config: CompareConfig) -> CompareConfig:
     """Return the settings with the threads of each cell, where several share the cores."""
     if config.threads or (num_at_once(config) == 1 and not config.ray):
         return config
@@ -113,7 +113,7 @@ def with_threads(config: CompareConfig) -> CompareConfig:
     return replace(config, threads=threads)
 
 
-def limited(
+def apply_limit(
     config: CompareConfig, plan: ExperimentPlan, limit: Limit
 ) -> tuple[CompareConfig, ExperimentPlan]:
     """Return what is trained of a comparison: all that was asked for, or what fits."""
@@ -152,7 +152,7 @@ def largest_within(
     seconds: float, config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPace]
 ) -> CompareConfig:
     """Return the largest comparison that takes at most so long; the smallest if none does."""
-    for smaller in _smaller(config, plan):
+    for smaller in _smaller_comparisons(config, plan):
         if _total_s(smaller, plan, paces) <= seconds:
             break
     return smaller
@@ -169,7 +169,7 @@ def describe_limit(asked: CompareConfig, taken: CompareConfig) -> str:
     return f"--minutes {asked.minutes:g}: {', '.join(parts)}"
 
 
-def _smaller(config: CompareConfig, plan: ExperimentPlan) -> Iterator[CompareConfig]:
+def _smaller_comparisons(config: CompareConfig, plan: ExperimentPlan) -> Iterator[CompareConfig]:
     """Yield the comparison and smaller ones: fewer trials, then seeds, epochs, label subsets.
 
     Folds repeat a comparison as seeds do: with them, seeds are left out before trials.

@@ -31,6 +31,7 @@ from warmstart.tasks.labelled_data import readable_rows
 
 TUNING_SEED = -1  # never reported: --seeds are not negative
 Step = int | Literal["tuning"]  # a seed, or what comes before all seeds
+Result = TunedArm | Cell  # of a step
 
 
 @dataclass(frozen=True)
@@ -130,11 +131,11 @@ class CellGroup:
         """Return the file of the tuning or of a cell; it marks that the step is finished."""
         return Path(f"{self.stem}-{step}.json")
 
-    def run(self, step: Step, tuned: TunedArm | None) -> TunedArm | Cell:
+    def run(self, step: Step, tuned: Result | None) -> Result:
         """Tune the arm, or train the cell of a seed as it was tuned."""
         if step == "tuning":
             return self.tune()
-        assert tuned is not None, "an arm is tuned before its cells are trained"
+        assert isinstance(tuned, TunedArm), "an arm is tuned before its cells are trained"
         return self.train(tuned, step)
 
     def tune(self) -> TunedArm:
@@ -157,12 +158,12 @@ class CellGroup:
         write_json(self.file(seed), {"cell": asdict(cell)})
         return cell
 
-    def finished(self, seeds: Sequence[int]) -> dict[Step, TunedArm | Cell]:
+    def read_finished(self, seeds: Sequence[int]) -> dict[Step, Result]:
         """Read the steps that are finished; refuse damaged files."""
         steps: list[Step] = ["tuning", *seeds]
         return {step: self._read(step) for step in steps if self.file(step).exists()}
 
-    def _read(self, step: Step) -> TunedArm | Cell:
+    def _read(self, step: Step) -> Result:
         file = self.file(step)
         try:
             content = read_object(file)

@@ -14,7 +14,7 @@ from warmstart.comparison.arms import (
     TransformerArm,
 )
 from warmstart.comparison.commands import CompareConfig
-from warmstart.comparison.results import Arm, ArmKind, SplitName
+from warmstart.comparison.results import ArmKind, SplitName
 from warmstart.data.fingerprints import Fingerprints
 from warmstart.data.labelled import Dataset
 from warmstart.data.splits import (
@@ -95,7 +95,7 @@ class ExperimentTexts:
         """Return the names of the splits that models predict."""
         return tuple(name for name in HELD_OUT if name in self.data)
 
-    def joined(self, trains_on_all: bool) -> "ExperimentTexts":
+    def without_folds(self, trains_on_all: bool) -> "ExperimentTexts":
         """Return the texts of all folds as one part, with a share to validate on.
 
         It is set aside, or trained on too: then scores on it say nothing.
@@ -128,15 +128,6 @@ class ExperimentPlan:
     seen: dict[str, Fingerprints]  # texts that trained each source, by its name
     notes: list[str]
     left_out: str | None = None  # what a limit of time left out
-
-    def describe_arms(self) -> tuple[Arm, ...]:
-        """Return what the report says of every arm."""
-        return tuple(planned.arm.describe() for planned in self.arms)
-
-    @property
-    def num_truncated(self) -> int:
-        """Return how many scored texts are read only in part, by the arm that reads least."""
-        return max(planned.num_truncated for planned in self.arms)
 
 
 def plan_experiment(config: CompareConfig) -> ExperimentPlan:
@@ -341,19 +332,19 @@ def _read_folds(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts:
     labels = task.read_labels(texts)
     texts, num_folds = _with_targets(texts, task, labels), config.folds or 1
     stratified = texts if task.has_classes else replace(texts, labels=[""] * len(texts))
-    split = split_folds(stratified, readable_rows(texts, config.pieces), num_folds, config.seed)
+    folds, num_copies = split_folds(
+        stratified, readable_rows(texts, config.pieces), num_folds, config.seed
+    )
     notes = task.label_notes(texts, texts)
-    least = min(len(fold.test) for fold in split.folds)
+    least = min(len(fold.test) for fold in folds)
     note = f"{num_folds} folds of at least {counted(least, 'text')}"
     if task.has_classes:
         note += ", the same share of every class"
-    if split.num_copies:
-        note += f"; {split.num_copies:,} texts have copies or near-copies, each in the same fold"
+    if num_copies:
+        note += f"; {num_copies:,} texts have copies or near-copies, each in the same fold"
     notes.append(note)
-    pool = LabelPool(
-        min(len(fold.train) for fold in split.folds), min(len(fold.valid) for fold in split.folds)
-    )
-    return ExperimentTexts(task, labels, {"cross-validation": texts}, pool, notes, split.folds)
+    pool = LabelPool(min(len(fold.train) for fold in folds), min(len(fold.valid) for fold in folds))
+    return ExperimentTexts(task, labels, {"cross-validation": texts}, pool, notes, folds)
 
 
 def subset_sizes(config: CompareConfig, texts: ExperimentTexts) -> tuple[int, ...]:

@@ -382,10 +382,10 @@ class Summary:
 
     def preferred(self, labels: int) -> list[str]:
         """Return the arms at one subset, the best on validation first."""
-        return preferred_arms(self.scores, labels)
+        return rank_arms(self.scores, labels)
 
 
-def preferred_arms(scores: Sequence[ArmScore], labels: int) -> list[str]:
+def rank_arms(scores: Sequence[ArmScore], labels: int) -> list[str]:
     """Return the arms at one subset, the best on validation first; equal ones in their order."""
     rows = [score for score in scores if score.labels == labels]
     return [row.arm for row in sorted(rows, key=lambda row: -row.choosing.accuracy)]

@@ -21,7 +21,7 @@ from warmstart.comparison.results import (
     Split,
     TimeToAccuracy,
     Verdict,
-    preferred_arms,
+    rank_arms,
 )
 from warmstart.evaluation.intervals import (
     Interval,
@@ -240,6 +240,11 @@ def _pairs(comparison: Comparison) -> Iterator[tuple[str, str]]:
                 yield first.name, second.name
 
 
+def rank_pretrained(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> list[str]:
+    """Return the pretrained arms at one subset, the best on validation first."""
+    return [arm for arm in rank_arms(scores, labels) if arm in comparison.pretrained]
+
+
 def save_labels(
     comparison: Comparison, scores: Sequence[ArmScore], kinds: Sequence[ArmKind]
 ) -> Iterator[LabelsSaved]:
@@ -250,9 +255,10 @@ def save_labels(
     """
     unpretrained = comparison.arm_names(*kinds)
     for labels in comparison.subsets:
-        arm = next((a for a in preferred_arms(scores, labels) if a in comparison.pretrained), None)
-        if arm is None or not unpretrained:
+        pretrained = rank_pretrained(comparison, scores, labels)
+        if not pretrained or not unpretrained:
             continue
+        arm = pretrained[0]
         accuracy = next(s for s in scores if (s.arm, s.labels) == (arm, labels)).scored.accuracy
         mean, low, high = _curves(comparison, scores, (arm, labels), unpretrained)
         yield LabelsSaved(
@@ -278,7 +284,7 @@ def _curves(
     """
     mean, low, high = AccuracyByLabels(), AccuracyByLabels(), AccuracyByLabels()
     for size in comparison.subsets:
-        arm = next((a for a in preferred_arms(scores, size) if a in unpretrained), None)
+        arm = next((a for a in rank_arms(scores, size) if a in unpretrained), None)
         correct = paired_correct(comparison, (arm, size), target) if arm else None
         if correct is not None:
             estimate = paired_estimate(*correct)
@@ -371,27 +377,27 @@ def findings(
     for labels in sorted({fewest, most}, reverse=True):
         clauses = [verdict.sentence for verdict in verdicts if verdict.labels == labels]
         if clauses:
-            chosen = _chosen(comparison, scores, labels)
+            chosen = _describe_choice(comparison, scores, labels)
             yield f"With {counted(labels, 'label')}, {chosen}{'; '.join(clauses)}."
     for row in saved:
         if row.labels == fewest < most:
-            interval = f" (95% interval {_spoken(row.low)} to {_spoken(row.high)})"
+            interval = f" (95% interval {_write_labels(row.low)} to {_write_labels(row.high)})"
             yield (
                 f"To match {row.arm} with {counted(fewest, 'label')}, a model without pretraining "
-                f"({' or '.join(row.unpretrained)}) needs {_spoken(row.needed)} labels"
+                f"({' or '.join(row.unpretrained)}) needs {_write_labels(row.needed)} labels"
                 f"{interval if row.has_interval else ''}."
             )
 
 
-def _chosen(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> str:
+def _describe_choice(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> str:
     """Name the pretrained arm that is judged, where there were several."""
-    ranked = [arm for arm in preferred_arms(scores, labels) if arm in comparison.pretrained]
+    ranked = rank_pretrained(comparison, scores, labels)
     if len(ranked) == 1:
         return ""
     return f"{ranked[0]} is the best of {len(ranked)} pretrained arms {comparison.chosen_on}: "
 
 
-def _spoken(labels: str) -> str:
+def _write_labels(labels: str) -> str:
     return labels.replace(">", "more than ").replace("≤", "at most ")
 
 

@@ -78,7 +78,7 @@ def refit_cell(
     arm: ExperimentArm, splits: Splits, value: float, seed: int
 ) -> tuple[Cell, TrainedModel]:
     """Train with a setting on all labels, and predict the test texts."""
-    splits = splits.refitted()
+    splits = splits.for_refit()
     (model,) = arm.fit(splits, [value], seed)
     answers = arm.task.answers(model.predict(splits.scored), arm.labels)
     cell = Cell(

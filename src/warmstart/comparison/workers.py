@@ -18,11 +18,10 @@ from typing import Protocol, Self
 import torch
 
 from warmstart import progress
-from warmstart.comparison.budget import is_beside, limited, num_at_once
-from warmstart.comparison.cells import CellGroup, Step, cell_groups
+from warmstart.comparison.budget import apply_limit, is_beside, num_at_once
+from warmstart.comparison.cells import CellGroup, Result, Step, cell_groups
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.plan import plan_experiment, subset_sizes
-from warmstart.comparison.results import Cell, TunedArm
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.jsonfiles import typed
 from warmstart.ray_cluster import RayCluster, refuse_other_code
@@ -40,9 +39,9 @@ class Outcome:
 
     lines: tuple[str, ...] = ()
     error: str | None = None
-    result: TunedArm | Cell | None = None
+    result: Result | None = None
 
-    def report(self) -> TunedArm | Cell:
+    def report(self) -> Result:
         """Say it here, and return the result; raise the error, if there was one."""
         for line in self.lines:
             progress.say(line)
@@ -61,12 +60,10 @@ class CellOrder:
     code: bytes  # checksum
     group: str
     step: Step
-    tuned: TunedArm | None = None
+    tuned: Result | None = None
 
     @classmethod
-    def of(
-        cls, config: CompareConfig, group: CellGroup, step: Step, tuned: TunedArm | None
-    ) -> Self:
+    def of(cls, config: CompareConfig, group: CellGroup, step: Step, tuned: Result | None) -> Self:
         """Return the order for a step of a group."""
         return cls(config, os.getcwd(), code_digest(), group.stem.name, step, tuned)
 
@@ -82,7 +79,7 @@ class CellOrder:
             return Outcome(tuple(said.lines), str(error))
         return Outcome(tuple(said.lines), result=result)
 
-    def _train(self) -> TunedArm | Cell:
+    def _train(self) -> Result:
         refuse_other_code(self.code)
         if not Path(self.folder, self.config.out).is_dir():
             raise WarmstartError(
@@ -104,7 +101,7 @@ def _groups(config: CompareConfig) -> dict[str, CellGroup]:
     plan = plan_experiment(config)
     limit = typed(ConfigFile, run.config(), run.config_file).within_minutes
     assert limit is not None, "it is decided before the first cell"
-    config, plan = limited(config, plan, limit)
+    config, plan = apply_limit(config, plan, limit)
     subsets = subset_sizes(config, plan.texts)
     return {group.stem.name: group for group in cell_groups(config, run, plan, subsets)}
 
@@ -147,7 +144,7 @@ class Workers(Protocol):
     def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
         """Tell whether to submit a job of a group, given the groups of jobs not yet reported."""
 
-    def submit(self, group: CellGroup, step: Step, tuned: TunedArm | None) -> "Future[Outcome]":
+    def submit(self, group: CellGroup, step: Step, tuned: Result | None) -> "Future[Outcome]":
         """Tune an arm, or train a cell as tuned."""
 
 
@@ -159,7 +156,7 @@ class ThisProcess:
     def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
         return not pending
 
-    def submit(self, group: CellGroup, step: Step, tuned: TunedArm | None) -> "Future[Outcome]":
+    def submit(self, group: CellGroup, step: Step, tuned: Result | None) -> "Future[Outcome]":
         finished: Future[Outcome] = Future()
         finished.set_result(Outcome(result=group.run(step, tuned)))
         return finished
@@ -175,19 +172,19 @@ class LocalProcesses:
         self._context = multiprocessing.get_context("spawn")
         # Nobody writes to it: a worker ends when this end is closed, also by a kill.
         self._life, self._watched = self._context.Pipe(duplex=False)
-        self._pool = self._started()
+        self._pool = self._start_pool()
 
     def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
         return len(pending) < self._num
 
-    def submit(self, group: CellGroup, step: Step, tuned: TunedArm | None) -> "Future[Outcome]":
+    def submit(self, group: CellGroup, step: Step, tuned: Result | None) -> "Future[Outcome]":
         order = CellOrder.of(self.config, group, step, tuned)
-        with _ctrl_c_blocked():  # a new process inherits this: only the first one obeys Ctrl-C
+        with _block_ctrl_c():  # a new process inherits this: only the first one obeys Ctrl-C
             try:
                 return self._pool.submit(order.run)
             except BrokenExecutor:  # a process was lost: the others are replaced, too
                 self._pool.shutdown()
-                self._pool = self._started()
+                self._pool = self._start_pool()
                 return self._pool.submit(order.run)
 
     def close(self) -> None:
@@ -196,7 +193,7 @@ class LocalProcesses:
         self._pool.shutdown(cancel_futures=True)
         self._life.close()
 
-    def _started(self) -> ProcessPoolExecutor:
+    def _start_pool(self) -> ProcessPoolExecutor:
         number = self._context.Value("i", 0) if self._takes_gpus else None
         return ProcessPoolExecutor(self._num, self._context, _prepare_process, (self._life, number))
 
@@ -214,7 +211,7 @@ class BesideTheDevice:
             return True
         return self._here.has_room(group, [g for g in pending if g.arm.uses_device])
 
-    def submit(self, group: CellGroup, step: Step, tuned: TunedArm | None) -> "Future[Outcome]":
+    def submit(self, group: CellGroup, step: Step, tuned: Result | None) -> "Future[Outcome]":
         workers = self._here if group.arm.uses_device else self._beside
         return workers.submit(group, step, tuned)
 
@@ -243,7 +240,7 @@ def _end_with(life: Connection) -> None:
 
 
 @contextmanager
-def _ctrl_c_blocked() -> Iterator[None]:
+def _block_ctrl_c() -> Iterator[None]:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -269,7 +266,7 @@ class RayTasks:
     def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
         return True  # the cluster queues them
 
-    def submit(self, group: CellGroup, step: Step, tuned: TunedArm | None) -> "Future[Outcome]":
+    def submit(self, group: CellGroup, step: Step, tuned: Result | None) -> "Future[Outcome]":
         return self._train(CellOrder.of(self.config, group, step, tuned))
 
     def close(self) -> None:

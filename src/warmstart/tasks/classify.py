@@ -250,7 +250,7 @@ class ClassifyTask(FinetuningTask):
         train, valid = (FrozenTexts(classifier, texts, fit) for texts in (fit.train, fit.valid))
 
         def evaluate() -> Evaluation:
-            return self.watched(model, valid.outputs(), fit)
+            return self.validate_epoch(model, valid.outputs(), fit)
 
         return Training(self.objective(fit), FrozenStream(fit.stream(), train), evaluate)
 

@@ -183,11 +183,11 @@ class FinetuningTask(Task):
         """Return objective, batches and validation."""
 
         def evaluate() -> Evaluation:
-            return self.watched(model, self.outputs(model, fit.valid, fit.batches), fit)
+            return self.validate_epoch(model, self.outputs(model, fit.valid, fit.batches), fit)
 
         return Training(self.objective(fit), fit.stream(), evaluate)
 
-    def watched(self, model: nn.Module, outputs: NDArray[Any], fit: Fit) -> Evaluation:
+    def validate_epoch(self, model: nn.Module, outputs: NDArray[Any], fit: Fit) -> Evaluation:
         """Validate, and show the outputs to whoever watches the training."""
         if fit.watch is not None:
             fit.watch(outputs)

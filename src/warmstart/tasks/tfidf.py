@@ -55,7 +55,7 @@ class Baseline:
 
     def predict(self, texts: Sequence[str]) -> list[int]:
         """Return the class index of each text."""
-        return [int(found) for found in self.model.predict(self.features.transform(texts))]
+        return [int(number) for number in self.model.predict(self.features.transform(texts))]
 
     def probabilities(self, texts: Sequence[str], num_classes: int) -> NDArray[np.float64]:
         """Return the probability of every class, (texts, C); 0 for those it never met."""
@@ -100,7 +100,7 @@ def read_baseline(run: SavedRun) -> Baseline:
     file = run.folder.path / "features.json"
     names = typed(FeaturesFile, run.folder.read_json(file), file)
     try:
-        baseline = _rebuilt(names, {name: array.numpy() for name, array in run.weights.items()})
+        baseline = _rebuild(names, {name: array.numpy() for name, array in run.weights.items()})
     except (KeyError, TypeError, ValueError) as error:
         raise WarmstartError(f"{run.weights_file} does not fit {file}: {error}") from None
     numbers = baseline.model.classes_
@@ -109,7 +109,7 @@ def read_baseline(run: SavedRun) -> Baseline:
     return baseline
 
 
-def _rebuilt(names: FeaturesFile, arrays: dict[str, Any]) -> Baseline:
+def _rebuild(names: FeaturesFile, arrays: dict[str, Any]) -> Baseline:
     features = _new_features(asdict(names), {kind: arrays[f"{kind}.idf"] for kind in NGRAMS})
     from sklearn.linear_model import LogisticRegression
 
@@ -132,7 +132,9 @@ class CountedTexts:
     def names(self, texts: Sequence[str]) -> Names:
         """Return the n-grams of texts; those of a single text only if there are no others."""
         for least in (2, 1):
-            names = {k: counter.found_in(texts, least) for k, counter in self.counters.items()}
+            names = {
+                k: counter.frequent_ngrams(texts, least) for k, counter in self.counters.items()
+            }
             if all(names.values()):
                 return names
         raise WarmstartError(f"none of the {len(texts)} training texts holds a word")
@@ -163,7 +165,7 @@ class BaselineTexts:
         self._weighting = {
             kind: TfidfTransformer(sublinear_tf=True).fit(counts[kind]) for kind in NGRAMS
         }
-        self._columns = self._weighted(counts)
+        self._columns = self._weigh(counts)
         idf = {kind: weighting.idf_ for kind, weighting in self._weighting.items()}
         self.features = _new_features(self._names, idf)
         self._read_s = counting_s + time.monotonic() - started
@@ -183,14 +185,14 @@ class BaselineTexts:
         """Return the features of texts to predict, as `features` would after counting again."""
         key = tuple(texts)
         if key not in self._predicted:
-            self._predicted[key] = self._weighted(self._counts(texts))
+            self._predicted[key] = self._weigh(self._counts(texts))
         return self._predicted[key]
 
     def _counts(self, texts: Sequence[str]) -> dict[str, Any]:
         counters = self._counted.counters
         return {kind: counters[kind].columns(texts, self._names[kind]) for kind in NGRAMS}
 
-    def _weighted(self, counts: Mapping[str, Any]) -> Any:
+    def _weigh(self, counts: Mapping[str, Any]) -> Any:
         """Return the features of texts, in place of their counts."""
         from scipy.sparse import hstack
 
@@ -353,9 +355,9 @@ class NgramCounter:
         if kind == "characters":  # no n-gram crosses white space, and words recur
             self._ids_of = partial(_join_words, lru_cache(CACHED_WORDS)(self._ids_of))
 
-    def found_in(self, texts: Sequence[str], least: int) -> list[str]:
+    def frequent_ngrams(self, texts: Sequence[str], least: int) -> list[str]:
         """Return the n-grams that at least so many of the texts have, in alphabetical order."""
-        frequencies = np.bincount(_joined([text.ids for text in self._count_all(texts)]))
+        frequencies = np.bincount(_concatenate([text.ids for text in self._count_all(texts)]))
         names = list(self._ids)
         return sorted(names[number] for number in np.flatnonzero(frequencies >= least))
 
@@ -373,7 +375,7 @@ class NgramCounter:
             counts.append(text.counts[numbers >= 0])
         starts = np.cumsum([0, *map(len, columns)])
         matrix = csr_matrix(
-            (_joined(counts).astype(np.float64), _joined(columns), starts),
+            (_concatenate(counts).astype(np.float64), _concatenate(columns), starts),
             shape=(len(texts), len(names)),
         )
         matrix.sort_indices()
@@ -400,8 +402,8 @@ class NgramCounter:
 
 
 def _join_words(ids_of: Callable[[str], Ints], text: str) -> Ints:
-    return _joined([ids_of(word) for word in text.split()])
+    return _concatenate([ids_of(word) for word in text.split()])
 
 
-def _joined(arrays: Sequence[Ints]) -> Ints:
+def _concatenate(arrays: Sequence[Ints]) -> Ints:
     return np.concatenate(arrays) if arrays else np.zeros(0, np.int32)
