@@ -87,8 +87,8 @@ def test_a_prediction_is_that_of_the_fold_in_which_its_text_is_tested(
     texts = [text for path in (world.train, world.valid) for _, text in read_labelled_rows(path)]
     labels = [result["class_names"][number] for number in result["splits"][0]["classes"]]
     write_labelled(crossed / "all.tsv", list(zip(labels, texts, strict=True)))
-    split = split_folds(read_labelled(crossed / "all.tsv"), texts, 3, seed=0)
-    for number, fold in enumerate(split.folds, 1):
+    folds, _ = split_folds(read_labelled(crossed / "all.tsv"), texts, 3, seed=0)
+    for number, fold in enumerate(folds, 1):
         saved = read(crossed / f"cells/2-cold-{cell['labels']}-fold{number}-1.json")["cell"]
         predicted = [cell["predictions"]["cross-validation"][row] for row in fold.test]
         assert predicted == saved["predictions"]["test"]
@@ -144,7 +144,7 @@ def test_texts_that_chose_the_setting_are_trained_on_where_they_choose_no_epoch(
         assert not test.intersection(trained)
         assert len(trained) == (20 if is_refitted else 16)
         assert set(group.splits.valid.texts).isdisjoint(trained) != is_refitted
-        assert spied.finished([0]) == {0: cell}
+        assert spied.read_finished([0]) == {0: cell}
         assert (cell.labels, set(cell.predictions)) == (
             20,
             {"test"} if is_refitted else {"validation", "test"},
@@ -217,9 +217,9 @@ def test_labels_count_what_a_fold_is_trained_and_chosen_on(
     command = f"{COMMAND} --arms cold,tfidf --labels 8,all -o out"
     succeed(command, **vars(world), base=base)
     result = read(here / "out/results.json")
-    folds = split_folds(
+    folds, _ = split_folds(
         read_labelled(world.train), [text for _, text in read_labelled_rows(world.train)], 3, 0
-    ).folds
+    )
     assert result["subsets"] == [8, 48 - max(len(fold.test) for fold in folds)]
     ran = run(f"{command}2 --labels 40", **vars(world), base=base)
     assert ran.code == 2

@@ -1,7 +1,7 @@
 """Settings and epochs are selected on texts that do not score them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -12,13 +12,15 @@ from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.results import Arm
 from warmstart.comparison.selection import fit_cell, tune
 from warmstart.data.labelled import Dataset
+from warmstart.tasks.classify import ClassifyTask
+from warmstart.tasks.finetuning import Labels
 
 CLASSES = [0, 1] * 10
 CONFIG = CompareConfig(from_runs=("run",), train=("t",), valid="v", out="o", trials=2)
 
 
 def split(classes: Sequence[int]) -> Dataset:
-    return Dataset(texts=["text"] * len(classes), targets=classes)
+    return Dataset(texts=["text"] * len(classes), targets=classes, strata=classes)
 
 
 def splits(has_test: bool = False) -> Splits:
@@ -41,6 +43,8 @@ class ToyArm:
 
     outputs: dict[float, list[np.ndarray]]
     name: str = "toy"
+    task: ClassifyTask = ClassifyTask()
+    labels: Labels = field(default_factory=lambda: {"classes": ["a", "b"]})
     uses_device: ClassVar[bool] = False
 
     def describe(self) -> Arm:

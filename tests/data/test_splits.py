@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from warmstart.data.copies import find_matches, group_copies
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.labelled import Dataset, join_datasets
-from warmstart.data.splits import Folds, describe_labels, set_aside, split_folds
+from warmstart.data.splits import Fold, describe_labels, set_aside, split_folds
 from warmstart.errors import WarmstartError
 
 Rows = list[tuple[str, str]]
@@ -86,7 +86,9 @@ def _labelled(texts: list[str], labels: list[str]) -> Dataset:
     return Dataset("a.tsv", tuple(texts), tuple(labels), tuple(range(1, len(texts) + 1)))
 
 
-def _split(texts: list[str], labels: list[str], num_folds: int = 3, seed: int = 0) -> Folds:
+def _split(
+    texts: list[str], labels: list[str], num_folds: int = 3, seed: int = 0
+) -> tuple[tuple[Fold, ...], int]:
     return split_folds(_labelled(texts, labels), texts, num_folds, seed)
 
 
@@ -111,7 +113,7 @@ def test_no_text_occurs_in_another_fold_exactly_or_nearly(
     texts: list[str], num_folds: int, seed: int
 ) -> None:
     labels = ["ab"[row % 2] for row in range(len(texts))]
-    for fold in _split(texts, labels, num_folds, seed).folds:
+    for fold in _split(texts, labels, num_folds, seed)[0]:
         rest = fingerprints_of(texts[row] for row in fold.train + fold.valid)
         tested = fingerprints_of(texts[row] for row in fold.test)
         assert not find_matches(tested, rest).both.any()
@@ -146,7 +148,7 @@ def test_every_row_is_tested_once_and_classes_are_in_proportion(
     texts = [f"text {row}" for row in range(len(labels))]
     if len(texts) < num_folds or max(counts) < 4:
         return
-    folds = _split(texts, labels, num_folds, seed).folds
+    folds, _ = _split(texts, labels, num_folds, seed)
     assert sorted(row for fold in folds for row in fold.test) == list(range(len(texts)))
     sizes = [len(fold.test) for fold in folds]
     assert max(sizes) - min(sizes) <= 1
@@ -163,8 +165,8 @@ def test_folds_follow_the_texts_and_the_seed_not_the_order() -> None:
     rows = [(text, "ab"[number % 2]) for number, text in enumerate(texts)]
 
     def contents(rows: list[tuple[str, str]], seed: int) -> list[set[str]]:
-        split = _split([text for text, _ in rows], [label for _, label in rows], 4, seed)
-        return [{rows[row][0] for row in fold.test} for fold in split.folds]
+        folds, _ = _split([text for text, _ in rows], [label for _, label in rows], 4, seed)
+        return [{rows[row][0] for row in fold.test} for fold in folds]
 
     shuffled = Random(1).sample(rows, len(rows))
     assert contents(shuffled, 0) == contents(rows, 0)
@@ -173,7 +175,7 @@ def test_folds_follow_the_texts_and_the_seed_not_the_order() -> None:
 
 def test_every_text_is_trained_on_in_some_fold() -> None:
     texts = [f"text {row}" for row in range(200)]
-    folds = _split(texts, ["ab"[row % 2] for row in range(200)], 5).folds
+    folds, _ = _split(texts, ["ab"[row % 2] for row in range(200)], 5)
     trained = Counter(row for fold in folds for row in fold.train)
     assert set(trained) == set(range(200))
     assert np.mean([len(fold.valid) / 160 for fold in folds]) == pytest.approx(0.2)
@@ -181,7 +183,7 @@ def test_every_text_is_trained_on_in_some_fold() -> None:
 
 def test_copies_are_counted() -> None:
     texts = [*(f"text {row}" for row in range(20)), "TEXT 3!", "text 4"]
-    assert _split(texts, ["a", "b"] * 11).num_copies == 4
+    assert _split(texts, ["a", "b"] * 11)[1] == 4
 
 
 @pytest.mark.parametrize(

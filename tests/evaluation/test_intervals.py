@@ -11,7 +11,7 @@ from warmstart.evaluation.intervals import (
     LEVEL,
     Interval,
     accuracy_interval,
-    adjusted_by_holm,
+    adjust_by_holm,
     paired_estimate,
     paired_interval,
 )
@@ -142,10 +142,10 @@ def test_the_interval_at_the_level_of_the_p_value_just_reaches_zero(
 
 
 def test_holm_multiplies_the_smallest_most_and_keeps_the_order() -> None:
-    assert adjusted_by_holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
-    assert adjusted_by_holm([0.6, 0.9]) == [1.0, 1.0]
-    assert adjusted_by_holm([0.02]) == [0.02]
-    assert adjusted_by_holm([]) == []
+    assert adjust_by_holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+    assert adjust_by_holm([0.6, 0.9]) == [1.0, 1.0]
+    assert adjust_by_holm([0.02]) == [0.02]
+    assert adjust_by_holm([]) == []
 
 
 @pytest.mark.parametrize(("a", "b"), [((2, 5), (3, 5)), ((1, 1), (1, 5))])

@@ -73,7 +73,7 @@ def test_received_attention_is_averaged_over_the_queries_that_see_a_key() -> Non
 
 def test_disagreements_are_sorted_by_who_is_right() -> None:
     texts = ["a", "b", "c <i>", "d"]
-    rows = find_disagreements(texts, [0, 1, 2, 0], [0, 0, 0, 0], [1, 1, 1, 0], ("x", "y", "z"))
+    rows = find_disagreements(texts, [0, 1, 2, 0], [0, 0, 0, 0], [1, 1, 1, 0], "xyz".__getitem__)
     assert [(row.text, row.label, row.first, row.second) for row in rows] == [
         ("a", "x", "x", "y"),
         ("b", "y", "x", "y"),
@@ -92,7 +92,7 @@ def test_disagreements_are_sorted_by_who_is_right() -> None:
 )
 def test_many_disagreements_stay_a_page(num_rows: int, more: str) -> None:
     rows = find_disagreements(
-        ["t" * 999] * num_rows, [0] * num_rows, [0] * num_rows, [1] * num_rows, ("x", "y")
+        ["t" * 999] * num_rows, [0] * num_rows, [0] * num_rows, [1] * num_rows, "xy".__getitem__
     )
     text = text_of(contrast(rows, num_rows))
     assert more in text

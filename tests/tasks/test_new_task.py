@@ -75,6 +75,12 @@ class LengthTask(warmstart.FinetuningTask):
     def scores(self, outputs: Any, targets: Any, labels: Any) -> dict[str, float]:
         return {"accuracy": float(((outputs > 0.5) == np.array(targets, bool)).mean())}
 
+    def answers(self, outputs: Any, labels: Any) -> list[int]:
+        return [int(output > 0.5) for output in outputs.tolist()]
+
+    def describe_answer(self, answer: int, labels: Any) -> str:
+        return SIZES[answer]
+
     def predictions(self, outputs: Any, labels: Any) -> list[Prediction]:
         return [
             Prediction(SIZES[int(p > 0.5)], max(p, 1 - p), {"short": 1 - p, "long": p})
@@ -134,6 +140,58 @@ def test_commands_use_it(lengths: Path, world: World) -> None:
     assert set(lines) <= set(SIZES)
     command = f"finetune --task lenght --train {world.train} --valid {world.valid} -o unused"
     assert "did you mean 'length'?" in run(command).said
+
+
+COMPARE = f"--seeds 0,1 --trials 2 --epochs 2 --keep-epoch best {MACHINE}"
+
+
+@pytest.mark.usefixtures("lengths")
+@pytest.mark.parametrize("files", ["--valid {valid} --test {test} --labels 12,all", "--folds 2"])
+def test_it_is_compared(files: str, world: World, base: Path, here: Path) -> None:
+    command = f"compare --task length --from {base} --train {{train}} {files} {COMPARE}"
+    ran = succeed(f"{command} --arms warm,frozen,cold -o out", **vars(world))
+    result = read(here / "out/results.json")
+    assert (result["task"], result["class_names"]) == ("length", [])
+    assert ran.out.startswith("Use ")
+    truth = result["splits"][-1]["classes"]
+    scores = {(row["arm"], row["labels"]): row["scored"] for row in result["summary"]["scores"]}
+    assert {arm for arm, _ in scores} == {"warm", "frozen", "cold"}
+    for (arm, labels), score in scores.items():
+        cells = [c for c in result["cells"] if (c["arm"], c["labels"]) == (arm, labels)]
+        (split,) = {result["splits"][-1]["name"]}
+        answers = np.array([cell["predictions"][split] for cell in cells])
+        assert score["accuracy"] == pytest.approx((answers == truth).mean())
+        assert score["f1"] is None
+    page = (here / "out/report.html").read_text(encoding="utf-8")
+    assert "Class balance" not in page
+    assert '<td class="l">short</td>' in page or '<td class="l">long</td>' in page
+    lines = succeed(f"predict out {MACHINE}", b"a\nb c\n").out.split()
+    assert set(lines) <= set(SIZES)
+
+
+class SilentTask(LengthTask):
+    """A task that says nothing of its answers."""
+
+    name, answers = "silent", warmstart.FinetuningTask.answers
+
+
+@pytest.mark.usefixtures("lengths")
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ("--task length", "a length classifier has no baseline to compare with; leave tfidf out"),
+        ("--task silent", "--task silent: a length classifier cannot be compared, only fine-tuned"),
+        ("--task lenght", "did you mean 'length'?"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    options: str, complaint: str, world: World, base: Path, here: Path
+) -> None:
+    warmstart.register(SilentTask())
+    ran = run(f"compare {options} --from {base} --train {world.train} -o out")
+    assert ran.code == 2
+    assert complaint in ran.said
+    assert not (here / "out").exists()
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeVar
 
-import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -14,38 +14,35 @@ from warmstart.comparison.results import Arm, ArmKind
 from warmstart.data.labelled import Dataset, join_datasets
 from warmstart.data.splits import Selection, selections
 from warmstart.errors import DivergedError, WarmstartError
-from warmstart.model import count
-from warmstart.model.models import Classifier
 from warmstart.runs.checkpoint import State, save_weights
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun, pretraining_cost
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
-from warmstart.settings.training import Balance, Tuning
-from warmstart.tasks import tfidf
-from warmstart.tasks.classify import ClassifyObjective, ClassifyTask, epochs_of
+from warmstart.settings.training import Tuning
 from warmstart.tasks.finetuning import (
+    Baseline,
     Epoch,
+    FinetuningTask,
     Fit,
-    PaddedTexts,
+    FittedBaseline,
+    Labels,
     Start,
-    batch_outputs,
     build_model,
     build_trainer,
-    padded_batches,
+    epochs_of,
 )
 from warmstart.tasks.hub import HubModel
-from warmstart.tasks.vectors import TextBatches, packed_for
+from warmstart.tasks.task import num_parameters
+from warmstart.tasks.vectors import KeptBatches, TextBatches, backbone_of
 from warmstart.training.defaults import compile_blocks, finetuning_layer_decay, finetuning_rate
-from warmstart.training.step import Evaluation, RecordedObjective
+from warmstart.training.step import RecordedObjective
 from warmstart.training.trainer import Trainer
 
-Floats = NDArray[np.float64]
 T = TypeVar("T")
 RATE_FACTORS = (1.0, 2.0, 0.5, 4.0, 0.25, 1.4, 0.7, 8.0, 0.125)  # tried in this order
 LOWERED = 0.3  # a rate that diverges is multiplied by this,
 MOST_LOWERED = 8  # so many times
-MOST_KEPT = 1 << 22  # tokens of a split that stays on the device, padded
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,7 @@ class Splits:
         """Return the split that the report scores: test where there is one."""
         return self.test or self.valid
 
-    def refitted(self) -> "Splits":
+    def for_refit(self) -> "Splits":
         """Return splits that also train on the texts that select; nothing is selected any more."""
         (selection,) = self.selections
         train = join_datasets([self.train, self.valid.subset(selection.selecting.tolist())])
@@ -76,7 +73,7 @@ class Splits:
     @cached_property
     def selections(self) -> tuple[Selection, ...]:
         """Return which validation texts select, and which are then predicted."""
-        return selections(self.valid.targets, self.test is not None, self.num_selecting)
+        return selections(self.valid.strata, self.test is not None, self.num_selecting)
 
 
 @dataclass(frozen=True)
@@ -94,15 +91,23 @@ class TrainedModel:
     """A model trained with one setting, and what it said of the validation texts meanwhile."""
 
     value: float  # the setting; lowered if it diverged
-    outputs: Sequence[Floats]  # probabilities (texts, C) after each epoch that may be kept
+    outputs: Sequence[NDArray[Any]]  # as the task defines them, after each epoch that may be kept
     epochs: tuple[Epoch, ...]  # empty without epochs
     elapsed_s: float
-    predict: Callable[[Dataset], Floats]  # probabilities (texts, C), by its best epoch
+    predict: Callable[[Dataset], NDArray[Any]]  # of texts, by its best epoch
     saving: Saving
 
 
 class ExperimentArm(Protocol):
-    """One way to get a classifier."""
+    """One way to get a model."""
+
+    @property
+    def task(self) -> FinetuningTask:
+        """Return what scores the outputs of its models."""
+
+    @property
+    def labels(self) -> Labels:
+        """Return what the task recorded of the labels."""
 
     @property
     def name(self) -> str:
@@ -125,21 +130,6 @@ class ExperimentArm(Protocol):
         """Train one model with each setting."""
 
 
-class RecordedTask(ClassifyTask):
-    """A classifier that keeps what it says of the validation texts after each epoch."""
-
-    def __init__(self, shared: "SharedModule") -> None:
-        self.shared = shared
-        self.recorded: list[Floats] = []
-
-    def outputs(self, model: nn.Module, texts: Dataset, batches: TextBatches) -> Floats:
-        return self.shared.outputs(cast(Classifier, model), texts, batches)
-
-    def validate(self, model: nn.Module, outputs: NDArray[Any], fit: Fit) -> Evaluation:
-        self.recorded.append(outputs)
-        return super().validate(model, outputs, fit)
-
-
 class SharedModule:
     """The module in which the models of an arm are trained, one after the other.
 
@@ -149,59 +139,44 @@ class SharedModule:
 
     def __init__(self) -> None:
         self._arm = ""
-        self._module: Classifier | None = None
+        self._module: nn.Module | None = None
         self._recorded: RecordedObjective | None = None
-        self._class_weights: list[float] = []  # of the objective that is recorded
-        self._padded: dict[int, tuple[Dataset, list[PaddedTexts]]] = {}  # of the latest splits
+        self.kept = KeptBatches()
 
-    def begin(self, arm: "TransformerArm", model: Classifier) -> Classifier:
+    def begin(self, arm: "TransformerArm", model: nn.Module) -> nn.Module:
         """Return the module with the weights of a model that is about to be trained."""
         if self._arm == arm.name:
-            return self.holding(arm, model.state_dict())
+            return self.load(arm, model.state_dict())
         self._arm, self._module, self._recorded = arm.name, model, None
         model.to(arm.runtime.device)
         if arm.is_compiled:
-            compile_blocks(model.backbone)
+            compile_blocks(backbone_of(model))
         return model
 
-    def holding(self, arm: "TransformerArm", weights: Mapping[str, Tensor]) -> Classifier:
+    def load(self, arm: "TransformerArm", weights: Mapping[str, Tensor]) -> nn.Module:
         """Return the module with these weights; those that it had are gone."""
         assert self._module is not None, "no training has begun"
         assert self._arm == arm.name, f"{self._arm} has taken its place"
         self._module.load_state_dict(weights)
         return self._module
 
-    def recorded(self, new: RecordedObjective) -> RecordedObjective:
+    def share_recording(self, new: RecordedObjective) -> RecordedObjective:
         """Return what was recorded before, where the same loss is computed; else the new one."""
-        class_weights = cast(ClassifyObjective, new.objective).counted.tolist()
-        if self._recorded is None or class_weights != self._class_weights:
-            self._recorded, self._class_weights = new, class_weights
+        if self._recorded is None or new.objective != self._recorded.objective:
+            self._recorded = new
         return self._recorded
-
-    def outputs(self, model: Classifier, texts: Dataset, batches: TextBatches) -> Floats:
-        """Return the probability of every class for every text; texts are padded once."""
-        num_tokens = sum(map(len, texts.ids))
-        if num_tokens > MOST_KEPT:
-            return ClassifyTask().outputs(model, texts, batches)
-        if id(texts) not in self._padded:
-            for oldest in list(self._padded)[:-1]:  # validation and test stay
-                del self._padded[oldest]
-            padded = list(padded_batches(texts.ids, batches, texts.starts))
-            self._padded[id(texts)] = texts, padded
-        _, padded = self._padded[id(texts)]
-        reader = packed_for(model, num_tokens, batches.runtime, "backbone")
-        return batch_outputs(reader, padded, batches.runtime).softmax(-1).numpy()
 
 
 @dataclass(frozen=True)
 class TransformerArm:
-    """A classifier on a Transformer: warm, frozen or cold."""
+    """A Transformer with the head of a task: warm, frozen or cold."""
 
     name: str
     kind: ArmKind
     source: SavedRun  # a cold arm only takes its architecture and tokenizer
     model: ModelConfig
-    classes: tuple[str, ...]
+    task: FinetuningTask
+    labels: Labels
     tuning: Tuning
     runtime: Runtime
     cold: str | None = None  # name of the cold arm with the same architecture and tokenizer
@@ -212,15 +187,15 @@ class TransformerArm:
     def describe(self) -> Arm:
         is_cold = self.kind == "cold"
         tokens, elapsed_s = (0, 0.0) if is_cold else pretraining_cost(self.source)
-        head = count.count_classification_head(self.model, len(self.classes))
-        num_head = sum(layer.count for layer in head)
-        num_backbone = sum(layer.count for layer in count.count_backbone(self.model))
+        with torch.device("meta"):  # only sizes
+            model = self.task.new_model(self.model, self.labels, self.tuning)
+        num_backbone, num_all = num_parameters(backbone_of(model)), num_parameters(model)
         return Arm(
             name=self.name,
             kind=self.kind,
             source=None if is_cold else str(self.source.path),
-            parameters=num_backbone + num_head,
-            trainable=num_head if self.kind == "frozen" else num_backbone + num_head,
+            parameters=num_all,
+            trainable=num_all - num_backbone if self.kind == "frozen" else num_all,
             pretrain_s=elapsed_s,
             pretrain_tokens=tokens,
             cold=self.cold,
@@ -231,9 +206,9 @@ class TransformerArm:
         """Return what an export of its model depends on."""
         return HubModel(
             model=self.model,
-            task=ClassifyTask(),
+            task=self.task,
             pooling=self.tuning.pooling,
-            num_classes=len(self.classes),
+            num_classes=len(self.labels.get("classes", ())),
         )
 
     def settings(self, trials: int) -> list[float]:
@@ -247,18 +222,18 @@ class TransformerArm:
     def fit(self, splits: Splits, values: Sequence[float], seed: int) -> Iterator[TrainedModel]:
         """Train one model at each learning rate; one that diverges is lowered."""
         for value in values:
-            (task, trainer, state), rate = train_stably(
+            (outputs, trainer, state), rate = train_stably(
                 partial(self._train, splits, seed), value, self.name
             )
             weights = trainer.best_weights
             yield TrainedModel(
                 rate,
-                task.recorded if self.tuning.keep_epoch == "best" else task.recorded[-1:],
-                epochs_of(state, self._fit(splits, seed, rate)),
+                outputs if self.tuning.keep_epoch == "best" else outputs[-1:],
+                epochs_of(state, self._fit(splits, seed, rate), self.task.select_by),
                 state.elapsed_s,
                 partial(self._predict, weights),
                 Saving(
-                    ClassifyTask.name,
+                    self.task.name,
                     self.model,
                     None if self.kind == "cold" else self.source,
                     partial(self._save, weights),
@@ -266,17 +241,20 @@ class TransformerArm:
             )
             del trainer, weights  # frees them before the next one is trained
 
-    def _train(self, splits: Splits, seed: int, rate: float) -> tuple[RecordedTask, Trainer, State]:
-        task = RecordedTask(self.shared)
-        trainer = self.trainer(task, splits, seed, rate)
+    def _train(
+        self, splits: Splits, seed: int, rate: float
+    ) -> tuple[list[NDArray[Any]], Trainer, State]:
+        """Train a model, and return what it said of the validation texts after each epoch, too."""
+        outputs: list[NDArray[Any]] = []
+        trainer = self.trainer(splits, seed, rate, outputs.append)
         with progress.silenced():
-            return task, trainer, trainer.train(self.name)
+            return outputs, trainer, trainer.train(self.name)
 
     def _fit(self, splits: Splits, seed: int, rate: float) -> Fit:
         return Fit(
             splits.train,
             splits.valid,
-            {"classes": self.classes},
+            self.labels,
             self.tuning,
             rate,
             self.tuning.layer_decay or finetuning_layer_decay(self.kind),
@@ -284,24 +262,31 @@ class TransformerArm:
             self.source.tokenizer.pad,
             self.runtime,
             self.name,
+            self.shared.kept,
         )
 
-    def trainer(self, task: ClassifyTask, splits: Splits, seed: int, rate: float) -> Trainer:
+    def trainer(
+        self,
+        splits: Splits,
+        seed: int,
+        rate: float,
+        watch: Callable[[NDArray[Any]], None] | None = None,
+    ) -> Trainer:
         """Return the trainer of one model."""
-        fit = self._fit(splits, seed, rate)
+        fit = replace(self._fit(splits, seed, rate), watch=watch)
         weights = None if self.kind == "cold" else self.source.weights
         start = Start(self.model, weights, is_frozen=self.kind == "frozen")
-        model, _ = build_model(task, start, fit.labels, self.tuning, seed)
-        trainer = build_trainer(task, self.shared.begin(self, cast(Classifier, model)), fit)
+        model, _ = build_model(self.task, start, self.labels, self.tuning, seed)
+        trainer = build_trainer(self.task, self.shared.begin(self, model), fit)
         if trainer.recorded is not None:
-            trainer.recorded = self.shared.recorded(trainer.recorded)
+            trainer.recorded = self.shared.share_recording(trainer.recorded)
         return trainer
 
-    def _predict(self, weights: Mapping[str, Tensor], split: Dataset) -> Floats:
-        model = self.shared.holding(self, weights).eval()
+    def _predict(self, weights: Mapping[str, Tensor], split: Dataset) -> NDArray[Any]:
+        model = self.shared.load(self, weights).eval()
         pad = self.source.tokenizer.pad
-        batches = TextBatches(self.tuning.micro_tokens, pad, self.runtime)
-        return self.shared.outputs(model, split, batches)
+        batches = TextBatches(self.tuning.micro_tokens, pad, self.runtime, kept=self.shared.kept)
+        return self.task.outputs(model, split, batches)
 
     def _save(self, weights: Mapping[str, Tensor], folder: RunFolder) -> None:
         self.source.tokenizer.save(folder.path)
@@ -322,46 +307,36 @@ def train_stably(train: Callable[[float], T], rate: float, name: str) -> tuple[T
 
 
 @dataclass(frozen=True)
-class TfidfArm:
-    """TF-IDF and logistic regression."""
+class BaselineArm:
+    """The simple model that a Transformer has to beat."""
 
-    name: str
-    num_classes: int
-    balance: Balance
-    counted: tfidf.CountedTexts = field(default_factory=tfidf.CountedTexts)
+    task: FinetuningTask
+    labels: Labels
+    baseline: Baseline
     uses_device: ClassVar[bool] = False
-    latest: dict[tuple[tuple[str, int], ...], tfidf.BaselineTexts] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.baseline.name
 
     def describe(self) -> Arm:
         """Describe the arm; its number of parameters depends on the texts."""
         return Arm(name=self.name, kind="baseline")
 
     def settings(self, trials: int) -> list[float]:
-        """Return values of C, the inverse of regularisation."""
-        return tfidf.settings(trials)
+        return self.baseline.settings(trials)
 
     def describe_setting(self, value: float) -> str:
-        return f"C {value:g}"
+        return self.baseline.describe_setting(value)
 
     def fit(self, splits: Splits, values: Sequence[float], seed: int) -> Iterator[TrainedModel]:
-        """Fit one baseline with each value of C; no seed is used."""
-        texts = self._read(splits.train)
+        """Fit one baseline with each setting; no seed is used."""
         for value in values:
-            model, elapsed_s = texts.fit(value)
-            predict = partial(self._predict, model, texts)
-            outputs = [predict(splits.valid)]
-            saving = Saving(tfidf.TfidfTask.name, None, None, partial(tfidf.save_baseline, model))
-            yield TrainedModel(value, outputs, (), elapsed_s, predict, saving)
+            fitted = self.baseline.fit(splits.train, value)
+            outputs = [fitted.outputs(splits.valid.texts)]
+            saving = Saving(self.baseline.task, None, None, fitted.save)
+            predict = partial(self._predict, fitted)
+            yield TrainedModel(value, outputs, (), fitted.elapsed_s, predict, saving)
 
-    def _read(self, train: Dataset) -> tfidf.BaselineTexts:
-        """Return the training texts; those of the latest cell, where these are the same."""
-        key = tuple(sorted(zip(train.texts, train.targets, strict=True)))
-        if key not in self.latest:
-            self.latest.clear()
-            self.latest[key] = tfidf.BaselineTexts(
-                train.texts, train.targets, self.balance, self.counted
-            )
-        return self.latest[key]
-
-    def _predict(self, model: tfidf.Baseline, texts: tfidf.BaselineTexts, split: Dataset) -> Floats:
-        return model.column_probabilities(texts.columns_of(split.texts), self.num_classes)
+    def _predict(self, fitted: FittedBaseline, split: Dataset) -> NDArray[Any]:
+        return fitted.outputs(split.texts)

@@ -40,7 +40,7 @@ def attention_example(
         predictions[arm] = model.predict(read.texts, read.seconds)[0].label
     return AttentionExample(
         row=row,
-        label=comparison.class_names[split.classes[row]],
+        label=plan.texts.describe(split.classes[row]),
         labels=comparison.subsets[-1],
         maps=maps,
         predictions=predictions,

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 import torch
 
 from warmstart import progress
-from warmstart.comparison.arms import ExperimentArm, Splits, TfidfArm, TransformerArm
+from warmstart.comparison.arms import BaselineArm, ExperimentArm, Splits, TransformerArm
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.plan import ExperimentPlan, subset_sizes
 from warmstart.data.splits import nested_rows
@@ -19,7 +19,6 @@ from warmstart.errors import WarmstartError
 from warmstart.formats import counted, duration
 from warmstart.runs.facts import Limit
 from warmstart.runtime import num_cores
-from warmstart.tasks.classify import ClassifyTask
 from warmstart.training.defaults import MAX_EPOCHS, epochs_between_validations, finetuning_epochs
 from warmstart.training.length import TIMED_S, TIMED_SHARE, Clock, measure
 
@@ -106,7 +105,7 @@ def _num_gpus(config: CompareConfig) -> int:
     return torch.cuda.device_count() if config.device != "cpu" else 0
 
 
-def with_threads(config: CompareConfig) -> CompareConfig:
+def share_threads(config: CompareConfig) -> CompareConfig:
     """Return the settings with the threads of each cell, where several share the cores."""
     if config.threads or (num_at_once(config) == 1 and not config.ray):
         return config
@@ -114,7 +113,7 @@ def with_threads(config: CompareConfig) -> CompareConfig:
     return replace(config, threads=threads)
 
 
-def limited(
+def apply_limit(
     config: CompareConfig, plan: ExperimentPlan, limit: Limit
 ) -> tuple[CompareConfig, ExperimentPlan]:
     """Return what is trained of a comparison: all that was asked for, or what fits."""
@@ -153,7 +152,7 @@ def largest_within(
     seconds: float, config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPace]
 ) -> CompareConfig:
     """Return the largest comparison that takes at most so long; the smallest if none does."""
-    for smaller in _smaller(config, plan):
+    for smaller in _smaller_comparisons(config, plan):
         if _total_s(smaller, plan, paces) <= seconds:
             break
     return smaller
@@ -170,7 +169,7 @@ def describe_limit(asked: CompareConfig, taken: CompareConfig) -> str:
     return f"--minutes {asked.minutes:g}: {', '.join(parts)}"
 
 
-def _smaller(config: CompareConfig, plan: ExperimentPlan) -> Iterator[CompareConfig]:
+def _smaller_comparisons(config: CompareConfig, plan: ExperimentPlan) -> Iterator[CompareConfig]:
     """Yield the comparison and smaller ones: fewer trials, then seeds, epochs, label subsets.
 
     Folds repeat a comparison as seeds do: with them, seeds are left out before trials.
@@ -212,7 +211,7 @@ def _fewer_seeds(config: CompareConfig) -> Iterator[CompareConfig]:
 
 def _subsets(labels: Sequence[str], config: CompareConfig, plan: ExperimentPlan) -> tuple[int, ...]:
     sized = replace(config, labels=tuple(labels))
-    return subset_sizes(sized, plan.texts.pool, len(plan.texts.classes))
+    return subset_sizes(sized, plan.texts)
 
 
 def _total_s(config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPace]) -> float:
@@ -263,15 +262,15 @@ def _same_work(arm: ExperimentArm) -> object:
 def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds: float) -> ArmPace:
     """Time one arm on a sample of the texts."""
     seed, value = config.seeds[0], arm.settings(1)[0]
-    rows = nested_rows(splits.train.targets, seed)[: SAMPLE_BATCHES * config.batch_size]
+    rows = nested_rows(splits.train.strata, seed)[: SAMPLE_BATCHES * config.batch_size]
     num_valid = len(splits.valid)
     num_test = len(splits.test) if splits.test else 0
     num_sampled = min(SAMPLE_VALID, num_valid)
     valid = splits.valid.subset([i * num_valid // num_sampled for i in range(num_sampled)])
     sample = Splits(splits.train.subset(rows), valid, None)
-    if isinstance(arm, TfidfArm):
+    if isinstance(arm, BaselineArm):
         (model,) = arm.fit(sample, [value], seed)
-        counting_s = arm.counted.counting_s(sample.train.texts)
+        counting_s = arm.baseline.reading_s(sample.train.texts)
         started = time.monotonic()
         model.predict(sample.train)  # n-grams of these texts are counted already
         reading_s = (time.monotonic() - started) / len(rows)
@@ -283,7 +282,7 @@ def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds:
             is_random=False,
         )
     assert isinstance(arm, TransformerArm)
-    trainer = arm.trainer(ClassifyTask(), sample, seed, value)
+    trainer = arm.trainer(sample, seed, value)
     pace = measure(trainer, seconds, None if config.minutes else trainer.settings.steps)
     text_s = pace.validation_s / num_sampled
     measured = ArmPace(step_s=pace.step_s, scoring_s=text_s * num_test)

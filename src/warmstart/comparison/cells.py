@@ -21,7 +21,6 @@ from warmstart.comparison.selection import fit_cell, refit_cell, tune
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.splits import LabelPool, nested_rows
 from warmstart.errors import WarmstartError
-from warmstart.evaluation.metrics import accuracy, macro_f1
 from warmstart.files import remove, whole_folder, write_json
 from warmstart.formats import counted
 from warmstart.jsonfiles import read_object, typed
@@ -32,6 +31,7 @@ from warmstart.tasks.labelled_data import readable_rows
 
 TUNING_SEED = -1  # never reported: --seeds are not negative
 Step = int | Literal["tuning"]  # a seed, or what comes before all seeds
+Result = TunedArm | Cell  # of a step
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,14 @@ class ModelKeeper:
         return preference >= self._preference(facts["valid"], facts["seed"])
 
     def _preference(self, scores: Mapping[str, float], seed: int) -> tuple[float, int]:
-        return scores[self.config.select], -self.config.seeds.index(seed)
+        score = self.plan.texts.task.selection_score(scores, self.config)
+        return score, -self.config.seeds.index(seed)
 
     def _scores(self, cell: Cell) -> dict[str, float]:
         if self.scores is not None:
             return self.scores
-        truth = self.plan.texts.class_numbers(self.plan.texts.data["validation"])
-        return class_scores(truth, cell.predictions["validation"])
+        targets = self.plan.texts.data["validation"].targets
+        return self.plan.texts.task.answer_scores(cell.predictions["validation"], targets)
 
     def _write(self, cell: Cell, model: TrainedModel, rows: Sequence[int]) -> None:
         path = self.path(cell)
@@ -88,7 +89,7 @@ class ModelKeeper:
                 self.config,
                 model.saving.architecture,
                 task=model.saving.task,
-                classes=list(self.plan.texts.classes),
+                **self.plan.texts.labels,
                 arm=cell.arm,
                 pairs=self.plan.texts.training.seconds is not None,
             )
@@ -130,11 +131,11 @@ class CellGroup:
         """Return the file of the tuning or of a cell; it marks that the step is finished."""
         return Path(f"{self.stem}-{step}.json")
 
-    def run(self, step: Step, tuned: TunedArm | None) -> TunedArm | Cell:
+    def run(self, step: Step, tuned: Result | None) -> Result:
         """Tune the arm, or train the cell of a seed as it was tuned."""
         if step == "tuning":
             return self.tune()
-        assert tuned is not None, "an arm is tuned before its cells are trained"
+        assert isinstance(tuned, TunedArm), "an arm is tuned before its cells are trained"
         return self.train(tuned, step)
 
     def tune(self) -> TunedArm:
@@ -157,12 +158,12 @@ class CellGroup:
         write_json(self.file(seed), {"cell": asdict(cell)})
         return cell
 
-    def finished(self, seeds: Sequence[int]) -> dict[Step, TunedArm | Cell]:
+    def read_finished(self, seeds: Sequence[int]) -> dict[Step, Result]:
         """Read the steps that are finished; refuse damaged files."""
         steps: list[Step] = ["tuning", *seeds]
         return {step: self._read(step) for step in steps if self.file(step).exists()}
 
-    def _read(self, step: Step) -> TunedArm | Cell:
+    def _read(self, step: Step) -> Result:
         file = self.file(step)
         try:
             content = read_object(file)
@@ -188,14 +189,15 @@ class CellGroup:
         num_texts = {name: len(split) for name, split in splits.items() if split}
         if {name: len(predicted) for name, predicted in cell.predictions.items()} != num_texts:
             raise ValueError("it predicts another number of texts")
-        known = set(self.splits.train.targets)
-        if not known.issuperset(chain.from_iterable(cell.predictions.values())):
+        classes = self.arm.labels.get("classes")
+        answers = chain.from_iterable(cell.predictions.values())
+        if classes and not set(range(len(classes))).issuperset(answers):
             raise ValueError("it predicts unknown classes")
         return cell
 
     def _rows(self, seed: int) -> list[int]:
         num_train, _ = self.pool.divide(self.labels)
-        return nested_rows(self.splits.train.targets, seed)[:num_train]
+        return nested_rows(self.splits.train.strata, seed)[:num_train]
 
     def _subset(self, seed: int) -> Splits:
         _, num_selecting = self.pool.divide(self.labels)
@@ -227,8 +229,3 @@ def cell_groups(
                     keeper=keeper,
                     fold=fold,
                 )
-
-
-def class_scores(truth: Sequence[int], predicted: Sequence[int]) -> dict[str, float]:
-    """Return the scores that are recorded with a model."""
-    return {"accuracy": accuracy(truth, predicted), "f1": macro_f1(truth, predicted)}

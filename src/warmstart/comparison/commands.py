@@ -20,9 +20,8 @@ def print_comparison(comparison: "Comparison", summary: "Summary") -> None:
     grid = [[_accuracy(summary.score(arm, labels)) for arm in arms] for labels in subsets]
     num_seeds = len(comparison.seeds)
     spread = " ± spread" if num_seeds > 1 else ""
-    title = (
-        f"accuracy {comparison.scored_split.where}, mean of {counted(num_seeds, 'seed')}{spread}"
-    )
+    seeds = f"mean of {counted(num_seeds, 'seed')}{spread}"
+    title = f"{comparison.metric} {comparison.scored_split.where}, {seeds}"
     if len(arms) <= 5:
         rows = [[f"{labels:,}", *cells] for labels, cells in zip(subsets, grid, strict=True)]
         print_table(["labels", *arms], rows, title)
@@ -30,7 +29,7 @@ def print_comparison(comparison: "Comparison", summary: "Summary") -> None:
         rows = [[name, *cells] for name, *cells in zip(arms, *grid, strict=True)]
         print_table(["arm", *(counted(labels, "label") for labels in subsets)], rows, title)
     if comparison.attainable:
-        say(f"best accuracy attainable: {percent(comparison.attainable)}")
+        say(f"best {comparison.metric} attainable: {percent(comparison.attainable)}")
     for sentence in (*summary.findings, *summary.caveats):
         say(sentence)
 
@@ -51,6 +50,7 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
     from_runs: tuple[str, ...] = option("pretrained run; repeat for several", key="from")
     test: str | None = option("labelled texts, scored once at the end", None)
     test_labels: str | None = option("labels of --test, one per line", None)
+    task: str = option("what to train; see docs/tasks.md", "classify", metavar="NAME")
     folds: int | None = option(
         "cross-validation: every text is tested once", None, least=2, most=20, excludes=("test",)
     )
@@ -143,6 +143,8 @@ def _training(config: CompareConfig, arm: "Arm") -> str | None:
     if arm.source is None:
         return None
     command = ["finetune", "--from", quoted(arm.source), *["--frozen"] * (arm.kind == "frozen")]
+    if config.task != "classify":
+        command += ["--task", config.task]
     for setting in LabelledFiles.declared():
         value = getattr(config, setting.name)
         if value == setting.default:

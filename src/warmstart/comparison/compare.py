@@ -1,5 +1,6 @@
 """Compare arms with and without pretraining on labelled texts, and report what it gained."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -9,10 +10,9 @@ from numpy.typing import NDArray
 from warmstart import progress
 from warmstart.comparison.arms import TransformerArm
 from warmstart.comparison.attention import attention_example
-from warmstart.comparison.budget import limit_to_minutes, limited, with_threads
-from warmstart.comparison.cells import class_scores
+from warmstart.comparison.budget import apply_limit, limit_to_minutes, share_threads
 from warmstart.comparison.commands import CompareConfig
-from warmstart.comparison.grid import TrainedCells, train_cells, train_final_model
+from warmstart.comparison.grid import train_cells, train_final_model
 from warmstart.comparison.plan import ExperimentPlan, plan_experiment, subset_sizes
 from warmstart.comparison.report import (
     comparison_sections,
@@ -21,7 +21,16 @@ from warmstart.comparison.report import (
     draw_labels,
     write_comparison_page,
 )
-from warmstart.comparison.results import Arm, AttentionExample, Comparison, Contrast, Split, Summary
+from warmstart.comparison.results import (
+    Arm,
+    AttentionExample,
+    Cell,
+    Comparison,
+    Contrast,
+    Split,
+    Summary,
+    TunedArm,
+)
 from warmstart.comparison.verdict import contrast, summarise
 from warmstart.comparison.workers import open_workers
 from warmstart.data.copies import NamedTexts, SharedTexts, describe_shared, find_matches
@@ -35,9 +44,10 @@ from warmstart.runs.facts import ConfigFile, Limit
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, write_config
 from warmstart.runs.saved import kept_models
-from warmstart.tasks.classify import ClassifyTask, count_classes
+from warmstart.tasks.classify import count_classes
 from warmstart.tasks.hub import say_not_exportable
 from warmstart.tasks.labelled_data import readable_rows, rows_seen
+from warmstart.tasks.registry import finetuning_task
 from warmstart.textfiles import file_facts
 from warmstart.training.length import Clock
 
@@ -73,7 +83,8 @@ class CompareResult(Shown):
 
 def compare(config: CompareConfig) -> CompareResult:
     """Compare warm, frozen and cold starts and TF-IDF on labelled texts."""
-    clock, config = Clock(config.minutes), ClassifyTask().choose_truncation(with_threads(config))
+    clock, task = Clock(config.minutes), finetuning_task(config.task)
+    config = task.choose_truncation(share_threads(config))
     with open_run("compare", config, config.out, config.resume) as run:
         is_finished = (run.path / "results.json").exists()
         if is_finished:
@@ -87,11 +98,11 @@ def compare(config: CompareConfig) -> CompareResult:
             if config.save != "none":
                 _say_what_is_not_exportable(plan)
         with open_workers(config) as workers:
-            config, plan = limited(config, plan, _limit(config, plan, run, clock))
-            subsets = subset_sizes(config, plan.texts.pool, len(plan.texts.classes))
+            config, plan = apply_limit(config, plan, _limit(config, plan, run, clock))
+            subsets = subset_sizes(config, plan.texts)
             with progress.due_in(clock.left_s):
-                trained = train_cells(config, run, plan, subsets, workers)
-        comparison = _comparison(config, plan, subsets, trained)
+                cells, tuned = train_cells(config, run, plan, subsets, workers)
+        comparison = _comparison(config, plan, subsets, cells, tuned)
         summary = summarise(comparison)
         texts = readable_rows(plan.texts.data[comparison.scored_split.name], config.pieces)
         result = CompareResult(
@@ -99,25 +110,32 @@ def compare(config: CompareConfig) -> CompareResult:
             run.path / "report.html",
             comparison,
             summary,
-            contrast(comparison, summary, texts),
+            contrast(comparison, summary, texts, plan.texts.describe),
             attention_example(config, run, plan, comparison),
         )
         if not is_finished:
             if config.folds and config.save == "best":
-                _train_final_model(config, run, plan, trained, summary.advice.arm)
+                _train_final_model(config, run, plan, comparison, tuned, summary.advice.arm)
             _write_cards(run)
             _write(result)
         return result
 
 
 def _train_final_model(
-    config: CompareConfig, run: RunFolder, plan: ExperimentPlan, trained: TrainedCells, arm: str
+    config: CompareConfig,
+    run: RunFolder,
+    plan: ExperimentPlan,
+    comparison: Comparison,
+    tuned: Sequence[TunedArm],
+    arm: str,
 ) -> None:
     """Train the arm to use on the texts of all folds."""
-    truth = plan.texts.class_numbers(plan.texts.training)
-    cell = trained.cell_of(arm, config.seeds[0])
-    scores = class_scores(truth, cell.predictions["cross-validation"])
-    train_final_model(config, run, plan, trained.tuned_at(arm), scores)
+    labels, seed = comparison.subsets[-1], config.seeds[0]
+    cell = next(cell for cell in comparison.cells_of(arm, labels) if cell.seed == seed)
+    answers = cell.predictions["cross-validation"]
+    scores = plan.texts.task.answer_scores(answers, plan.texts.training.targets)
+    of_arm = [fold for fold in tuned if (fold.arm, fold.labels) == (arm, labels)]
+    train_final_model(config, run, plan, of_arm, scores)
 
 
 def _say_what_is_not_exportable(plan: ExperimentPlan) -> None:
@@ -151,7 +169,8 @@ def _comparison(
     config: CompareConfig,
     plan: ExperimentPlan,
     subsets: tuple[int, ...],
-    trained: TrainedCells,
+    cells: Sequence[Cell],
+    tuned: Sequence[TunedArm],
 ) -> Comparison:
     overlaps, is_shared = _find_overlaps(config, plan)
     texts = plan.texts
@@ -160,7 +179,7 @@ def _comparison(
         Split(
             name=name,
             file=texts.data[name].file,
-            classes=tuple(texts.class_numbers(texts.data[name])),
+            classes=tuple(texts.data[name].targets),
             shared=tuple(np.flatnonzero(is_shared[name]).tolist()),
             num_folds=config.folds,
         )
@@ -170,18 +189,19 @@ def _comparison(
         title=config.title,
         train_file=", ".join(config.train),
         class_names=texts.classes,
-        class_counts=count_classes(texts.class_numbers(texts.training), texts.classes),
-        arms=plan.describe_arms(),
+        class_counts=count_classes(texts.training.targets, texts.classes),
+        arms=tuple(planned.arm.describe() for planned in plan.arms),
         subsets=subsets,
         seeds=config.seeds,
-        cells=tuple(trained.cells),
-        tuned=tuple(tuned for tuned in trained.tuned if tuned.trials),
+        cells=tuple(cells),
+        tuned=tuple(arm for arm in tuned if arm.trials),
         splits=splits,
         overlaps=tuple(overlaps),
-        num_truncated=plan.num_truncated,
+        num_truncated=max(planned.num_truncated for planned in plan.arms),
         notes=tuple(plan.notes),
         attainable=config.attainable,
         left_out=plan.left_out,
+        task=texts.task.name,
     )
 
 

@@ -3,13 +3,14 @@
 from collections import Counter, defaultdict, deque
 from collections.abc import Container, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from warmstart import progress
-from warmstart.comparison.cells import CellGroup, ModelKeeper, Step, cell_groups
+from warmstart.comparison.cells import CellGroup, ModelKeeper, Result, Step, cell_groups
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.plan import ExperimentPlan, plan_arms
 from warmstart.comparison.results import Cell, TunedArm
@@ -25,31 +26,13 @@ MOST_LOSSES = 3  # of the worker of one job, while no other job finishes
 POLL_S = 0.1
 
 
-@dataclass(frozen=True)
-class TrainedCells:
-    """Everything that a comparison trained."""
-
-    cells: list[Cell]
-    tuned: list[TunedArm]
-
-    def cell_of(self, arm: str, seed: int) -> Cell:
-        """Return the cell of an arm with the most labels."""
-        most = max(cell.labels for cell in self.cells)
-        return next(c for c in self.cells if (c.arm, c.labels, c.seed) == (arm, most, seed))
-
-    def tuned_at(self, arm: str) -> list[TunedArm]:
-        """Return the tunings of an arm with the most labels, one for each fold."""
-        most = max(tuned.labels for tuned in self.tuned)
-        return [tuned for tuned in self.tuned if (tuned.arm, tuned.labels) == (arm, most)]
-
-
 def train_cells(
     config: CompareConfig,
     run: RunFolder,
     plan: ExperimentPlan,
     subsets: Sequence[int],
     workers: Workers,
-) -> TrainedCells:
+) -> tuple[list[Cell], list[TunedArm]]:
     """Tune every arm at every subset and train every cell, except those that are finished."""
     groups = list(cell_groups(config, run, plan, subsets))
     num_tried = config.trials if config.trials > 1 else 0
@@ -70,26 +53,18 @@ def train_cells(
             raise StoppedError(message, stop.signal_number) from None
     in_order = [cells[group.stem, seed] for group in groups for seed in config.seeds]
     folds = plan.texts.folds
-    return TrainedCells(
-        join_folds(in_order, folds) if folds else in_order, [tuned[group.stem] for group in groups]
-    )
+    joined = join_folds(in_order, folds) if folds else in_order
+    return joined, [tuned[group.stem] for group in groups]
 
 
 def _results(
     groups: Sequence[CellGroup], seeds: Sequence[int], workers: Workers, interrupt: Interrupt
-) -> Iterator[tuple[CellGroup, TunedArm | Cell]]:
+) -> Iterator[tuple[CellGroup, Result]]:
     """Yield every tuning and every cell once it is finished; cells wait for their tuning."""
-    finished = {group.stem: group.finished(seeds) for group in groups}
-    tuned: dict[Path, TunedArm] = {}
+    finished = {group.stem: group.read_finished(seeds) for group in groups}
     ready: deque[Job] = deque()
-
-    def note(group: CellGroup, result: TunedArm | Cell) -> tuple[CellGroup, TunedArm | Cell]:
-        if isinstance(result, TunedArm):
-            tuned[group.stem] = result
-        return group, result
-
     for group in groups:
-        yield from (note(group, result) for result in finished[group.stem].values())
+        yield from ((group, result) for result in finished[group.stem].values())
         ready += _ready_jobs(group, finished[group.stem], seeds)
     pending: dict[Future[Outcome], Job] = {}
     losses: Counter[object] = Counter()
@@ -97,7 +72,10 @@ def _results(
         for _ in range(len(ready)):
             group, step = ready.popleft()
             if workers.has_room(group, [other for other, _ in pending.values()]):
-                pending[workers.submit(group, step, tuned.get(group.stem))] = group, step
+                pending[workers.submit(group, step, finished[group.stem].get("tuning"))] = (
+                    group,
+                    step,
+                )
             else:
                 ready.append((group, step))  # all that stay are moved, so that their order stays
         interrupt.obey()
@@ -108,11 +86,10 @@ def _results(
                 _check_losses(losses[group.stem, step], group, future.exception())
                 ready.appendleft((group, step))
                 continue
-            result = future.result().report()
+            finished[group.stem][step] = future.result().report()
             losses.clear()
-            yield note(group, result)
+            yield group, finished[group.stem][step]
             if step == "tuning":
-                finished[group.stem][step] = result
                 ready.extendleft(reversed(_ready_jobs(group, finished[group.stem], seeds)))
 
 
@@ -140,27 +117,33 @@ def join_folds(cells: Sequence[Cell], folds: Sequence[Fold]) -> list[Cell]:
 
 
 def _join(cells: Sequence[Cell], folds: Sequence[Fold]) -> Cell:
-    predicted = np.zeros(sum(len(fold.test) for fold in folds), np.int64)
+    predicted: list[Any] = [None] * sum(len(fold.test) for fold in folds)
     for cell, fold in zip(cells, folds, strict=True):
-        predicted[fold.test] = cell.predictions["test"]
+        for row, answer in zip(fold.test, cell.predictions["test"], strict=True):
+            predicted[row] = answer
     return replace(
         cells[0],
         setting=" or ".join(dict.fromkeys(cell.setting for cell in cells)),
         epochs=tuple(map(_mean, zip(*(cell.epochs for cell in cells), strict=False))),
         elapsed_s=float(np.mean([cell.elapsed_s for cell in cells])),
-        predictions={"cross-validation": tuple(predicted.tolist())},
+        predictions={"cross-validation": tuple(predicted)},
     )
 
 
 def _mean(epochs: Sequence[Epoch]) -> Epoch:
     """Return the mean over folds of what was measured after one epoch."""
+
+    def mean(name: str) -> Any:
+        values = [getattr(epoch, name) for epoch in epochs]
+        return None if None in values else float(np.mean(values))
+
     return Epoch(
         epoch=epochs[0].epoch,
-        train_loss=float(np.mean([epoch.train_loss for epoch in epochs])),
-        valid_loss=float(np.mean([epoch.valid_loss for epoch in epochs])),
-        valid_accuracy=float(np.mean([epoch.valid_accuracy for epoch in epochs])),
-        valid_f1=float(np.mean([epoch.valid_f1 for epoch in epochs])),
-        elapsed_s=float(np.mean([epoch.elapsed_s for epoch in epochs])),
+        train_loss=mean("train_loss"),
+        valid_loss=mean("valid_loss"),
+        valid_accuracy=mean("valid_accuracy"),
+        valid_f1=mean("valid_f1"),
+        elapsed_s=mean("elapsed_s"),
     )
 
 
@@ -179,7 +162,7 @@ def train_final_model(
     progress.say(f"training {name} on the texts of all folds, to keep the model")
     config = replace(config, folds=None)
     with progress.silenced():
-        plan = plan_arms(config, plan.texts.joined(is_refitted), plan.sources)
+        plan = plan_arms(config, plan.texts.without_folds(is_refitted), plan.sources)
     planned = next(planned for planned in plan.arms if planned.arm.name == name)
     labels = len(plan.texts.pool)
     group = CellGroup(

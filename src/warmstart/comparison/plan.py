@@ -3,25 +3,24 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from warmstart import progress
 from warmstart.comparison.arms import (
+    BaselineArm,
     ExperimentArm,
     SharedModule,
     Splits,
-    TfidfArm,
     TransformerArm,
 )
 from warmstart.comparison.commands import CompareConfig
-from warmstart.comparison.results import Arm, ArmKind, SplitName
+from warmstart.comparison.results import ArmKind, SplitName
 from warmstart.data.fingerprints import Fingerprints
 from warmstart.data.labelled import Dataset
 from warmstart.data.splits import (
     HALVING_SEED,
     Fold,
     LabelPool,
-    describe_labels,
     nested_rows,
     selections,
     set_aside,
@@ -34,7 +33,7 @@ from warmstart.runs.lifecycle import check_length
 from warmstart.runs.saved import SavedRun, describe_unrecorded
 from warmstart.runtime import choose_runtime
 from warmstart.settings.model import ModelConfig, ablation_warning
-from warmstart.tasks.classify import ClassifyTask, class_names, class_numbers
+from warmstart.tasks.finetuning import FinetuningTask, Labels
 from warmstart.tasks.labelled_data import (
     check_same_form,
     encode_dataset,
@@ -44,7 +43,7 @@ from warmstart.tasks.labelled_data import (
     read_training_texts,
     readable_rows,
 )
-from warmstart.tasks.registry import read_backbone
+from warmstart.tasks.registry import finetuning_task, read_backbone
 from warmstart.textfiles import local_name
 from warmstart.training.defaults import finetuning_length
 
@@ -65,6 +64,8 @@ class PlannedArm:
 class ExperimentTexts:
     """The texts by split: train, validation and perhaps test, or one split for all folds."""
 
+    task: FinetuningTask
+    labels: Labels
     data: dict[str, Dataset]  # the texts that models are trained on come first
     pool: LabelPool  # of each fold
     notes: list[str]
@@ -82,28 +83,29 @@ class ExperimentTexts:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Return the names of the classes."""
-        return class_names(self.training)
+        """Return the names of the classes, if the task has any."""
+        return tuple(self.labels.get("classes", ()))
+
+    def describe(self, answer: Any) -> str:
+        """Write an answer, or a target, for a reader."""
+        return self.task.describe_answer(answer, self.labels)
 
     @property
     def held_out(self) -> tuple[SplitName, ...]:
         """Return the names of the splits that models predict."""
         return tuple(name for name in HELD_OUT if name in self.data)
 
-    def class_numbers(self, split: Dataset) -> list[int]:
-        """Return the true classes of a split."""
-        return class_numbers(split, self.classes)
-
-    def joined(self, trains_on_all: bool) -> "ExperimentTexts":
+    def without_folds(self, trains_on_all: bool) -> "ExperimentTexts":
         """Return the texts of all folds as one part, with a share to validate on.
 
         It is set aside, or trained on too: then scores on it say nothing.
         """
-        train, valid = set_aside(self.training)
+        train, valid = set_aside(self.training, self.task.has_classes)
         pool = LabelPool(len(train), len(valid))
         if trains_on_all:
             train, pool = self.training, LabelPool(len(self.training), None)
-        return ExperimentTexts({"train": train, "validation": valid}, pool, self.notes)
+        data = {"train": train, "validation": valid}
+        return replace(self, data=data, pool=pool, folds=())
 
     def parts(self, read: Mapping[str, Dataset]) -> tuple[Splits, ...]:
         """Return what the models of each fold read, given what an arm reads of each split."""
@@ -126,15 +128,6 @@ class ExperimentPlan:
     seen: dict[str, Fingerprints]  # texts that trained each source, by its name
     notes: list[str]
     left_out: str | None = None  # what a limit of time left out
-
-    def describe_arms(self) -> tuple[Arm, ...]:
-        """Return what the report says of every arm."""
-        return tuple(planned.arm.describe() for planned in self.arms)
-
-    @property
-    def num_truncated(self) -> int:
-        """Return how many scored texts are read only in part, by the arm that reads least."""
-        return max(planned.num_truncated for planned in self.arms)
 
 
 def plan_experiment(config: CompareConfig) -> ExperimentPlan:
@@ -159,9 +152,19 @@ def plan_arms(
     ]
     arms = _transformer_arms(config, texts, named, notes)
     if "tfidf" in config.arms:
-        tfidf = TfidfArm("tf-idf", len(texts.classes), config.balance)
-        arms.append(PlannedArm(tfidf, texts.parts(_whole_texts(config, texts))))
+        arm = _baseline_arm(config, texts)
+        arms.append(PlannedArm(arm, texts.parts(_whole_texts(config, texts))))
     return ExperimentPlan(arms, texts, list(sources), seen, notes)
+
+
+def _baseline_arm(config: CompareConfig, texts: ExperimentTexts) -> BaselineArm:
+    baseline = texts.task.baseline(texts.labels, config)
+    if baseline is None:
+        raise WarmstartError(
+            f"--arms {','.join(config.arms)}: {texts.task.description} has no baseline to compare "
+            "with; leave tfidf out"
+        )
+    return BaselineArm(texts.task, texts.labels, baseline)
 
 
 def _run_names(sources: Sequence[SavedRun]) -> list[str]:
@@ -208,7 +211,8 @@ def _transformer_arms(
                 kind=kind,
                 source=source,
                 model=model,
-                classes=texts.classes,
+                task=texts.task,
+                labels=texts.labels,
                 tuning=config,
                 runtime=runtime,
                 cold=None if kind == "cold" else cold,
@@ -257,7 +261,7 @@ def _encoded_texts(
 ) -> dict[str, Dataset]:
     """Return each split as the tokenizer of a run reads it."""
     max_length = _architecture(config, source).max_length
-    rule = config.truncate or ClassifyTask.truncate
+    rule = config.truncate or texts.task.truncate
     splits = {}
     for name, read in texts.data.items():
         split = for_tokenizer(read, source.tokenizer, config.pieces)
@@ -266,19 +270,15 @@ def _encoded_texts(
             note = f"{source.path}: {note}"
         notes.append(note)
         progress.say(note)
-        splits[name] = replace(encoded, targets=texts.class_numbers(split))
+        aligned = texts.task.align(encoded, source.tokenizer)
+        splits[name] = replace(encoded, targets=aligned)
     return splits
 
 
 def _whole_texts(config: CompareConfig, texts: ExperimentTexts) -> dict[str, Dataset]:
     """Return each split as TF-IDF reads it."""
     return {
-        name: replace(
-            split,
-            texts=readable_rows(split, config.pieces),
-            seconds=None,
-            targets=texts.class_numbers(split),
-        )
+        name: replace(split, texts=readable_rows(split, config.pieces), seconds=None)
         for name, split in texts.data.items()
     }
 
@@ -288,61 +288,73 @@ HELD_OUT: tuple[SplitName, ...] = get_args(SplitName)
 
 def read_texts(config: CompareConfig) -> ExperimentTexts:
     """Read the labelled files; refuse what cannot be compared before anything is trained."""
-    texts = _read_folds(config, config.folds) if config.folds else _read_splits(config)
-    for split in texts.data.values():
-        texts.class_numbers(split)  # refuses unknown labels
+    task = finetuning_task(config.task)
+    if not task.is_comparable():
+        raise WarmstartError(
+            f"--task {task.name}: {task.description} cannot be compared, only fine-tuned"
+        )
+    texts = _read_folds(config, task) if config.folds else _read_splits(config, task)
     for note in texts.notes:
         progress.say(note)
     return texts
 
 
-def _read_splits(config: CompareConfig) -> ExperimentTexts:
-    train, valid = read_training_texts(config)
+def _with_targets(data: Dataset, task: FinetuningTask, labels: Labels) -> Dataset:
+    """Fill in what the task learns of the labels; refuse unknown ones."""
+    targets = task.targets(data, labels)
+    return replace(data, targets=targets, strata=task.strata(targets))
+
+
+def _read_splits(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts:
+    train, valid = read_training_texts(config, task.has_classes)
+    labels = task.read_labels(train)
+    train, valid = (_with_targets(split, task, labels) for split in (train, valid))
     pool = LabelPool(len(train), None if config.valid else len(valid))
     if config.test and not config.valid:
-        valid = _paid(config, pool, train, valid)
+        _, num = pool.divide(_subset_sizes(config, pool, train)[-1])
+        # Others would only be looked at, which can take longer than the training.
+        valid = valid.subset(sorted(nested_rows(valid.strata, HALVING_SEED)[:num]))
     data = {"train": train, "validation": valid}
     if config.test:
         test = local_name(config.test)
-        data["test"] = read_labelled_file(test, config.test_labels, config)
+        read = read_labelled_file(test, config.test_labels, config)
+        data["test"] = _with_targets(read, task, labels)
     check_same_form(*data.values())
     selections(range(len(valid)), "test" in data)  # refuses a single text
-    notes = describe_labels(train, valid)
+    notes = task.label_notes(train, valid)
     if config.valid:
         notes.append(f"settings are chosen on {len(valid):,} labels of {config.valid}, too")
-    return ExperimentTexts(data, pool, notes)
+    return ExperimentTexts(task, labels, data, pool, notes)
 
 
-def _paid(config: CompareConfig, pool: LabelPool, train: Dataset, valid: Dataset) -> Dataset:
-    """Return the validation texts that are among the labels of the largest subset.
-
-    Others would only be looked at, which can take longer than the training.
-    """
-    classes = class_names(train)
-    _, num = pool.divide(subset_sizes(config, pool, len(classes))[-1])
-    rows = nested_rows(class_numbers(valid, classes), HALVING_SEED)
-    return valid.subset(sorted(rows[:num]))
-
-
-def _read_folds(config: CompareConfig, num_folds: int) -> ExperimentTexts:
+def _read_folds(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts:
     texts = read_all_texts(config)
-    split = split_folds(texts, readable_rows(texts, config.pieces), num_folds, config.seed)
-    notes = describe_labels(texts, texts)
-    least = min(len(fold.test) for fold in split.folds)
-    note = f"{num_folds} folds of at least {counted(least, 'text')}, the same share of every class"
-    if split.num_copies:
-        note += f"; {split.num_copies:,} texts have copies or near-copies, each in the same fold"
-    notes.append(note)
-    pool = LabelPool(
-        min(len(fold.train) for fold in split.folds), min(len(fold.valid) for fold in split.folds)
+    labels = task.read_labels(texts)
+    texts, num_folds = _with_targets(texts, task, labels), config.folds or 1
+    stratified = texts if task.has_classes else replace(texts, labels=[""] * len(texts))
+    folds, num_copies = split_folds(
+        stratified, readable_rows(texts, config.pieces), num_folds, config.seed
     )
-    return ExperimentTexts({"cross-validation": texts}, pool, notes, split.folds)
+    notes = task.label_notes(texts, texts)
+    least = min(len(fold.test) for fold in folds)
+    note = f"{num_folds} folds of at least {counted(least, 'text')}"
+    if task.has_classes:
+        note += ", the same share of every class"
+    if num_copies:
+        note += f"; {num_copies:,} texts have copies or near-copies, each in the same fold"
+    notes.append(note)
+    pool = LabelPool(min(len(fold.train) for fold in folds), min(len(fold.valid) for fold in folds))
+    return ExperimentTexts(task, labels, {"cross-validation": texts}, pool, notes, folds)
 
 
-def subset_sizes(config: CompareConfig, pool: LabelPool, num_classes: int) -> tuple[int, ...]:
+def subset_sizes(config: CompareConfig, texts: ExperimentTexts) -> tuple[int, ...]:
     """Return the sizes of the label subsets, rising."""
+    return _subset_sizes(config, texts.pool, texts.training)
+
+
+def _subset_sizes(config: CompareConfig, pool: LabelPool, train: Dataset) -> tuple[int, ...]:
     sizes = {len(pool) if size == "all" else int(size) for size in config.labels}
     files = ", ".join(config.train) + (" in each fold" if config.folds else "")
     for size in sizes:
-        pool.check(size, num_classes, files)
+        pool.check(size, len(set(train.strata)), files)
     return tuple(sorted(sizes))

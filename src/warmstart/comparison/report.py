@@ -63,7 +63,7 @@ def comparison_sections(
     attention: AttentionExample | None = None,
 ) -> list[Section]:
     """Return every section of the report, the verdict first, without the explanations."""
-    values = _values(comparison, summary)
+    values, metric = _values(comparison, summary), comparison.metric.capitalize()
 
     def section(title: str, block: str, **drawn: object) -> Section:
         return _section(title, block, {**values, **drawn})
@@ -71,13 +71,13 @@ def comparison_sections(
     subsets = [_epochs(comparison, summary, n) for n in reversed(comparison.subsets)]
     sections = [
         section("Verdict", "verdict"),
-        section("Accuracy by epoch", "epochs", subsets=subsets),
+        section(f"{metric} by epoch", "epochs", subsets=subsets),
         section("The arms", "arms"),
     ]
     has_figure = len(comparison.subsets) > 1
     if has_figure or summary.saved_over_best:
         drawing = draw_labels(comparison, summary) if has_figure else None
-        sections.append(section("Accuracy by number of labels", "labels", drawing=drawing))
+        sections.append(section(f"{metric} by number of labels", "labels", drawing=drawing))
     if summary.differences:
         is_long = len(summary.differences) > MAX_DIFFERENCES
         subset = comparison.subsets[-1] if is_long else None
@@ -90,7 +90,7 @@ def comparison_sections(
     return [
         *sections,
         section("Tuning", "tuning"),
-        section("Class balance", "classes"),
+        *([section("Class balance", "classes")] if comparison.class_names else []),
         section("Shared texts", "shared"),
         section("Settings", "settings"),
     ]
@@ -188,8 +188,9 @@ def draw_epochs(comparison: Comparison, summary: Summary, subset: int | None = N
     _finish(axes, comparison, ends, shown, comparison.choosing_split.majority_share)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.set_xlabel("epoch")
-    accuracy = "Mean accuracy of folds" if comparison.num_folds else "Validation accuracy"
-    axes.set_title(f"{accuracy} by epoch, {count(labels)} labels")
+    metric = comparison.metric
+    scores = f"Mean {metric} of folds" if comparison.num_folds else f"Validation {metric}"
+    axes.set_title(f"{scores} by epoch, {count(labels)} labels")
     return figure
 
 
@@ -213,7 +214,9 @@ def draw_labels(comparison: Comparison, summary: Summary) -> Figure:
     _finish(axes, comparison, ends, shown, summary.chance)
     _tick_subsets(axes, comparison.subsets, span)
     axes.set_xlabel("labelled training texts")
-    axes.set_title(f"Accuracy {comparison.scored_split.where} by number of labels")
+    axes.set_title(
+        f"{comparison.metric.capitalize()} {comparison.scored_split.where} by number of labels"
+    )
     return figure
 
 
@@ -240,7 +243,7 @@ def draw_differences(comparison: Comparison, summary: Summary, subset: int | Non
     axes.yaxis.set_major_locator(NullLocator())
     axes.spines["left"].set_visible(False)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _write_tick(100 * value)))
-    axes.set_xlabel("difference in accuracy, percentage points (95% interval)")
+    axes.set_xlabel(f"difference in {comparison.metric}, percentage points (95% interval)")
     axes.set_title(f"Paired differences {comparison.scored_split.where}")
     return figure
 

@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from warmstart.data.copies import SharedTexts
 from warmstart.evaluation.intervals import Interval
 from warmstart.model.attention_weights import AttentionMap
 from warmstart.tasks.finetuning import Epoch
+from warmstart.tasks.registry import finetuning_task
 
 ArmKind = Literal["warm", "frozen", "cold", "baseline"]
 SplitName = Literal["validation", "test", "cross-validation"]
@@ -44,17 +45,17 @@ class Cell:
     setting: str  # the setting used; several where halves of validation or folds differ
     epochs: tuple[Epoch, ...]  # empty for the baseline
     elapsed_s: float  # time to train one model, mean over folds
-    predictions: dict[str, tuple[int, ...]]  # class of every text, by the name of its split
+    predictions: dict[str, tuple[Any, ...]]  # answer to every text, by the name of its split
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arm:
-    """One way to get a classifier."""
+    """One way to get a model."""
 
     name: str  # "warm", "frozen", "cold", "tf-idf"; "warm: NAME" with several runs
     kind: ArmKind
     source: str | None = None  # the pretrained run it starts from
-    parameters: int = 0  # of the whole classifier; 0 for the baseline
+    parameters: int = 0  # of the whole model; 0 for the baseline
     trainable: int = 0
     pretrain_s: float = 0.0  # time its pretraining took
     pretrain_tokens: int = 0  # tokens its pretraining saw
@@ -63,11 +64,11 @@ class Arm:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Held-out texts: their true classes, and the ones that occur in other data."""
+    """Held-out texts: their true answers, and the ones that occur in other data."""
 
     name: SplitName
     file: str
-    classes: tuple[int, ...]  # true class index of every text
+    classes: tuple[Any, ...]  # true answer to every text: of a classifier, the index of its class
     shared: tuple[int, ...]  # rows that are copies or near-copies of data used before
     num_folds: int | None = None  # of a cross-validation
 
@@ -81,7 +82,7 @@ class Split:
     @property
     def majority_share(self) -> float:
         """Return the accuracy of always predicting the most frequent class."""
-        return max(Counter(self.classes).values(), default=0) / max(len(self.classes), 1)
+        return max(Counter(map(str, self.classes)).values(), default=0) / max(len(self.classes), 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +91,7 @@ class Comparison:
 
     title: str
     train_file: str
-    class_names: tuple[str, ...]
+    class_names: tuple[str, ...]  # empty: the task has none
     class_counts: dict[str, int]  # in the full training file
     arms: tuple[Arm, ...]
     subsets: tuple[int, ...]  # label counts, rising; each subset contains the smaller ones
@@ -103,6 +104,12 @@ class Comparison:
     notes: tuple[str, ...]  # what was truncated or skipped, one sentence each
     attainable: float | None  # best possible accuracy on the test file, where known
     left_out: str | None = None  # what a limit of time left out
+    task: str = "classify"
+
+    @property
+    def metric(self) -> str:
+        """Return the name of the score that arms are compared by."""
+        return finetuning_task(self.task).select_by
 
     @property
     def scored_split(self) -> Split:
@@ -129,7 +136,7 @@ class Comparison:
         """Say where the arms did best that are named as the best."""
         return self.choosing_split.where if self.num_folds else "on validation"
 
-    def predictions(self, cell: Cell) -> tuple[int, ...]:
+    def predictions(self, cell: Cell) -> tuple[Any, ...]:
         """Return a cell's predictions on the scored split."""
         return cell.predictions[self.scored_split.name]
 
@@ -214,7 +221,7 @@ class Score:
     lowest: float  # the worst seed's accuracy
     highest: float  # the best seed's accuracy
     interval: Interval  # of the accuracy, over texts and seeds together
-    f1: float  # macro F1, mean over seeds
+    f1: float | None  # macro F1, mean over seeds; None: the task has none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -375,10 +382,10 @@ class Summary:
 
     def preferred(self, labels: int) -> list[str]:
         """Return the arms at one subset, the best on validation first."""
-        return preferred_arms(self.scores, labels)
+        return rank_arms(self.scores, labels)
 
 
-def preferred_arms(scores: Sequence[ArmScore], labels: int) -> list[str]:
+def rank_arms(scores: Sequence[ArmScore], labels: int) -> list[str]:
     """Return the arms at one subset, the best on validation first; equal ones in their order."""
     rows = [score for score in scores if score.labels == labels]
     return [row.arm for row in sorted(rows, key=lambda row: -row.choosing.accuracy)]

@@ -21,7 +21,7 @@ from warmstart.comparison.results import (
     Split,
     TimeToAccuracy,
     Verdict,
-    preferred_arms,
+    rank_arms,
 )
 from warmstart.evaluation.intervals import (
     Interval,
@@ -30,9 +30,9 @@ from warmstart.evaluation.intervals import (
     paired_interval,
     symmetric_interval,
 )
-from warmstart.evaluation.metrics import macro_f1
 from warmstart.formats import counted, duration, percent
 from warmstart.formats import unsigned_points as points
+from warmstart.tasks.registry import finetuning_task
 
 Ints = NDArray[np.int64]
 SLACK = 1e-12  # equal accuracies may differ by rounding
@@ -43,20 +43,13 @@ def score_arms(comparison: Comparison) -> Iterator[ArmScore]:
     split = comparison.scored_split
     clean = clean_rows(split)
     for arm, labels, cells in comparison.groups():
-        predicted = predictions_of(comparison, cells)
-        choosing = np.array([cell.predictions[comparison.choosing_split.name] for cell in cells])
         yield ArmScore(
             arm=arm.name,
             labels=labels,
-            scored=_score(predicted, split),
-            clean=None if clean is None else _score(predicted, split, clean),
-            choosing=_score(choosing, comparison.choosing_split),
+            scored=_score(comparison, cells, split),
+            clean=None if clean is None else _score(comparison, cells, split, clean),
+            choosing=_score(comparison, cells, comparison.choosing_split),
         )
-
-
-def predictions_of(comparison: Comparison, cells: Sequence[Cell]) -> Ints:
-    """Return the predictions on the scored split: (seeds, texts)."""
-    return np.array([comparison.predictions(cell) for cell in cells])
 
 
 def clean_rows(split: Split) -> Ints | None:
@@ -78,20 +71,27 @@ def count_costs(comparison: Comparison) -> Iterator[Cost]:
         )
 
 
-def _score(predicted: Ints, split: Split, rows: Ints | slice = slice(None)) -> Score:
-    """Score predictions, (seeds, texts), on some rows of a split."""
-    classes, predicted = np.array(split.classes)[rows], predicted[:, rows]
-    correct = predicted == classes
+def _score(
+    comparison: Comparison, cells: Sequence[Cell], split: Split, rows: Ints | None = None
+) -> Score:
+    """Score the answers of one arm on a split, or on some rows of it."""
+    task = finetuning_task(comparison.task)
+    chosen = range(len(split.classes)) if rows is None else rows
+    targets = [split.classes[row] for row in chosen]
+    answers = [[cell.predictions[split.name][row] for row in chosen] for cell in cells]
+    correct = np.array([task.text_scores(of_seed, targets) for of_seed in answers])
     by_seed = correct.mean(axis=1)
+    all_scores = [task.answer_scores(of_seed, targets) for of_seed in answers]
+    f1 = [scores["f1"] for scores in all_scores if "f1" in scores]
     return Score(
-        num_texts=len(classes),
-        num_seeds=len(predicted),
+        num_texts=len(targets),
+        num_seeds=len(cells),
         accuracy=float(correct.mean()),
         spread=spread(by_seed),
         lowest=float(by_seed.min()),
         highest=float(by_seed.max()),
         interval=accuracy_interval(correct),
-        f1=float(np.mean([macro_f1(classes, of_seed) for of_seed in predicted])),
+        f1=float(np.mean(f1)) if f1 else None,
     )
 
 
@@ -153,7 +153,7 @@ def spread(values: NDArray[np.float64]) -> float:
     return float(values.std(ddof=1)) if len(values) > 1 else 0.0
 
 
-Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 ArmAt = tuple[str, int]  # the name of an arm, and its number of labels
 AccuracyByLabels = dict[int, float]  # accuracy by number of labels
 
@@ -197,8 +197,8 @@ def compare_pair(comparison: Comparison, first: str, second: str, labels: int) -
 
 def paired_correct(
     comparison: Comparison, first: ArmAt, second: ArmAt
-) -> tuple[Bools, Bools] | None:
-    """Return which answers of two arms are correct, (seeds, texts), paired by seed.
+) -> tuple[Floats, Floats] | None:
+    """Return how right the answers of two arms are, (seeds, texts), paired by seed.
 
     An arm with one seed is paired with every seed of the other. None when there is no pair.
     """
@@ -208,8 +208,11 @@ def paired_correct(
         cells = [[cell for cell in of_arm if cell.seed in common] for of_arm in cells]
     if not all(cells):
         return None
-    classes = np.array(comparison.scored_split.classes)
-    a, b = (predictions_of(comparison, of_arm) == classes for of_arm in cells)
+    task, targets = finetuning_task(comparison.task), comparison.scored_split.classes
+    a, b = (
+        np.array([task.text_scores(comparison.predictions(cell), targets) for cell in of_arm])
+        for of_arm in cells
+    )
     return a, b
 
 
@@ -237,6 +240,11 @@ def _pairs(comparison: Comparison) -> Iterator[tuple[str, str]]:
                 yield first.name, second.name
 
 
+def rank_pretrained(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> list[str]:
+    """Return the pretrained arms at one subset, the best on validation first."""
+    return [arm for arm in rank_arms(scores, labels) if arm in comparison.pretrained]
+
+
 def save_labels(
     comparison: Comparison, scores: Sequence[ArmScore], kinds: Sequence[ArmKind]
 ) -> Iterator[LabelsSaved]:
@@ -247,9 +255,10 @@ def save_labels(
     """
     unpretrained = comparison.arm_names(*kinds)
     for labels in comparison.subsets:
-        arm = next((a for a in preferred_arms(scores, labels) if a in comparison.pretrained), None)
-        if arm is None or not unpretrained:
+        pretrained = rank_pretrained(comparison, scores, labels)
+        if not pretrained or not unpretrained:
             continue
+        arm = pretrained[0]
         accuracy = next(s for s in scores if (s.arm, s.labels) == (arm, labels)).scored.accuracy
         mean, low, high = _curves(comparison, scores, (arm, labels), unpretrained)
         yield LabelsSaved(
@@ -275,7 +284,7 @@ def _curves(
     """
     mean, low, high = AccuracyByLabels(), AccuracyByLabels(), AccuracyByLabels()
     for size in comparison.subsets:
-        arm = next((a for a in preferred_arms(scores, size) if a in unpretrained), None)
+        arm = next((a for a in rank_arms(scores, size) if a in unpretrained), None)
         correct = paired_correct(comparison, (arm, size), target) if arm else None
         if correct is not None:
             estimate = paired_estimate(*correct)
@@ -368,27 +377,27 @@ def findings(
     for labels in sorted({fewest, most}, reverse=True):
         clauses = [verdict.sentence for verdict in verdicts if verdict.labels == labels]
         if clauses:
-            chosen = _chosen(comparison, scores, labels)
+            chosen = _describe_choice(comparison, scores, labels)
             yield f"With {counted(labels, 'label')}, {chosen}{'; '.join(clauses)}."
     for row in saved:
         if row.labels == fewest < most:
-            interval = f" (95% interval {_spoken(row.low)} to {_spoken(row.high)})"
+            interval = f" (95% interval {_write_labels(row.low)} to {_write_labels(row.high)})"
             yield (
                 f"To match {row.arm} with {counted(fewest, 'label')}, a model without pretraining "
-                f"({' or '.join(row.unpretrained)}) needs {_spoken(row.needed)} labels"
+                f"({' or '.join(row.unpretrained)}) needs {_write_labels(row.needed)} labels"
                 f"{interval if row.has_interval else ''}."
             )
 
 
-def _chosen(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> str:
+def _describe_choice(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> str:
     """Name the pretrained arm that is judged, where there were several."""
-    ranked = [arm for arm in preferred_arms(scores, labels) if arm in comparison.pretrained]
+    ranked = rank_pretrained(comparison, scores, labels)
     if len(ranked) == 1:
         return ""
     return f"{ranked[0]} is the best of {len(ranked)} pretrained arms {comparison.chosen_on}: "
 
 
-def _spoken(labels: str) -> str:
+def _write_labels(labels: str) -> str:
     return labels.replace(">", "more than ").replace("≤", "at most ")
 
 

@@ -6,6 +6,7 @@ the texts that select the setting are then trained on, too.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +14,7 @@ from warmstart.comparison.arms import ExperimentArm, Splits, TrainedModel
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.results import Cell, Trial, TunedArm
 from warmstart.data.splits import Rows
-from warmstart.evaluation.calibration import at_temperature, fit_temperature
 from warmstart.settings.training import Tuning
-from warmstart.tasks.classify import ClassifyTask
 
 Preference = tuple[float, float]  # the score that selects, then minus the loss
 
@@ -26,11 +25,12 @@ def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -
     best: list[tuple[Preference, float]] = [((-np.inf, 0.0), values[0])] * len(splits.selections)
     for model in arm.fit(splits, values, seed) if len(values) > 1 else ():
         for index, selection in enumerate(splits.selections):
-            entry = _best_epoch(model, splits, selection.selecting, config)[0], model.value
+            entry = _best_epoch(arm, model, splits, selection.selecting, config)[0], model.value
             best[index] = max(best[index], entry, key=lambda pair: pair[0])
-        shares = [np.mean(o.argmax(1) == np.array(splits.valid.targets)) for o in model.outputs]
-        trial = Trial(setting=arm.describe_setting(model.value), valid_accuracy=float(max(shares)))
-        trials.append(trial)
+        scores = [arm.task.scores(o, splits.valid.targets, arm.labels) for o in model.outputs]
+        best_score = max(score[arm.task.select_by] for score in scores)
+        setting = arm.describe_setting(model.value)
+        trials.append(Trial(setting=setting, valid_accuracy=best_score))
     chosen = tuple(value for _, value in best)
     return TunedArm(
         arm=arm.name,
@@ -50,15 +50,16 @@ def fit_cell(
     """
     distinct = list(dict.fromkeys(values))
     models = dict(zip(distinct, arm.fit(splits, distinct, seed), strict=True))
-    predicted = np.zeros(len(splits.valid.targets), dtype=np.int64)
+    predicted: list[Any] = [None] * len(splits.valid)
     for selection, value in zip(splits.selections, values, strict=True):
-        _, epoch = _best_epoch(models[value], splits, selection.selecting, tuning)
-        outputs = models[value].outputs[epoch]
-        predicted[selection.predicted] = outputs[selection.predicted].argmax(1)
-    predictions = {"validation": tuple(predicted.tolist())}
+        _, epoch = _best_epoch(arm, models[value], splits, selection.selecting, tuning)
+        answers = arm.task.answers(models[value].outputs[epoch], arm.labels)
+        for row in selection.predicted:
+            predicted[row] = answers[row]
+    predictions = {"validation": tuple(predicted)}
     model = models[values[0]]  # the only one where there is a test set
     if splits.test:
-        predictions["test"] = tuple(model.predict(splits.test).argmax(1).tolist())
+        predictions["test"] = tuple(arm.task.answers(model.predict(splits.test), arm.labels))
     cell = Cell(
         arm=arm.name,
         labels=splits.num_labels,
@@ -68,8 +69,8 @@ def fit_cell(
         elapsed_s=model.elapsed_s,
         predictions=predictions,
     )
-    every_row = np.arange(len(splits.valid.targets))
-    best = max(models.values(), key=lambda m: _best_epoch(m, splits, every_row, tuning)[0])
+    every_row = np.arange(len(splits.valid))
+    best = max(models.values(), key=lambda m: _best_epoch(arm, m, splits, every_row, tuning)[0])
     return cell, best
 
 
@@ -77,9 +78,9 @@ def refit_cell(
     arm: ExperimentArm, splits: Splits, value: float, seed: int
 ) -> tuple[Cell, TrainedModel]:
     """Train with a setting on all labels, and predict the test texts."""
-    splits = splits.refitted()
+    splits = splits.for_refit()
     (model,) = arm.fit(splits, [value], seed)
-    predicted = model.predict(splits.scored).argmax(1)
+    answers = arm.task.answers(model.predict(splits.scored), arm.labels)
     cell = Cell(
         arm=arm.name,
         labels=splits.num_labels,
@@ -87,23 +88,24 @@ def refit_cell(
         setting=arm.describe_setting(model.value),
         epochs=model.epochs,
         elapsed_s=model.elapsed_s,
-        predictions={"test": tuple(predicted.tolist())},
+        predictions={"test": tuple(answers)},
     )
     return cell, model
 
 
 def _best_epoch(
-    model: TrainedModel, splits: Splits, rows: Rows, tuning: Tuning
+    arm: ExperimentArm, model: TrainedModel, splits: Splits, rows: Rows, tuning: Tuning
 ) -> tuple[Preference, int]:
     """Return how good the best epoch is on some validation texts, and its index.
 
     Like the training itself, among equal scores this prefers the lowest loss once calibrated.
     """
-    classes = [splits.valid.targets[row] for row in rows]
+    targets = [splits.valid.targets[row] for row in rows]
     preferences = []
     for outputs in model.outputs:
-        temperature = fit_temperature(classes, outputs[rows])
-        scores = ClassifyTask().scores(at_temperature(outputs[rows], temperature), classes, {})
-        preferences.append((ClassifyTask().selection_score(scores, tuning), -scores["loss"]))
+        calibrated = arm.task.calibrate(outputs[rows], targets)
+        scores = arm.task.scores(calibrated, targets, arm.labels)
+        score = arm.task.selection_score(scores, tuning)
+        preferences.append((score, -scores.get("loss", 0.0)))
     best = max(preferences)
     return best, preferences.index(best)

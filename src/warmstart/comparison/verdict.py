@@ -3,7 +3,8 @@
 Test scores are reported only; nothing is chosen by them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from warmstart.comparison.results import (
     Advice,
@@ -15,7 +16,7 @@ from warmstart.comparison.results import (
     Outcome,
     Summary,
     Verdict,
-    preferred_arms,
+    rank_arms,
 )
 from warmstart.comparison.scores import (
     caveats,
@@ -24,12 +25,13 @@ from warmstart.comparison.scores import (
     count_costs,
     findings,
     mean_curves,
+    rank_pretrained,
     save_labels,
     score_arms,
     times_to_accuracy,
     verdict_sentence,
 )
-from warmstart.evaluation.intervals import LEVEL, adjusted_by_holm
+from warmstart.evaluation.intervals import LEVEL, adjust_by_holm
 from warmstart.formats import counted, percent
 from warmstart.formats import unsigned_points as points
 
@@ -71,16 +73,10 @@ def judge(comparison: Comparison, scores: Sequence[ArmScore]) -> Iterator[Verdic
         for first, second in _family(comparison, scores, labels)
         if (difference := compare_pair(comparison, first, second, labels)) is not None
     ]
-    adjusted = adjusted_by_holm([difference.p_value for difference in family])
+    adjusted = adjust_by_holm([difference.p_value for difference in family])
     for difference, p_value in zip(family, adjusted, strict=True):
-        if difference.first == lead_arm(comparison, scores, difference.labels):
+        if difference.first == rank_pretrained(comparison, scores, difference.labels)[0]:
             yield _verdict(difference, p_value, len(family))
-
-
-def lead_arm(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> str | None:
-    """Return the pretrained arm that validation prefers at a subset."""
-    arms = (arm for arm in preferred_arms(scores, labels) if arm in comparison.pretrained)
-    return next(arms, None)
 
 
 def _family(
@@ -91,7 +87,7 @@ def _family(
     Without a test set the leading arm is chosen on the texts that it is scored on. Then the pairs
     of every arm that might have led are in the family, so that the choice is paid for.
     """
-    ranked = [arm for arm in preferred_arms(scores, labels) if arm in comparison.pretrained]
+    ranked = rank_pretrained(comparison, scores, labels)
     best_of_run = {comparison.arm(arm).source: arm for arm in reversed(ranked)}
     for arm in ranked[:1] if comparison.has_test else ranked:
         for opponent in comparison.opponents(arm):
@@ -123,13 +119,13 @@ def advise(
     The baseline, which is cheaper, also wins when no difference is shown.
     """
     labels = comparison.subsets[-1]
-    ranked = preferred_arms(scores, labels)
+    ranked = rank_arms(scores, labels)
     accuracy = {row.arm: row.scored.accuracy for row in scores if row.labels == labels}
-    lead = next((arm for arm in ranked if arm in comparison.pretrained), None)
+    lead = next(iter(rank_pretrained(comparison, scores, labels)), None)
 
     def use(arm: str, reason: str, until: str = "") -> Advice:
         where = f"{comparison.scored_split.where} with {counted(labels, 'label')}"
-        name = f"{_described(comparison, arm)}{until}"
+        name = f"{_describe_arm(comparison, arm)}{until}"
         return Advice(arm=arm, sentence=f"Use {name}: {percent(accuracy[arm])} {where}{reason}.")
 
     if lead is None:
@@ -141,7 +137,7 @@ def advise(
     gap = points(abs(accuracy[lead] - accuracy[opponent]))
     if outcome == "better":
         return use(lead, f", {gap} points above {opponent}")
-    pretrained = _described(comparison, lead)
+    pretrained = _describe_arm(comparison, lead)
     if outcome == "worse":
         return use(opponent, f", {gap} points above {pretrained}: pretraining did not pay here")
     if opponent in comparison.arm_names("baseline"):
@@ -167,24 +163,28 @@ def _strongest_opponent(
     return None if strongest is None else (strongest, outcomes[strongest])
 
 
-def _described(comparison: Comparison, arm: str) -> str:
+def _describe_arm(comparison: Comparison, arm: str) -> str:
     """Name an arm for a reader who does not know the arms."""
     return f"the pretrained model ({arm})" if arm in comparison.pretrained else arm
 
 
-def contrast(comparison: Comparison, summary: Summary, texts: Sequence[str]) -> Contrast:
+def contrast(
+    comparison: Comparison,
+    summary: Summary,
+    texts: Sequence[str],
+    describe: Callable[[Any], str],
+) -> Contrast:
     """Contrast the two arms that validation prefers with all labels, in the first seed."""
     labels, seed = comparison.subsets[-1], comparison.seeds[0]
     first, second = summary.preferred(labels)[:2]
     cells = {c.arm: c for c in comparison.cells if (c.labels, c.seed) == (labels, seed)}
     a, b = (comparison.predictions(cells[arm]) for arm in (first, second))
-    classes, names = comparison.scored_split.classes, comparison.class_names
     return Contrast(
         first=first,
         second=second,
         labels=labels,
         seed=seed,
-        disagreements=find_disagreements(texts, classes, a, b, names),
+        disagreements=find_disagreements(texts, comparison.scored_split.classes, a, b, describe),
         num_texts=len(texts),
         chosen_on=comparison.chosen_on,
     )
@@ -192,14 +192,14 @@ def contrast(comparison: Comparison, summary: Summary, texts: Sequence[str]) -> 
 
 def find_disagreements(
     texts: Sequence[str],
-    classes: Sequence[int],
-    first: Sequence[int],
-    second: Sequence[int],
-    names: Sequence[str],
+    targets: Sequence[Any],
+    first: Sequence[Any],
+    second: Sequence[Any],
+    describe: Callable[[Any], str],
 ) -> list[Disagreement]:
-    """Return the texts on which two lists of predicted classes differ, in order."""
+    """Return the texts on which two lists of answers differ, in order."""
     return [
-        Disagreement(text=text, label=names[true], first=names[a], second=names[b])
-        for text, true, a, b in zip(texts, classes, first, second, strict=True)
+        Disagreement(text=text, label=describe(true), first=describe(a), second=describe(b))
+        for text, true, a, b in zip(texts, targets, first, second, strict=True)
         if a != b
     ]

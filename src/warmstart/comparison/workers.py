@@ -15,11 +15,10 @@ from typing import Protocol, Self
 import torch
 
 from warmstart import progress
-from warmstart.comparison.budget import is_beside, limited, num_at_once
-from warmstart.comparison.cells import CellGroup, Step, cell_groups
+from warmstart.comparison.budget import apply_limit, is_beside, num_at_once
+from warmstart.comparison.cells import CellGroup, Result, Step, cell_groups
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.plan import plan_experiment, subset_sizes
-from warmstart.comparison.results import Cell, TunedArm
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.jsonfiles import typed
 from warmstart.pool import ProcessPool
@@ -38,9 +37,9 @@ class Outcome:
 
     lines: tuple[str, ...] = ()
     error: str | None = None
-    result: TunedArm | Cell | None = None
+    result: Result | None = None
 
-    def report(self) -> TunedArm | Cell:
+    def report(self) -> Result:
         """Say it here, and return the result; raise the error, if there was one."""
         for line in self.lines:
             progress.say(line)
@@ -59,12 +58,10 @@ class CellOrder:
     code: bytes  # checksum
     group: str
     step: Step
-    tuned: TunedArm | None = None
+    tuned: Result | None = None
 
     @classmethod
-    def of(
-        cls, config: CompareConfig, group: CellGroup, step: Step, tuned: TunedArm | None
-    ) -> Self:
+    def of(cls, config: CompareConfig, group: CellGroup, step: Step, tuned: Result | None) -> Self:
         """Return the order for a step of a group."""
         return cls(config, os.getcwd(), code_digest(), group.stem.name, step, tuned)
 
@@ -80,7 +77,7 @@ class CellOrder:
             return Outcome(tuple(said.lines), str(error))
         return Outcome(tuple(said.lines), result=result)
 
-    def _train(self) -> TunedArm | Cell:
+    def _train(self) -> Result:
         refuse_other_code(self.code)
         if not Path(self.folder, self.config.out).is_dir():
             raise WarmstartError(
@@ -102,8 +99,8 @@ def _groups(config: CompareConfig) -> dict[str, CellGroup]:
     plan = plan_experiment(config)
     limit = typed(ConfigFile, run.config(), run.config_file).within_minutes
     assert limit is not None, "it is decided before the first cell"
-    config, plan = limited(config, plan, limit)
-    subsets = subset_sizes(config, plan.texts.pool, len(plan.texts.classes))
+    config, plan = apply_limit(config, plan, limit)
+    subsets = subset_sizes(config, plan.texts)
     return {group.stem.name: group for group in cell_groups(config, run, plan, subsets)}
 
 
@@ -145,7 +142,7 @@ class Workers(Protocol):
     def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
         """Tell whether to submit a job of a group, given the groups of jobs not yet reported."""
 
-    def submit(self, group: CellGroup, step: Step, tuned: TunedArm | None) -> "Future[Outcome]":
+    def submit(self, group: CellGroup, step: Step, tuned: Result | None) -> "Future[Outcome]":
         """Tune an arm, or train a cell as tuned."""
 
 
@@ -157,7 +154,7 @@ class ThisProcess:
     def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
         return not pending
 
-    def submit(self, group: CellGroup, step: Step, tuned: TunedArm | None) -> "Future[Outcome]":
+    def submit(self, group: CellGroup, step: Step, tuned: Result | None) -> "Future[Outcome]":
         finished: Future[Outcome] = Future()
         finished.set_result(Outcome(result=group.run(step, tuned)))
         return finished
@@ -175,7 +172,7 @@ class LocalProcesses:
     def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
         return len(pending) < self._num
 
-    def submit(self, group: CellGroup, step: Step, tuned: TunedArm | None) -> "Future[Outcome]":
+    def submit(self, group: CellGroup, step: Step, tuned: Result | None) -> "Future[Outcome]":
         order = CellOrder.of(self.config, group, step, tuned)
         try:
             return self._pool.submit(order.run)
@@ -206,7 +203,7 @@ class BesideTheDevice:
             return True
         return self._here.has_room(group, [g for g in pending if g.arm.uses_device])
 
-    def submit(self, group: CellGroup, step: Step, tuned: TunedArm | None) -> "Future[Outcome]":
+    def submit(self, group: CellGroup, step: Step, tuned: Result | None) -> "Future[Outcome]":
         workers = self._here if group.arm.uses_device else self._beside
         return workers.submit(group, step, tuned)
 
@@ -246,7 +243,7 @@ class RayTasks:
     def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
         return True  # the cluster queues them
 
-    def submit(self, group: CellGroup, step: Step, tuned: TunedArm | None) -> "Future[Outcome]":
+    def submit(self, group: CellGroup, step: Step, tuned: Result | None) -> "Future[Outcome]":
         return self._train(CellOrder.of(self.config, group, step, tuned))
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ Labels remain the strings of the file.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -35,6 +35,7 @@ class Dataset:
     lines: Sequence[int] = ()  # number of the line where each row begins; in Parquet, of the row
     seconds: Sequence[str] | None = None  # the second text of each pair, none empty
     targets: Sequence[Any] = ()
+    strata: Sequence[int] = ()  # the class of each row, of which every subset has its share
     ids: Sequence[Sequence[int]] = ()  # tokens as a model reads them
     starts: Sequence[int] | None = None  # where the ids of the second text of each pair begin
     is_truncated: Sequence[bool] = ()  # whether the ids are those of a part of the text
@@ -47,7 +48,9 @@ class Dataset:
 
     def columns(self) -> dict[str, Sequence[Any]]:
         """Return the columns that are filled, by name."""
-        return {name: column for name in COLUMNS if (column := getattr(self, name))}
+        others = {"file", "files", "skipped", "description"}
+        names = (field.name for field in fields(self) if field.name not in others)
+        return {name: column for name in names if (column := getattr(self, name))}
 
     def subset(self, rows: Sequence[int]) -> "Dataset":
         """Return these rows, in this order."""
@@ -61,9 +64,6 @@ class Dataset:
         if self.seconds is None:
             return list(self.texts)
         return list(map(join_pair, self.texts, self.seconds))
-
-
-COLUMNS = ("texts", "labels", "lines", "seconds", "targets", "ids", "starts", "is_truncated")
 
 
 def join_datasets(parts: Sequence[Dataset]) -> Dataset:

@@ -75,9 +75,9 @@ def describe_labels(train: Dataset, valid: Dataset) -> list[str]:
     missing = sorted(counts.keys() - set(valid.labels))
     notes = []
     if single:
-        notes.append(f"{train.file}: only one text with the label {_listed(single)}")
+        notes.append(f"{train.file}: only one text with the label {_list_labels(single)}")
     if missing:
-        notes.append(f"{valid.file}: no text with the label {_listed(missing)} to validate on")
+        notes.append(f"{valid.file}: no text with the label {_list_labels(missing)} to validate on")
     return notes + describe_similar(counts)
 
 
@@ -93,7 +93,7 @@ def describe_similar(counts: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _listed(labels: Sequence[str]) -> str:
+def _list_labels(labels: Sequence[str]) -> str:
     shown = ", ".join(f"'{label}'" for label in labels[:_MOST_NAMED])
     more = len(labels) - _MOST_NAMED
     return f"{shown} and {more:,} more" if more > 0 else shown
@@ -108,16 +108,13 @@ class Fold:
     test: list[int]
 
 
-@dataclass(frozen=True)
-class Folds:
-    """Every row is tested in one fold."""
+def split_folds(
+    data: Dataset, texts: Sequence[str], num_folds: int, seed: int
+) -> tuple[tuple[Fold, ...], int]:
+    """Split the rows, of which `texts` are the texts, into stratified folds.
 
-    folds: tuple[Fold, ...]
-    num_copies: int  # rows that are in the fold of a copy or near-copy of theirs
-
-
-def split_folds(data: Dataset, texts: Sequence[str], num_folds: int, seed: int) -> Folds:
-    """Split the rows, of which `texts` are the texts, into stratified folds."""
+    Every row is tested in one fold, copies and near-copies in the same; return their number, too.
+    """
     fingerprints = fingerprints_of(texts)
     groups = group_copies(fingerprints)
 
@@ -130,7 +127,7 @@ def split_folds(data: Dataset, texts: Sequence[str], num_folds: int, seed: int) 
     tested = _deal(sorted(groups, key=order), data.labels, num_folds)
     _check(data, tested)
     folds = tuple(_fold(data, sorted(rows), number) for number, rows in enumerate(tested, 1))
-    return Folds(folds, sum(len(rows) for rows in groups if len(rows) > 1))
+    return folds, sum(len(rows) for rows in groups if len(rows) > 1)
 
 
 def _deal(groups: Sequence[list[int]], labels: Sequence[str], num_folds: int) -> list[list[int]]:

@@ -108,7 +108,7 @@ def symmetric_interval(estimate: Estimate) -> Interval:
     return Interval(mean=mean, low=max(mean - margin, -1.0), high=min(mean + margin, 1.0))
 
 
-def adjusted_by_holm(p_values: list[float]) -> list[float]:
+def adjust_by_holm(p_values: list[float]) -> list[float]:
     """Return p-values that hold for all of them together, by Holm's step-down rule."""
     adjusted, largest = [0.0] * len(p_values), 0.0
     order = sorted(range(len(p_values)), key=lambda index: p_values[index])

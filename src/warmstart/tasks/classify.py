@@ -21,10 +21,9 @@ from warmstart.evaluation.intervals import accuracy_interval
 from warmstart.evaluation.metrics import accuracy, class_scores, macro_f1
 from warmstart.model.backbone import Layout
 from warmstart.model.models import Classifier
-from warmstart.runs.checkpoint import State
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.training import Tuning
-from warmstart.tasks.finetuning import Epoch, FinetuningTask, Fit, Labels, text_outputs
+from warmstart.tasks.finetuning import Baseline, FinetuningTask, Fit, Labels, text_outputs
 from warmstart.tasks.task import Training, TrainingJob
 from warmstart.tasks.text_model import Prediction
 from warmstart.tasks.vectors import TextBatches, text_vectors
@@ -47,6 +46,12 @@ class ClassifyObjective:
     def __init__(self, weights: Tensor) -> None:
         self.weights = weights  # (C,) on the device of the model
         self.counted = weights.cpu().double()  # read at every step, which must not wait
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether another objective computes the same loss."""
+        return isinstance(other, ClassifyObjective) and torch.equal(self.counted, other.counted)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def count(self, group: Sequence[LabelledBatch | VectorBatch]) -> dict[str, float]:
         """Add up the weights of the texts."""
@@ -214,6 +219,29 @@ class ClassifyTask(FinetuningTask):
             for row in outputs
         ]
 
+    def answers(self, outputs: NDArray[Any], labels: Labels) -> list[Any]:
+        return [int(number) for number in outputs.argmax(1)]
+
+    def text_scores(self, answers: Sequence[Any], targets: Sequence[Any]) -> Floats:
+        return (np.asarray(answers) == np.asarray(targets)).astype(np.float64)
+
+    def answer_scores(self, answers: Sequence[Any], targets: Sequence[Any]) -> dict[str, float]:
+        return {"accuracy": accuracy(targets, answers), "f1": macro_f1(targets, answers)}
+
+    def describe_answer(self, answer: Any, labels: Labels) -> str:
+        return str(labels["classes"][answer])
+
+    def strata(self, targets: Sequence[Any]) -> Sequence[int]:
+        return targets
+
+    def calibrate(self, outputs: NDArray[Any], targets: Sequence[Any]) -> Floats:
+        return at_temperature(outputs, fit_temperature(targets, outputs))
+
+    def baseline(self, labels: Labels, tuning: Tuning) -> Baseline:
+        from warmstart.tasks.tfidf import TfidfBaseline  # which is a classifier, too
+
+        return TfidfBaseline(len(labels["classes"]), tuning.balance)
+
     def training(self, model: nn.Module, fit: Fit) -> Training:
         """Return objective, batches and validation; a frozen backbone reads each text once."""
         classifier = cast(Classifier, model)
@@ -222,24 +250,9 @@ class ClassifyTask(FinetuningTask):
         train, valid = (FrozenTexts(classifier, texts, fit) for texts in (fit.train, fit.valid))
 
         def evaluate() -> Evaluation:
-            return self.validate(model, valid.outputs(), fit)
+            return self.validate_epoch(model, valid.outputs(), fit)
 
         return Training(self.objective(fit), FrozenStream(fit.stream(), train), evaluate)
-
-
-def epochs_of(state: State, fit: Fit) -> tuple[Epoch, ...]:
-    """Return the figures of each epoch that was validated."""
-    return tuple(
-        Epoch(
-            epoch=fit.epoch_of(int(entry["step"])),
-            train_loss=entry["train_loss"],
-            valid_loss=entry["valid_loss"],
-            valid_accuracy=entry["valid_accuracy"],
-            valid_f1=entry["valid_f1"],
-            elapsed_s=entry["elapsed_s"],
-        )
-        for entry in state.evaluations
-    )
 
 
 def label_vectors(model: Classifier, vectors: Tensor) -> Tensor:

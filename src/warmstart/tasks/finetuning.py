@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from warmstart.data.copies import Matches, count_seen
 from warmstart.data.labelled import Dataset
 from warmstart.errors import OVERFLOW, WarmstartError
 from warmstart.model.backbone import Layout
+from warmstart.runs.checkpoint import State
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun, Transfer, transfer_backbone
 from warmstart.runtime import Runtime
@@ -30,7 +31,7 @@ from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.labelled_data import for_tokenizer, read_labelled_file, rows_seen
 from warmstart.tasks.task import Task, Training
 from warmstart.tasks.text_model import TransformerModel
-from warmstart.tasks.vectors import TextBatches, forward_tokens, packed_for
+from warmstart.tasks.vectors import KeptBatches, TextBatches, forward_tokens, packed_for
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import epochs_between_validations, finetuning_epochs
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers, warmup_linear
@@ -56,11 +57,13 @@ class Fit:
     pad: int
     runtime: Runtime
     title: str = "training"
+    kept: KeptBatches | None = None  # where several models are trained on the same texts
+    watch: Callable[[NDArray[Any]], None] | None = None  # sees the outputs of every validation
 
     @property
     def batches(self) -> TextBatches:
         """Return how texts are grouped when nothing is learned from them."""
-        return TextBatches(self.tuning.micro_tokens, self.pad, self.runtime)
+        return TextBatches(self.tuning.micro_tokens, self.pad, self.runtime, kept=self.kept)
 
     @property
     def num_epochs(self) -> int:
@@ -180,9 +183,15 @@ class FinetuningTask(Task):
         """Return objective, batches and validation."""
 
         def evaluate() -> Evaluation:
-            return self.validate(model, self.outputs(model, fit.valid, fit.batches), fit)
+            return self.validate_epoch(model, self.outputs(model, fit.valid, fit.batches), fit)
 
         return Training(self.objective(fit), fit.stream(), evaluate)
+
+    def validate_epoch(self, model: nn.Module, outputs: NDArray[Any], fit: Fit) -> Evaluation:
+        """Validate, and show the outputs to whoever watches the training."""
+        if fit.watch is not None:
+            fit.watch(outputs)
+        return self.validate(model, outputs, fit)
 
     def validate(self, model: nn.Module, outputs: NDArray[Any], fit: Fit) -> Evaluation:
         """Turn the model's validation outputs into scores; equal ones are ranked by `loss`."""
@@ -261,6 +270,70 @@ class FinetuningTask(Task):
 
     def usage(self, path: Path) -> str:
         return f"warmstart predict {path} texts.txt"
+
+    # `compare` asks for the following, where answers are scored text by text.
+
+    def answers(self, outputs: NDArray[Any], labels: Labels) -> list[Any]:
+        """Return the answer to every text as a JSON value, to be compared with its target."""
+        raise NotImplementedError
+
+    @classmethod
+    def is_comparable(cls) -> bool:
+        """Tell whether the task defines its answers."""
+        return cls.answers is not FinetuningTask.answers
+
+    def text_scores(self, answers: Sequence[Any], targets: Sequence[Any]) -> NDArray[np.float64]:
+        """Score the answer to every text between 0 and 1; the mean is `select_by`."""
+        pairs = zip(answers, targets, strict=True)
+        return np.array([answer == target for answer, target in pairs], np.float64)
+
+    def answer_scores(self, answers: Sequence[Any], targets: Sequence[Any]) -> dict[str, float]:
+        """Score answers as a whole, by `select_by` and perhaps by `f1`."""
+        return {self.select_by: float(self.text_scores(answers, targets).mean())}
+
+    def describe_answer(self, answer: Any, labels: Labels) -> str:
+        """Write an answer, or a target, for a reader."""
+        return str(answer)
+
+    def strata(self, targets: Sequence[Any]) -> Sequence[int]:
+        """Return the class of each target, of which every subset of the labels has its share."""
+        return [0] * len(targets)
+
+    def calibrate(self, outputs: NDArray[Any], targets: Sequence[Any]) -> NDArray[Any]:
+        """Return validation outputs as the model that is kept would give them."""
+        return outputs
+
+    def baseline(self, labels: Labels, tuning: Tuning) -> "Baseline | None":
+        """Return the simple model that a Transformer has to beat; None: there is none."""
+        return None
+
+
+@dataclass(frozen=True)
+class FittedBaseline:
+    """A baseline that was fitted with one setting."""
+
+    outputs: Callable[[Sequence[str]], NDArray[Any]]  # what it says of texts, as the task's models
+    save: Callable[[RunFolder], None]  # writes its files into a run folder
+    elapsed_s: float
+
+
+class Baseline(Protocol):
+    """A simple model that a Transformer has to beat, as a comparison fits it."""
+
+    name: str  # of its arm
+    task: str  # that opens its run folder
+
+    def settings(self, trials: int) -> list[float]:
+        """Return the settings to try, the default first."""
+
+    def describe_setting(self, value: float) -> str:
+        """Write a setting with its name."""
+
+    def fit(self, train: Dataset, value: float) -> FittedBaseline:
+        """Fit it on whole texts; what is read of them is kept for the next setting."""
+
+    def reading_s(self, texts: Sequence[str]) -> float:
+        """Return the seconds that it takes to read texts, once for all fits."""
 
 
 def _finite(outputs: NDArray[Any], run: SavedRun) -> NDArray[Any]:
@@ -362,12 +435,15 @@ def text_outputs(
 ) -> Tensor:
     """Return what a model computes for every text, in float64, in the order given."""
     model = packed_for(model, sum(map(len, texts)), batches.runtime, "backbone")
-    return batch_outputs(model, padded_batches(texts, batches, starts), batches.runtime)
+    padded: Iterable[PaddedTexts] = padded_batches(texts, batches, starts)
+    if batches.kept is not None:
+        padded = batches.kept.of(texts, padded)
+    return _batch_outputs(model, padded, batches.runtime)
 
 
 @torch.inference_mode()
-def batch_outputs(model: nn.Module, padded: Iterable[PaddedTexts], runtime: Runtime) -> Tensor:
-    """Return the same of texts in batches, in the order of their rows."""
+def _batch_outputs(model: nn.Module, padded: Iterable[PaddedTexts], runtime: Runtime) -> Tensor:
+    """Return what a model computes for texts in batches, in the order of their rows."""
     outputs: list[Tensor] = []
     order: list[int] = []
     with runtime.precision():  # around all batches, so that weights are cast once
@@ -386,7 +462,22 @@ class Epoch:
 
     epoch: int  # counts from 1
     train_loss: float
-    valid_loss: float
-    valid_accuracy: float
-    valid_f1: float
+    valid_loss: float | None  # None: the task has none
+    valid_accuracy: float  # or what else selects
+    valid_f1: float | None
     elapsed_s: float  # since the cell's training began
+
+
+def epochs_of(state: State, fit: Fit, metric: str) -> tuple[Epoch, ...]:
+    """Return the figures of each epoch that was validated."""
+    return tuple(
+        Epoch(
+            epoch=fit.epoch_of(int(entry["step"])),
+            train_loss=entry["train_loss"],
+            valid_loss=entry.get("valid_loss"),
+            valid_accuracy=entry[f"valid_{metric}"],
+            valid_f1=entry.get("valid_f1"),
+            elapsed_s=entry["elapsed_s"],
+        )
+        for entry in state.evaluations
+    )

@@ -1,7 +1,7 @@
 """TF-IDF and logistic regression, an honest baseline.
 
-Words and word pairs beside characters inside words. Knows nothing about validation: whoever calls
-tries `settings` and keeps the best. A run of this kind has no Transformer: model.safetensors holds
+Words and word pairs beside characters inside words. Knows nothing about validation: whoever fits it
+tries its settings and keeps the best. A run of this kind has no Transformer: model.safetensors has
 the inverse document frequencies and the regression, features.json what each column counts.
 """
 
@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from warmstart.data.labelled import join_pair
+from warmstart.data.labelled import Dataset, join_pair
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.jsonfiles import typed
@@ -29,6 +29,7 @@ from warmstart.runtime import Runtime
 from warmstart.settings.training import Balance
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.classify import ClassifyTask
+from warmstart.tasks.finetuning import FittedBaseline
 from warmstart.tasks.labelled_data import read_labelled_file, readable_rows, rows_seen
 from warmstart.tasks.task import Task
 from warmstart.tasks.text_model import TextModel
@@ -54,7 +55,7 @@ class Baseline:
 
     def predict(self, texts: Sequence[str]) -> list[int]:
         """Return the class index of each text."""
-        return [int(found) for found in self.model.predict(self.features.transform(texts))]
+        return [int(number) for number in self.model.predict(self.features.transform(texts))]
 
     def probabilities(self, texts: Sequence[str], num_classes: int) -> NDArray[np.float64]:
         """Return the probability of every class, (texts, C); 0 for those it never met."""
@@ -99,7 +100,7 @@ def read_baseline(run: SavedRun) -> Baseline:
     file = run.folder.path / "features.json"
     names = typed(FeaturesFile, run.folder.read_json(file), file)
     try:
-        baseline = _rebuilt(names, {name: array.numpy() for name, array in run.weights.items()})
+        baseline = _rebuild(names, {name: array.numpy() for name, array in run.weights.items()})
     except (KeyError, TypeError, ValueError) as error:
         raise WarmstartError(f"{run.weights_file} does not fit {file}: {error}") from None
     numbers = baseline.model.classes_
@@ -108,7 +109,7 @@ def read_baseline(run: SavedRun) -> Baseline:
     return baseline
 
 
-def _rebuilt(names: FeaturesFile, arrays: dict[str, Any]) -> Baseline:
+def _rebuild(names: FeaturesFile, arrays: dict[str, Any]) -> Baseline:
     features = _new_features(asdict(names), {kind: arrays[f"{kind}.idf"] for kind in NGRAMS})
     from sklearn.linear_model import LogisticRegression
 
@@ -122,13 +123,6 @@ def _rebuilt(names: FeaturesFile, arrays: dict[str, Any]) -> Baseline:
     return Baseline(features=features, model=model)
 
 
-def settings(trials: int) -> list[float]:
-    """Return the first `trials` values of C, the inverse of regularisation."""
-    if not 1 <= trials <= len(STRENGTHS):
-        raise WarmstartError(f"trials={trials} must be from 1 to {len(STRENGTHS)}")
-    return list(STRENGTHS[:trials])
-
-
 class CountedTexts:
     """Texts whose n-grams are counted once, however many baselines are fitted on them."""
 
@@ -138,7 +132,9 @@ class CountedTexts:
     def names(self, texts: Sequence[str]) -> Names:
         """Return the n-grams of texts; those of a single text only if there are no others."""
         for least in (2, 1):
-            names = {k: counter.found_in(texts, least) for k, counter in self.counters.items()}
+            names = {
+                k: counter.frequent_ngrams(texts, least) for k, counter in self.counters.items()
+            }
             if all(names.values()):
                 return names
         raise WarmstartError(f"none of the {len(texts)} training texts holds a word")
@@ -169,7 +165,7 @@ class BaselineTexts:
         self._weighting = {
             kind: TfidfTransformer(sublinear_tf=True).fit(counts[kind]) for kind in NGRAMS
         }
-        self._columns = self._weighted(counts)
+        self._columns = self._weigh(counts)
         idf = {kind: weighting.idf_ for kind, weighting in self._weighting.items()}
         self.features = _new_features(self._names, idf)
         self._read_s = counting_s + time.monotonic() - started
@@ -189,14 +185,14 @@ class BaselineTexts:
         """Return the features of texts to predict, as `features` would after counting again."""
         key = tuple(texts)
         if key not in self._predicted:
-            self._predicted[key] = self._weighted(self._counts(texts))
+            self._predicted[key] = self._weigh(self._counts(texts))
         return self._predicted[key]
 
     def _counts(self, texts: Sequence[str]) -> dict[str, Any]:
         counters = self._counted.counters
         return {kind: counters[kind].columns(texts, self._names[kind]) for kind in NGRAMS}
 
-    def _weighted(self, counts: Mapping[str, Any]) -> Any:
+    def _weigh(self, counts: Mapping[str, Any]) -> Any:
         """Return the features of texts, in place of their counts."""
         from scipy.sparse import hstack
 
@@ -228,6 +224,50 @@ def _fit_model(
     model = LogisticRegression(C=c, class_weight=weights, max_iter=MAX_ITERATIONS, tol=TOLERANCE)
     with threadpool_limits(1, "blas"):  # threads that meet after every small sum take twice as long
         return model.fit(columns, list(classes))
+
+
+class TfidfBaseline:
+    """The baseline of a comparison. Its cells share what they count, and nothing else."""
+
+    name, task = "tf-idf", "tfidf"
+
+    def __init__(self, num_classes: int, balance: Balance) -> None:
+        self._num_classes, self._balance = num_classes, balance
+        self._counted = CountedTexts()
+        self._latest: dict[tuple[tuple[str, int], ...], BaselineTexts] = {}
+
+    def settings(self, trials: int) -> list[float]:
+        """Return the first `trials` values of C, the inverse of regularisation."""
+        if not 1 <= trials <= len(STRENGTHS):
+            raise WarmstartError(f"trials={trials} must be from 1 to {len(STRENGTHS)}")
+        return list(STRENGTHS[:trials])
+
+    def describe_setting(self, value: float) -> str:
+        """Write a value of C."""
+        return f"C {value:g}"
+
+    def fit(self, train: Dataset, value: float) -> FittedBaseline:
+        """Fit the baseline with a value of C."""
+        texts = self._read(train)
+        model, elapsed_s = texts.fit(value)
+
+        def outputs(rows: Sequence[str]) -> NDArray[np.float64]:
+            return model.column_probabilities(texts.columns_of(rows), self._num_classes)
+
+        return FittedBaseline(outputs, partial(save_baseline, model), elapsed_s)
+
+    def reading_s(self, texts: Sequence[str]) -> float:
+        """Return the seconds that it takes to count the n-grams of texts."""
+        return self._counted.counting_s(texts)
+
+    def _read(self, train: Dataset) -> BaselineTexts:
+        """Return the training texts; those of the latest cell, where these are the same."""
+        key = tuple(sorted(zip(train.texts, train.targets, strict=True)))
+        if key not in self._latest:
+            self._latest = {
+                key: BaselineTexts(train.texts, train.targets, self._balance, self._counted)
+            }
+        return self._latest[key]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,9 +355,9 @@ class NgramCounter:
         if kind == "characters":  # no n-gram crosses white space, and words recur
             self._ids_of = partial(_join_words, lru_cache(CACHED_WORDS)(self._ids_of))
 
-    def found_in(self, texts: Sequence[str], least: int) -> list[str]:
+    def frequent_ngrams(self, texts: Sequence[str], least: int) -> list[str]:
         """Return the n-grams that at least so many of the texts have, in alphabetical order."""
-        frequencies = np.bincount(_joined([text.ids for text in self._count_all(texts)]))
+        frequencies = np.bincount(_concatenate([text.ids for text in self._count_all(texts)]))
         names = list(self._ids)
         return sorted(names[number] for number in np.flatnonzero(frequencies >= least))
 
@@ -335,7 +375,7 @@ class NgramCounter:
             counts.append(text.counts[numbers >= 0])
         starts = np.cumsum([0, *map(len, columns)])
         matrix = csr_matrix(
-            (_joined(counts).astype(np.float64), _joined(columns), starts),
+            (_concatenate(counts).astype(np.float64), _concatenate(columns), starts),
             shape=(len(texts), len(names)),
         )
         matrix.sort_indices()
@@ -362,8 +402,8 @@ class NgramCounter:
 
 
 def _join_words(ids_of: Callable[[str], Ints], text: str) -> Ints:
-    return _joined([ids_of(word) for word in text.split()])
+    return _concatenate([ids_of(word) for word in text.split()])
 
 
-def _joined(arrays: Sequence[Ints]) -> Ints:
+def _concatenate(arrays: Sequence[Ints]) -> Ints:
     return np.concatenate(arrays) if arrays else np.zeros(0, np.int32)

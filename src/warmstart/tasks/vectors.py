@@ -1,6 +1,6 @@
 """Vectors and attention weights of texts."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -48,6 +48,9 @@ def backbone_of(model: nn.Module) -> Backbone:
     return backbone
 
 
+MOST_KEPT = 1 << 22  # tokens of texts that stay on the device, padded
+
+
 @dataclass(frozen=True)
 class TextBatches:
     """How encoded texts are grouped for a forward pass."""
@@ -56,6 +59,24 @@ class TextBatches:
     pad: int
     runtime: Runtime
     advance: Callable[[int], None] | None = None  # hears how many tokens have been read
+    kept: "KeptBatches | None" = None  # where texts are read again and again
+
+
+class KeptBatches:
+    """The padded batches of the latest texts, on the device: validation, and test."""
+
+    def __init__(self) -> None:
+        self._latest: dict[int, tuple[object, list[Any]]] = {}
+
+    def of(self, texts: Sequence[Sequence[int]], padded: Iterable[Any]) -> Iterable[Any]:
+        """Return the batches that are kept of texts, or keep these; too many are not kept."""
+        if sum(map(len, texts)) > MOST_KEPT:
+            return padded
+        if id(texts) not in self._latest:
+            for oldest in list(self._latest)[:-1]:
+                del self._latest[oldest]
+            self._latest[id(texts)] = texts, list(padded)
+        return self._latest[id(texts)][1]
 
 
 @torch.no_grad()
