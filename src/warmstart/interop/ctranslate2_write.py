@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import tokenizers
@@ -19,7 +18,7 @@ from warmstart.interop.formats import (
     import_library,
     probe_rows,
 )
-from warmstart.interop.tokenizers import convert_tokenizer
+from warmstart.interop.tokenizers import HfTokenizer, write_tokenizers
 from warmstart.model.attention import CrossAttention, MultiHeadAttention
 from warmstart.model.backbone import Stack
 from warmstart.model.layers import FeedForward
@@ -28,8 +27,6 @@ from warmstart.runs.saved import SavedRun
 from warmstart.settings.model import Activation, ModelConfig
 from warmstart.tasks.registry import task_of
 from warmstart.tasks.task import num_parameters
-from warmstart.tokenization.backends import TARGET_FOLDER
-from warmstart.tokenization.tokenizer import Tokenizer
 
 Spell = Callable[[Iterable[int]], list[str]]  # ids -> tokens as tokenizer.json spells them
 _USE = """
@@ -47,10 +44,8 @@ def write_ctranslate2(request: ExportRequest) -> ExportResult:
     source, path = request.source, str(request.folder)
     _refuse_other_kinds(request)
     refuse_unknown(source.model)
-    spell = spell_target = _write_tokenizer(request.folder, source, source.tokenizer)
-    if not source.tokenizers.is_joint:
-        folder = request.folder / TARGET_FOLDER
-        spell_target = _write_tokenizer(folder, source, source.tokenizers.target)
+    written = write_tokenizers(source, False, request.folder)
+    spell, spell_target = _speller(written[0]), _speller(written[-1])
     is_int8 = request.precision == "int8"
     engine = "Translator" if isinstance(request.model, Translator) else "Generator"
     with torch.inference_mode():
@@ -80,15 +75,9 @@ def _refuse_other_kinds(request: ExportRequest) -> None:
         )
 
 
-def _write_tokenizer(folder: Path, source: SavedRun, tokenizer: Tokenizer) -> Spell:
-    """Write the files of a tokenizer, and return how they spell the tokens of ids.
-
-    Rows of a model beyond the vocabulary get a name too.
-    """
-    folder.mkdir(exist_ok=True)
-    converted = convert_tokenizer(source, has_segments=False, tokenizer=tokenizer)
-    converted.write(folder)
-    library = tokenizers.Tokenizer.from_buffer(converted.content)
+def _speller(tokenizer: HfTokenizer) -> Spell:
+    """Return how a tokenizer.json spells ids; rows beyond the vocabulary get a name too."""
+    library = tokenizers.Tokenizer.from_buffer(tokenizer.content)
     return lambda ids: [str(library.id_to_token(index) or f"<unused {index}>") for index in ids]
 
 

@@ -253,18 +253,20 @@ class Family:
             **self.more_config(model),
         }
 
-    def matches(self, shape: ModelConfig, head: HfHead) -> Iterator[TensorMatch]:
+    def matches(self, shape: ModelConfig, head: HfHead, prefix: str = "") -> Iterator[TensorMatch]:
         """Match our tensors with theirs; some of them may be missing on both sides."""
-        for ours, theirs in {**self.layers, **self.head_layers.get(head, {})}.items():
+        head_layers = self.head_layers.get(head, {})
+        for ours, theirs in {**self.layers, **head_layers}.items():
             endings = [""] if ours.endswith((".weight", ".bias")) else [".weight", ".bias"]
             depth = shape.decoder_depth if ours.startswith("decoder.") else shape.depth
+            start = "" if ours in head_layers else prefix
             for index in map(str, range(depth if "#" in ours else 1)):
                 names = theirs.replace("#", index).split()
                 is_transposed = bool(re.fullmatch(self.transposed, names[0]))
                 for ending in endings:
                     yield TensorMatch(
                         ours.replace("#", index) + ending,
-                        tuple(name + ending for name in names),
+                        tuple(f"{start}{name}{ending}" for name in names),
                         is_transposed and ending == ".weight",
                     )
 

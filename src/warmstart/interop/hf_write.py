@@ -69,21 +69,10 @@ class _Model:
     def head(self) -> HfHead:
         return self.family.heads[self.architecture]
 
-    @property
-    def generates(self) -> bool:
-        is_causal = self.head == "language" and self.shape.is_causal
-        return is_causal or self.head == "translation"
-
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors under their names in the family."""
         prefix = "" if self.head == "none" else self.family.prefix
-        matches = [
-            replace(match, theirs=tuple(f"{prefix}{name}" for name in match.theirs))
-            if match.ours.startswith("backbone.")
-            else match
-            for match in self.family.matches(self.shape, self.head)
-        ]
-        tensors = to_theirs(self.weights, matches)
+        tensors = to_theirs(self.weights, self.family.matches(self.shape, self.head, prefix))
         if self.head == "language" and not self.shape.tied and self.family.untied_bias:
             bias = self.family.head_layers["language"]["head.output.bias"]
             tensors[self.family.untied_bias] = tensors[bias].clone()
@@ -104,7 +93,7 @@ def write_hf(request: ExportRequest) -> ExportResult:
     family = converted.family
     tokenizer = convert_tokenizer(source, has_segments=family is BERT)
     is_last = converted.head == "sequence" and family.pooling == "last"
-    if is_last and tokenizer.pad == tokenizer.eos:
+    if is_last and tokenizer.ids["pad_token_id"] == tokenizer.ids["eos_token_id"]:
         # transformers pools the last token that is not padding, which must be the end token.
         tokenizer = tokenizer.with_pad(converted.shape.vocab_size)
         converted = converted.with_token()
@@ -112,7 +101,8 @@ def write_hf(request: ExportRequest) -> ExportResult:
     constants = family.constants(converted.shape)
     write_json(folder / "config.json", _config(converted, source, tokenizer))
     write_whole(folder / "model.safetensors", save(tensors | constants, {"format": "pt"}))
-    if converted.generates:
+    is_causal = converted.head == "language" and converted.shape.is_causal
+    if is_causal or converted.head == "translation":
         write_json(folder / "generation_config.json", _generation_config(source, tokenizer))
     tokenizer.write(folder)
     return ExportResult(
@@ -171,12 +161,10 @@ def _apply_embedding_scale(
 def _config(model: _Model, source: SavedRun, tokenizer: HfTokenizer) -> dict[str, Any]:
     config = model.family.write_config(model.shape) | {
         "architectures": [model.architecture],
-        "bos_token_id": tokenizer.bos,
-        "eos_token_id": tokenizer.eos,
-        "pad_token_id": tokenizer.pad,
+        **tokenizer.ids,
     }
     if model.head == "translation":
-        config["decoder_start_token_id"] = tokenizer.bos
+        config["decoder_start_token_id"] = tokenizer.ids["bos_token_id"]
     if model.head == "sequence":
         classes = source.classes
         config["id2label"] = {str(index): name for index, name in enumerate(classes)}
@@ -189,14 +177,13 @@ def _config(model: _Model, source: SavedRun, tokenizer: HfTokenizer) -> dict[str
 def _generation_config(source: SavedRun, tokenizer: HfTokenizer) -> dict[str, Any]:
     """Return how text is generated: from the same start, without special tokens."""
     config: dict[str, Any] = {
-        "bos_token_id": tokenizer.bos,
-        "eos_token_id": tokenizer.eos,
-        "pad_token_id": tokenizer.pad,
+        **tokenizer.ids,
         "max_length": source.model.max_length,
         "suppress_tokens": source.tokenizer.suppressed_ids(source.model.vocab_size),
     }
     if source.model.decoder_depth:
-        config |= {"decoder_start_token_id": tokenizer.bos, "num_beams": Beam.beam}
+        start = tokenizer.ids["bos_token_id"]
+        config |= {"decoder_start_token_id": start, "num_beams": Beam.beam}
     return config
 
 

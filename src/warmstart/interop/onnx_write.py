@@ -27,14 +27,13 @@ from warmstart.interop.formats import (
     quiet,
     require_same_tokens,
 )
-from warmstart.interop.onnx_graphs import CACHE_AXES, SIZES, Axes, Graph, graphs_of
-from warmstart.interop.tokenizers import convert_tokenizer
+from warmstart.interop.onnx_graphs import CACHE_AXES, SIZES, Graph, graphs_of
+from warmstart.interop.tokenizers import write_tokenizers
 from warmstart.model.backbone import Layout
 from warmstart.model.models import LanguageModel, Translator
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.task import num_parameters
-from warmstart.tokenization.backends import TARGET_FOLDER
 
 OPSET = 18  # of ONNX; runtimes from 2023 on read it
 _USE = """
@@ -69,11 +68,7 @@ def write_onnx(request: ExportRequest) -> ExportResult:
     for library in ("onnx", "onnxscript", "onnxruntime"):
         import_library(library, "onnx")
     source, model, folder = request.source, request.model, request.folder
-    convert_tokenizer(source, source.model.segments > 1).write(folder)
-    if not source.tokenizers.is_joint:
-        target = folder / TARGET_FOLDER
-        target.mkdir()
-        convert_tokenizer(source, False, source.tokenizers.target).write(target)
+    write_tokenizers(source, source.model.segments > 1, folder)
     graphs = graphs_of(model)
     for graph in graphs:
         _record(graph, folder / graph.file, source.model)
@@ -92,13 +87,17 @@ def write_onnx(request: ExportRequest) -> ExportResult:
 
 def _record(graph: Graph, file: Path, config: ModelConfig) -> None:
     """Export a graph with its example inputs; the axes that have names stay free."""
-    inputs, shapes, names = dict[str, Any](), dict[str, Any](), list[str]()
-    for name, axes in graph.inputs.items():
-        inputs[name], shapes[name] = _example(axes), axes
-        names.append(name)
+    shapes: dict[str, Any] = dict(graph.inputs)
+    inputs: dict[str, Any] = {
+        name: torch.ones([SIZES[axis] for axis in axes.values()], dtype=torch.long)
+        for name, axes in graph.inputs.items()
+    }
+    names = list(graph.inputs)
     for name, caches in graph.caches.items():
         axes = CACHE_AXES[name]
-        inputs[name] = [_example_cache(axes, config) for _ in caches]
+        B, P = (SIZES[axis] for axis in axes.values())
+        example = torch.zeros(B, config.heads, P, config.width // config.heads)
+        inputs[name] = [example.clone() for _ in caches]  # one tensor would be one input
         shapes[name] = [axes] * len(caches)
         names += caches
     with quiet():
@@ -119,16 +118,6 @@ def _record(graph: Graph, file: Path, config: ModelConfig) -> None:
     # Of weights that were transposed, noted shapes are those from before; readers infer them anew.
     exported.graph.ClearField("value_info")
     write_whole(file, exported.SerializeToString())
-
-
-def _example(axes: Axes) -> Tensor:
-    return torch.ones([SIZES[axis] for axis in axes.values()], dtype=torch.long)
-
-
-def _example_cache(axes: Axes, config: ModelConfig) -> Tensor:
-    return torch.zeros(
-        SIZES[axes[0]], config.heads, SIZES[axes[2]], config.width // config.heads
-    )  # (B, H, P, K)
 
 
 def _quantize(file: Path) -> None:

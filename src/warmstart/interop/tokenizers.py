@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from warmstart.jsonfiles import has_type, parse_object, show, typed
 from warmstart.runs.saved import SavedRun
 from warmstart.tasks.registry import task_of
 from warmstart.tokenization.backends import (
+    TARGET_FOLDER,
     JsonTokenizer,
     SentencePieceTokenizer,
     TokenizerPair,
@@ -216,9 +217,7 @@ class HfTokenizer:
     content: bytes  # tokenizer.json
     settings: dict[str, Any]  # tokenizer_config.json
     names: dict[str, str]  # special_tokens_map.json
-    bos: int
-    eos: int
-    pad: int
+    ids: dict[str, int]  # of the first, the last and the padding token, as config.json has them
 
     def write(self, folder: Path) -> None:
         """Write the files."""
@@ -227,7 +226,7 @@ class HfTokenizer:
         write_json(folder / SPECIALS_FILE, self.names)
 
     def with_pad(self, index: int) -> "HfTokenizer":
-        """Return the same with a separate padding token, which must get this id."""
+        """Return the tokenizer with a separate padding token, which must get this id."""
         library = tokenizers.Tokenizer.from_buffer(self.content)
         unused = [f"<unused{i}>" for i in range(library.get_vocab_size(), index)]
         library.add_special_tokens([*unused, PAD])
@@ -236,7 +235,8 @@ class HfTokenizer:
         names = {**self.names, "pad_token": PAD}
         content = str(library.to_str()).encode()
         settings = {**self.settings, **names}
-        return replace(self, content=content, settings=settings, names=names, pad=index)
+        ids = {**self.ids, "pad_token_id": index}
+        return HfTokenizer(content, settings, names, ids)
 
 
 def convert_tokenizer(
@@ -275,7 +275,19 @@ def convert_tokenizer(
         "clean_up_tokenization_spaces": False,
     }
     content = str(library.to_str()).encode()
-    return HfTokenizer(content, settings, names, tokenizer.bos, tokenizer.eos, tokenizer.pad)
+    usual_ids = {f"{role}_token_id": ids[role] for role in ("bos", "eos", "pad")}
+    return HfTokenizer(content, settings, names, usual_ids)
+
+
+def write_tokenizers(source: SavedRun, has_segments: bool, folder: Path) -> list[HfTokenizer]:
+    """Write the tokenizer of a run's input, and in a folder of its own that of its output."""
+    written = [convert_tokenizer(source, has_segments)]
+    written[0].write(folder)
+    if not source.tokenizers.is_joint:
+        (folder / TARGET_FOLDER).mkdir()
+        written.append(convert_tokenizer(source, False, source.tokenizers.target))
+        written[1].write(folder / TARGET_FOLDER)
+    return written
 
 
 def _to_json(tokenizer: Tokenizer) -> bytes:
