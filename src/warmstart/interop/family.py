@@ -35,6 +35,9 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 T = TypeVar("T")
+TRUNCATE = "warmstart_truncate"  # our own key: what a classifier reads of a text that is too long
+LARGEST = 1 << 24  # of any size; more is a mistake or an attack
+LARGEST_NUMBER = 1e300
 
 
 class HfConfig:
@@ -311,11 +314,6 @@ def empty_model(
         return BackboneOnly(shape) if head == "none" else LanguageModel(shape, has_next_sentence)
 
 
-TRUNCATE = "warmstart_truncate"  # our own key: what a classifier reads of a text that is too long
-LARGEST = 1 << 24  # of any size; more is a mistake or an attack
-LARGEST_NUMBER = 1e300
-
-
 def to_ours(
     tensors: HfTensors, matches: Iterable[TensorMatch], shapes: Mapping[str, Size], zeros: str
 ) -> dict[str, Tensor]:
@@ -414,17 +412,10 @@ class HfFolder:
             raise WarmstartError(f"{index_file}: no weight_map, the file of each tensor")
         tensors: dict[str, Tensor] = {}
         for name in dict.fromkeys(shards.values()):
-            if Path(name).name != name or not name.endswith(".safetensors"):
-                raise WarmstartError(
-                    f"{index_file}: {name[:60]!r} is no safetensors file of this folder"
-                )
             file = self.find(name)
             if file is None:
-                raise WarmstartError(f"{index_file}: {name} is not in the folder")
+                raise WarmstartError(f"{index_file}: {name[:60]} is not in the folder")
             tensors |= _read_safetensors(file)
-        missing = next((name for name in shards if name not in tensors), None)
-        if missing is not None:
-            raise WarmstartError(f"{index_file}: no file has the tensor {missing}")
         return tensors
 
 

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
-from warmstart.interop.decoders import EUROBERT, GPT2, LLAMA
 from warmstart.interop.encoders import BERT
 from warmstart.interop.family import (
     TRUNCATE,
@@ -35,7 +34,7 @@ from warmstart.interop.formats import (
     quiet,
     require_same_tokens,
 )
-from warmstart.interop.marian import MARIAN, PEGASUS
+from warmstart.interop.hf_read import FAMILIES
 from warmstart.interop.tokenizers import HfTokenizer, convert_tokenizer
 from warmstart.jsonfiles import read_object
 from warmstart.model.models import Translator
@@ -53,7 +52,6 @@ from transformers import AutoTokenizer, AutoModel
 tokenizer = AutoTokenizer.from_pretrained("FOLDER")
 model = AutoModel.from_pretrained("FOLDER")
 """
-WRITTEN = (BERT, GPT2, LLAMA, EUROBERT, PEGASUS, MARIAN)
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ def _convert(source: SavedRun, model: nn.Module) -> _Model:
     hub = saved_hub_model(source.model, task_of(source), source.config, source.weights_file)
     if hub.architecture is None:
         raise WarmstartError(_refusal(source, hub))
-    family = next(family for family in WRITTEN if hub.architecture in family.heads)
+    family = next(family for family in FAMILIES if hub.architecture in family.heads)
     head = family.heads[hub.architecture]
     shape = family.widen(source.model)
     wide = empty_model(shape, head, family.pooling, hub.num_classes, hub.has_next_sentence)
