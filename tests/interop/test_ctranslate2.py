@@ -10,7 +10,8 @@ from random_runs import ENCODER, build, make_run, shape
 
 from warmstart.errors import WarmstartError
 from warmstart.interop.commands import ExportConfig
-from warmstart.interop.exchange import ExportResult, export_model
+from warmstart.interop.exchange import export_model
+from warmstart.interop.formats import ExportResult
 from warmstart.tokenization.tokenizer import Tokenizer
 
 pytest.importorskip("ctranslate2")

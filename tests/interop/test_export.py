@@ -1,4 +1,4 @@
-"""Runs of our own as Hugging Face folders: those that fit, exactly; the others by the word."""
+"""Runs of our own as Hugging Face folders and their cards: exactly, or refused."""
 
 import json
 import os
@@ -10,10 +10,10 @@ import torch
 from random_runs import ENCODER, build, classifier_facts, hub_model, make_run, shape
 
 from warmstart import progress
+from warmstart.data.fingerprints import fingerprints_of
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
-from warmstart.interop import hf_write as hf_check
-from warmstart.interop import hf_write as hf_writer
+from warmstart.interop import hf_write
 from warmstart.interop.commands import ExportConfig, ImportConfig
 from warmstart.interop.exchange import export_model, import_model
 from warmstart.model.models import LanguageModel, Translator
@@ -181,14 +181,14 @@ def test_a_wrong_export_is_not_left_behind(
     pytest.importorskip("transformers")
     model = build(shape("tiny", tokenizer), "causal", None)
     run = make_run(tmp_path / "run", model, "causal", tokenizer)
-    right = hf_writer.to_theirs
+    right = hf_write.to_theirs
 
     def wrong(*arguments: Any) -> dict[str, torch.Tensor]:
         tensors = right(*arguments)
         tensors["transformer.ln_f.weight"] += 0.01
         return tensors
 
-    monkeypatch.setattr(hf_writer, "to_theirs", wrong)
+    monkeypatch.setattr(hf_write, "to_theirs", wrong)
     with pytest.raises(WarmstartError, match=r"hf was not written: .* differ from ours by"):
         export_model(ExportConfig(run=run, out=str(tmp_path / "hf")))
     assert sorted(os.listdir(tmp_path)) == ["run"]
@@ -197,7 +197,7 @@ def test_a_wrong_export_is_not_left_behind(
 def test_without_transformers_nothing_is_checked(
     tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hf_check.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(hf_write.importlib.util, "find_spec", lambda name: None)
     model = build(shape("tiny", tokenizer), "causal", None)
     run = make_run(tmp_path / "run", model, "causal", tokenizer)
     assert export_model(ExportConfig(run=run, out=str(tmp_path / "hf"))).check is None
@@ -279,3 +279,81 @@ def test_the_config_names_the_labels(tmp_path: Path, tokenizer: Tokenizer) -> No
     config = json.loads((tmp_path / "hf" / "config.json").read_text())
     assert config["id2label"] == dict(zip("012", classes, strict=True))
     assert config["label2id"] == {name: index for index, name in enumerate(classes)}
+
+
+TEST = {
+    "file": "data/test.tsv",
+    "sha256": "0" * 64,
+    "when": "2026-01-02T03:04:05+00:00",
+    "scores": {
+        "accuracy": 0.9012,
+        "f1": 0.9,
+        "interval": {"low": 0.87, "high": 0.93},
+        "seen_in_training": 3,
+        "nearly_seen_in_training": 1,
+    },
+}
+
+
+@pytest.fixture
+def tested_run(tmp_path: Path, tokenizer: Tokenizer) -> Path:
+    model = build(shape("modern-small", tokenizer, **ENCODER), "classify", "mean")
+    make_run(tmp_path / "run", model, "classify", tokenizer, **classifier_facts("mean"))
+    fingerprints = fingerprints_of([]).to_json()
+    stage = {"fingerprints": fingerprints, "tokens_seen": 5_000_000, "elapsed_s": 540.0}
+    data = {
+        "files": [{"path": "/home/me/train.tsv", "sha256": "1" * 64}],
+        "fingerprints": fingerprints,
+        "rows": 1600,
+        "lineage": [stage],
+    }
+    write_json(tmp_path / "run" / "data.json", data)
+    return tmp_path / "run"
+
+
+def card_of(run: Path) -> str:
+    out = run.parent / "labels"
+    export_model(ExportConfig(run=str(run), out=str(out)))
+    return (out / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("rule", "part"),
+    [
+        ("head", "of a longer text its beginning."),
+        ("middle", "of a longer text its beginning and end (other libraries read its beginning)."),
+    ],
+)
+def test_what_is_read_of_a_long_text_is_said(tested_run: Path, rule: str, part: str) -> None:
+    config = json.loads((tested_run / "config.json").read_text())
+    config["settings"]["truncate"] = rule
+    write_json(tested_run / "config.json", config)
+    assert part in card_of(tested_run)
+
+
+def test_data_budget_scores_leaks_limits_and_use(tested_run: Path) -> None:
+    scores = {"valid": {"accuracy": 0.91}, "elapsed_s": 60.0, "ledger": [TEST]}
+    write_json(tested_run / "scores.json", scores)
+    card = card_of(tested_run)
+    for phrase in (
+        "pipeline_tag: text-classification",
+        "A classifier with ",
+        "| classes | a, b, c |",
+        "| files | `train.tsv` |",
+        "| rows | 1,600 |",
+        "| tokens read in pretraining | 5,000,000 |",
+        "| training time, all stages | 10 min",
+        "| accuracy | 0.9012 (95% interval 0.87 to 0.93) |",
+        "| F1 | 0.9 |",
+        "Of its texts, 3 also occur in the training data; 1 more are nearly the same",
+        'AutoModelForSequenceClassification.from_pretrained("labels")',
+        "warmstart predict RUN",
+        "warmstart export RUN --to onnx",
+    ):
+        assert phrase in card
+    assert "/home/me" not in card
+    assert "not been tested" not in card
+
+
+def test_a_model_without_a_test_says_so(tested_run: Path) -> None:
+    assert "It has not been tested on data that nothing was chosen with." in card_of(tested_run)

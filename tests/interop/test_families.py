@@ -1,6 +1,7 @@
 """Every family: a random transformers model in, the same outputs; out again, the same outputs."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,15 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+import warmstart
 from saving import TEXTS, Saver
+from warmstart import progress
 from warmstart.errors import WarmstartError
 from warmstart.interop.commands import ExportConfig, ImportConfig
 from warmstart.interop.exchange import export_model, import_model
 from warmstart.model.backbone import Layout
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel
-from warmstart.runs.saved import read_run
+from warmstart.runs.saved import SavedRun, read_run
 from warmstart.tasks.registry import task_of
 
 transformers = pytest.importorskip("transformers")
@@ -52,6 +55,16 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
     ("distilbert", "DistilBertForMaskedLM", "masked", {"sinusoidal_pos_embds": True}),
     ("electra", "ElectraModel", "backbone", {}),
     ("electra", "ElectraForMaskedLM", "masked", {}),
+]
+BIASES = dict.fromkeys(("attention_bias", "mlp_bias", "norm_bias", "classifier_bias"), True)
+MODERNBERTS: list[tuple[str, dict[str, Any]]] = [  # windows, two rotary bases, gated GELU
+    ("ModernBertModel", {}),
+    ("ModernBertModel", {"global_attn_every_n_layers": 1}),
+    ("ModernBertModel", {"global_attn_every_n_layers": 2, "local_attention": 5}),
+    ("ModernBertModel", {"norm_bias": True, "norm_eps": 1e-3}),
+    ("ModernBertForMaskedLM", {}),
+    ("ModernBertForMaskedLM", BIASES),
+    ("ModernBertForMaskedLM", {"decoder_bias": False, "tie_word_embeddings": False}),
 ]
 OUTPUTS = ("last_hidden_state", "prediction_logits", "seq_relationship_logits", "logits")
 
@@ -140,15 +153,28 @@ def test_in_and_out_again(
     assert_same(ours(tmp_path / "again", ids, is_token), wanted, is_token)
 
 
+def assert_imported(folder: Path, run: Path) -> SavedRun:
+    """Import a folder, which must then give the outputs of transformers."""
+    import_model(ImportConfig(folder=str(folder), out=str(run)))
+    source = read_run(run)
+    ids, is_token = batch(source.model.vocab_size, 1)
+    assert_same(ours(run, ids, is_token), theirs(folder, ids, is_token), is_token)
+    return source
+
+
+@pytest.mark.parametrize(("architecture", "changes"), MODERNBERTS)
+def test_modernberts(
+    saved: Saver, tmp_path: Path, architecture: str, changes: dict[str, Any]
+) -> None:
+    assert_imported(saved("modernbert", architecture, **changes), tmp_path / "run")
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_becomes_float32(saved: Saver, tmp_path: Path, dtype: torch.dtype) -> None:
     folder = saved("bert", "BertModel", dtype=dtype)
-    import_model(ImportConfig(folder=str(folder), out=str(tmp_path / "run")))
+    assert_imported(folder, tmp_path / "run")
     weights = load_file(tmp_path / "run" / "model.safetensors")
     assert {tensor.dtype for tensor in weights.values()} == {torch.float32}
-    source = read_run(tmp_path / "run")
-    ids, is_token = batch(source.model.vocab_size, 0)
-    assert_same(ours(tmp_path / "run", ids, is_token), theirs(folder, ids, is_token), is_token)
 
 
 def test_an_electra_discriminator_is_a_backbone(saved: Saver, tmp_path: Path) -> None:
@@ -178,3 +204,93 @@ def test_a_marian_whose_files_do_not_say_how_texts_begin_is_refused(
     with pytest.raises(WarmstartError, match="bos_token_id=null must begin both source and target"):
         import_model(ImportConfig(folder=str(folder), out=str(tmp_path / "run")))
     assert not (tmp_path / "run").exists()
+
+
+def edit(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    file = folder / "config.json"
+    values = json.loads(file.read_text())
+    change(values)
+    file.write_text(json.dumps(values))
+
+
+def test_the_keys_of_published_modernberts(saved: Saver, tmp_path: Path) -> None:
+    """Folders on the hub have the interval between global blocks and a base for each kind."""
+    folder = saved("modernbert", "ModernBertForMaskedLM")
+
+    def as_published(values: dict[str, Any]) -> None:
+        del values["layer_types"], values["rope_parameters"]
+        values |= {"global_attn_every_n_layers": 2, "global_rope_theta": 5e3}
+        values |= {"local_rope_theta": 50.0, "position_embedding_type": "absolute"}
+
+    edit(folder, as_published)
+    shape = assert_imported(folder, tmp_path / "run").model
+    assert (shape.local_window, shape.global_every) == (4, 2)
+    assert (shape.rope_base, shape.local_rope_base) == (5e3, 50.0)
+
+
+def test_pictures_of_masks_say_which_blocks_they_show(
+    saved: Saver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = saved("modernbert", "ModernBertModel")
+    import_model(ImportConfig(folder=str(folder), out=str(tmp_path / "run")))
+    said: list[str] = []
+    monkeypatch.setattr(progress, "say", said.append)
+    warmstart.look_mask(model=tmp_path / "run", text=("the book",), out=tmp_path / "mask.svg")
+    assert said[0].startswith("2 of 4 blocks see only 4 tokens on each side of a token")
+
+
+@pytest.mark.slow
+def test_graphs_see_the_windows_of_a_modernbert(saved: Saver, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    folder = saved("modernbert", "ModernBertForMaskedLM")
+    import_model(ImportConfig(folder=str(folder), out=str(tmp_path / "run")))
+    settings = ExportConfig(run=str(tmp_path / "run"), to="onnx", out=str(tmp_path / "onnx"))
+    exported = export_model(settings)
+    assert exported.check is not None
+    assert exported.check.difference < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("layer_types", ["sliding_attention"] * 4, "must be one full_attention in every few"),
+        ("local_attention", 1, "leaves no window"),
+        ("hidden_activation", "silu", "supported: gelu"),
+        ("classifier_activation", "relu", "gelu is"),
+        ("rope_parameters", {"full_attention": {"rope_type": "yarn"}}, "of full_attention is"),
+        ("rope_parameters", [], "rope_type default"),
+        ("rope_scaling", {"factor": 2.0}, "plain rotations are"),
+    ],
+)
+def test_modernberts_that_are_refused(
+    saved: Saver, tmp_path: Path, key: str, value: Any, reason: str
+) -> None:
+    folder = saved("modernbert", "ModernBertForMaskedLM")
+    edit(folder, lambda values: values.update({key: value}))
+    with pytest.raises(WarmstartError, match=f"{key}=.*{reason}"):
+        import_model(ImportConfig(folder=str(folder), out=str(tmp_path / "run")))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_modernbert_that_classifies_is_refused(saved: Saver, tmp_path: Path) -> None:
+    folder = saved("modernbert", "ModernBertForSequenceClassification")
+    with pytest.raises(WarmstartError, match="supported: ModernBertModel, ModernBertForMaskedLM"):
+        import_model(ImportConfig(folder=str(folder), out=str(tmp_path / "run")))
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"), [("bert", "BertForMaskedLM"), ("roberta", "RobertaForMaskedLM")]
+)
+def test_masked_words_are_restored_like_the_pipeline_does(
+    family: str, kind: str, saved: Saver, tmp_path: Path
+) -> None:
+    folder = saved(family, kind)
+    warmstart.import_model(folder=folder, out=tmp_path / "run")
+    pipeline = transformers.pipeline("fill-mask", model=str(folder), top_k=50)
+    text = f"{pipeline.tokenizer.mask_token} is good"
+    shares = [entry["score"] for entry in pipeline(text)]
+    filled = warmstart.load(tmp_path / "run", threads=1).fill_mask([text], top_k=40)[0]
+    for choice in filled.masks[0]:  # special tokens are in one list only
+        assert min(abs(share - choice.probability) for share in shares) < 1e-6
+    assert len(filled.masks[0]) == 40

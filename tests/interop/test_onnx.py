@@ -16,7 +16,8 @@ from warmstart import load
 from warmstart.errors import WarmstartError
 from warmstart.interop import onnx_graphs
 from warmstart.interop.commands import ExportConfig
-from warmstart.interop.exchange import ExportResult, export_model
+from warmstart.interop.exchange import export_model
+from warmstart.interop.formats import ExportResult
 from warmstart.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.slow

@@ -1,7 +1,7 @@
 """Write a translator or a causal language model for CTranslate2, and check it there."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -10,29 +10,25 @@ import torch
 from torch import Tensor
 
 from warmstart.errors import WarmstartError
-from warmstart.files import write_whole
 from warmstart.interop.formats import (
     PROBES,
-    CardUse,
-    Exported,
     ExportRequest,
+    ExportResult,
     compare_outputs,
-    exported_card,
     import_library,
     probe_rows,
 )
-from warmstart.interop.tokenizers import convert_tokenizer
+from warmstart.interop.tokenizers import HfTokenizer, write_tokenizers
 from warmstart.model.attention import CrossAttention, MultiHeadAttention
 from warmstart.model.backbone import Stack
 from warmstart.model.layers import FeedForward
-from warmstart.model.models import LanguageModel, Translator
+from warmstart.model.models import Decoder, LanguageHead, LanguageModel, Translator
+from warmstart.runs.saved import SavedRun
 from warmstart.settings.model import Activation, ModelConfig
 from warmstart.tasks.registry import task_of
 from warmstart.tasks.task import num_parameters
-from warmstart.tokenization.backends import TARGET_FOLDER
-from warmstart.tokenization.tokenizer import Tokenizer
 
-Scores = tuple[Tensor, Tensor]  # their log-probabilities of tokens, and ours
+Spell = Callable[[Iterable[int]], list[str]]  # ids -> tokens as tokenizer.json spells them
 _USE = """
 import ctranslate2
 from tokenizers import Tokenizer
@@ -42,132 +38,97 @@ engine = ctranslate2.{engine}("FOLDER")
 """
 
 
-class Vocabulary:
-    """The tokens of a tokenizer as tokenizer.json spells them, which CTranslate2 reads and writes.
-
-    Its files are written into a folder.
-    """
-
-    def __init__(self, request: ExportRequest, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
-        is_target = tokenizer is not request.source.tokenizer
-        folder = request.folder / TARGET_FOLDER if is_target else request.folder
-        folder.mkdir(exist_ok=True)
-        converted = convert_tokenizer(request.source, has_segments=False, tokenizer=tokenizer)
-        converted.write(folder)
-        self._library = tokenizers.Tokenizer.from_buffer(converted.content)
-
-    def tokens(self, ids: Sequence[int]) -> list[str]:
-        """Return the tokens of ids; rows of a model beyond the vocabulary get a name too."""
-        return [str(self._library.id_to_token(index) or f"<unused {index}>") for index in ids]
-
-    def fill(self, config: Any) -> None:
-        """Name the special tokens."""
-        tokenizer = self.tokenizer
-        unknown = tokenizer.eos if tokenizer.unk is None else tokenizer.unk
-        names = self.tokens([tokenizer.bos, tokenizer.eos, unknown])
-        config.bos_token, config.eos_token, config.unk_token = names
-
-
-class TranslatorFolder:
-    """A translator with its vocabularies."""
-
-    engine = "Translator"
-
-    def __init__(self, request: ExportRequest, model: Translator) -> None:
-        self.run, self.model = request.source, model
-        self.source = self.target = Vocabulary(request, self.run.tokenizer)
-        if not self.run.tokenizers.is_joint:
-            self.target = Vocabulary(request, self.run.tokenizers.target)
-
-    def spec(self) -> Any:
-        """Return what CTranslate2 saves; it puts special tokens around a source."""
-        spec = translator_spec(deepcopy(self.model))  # quantising overwrites the weights
-        spec.register_source_vocabulary(self.source.tokens(range(self.model.config.vocab_size)))
-        spec.register_target_vocabulary(self.target.tokens(range(len(self.model.embedding))))
-        self.target.fill(spec.config)
-        spec.config.decoder_start_token = spec.config.bos_token
-        spec.config.add_source_bos = self.run.tokenizer.has_start
-        spec.config.add_source_eos = True
-        return spec
-
-    def scores(self, library: Any, folder: str, compute_type: str) -> Scores:
-        """Return the log-probabilities of every token of the probes as targets."""
-        source, target = self.run.tokenizers.source, self.run.tokenizers.target
-        room = self.run.model.max_length - 2
-        sources = [ids[:room] for ids in source.encode(PROBES)]
-        targets = [ids[:room] for ids in target.encode(PROBES)]
-        translator = library.Translator(
-            folder, compute_type=compute_type, intra_threads=torch.get_num_threads()
-        )
-        results = translator.score_batch(
-            list(map(self.source.tokens, sources)), list(map(self.target.tokens, targets))
-        )
-        ours = list[Tensor]()
-        for ids, target_ids in zip(sources, targets, strict=True):
-            row = torch.tensor([[*source.start, *ids, source.eos]])
-            logits = self.model(row, None, torch.tensor([[target.bos, *target_ids]]))
-            ours.append(_log_probs(logits, [*target_ids, target.eos]))
-        return _joined(results), torch.cat(ours)
-
-
-class CausalFolder:
-    """A causal language model with its vocabulary."""
-
-    engine = "Generator"
-
-    def __init__(self, request: ExportRequest, model: LanguageModel) -> None:
-        self.run, self.model = request.source, model
-        self.vocabulary = Vocabulary(request, self.run.tokenizer)
-
-    def spec(self) -> Any:
-        """Return what CTranslate2 saves."""
-        spec = causal_spec(deepcopy(self.model))  # quantising overwrites the weights
-        spec.register_vocabulary(self.vocabulary.tokens(range(self.model.config.vocab_size)))
-        self.vocabulary.fill(spec.config)
-        return spec
-
-    def scores(self, library: Any, folder: str, compute_type: str) -> Scores:
-        """Return the log-probabilities of every token of the probes after the first."""
-        rows = [row for row in probe_rows(self.run) if len(row) > 1]
-        generator = library.Generator(
-            folder, compute_type=compute_type, intra_threads=torch.get_num_threads()
-        )
-        results = generator.score_batch(list(map(self.vocabulary.tokens, rows)))
-        ours = [_log_probs(self.model(torch.tensor([row[:-1]])), row[1:]) for row in rows]
-        return _joined(results), torch.cat(ours)
-
-
-def write_ctranslate2(request: ExportRequest) -> Exported:
+def write_ctranslate2(request: ExportRequest) -> ExportResult:
     """Write the model as CTranslate2 reads it, with its tokenizers."""
     library: Any = import_library("ctranslate2", "ctranslate2")
-    model, path = request.model, str(request.folder)
-    refuse_unknown(request.source.model)
-    folder = _folder(request)
+    source, path = request.source, str(request.folder)
+    _refuse_other_kinds(request)
+    refuse_unknown(source.model)
+    written = write_tokenizers(source, False, request.folder)
+    spell, spell_target = _speller(written[0]), _speller(written[-1])
+    is_int8 = request.precision == "int8"
+    engine = "Translator" if isinstance(request.model, Translator) else "Generator"
     with torch.inference_mode():
-        spec = folder.spec()
+        spec = _build_spec(request, spell, spell_target)
         spec.validate()
-        spec.optimize("int8" if request.precision == "int8" else None)
+        spec.optimize("int8" if is_int8 else None)
         spec.save(path)
-        compute_type = "int8" if request.precision == "int8" else "float32"
-        check = compare_outputs(request, library, [folder.scores(library, path, compute_type)])
-    name, size = type(spec).__name__.removesuffix("Spec"), num_parameters(model)
-    use = CardUse(library="ctranslate2", code=_USE.format(engine=folder.engine))
-    card = exported_card(request, name, size, use)
-    write_whole(request.folder / "README.md", card.encode())
-    return Exported(architecture=name, num_parameters=size, check=check)
+        compute_type, threads = "int8" if is_int8 else "float32", torch.get_num_threads()
+        reader = getattr(library, engine)(path, compute_type=compute_type, intra_threads=threads)
+        check = compare_outputs(request, library, [_scores(reader, request, spell, spell_target)])
+    return ExportResult(
+        folder=request.out,
+        architecture=type(spec).__name__.removesuffix("Spec"),
+        num_parameters=num_parameters(request.model),
+        code=_USE.format(engine=engine),
+        check=check,
+    )
 
 
-def _folder(request: ExportRequest) -> TranslatorFolder | CausalFolder:
+def _refuse_other_kinds(request: ExportRequest) -> None:
+    model, source = request.model, request.source
+    is_causal = isinstance(model, LanguageModel) and model.config.is_causal
+    if not is_causal and not isinstance(model, Translator):
+        raise WarmstartError(
+            f"{source.path} is {task_of(source).description}; --to ctranslate2 is for translators "
+            "and causal language models, --to onnx for every kind"
+        )
+
+
+def _speller(tokenizer: HfTokenizer) -> Spell:
+    """Return how a tokenizer.json spells ids; rows beyond the vocabulary get a name too."""
+    library = tokenizers.Tokenizer.from_buffer(tokenizer.content)
+    return lambda ids: [str(library.id_to_token(index) or f"<unused {index}>") for index in ids]
+
+
+def _build_spec(request: ExportRequest, spell: Spell, spell_target: Spell) -> Any:
+    """Return what CTranslate2 saves; it puts special tokens around a source."""
+    model: Any = deepcopy(request.model)  # quantising overwrites the weights
+    target = request.source.tokenizers.target
+    if isinstance(model, Translator):
+        spec = translator_spec(model)
+        spec.register_source_vocabulary(spell(range(model.config.vocab_size)))
+        spec.register_target_vocabulary(spell_target(range(len(model.embedding))))
+        (spec.config.decoder_start_token,) = spell_target([target.bos])
+        spec.config.add_source_bos = request.source.tokenizer.has_start
+        spec.config.add_source_eos = True
+    else:
+        spec = causal_spec(model)
+        spec.register_vocabulary(spell(range(model.config.vocab_size)))
+    unknown = target.eos if target.unk is None else target.unk
+    names = spell_target([target.bos, target.eos, unknown])
+    spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = names
+    return spec
+
+
+def _scores(
+    reader: Any, request: ExportRequest, spell: Spell, spell_target: Spell
+) -> tuple[Tensor, Tensor]:
+    """Return the log-probabilities of tokens of the probes, theirs and ours."""
     model, source = request.model, request.source
     if isinstance(model, Translator):
-        return TranslatorFolder(request, model)
-    if isinstance(model, LanguageModel) and model.config.is_causal:
-        return CausalFolder(request, model)
-    raise WarmstartError(
-        f"{source.path} is {task_of(source).description}; --to ctranslate2 is for translators and "
-        "causal language models, --to onnx for every kind"
-    )
+        return _translator_scores(reader, model, source, spell, spell_target)
+    rows = [row for row in probe_rows(source) if len(row) > 1]
+    results = reader.score_batch(list(map(spell, rows)))
+    ours = [_log_probs(model(torch.tensor([row[:-1]])), row[1:]) for row in rows]
+    return _join_scores(results), torch.cat(ours)
+
+
+def _translator_scores(
+    reader: Any, model: Translator, run: SavedRun, spell: Spell, spell_target: Spell
+) -> tuple[Tensor, Tensor]:
+    """Return the log-probabilities of every token of the probes as targets."""
+    source, target = run.tokenizers.source, run.tokenizers.target
+    room = run.model.max_length - 2
+    sources = [ids[:room] for ids in source.encode(PROBES)]
+    targets = [ids[:room] for ids in target.encode(PROBES)]
+    results = reader.score_batch(list(map(spell, sources)), list(map(spell_target, targets)))
+    ours = list[Tensor]()
+    for ids, target_ids in zip(sources, targets, strict=True):
+        row = torch.tensor([[*source.start, *ids, source.eos]])
+        logits = model(row, None, torch.tensor([[target.bos, *target_ids]]))
+        ours.append(_log_probs(logits, [*target_ids, target.eos]))
+    return _join_scores(results), torch.cat(ours)
 
 
 def _log_probs(logits: Tensor, ids: Sequence[int]) -> Tensor:
@@ -175,7 +136,7 @@ def _log_probs(logits: Tensor, ids: Sequence[int]) -> Tensor:
     return logits[0].log_softmax(-1)[range(len(ids)), list(ids)]
 
 
-def _joined(results: Sequence[Any]) -> Tensor:
+def _join_scores(results: Sequence[Any]) -> Tensor:
     return torch.tensor([score for result in results for score in result.log_probs])
 
 
@@ -208,32 +169,34 @@ def refuse_unknown(config: ModelConfig) -> None:
 def translator_spec(model: Translator) -> Any:
     """Return an encoder and a decoder with our weights; vocabularies are still missing."""
     specs: Any = import_library("ctranslate2.specs.transformer_spec", "ctranslate2")
-    config = model.config
-    encoder = specs.TransformerEncoderSpec(config.depth, **_options(config))
-    decoder = specs.TransformerDecoderSpec(config.decoder_depth, **_options(config))
+    encoder = specs.TransformerEncoderSpec(model.config.depth, **_options(model.config))
     _fill_stack(encoder, model.encoder)
     encoder.embeddings[0].weight = model.encoder.embed.weight
-    _fill_stack(decoder, model.decoder)
-    decoder.embeddings.weight = model.embedding
-    _fill_linear(decoder.projection, *model.head.weights(model.embedding))
+    decoder = _decoder_spec(specs, model.decoder, model.embedding, model.head)
     spec = specs.TransformerSpec(encoder, decoder)
-    spec.config.layer_norm_epsilon = config.norm_eps
+    spec.config.layer_norm_epsilon = model.config.norm_eps
     return spec
 
 
 def causal_spec(model: LanguageModel) -> Any:
     """Return a decoder with our weights; its vocabulary is still missing."""
     specs: Any = import_library("ctranslate2.specs.transformer_spec", "ctranslate2")
-    backbone, config = model.backbone, model.config
-    decoder = specs.TransformerDecoderSpec(
-        config.depth, with_encoder_attention=False, **_options(config)
-    )
-    _fill_stack(decoder, backbone)
-    decoder.embeddings.weight = backbone.embed.weight
-    _fill_linear(decoder.projection, *model.head.weights(backbone.embed.weight))
+    backbone = model.backbone
+    decoder = _decoder_spec(specs, backbone, backbone.embed.weight, model.head)
     spec = specs.TransformerDecoderModelSpec(decoder)
-    spec.config.layer_norm_epsilon = config.norm_eps
+    spec.config.layer_norm_epsilon = model.config.norm_eps
     return spec
+
+
+def _decoder_spec(specs: Any, stack: Stack, embedding: Tensor, head: LanguageHead) -> Any:
+    has_source = isinstance(stack, Decoder)
+    decoder = specs.TransformerDecoderSpec(
+        stack.config.depth, with_encoder_attention=has_source, **_options(stack.config)
+    )
+    _fill_stack(decoder, stack)
+    decoder.embeddings.weight = embedding
+    _fill_linear(decoder.projection, *head.weights(embedding))
+    return decoder
 
 
 def _options(config: ModelConfig) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The verbs `import` and `export`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from warmstart.data.fingerprints import fingerprints_of
 from warmstart.files import new_folder, write_json, write_whole
 from warmstart.interop.commands import ExportConfig, ExportTarget, ImportConfig
 from warmstart.interop.ctranslate2_write import write_ctranslate2
-from warmstart.interop.formats import Exported, ExportFormat, ExportRequest
+from warmstart.interop.formats import ExportRequest, ExportResult, exported_card
 from warmstart.interop.hf_read import ImportedModel, read_folder
 from warmstart.interop.hf_write import write_hf
 from warmstart.interop.onnx_write import write_onnx
@@ -24,42 +25,35 @@ from warmstart.settings.training import Tuning
 from warmstart.tasks.finetuning import FinetuningTask
 from warmstart.tasks.registry import task_of
 
-FORMATS: dict[ExportTarget, ExportFormat] = {
-    "hf": write_hf,
-    "onnx": write_onnx,
-    "ctranslate2": write_ctranslate2,
+FORMATS: dict[ExportTarget, tuple[str, Callable[[ExportRequest], ExportResult]]] = {
+    "hf": ("transformers", write_hf),
+    "onnx": ("onnx", write_onnx),
+    "ctranslate2": ("ctranslate2", write_ctranslate2),
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExportResult(Exported):
-    """The folder that was written, and how its outputs compare with ours."""
-
-    folder: Path
 
 
 def export_model(config: ExportConfig) -> ExportResult:
     """Write a run for another library, and check that its outputs there are ours."""
     out = Path(config.out)
+    library, write = FORMATS[config.to]
     with new_folder(out) as temporary:
         source = read_run(config.run)
         source.refuse_if_ablated("be exported")
         task = task_of(source)
-        model = task.load_model(source).eval()
-        exported = FORMATS[config.to](
-            ExportRequest(
-                source=source,
-                model=model,
-                folder=temporary,
-                title=out.name,
-                precision=config.precision,
-            )
+        request = ExportRequest(
+            source=source,
+            model=task.load_model(source).eval(),
+            folder=temporary,
+            out=out,
+            precision=config.precision,
         )
-        if exported.check:
-            exported.check.require(out)
+        result = write(request)
+        if result.check:
+            result.check.require(out)
+        write_whole(temporary / "README.md", exported_card(request, result, library).encode())
         if isinstance(task, FinetuningTask):
             _say_what_is_truncated(source)
-    return ExportResult(folder=out, **vars(exported))
+    return result
 
 
 def _say_what_is_truncated(source: SavedRun) -> None:

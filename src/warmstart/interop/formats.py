@@ -1,7 +1,10 @@
 """What every export has: checks, files of its own, a card."""
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import logging
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -11,8 +14,11 @@ from torch import Tensor, nn
 
 from warmstart.errors import WarmstartError
 from warmstart.interop.commands import ExportPrecision
+from warmstart.model.backbone import Layout
+from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, pool
 from warmstart.recipes.card import RunFacts, card_text, exports
 from warmstart.runs.saved import SavedRun
+from warmstart.settings.model import ModelConfig
 from warmstart.tasks.registry import task_of
 
 # Texts that every export is checked with: several scripts, spaces, and what tokenizers disagree on.
@@ -38,7 +44,7 @@ class ExportRequest:
     source: SavedRun
     model: nn.Module
     folder: Path  # to fill; it disappears if the export fails
-    title: str  # the name that the folder will have
+    out: Path  # what the folder will be called
     precision: ExportPrecision
 
 
@@ -74,15 +80,14 @@ class OutputCheck:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exported:
-    """What was written."""
+class ExportResult:
+    """The folder that was written, and how its outputs compare with ours."""
 
+    folder: Path
     architecture: str
     num_parameters: int
+    code: str  # in Python, that loads FOLDER
     check: OutputCheck | None  # None: the library is not installed
-
-
-ExportFormat = Callable[[ExportRequest], Exported]
 
 
 def compare_outputs(
@@ -108,6 +113,41 @@ def _largest_difference(theirs: Tensor, ours: Tensor) -> Tensor:
 def _relative_difference(theirs: Tensor, ours: Tensor) -> Tensor:
     """Return the length of the difference, in lengths of our outputs around their mean."""
     return (theirs - ours).norm() / (ours - ours.mean()).norm()
+
+
+def own_outputs(model: nn.Module, ids: Tensor, layout: Layout) -> dict[str, Tensor]:
+    """Return the outputs of a model that reads texts, under every name that libraries give them."""
+    assert isinstance(model, BackboneOnly | Classifier | LanguageModel)
+    backbone = model.backbone
+    hidden = backbone(ids, layout)
+    vectors = pool(backbone, hidden, layout.is_token, "mean")
+    outputs = {"last_hidden_state": hidden, "sentence_embedding": vectors}
+    if isinstance(model, Classifier):
+        outputs["logits"] = model.head(backbone, hidden, layout)
+    elif isinstance(model, LanguageModel):
+        outputs["logits"] = model.head(hidden, backbone.embed.weight)
+        outputs["prediction_logits"] = outputs["logits"]
+        if hasattr(model, "next_sentence"):
+            outputs["seq_relationship_logits"] = model.next_sentence(backbone.pool_first(hidden))
+    return outputs
+
+
+def pair_outputs(
+    theirs: Mapping[str, Tensor], ours: Mapping[str, Tensor], is_token: Tensor
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the outputs that both have, without padding."""
+    for name in theirs.keys() & ours.keys():
+        has_tokens = ours[name].dim() == 3
+        pair = theirs[name], ours[name]
+        yield (pair[0][is_token], pair[1][is_token]) if has_tokens else pair
+
+
+def probe_layout(config: ModelConfig, is_token: Tensor) -> Layout:
+    """Return the layout of padded probes; segments, where a model has several, differ."""
+    segments = None
+    if config.segments > 1:
+        segments = (torch.arange(is_token.shape[1]) % 4 > 1).long().expand_as(is_token)
+    return Layout(is_token=is_token, segments=segments)
 
 
 def probe_rows(source: SavedRun) -> list[list[int]]:
@@ -139,32 +179,35 @@ def import_library(name: str, extra: str) -> ModuleType:
         ) from None
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep notes of the libraries, which a user cannot act on, off the terminal."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
+
+
 RUN = "RUN"  # stands for the run folder, which the reader may not have
 
 
-@dataclass(frozen=True, kw_only=True)
-class CardUse:
-    """How a folder is used."""
-
-    library: str  # its name on a model hub
-    code: str  # in Python
-
-
-def exported_card(
-    request: ExportRequest, architecture: str, num_parameters: int, use: CardUse
-) -> str:
+def exported_card(request: ExportRequest, result: ExportResult, library: str) -> str:
     """Return the card of a run, with what is different in the exported folder."""
-    folder = request.source.folder
+    folder, title = request.source.folder, request.out.name
     facts = RunFacts(folder, folder.scores())
     kind = facts.task.description
     intro = (
-        f"{kind[0].upper()}{kind[1:]} with {num_parameters:,} parameters, exported from warmstart "
-        f"as `{architecture}`."
+        f"{kind[0].upper()}{kind[1:]} with {result.num_parameters:,} parameters, exported from "
+        f"warmstart as `{result.architecture}`."
     )
-    return card_text(use.library, request.title, intro, facts, _use(request, facts, use))
-
-
-def _use(request: ExportRequest, facts: RunFacts, use: CardUse) -> Iterator[str]:
-    yield from ("```python", use.code.strip().replace("FOLDER", request.title), "```", "")
-    yield f"With warmstart, where {RUN} is the run that was exported:"
-    yield from ("", "```sh", facts.task.usage(Path(RUN)), *exports(facts, RUN), "```")
+    code = result.code.strip().replace("FOLDER", title)
+    use = (
+        *("```python", code, "```", ""),
+        *(f"With warmstart, where {RUN} is the run that was exported:", "", "```sh"),
+        *(facts.task.usage(Path(RUN)), *exports(facts, RUN), "```"),
+    )
+    return card_text(library, title, intro, facts, iter(use))

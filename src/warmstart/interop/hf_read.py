@@ -19,8 +19,8 @@ from warmstart.interop.family import (
     empty_model,
     to_ours,
 )
-from warmstart.interop.marian import MARIAN, PEGASUS
-from warmstart.interop.tokenizers import read_tokenizers
+from warmstart.interop.marian import MARIAN, PEGASUS, SOURCE, VOCAB, read_marian_tokenizers
+from warmstart.interop.tokenizers import check_size, read_tokenizer
 from warmstart.runs.checkpoint import check_finite
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Pooling, Truncate
@@ -29,18 +29,8 @@ from warmstart.tasks.registry import task_for_class
 from warmstart.tasks.task import Task
 from warmstart.tokenization.backends import TokenizerPair
 
-FAMILIES = (
-    BERT,
-    ROBERTA,
-    DISTILBERT,
-    ELECTRA,
-    GPT2,
-    LLAMA,
-    EUROBERT,
-    MODERNBERT,
-    MARIAN,
-    PEGASUS,
-)
+ENCODERS = (BERT, ROBERTA, DISTILBERT, ELECTRA)
+FAMILIES = (*ENCODERS, GPT2, LLAMA, EUROBERT, MODERNBERT, MARIAN, PEGASUS)
 NEXT_SENTENCE = ("IsNext", "NotNext")  # in the order of BERT's two outputs
 
 
@@ -175,3 +165,16 @@ def _read_classes(
     if num_classes < 2:
         config.refuse("id2label", "has one class, so this is a regression: not supported")
     return names
+
+
+def read_tokenizers(folder: HfFolder, config: HfConfig, vocab_size: int) -> TokenizerPair:
+    """Return a folder's tokenizers, which must fit the model's vocabulary; most have only one."""
+    if folder.find(SOURCE) and not folder.find("tokenizer.json"):
+        pair = read_marian_tokenizers(folder)
+        config.require("decoder_start_token_id", [pair.target.bos], "is not the padding token")
+        check_size(pair.source, vocab_size, folder.path / VOCAB)
+        return pair
+    if config.token("decoder_start_token_id") not in (None, config.token("bos_token_id")):
+        config.refuse("bos_token_id", "must begin both source and target, as it does in our models")
+    tokenizer = read_tokenizer(folder, config, vocab_size)
+    return TokenizerPair(tokenizer, tokenizer)

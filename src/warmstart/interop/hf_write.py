@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
-from warmstart.interop.decoders import EUROBERT, GPT2, LLAMA
 from warmstart.interop.encoders import BERT
 from warmstart.interop.family import (
     TRUNCATE,
@@ -24,20 +23,21 @@ from warmstart.interop.family import (
 )
 from warmstart.interop.formats import (
     PROBES,
-    CardUse,
-    Exported,
     ExportRequest,
+    ExportResult,
     OutputCheck,
     compare_outputs,
-    exported_card,
+    own_outputs,
+    pair_outputs,
+    probe_layout,
     probe_rows,
+    quiet,
     require_same_tokens,
 )
-from warmstart.interop.marian import MARIAN, PEGASUS
+from warmstart.interop.hf_read import FAMILIES
 from warmstart.interop.tokenizers import HfTokenizer, convert_tokenizer
 from warmstart.jsonfiles import read_object
-from warmstart.model.backbone import Layout
-from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
+from warmstart.model.models import Translator
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.training import Tuning
@@ -46,7 +46,12 @@ from warmstart.tasks.hub import HubModel, saved_hub_model
 from warmstart.tasks.registry import task_of
 from warmstart.tokenization.backends import library_errors
 
-WRITTEN = (BERT, GPT2, LLAMA, EUROBERT, PEGASUS, MARIAN)
+_USE = """
+from transformers import AutoTokenizer, AutoModel
+
+tokenizer = AutoTokenizer.from_pretrained("FOLDER")
+model = AutoModel.from_pretrained("FOLDER")
+"""
 
 
 @dataclass(frozen=True)
@@ -62,21 +67,10 @@ class _Model:
     def head(self) -> HfHead:
         return self.family.heads[self.architecture]
 
-    @property
-    def generates(self) -> bool:
-        is_causal = self.head == "language" and self.shape.is_causal
-        return is_causal or self.head == "translation"
-
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors under their names in the family."""
         prefix = "" if self.head == "none" else self.family.prefix
-        matches = [
-            replace(match, theirs=tuple(f"{prefix}{name}" for name in match.theirs))
-            if match.ours.startswith("backbone.")
-            else match
-            for match in self.family.matches(self.shape, self.head)
-        ]
-        tensors = to_theirs(self.weights, matches)
+        tensors = to_theirs(self.weights, self.family.matches(self.shape, self.head, prefix))
         if self.head == "language" and not self.shape.tied and self.family.untied_bias:
             bias = self.family.head_layers["language"]["head.output.bias"]
             tensors[self.family.untied_bias] = tensors[bias].clone()
@@ -90,29 +84,32 @@ class _Model:
         return replace(self, shape=shape, weights={**self.weights, "backbone.embed.weight": rows})
 
 
-def write_hf(request: ExportRequest) -> Exported:
+def write_hf(request: ExportRequest) -> ExportResult:
     """Write config, weights, tokenizer and card of a run, and check them."""
     source, folder = request.source, request.folder
     converted = _convert(source, request.model)
     family = converted.family
     tokenizer = convert_tokenizer(source, has_segments=family is BERT)
     is_last = converted.head == "sequence" and family.pooling == "last"
-    if is_last and tokenizer.pad == tokenizer.eos:
+    if is_last and tokenizer.ids["pad_token_id"] == tokenizer.ids["eos_token_id"]:
         # transformers pools the last token that is not padding, which must be the end token.
         tokenizer = tokenizer.with_pad(converted.shape.vocab_size)
         converted = converted.with_token()
     tensors = converted.tensors()
-    size = sum(tensor.numel() for tensor in tensors.values())
     constants = family.constants(converted.shape)
     write_json(folder / "config.json", _config(converted, source, tokenizer))
     write_whole(folder / "model.safetensors", save(tensors | constants, {"format": "pt"}))
-    if converted.generates:
+    is_causal = converted.head == "language" and converted.shape.is_causal
+    if is_causal or converted.head == "translation":
         write_json(folder / "generation_config.json", _generation_config(source, tokenizer))
     tokenizer.write(folder)
-    card = exported_card(request, converted.architecture, size, _card_use(source))
-    write_whole(folder / "README.md", card.encode())
-    check = check_folder(request)
-    return Exported(architecture=converted.architecture, num_parameters=size, check=check)
+    return ExportResult(
+        folder=request.out,
+        architecture=converted.architecture,
+        num_parameters=sum(tensor.numel() for tensor in tensors.values()),
+        code=_USE.replace("AutoModel", _auto_class(source)),
+        check=check_folder(request),
+    )
 
 
 def _convert(source: SavedRun, model: nn.Module) -> _Model:
@@ -120,7 +117,7 @@ def _convert(source: SavedRun, model: nn.Module) -> _Model:
     hub = saved_hub_model(source.model, task_of(source), source.config, source.weights_file)
     if hub.architecture is None:
         raise WarmstartError(_refusal(source, hub))
-    family = next(family for family in WRITTEN if hub.architecture in family.heads)
+    family = next(family for family in FAMILIES if hub.architecture in family.heads)
     head = family.heads[hub.architecture]
     shape = family.widen(source.model)
     wide = empty_model(shape, head, family.pooling, hub.num_classes, hub.has_next_sentence)
@@ -162,12 +159,10 @@ def _apply_embedding_scale(
 def _config(model: _Model, source: SavedRun, tokenizer: HfTokenizer) -> dict[str, Any]:
     config = model.family.write_config(model.shape) | {
         "architectures": [model.architecture],
-        "bos_token_id": tokenizer.bos,
-        "eos_token_id": tokenizer.eos,
-        "pad_token_id": tokenizer.pad,
+        **tokenizer.ids,
     }
     if model.head == "translation":
-        config["decoder_start_token_id"] = tokenizer.bos
+        config["decoder_start_token_id"] = tokenizer.ids["bos_token_id"]
     if model.head == "sequence":
         classes = source.classes
         config["id2label"] = {str(index): name for index, name in enumerate(classes)}
@@ -180,26 +175,18 @@ def _config(model: _Model, source: SavedRun, tokenizer: HfTokenizer) -> dict[str
 def _generation_config(source: SavedRun, tokenizer: HfTokenizer) -> dict[str, Any]:
     """Return how text is generated: from the same start, without special tokens."""
     config: dict[str, Any] = {
-        "bos_token_id": tokenizer.bos,
-        "eos_token_id": tokenizer.eos,
-        "pad_token_id": tokenizer.pad,
+        **tokenizer.ids,
         "max_length": source.model.max_length,
         "suppress_tokens": source.tokenizer.suppressed_ids(source.model.vocab_size),
     }
     if source.model.decoder_depth:
-        config |= {"decoder_start_token_id": tokenizer.bos, "num_beams": Beam.beam}
+        start = tokenizer.ids["bos_token_id"]
+        config |= {"decoder_start_token_id": start, "num_beams": Beam.beam}
     return config
 
 
-def _card_use(source: SavedRun) -> CardUse:
-    auto_class = f"AutoModel{(task_of(source).hub_class or '').removeprefix('Model')}"
-    code = f"""
-from transformers import AutoTokenizer, {auto_class}
-
-tokenizer = AutoTokenizer.from_pretrained("FOLDER")
-model = {auto_class}.from_pretrained("FOLDER")
-"""
-    return CardUse(library="transformers", code=code)
+def _auto_class(source: SavedRun) -> str:
+    return f"AutoModel{(task_of(source).hub_class or '').removeprefix('Model')}"
 
 
 def check_folder(request: ExportRequest) -> OutputCheck | None:
@@ -210,26 +197,24 @@ def check_folder(request: ExportRequest) -> OutputCheck | None:
 
     source, model, folder = request.source, request.model, request.folder
     config = read_object(folder / "config.json")
-    with _quiet(transformers):
+    with _without_progress(transformers):
         theirs: Any = getattr(transformers, config["architectures"][0]).from_pretrained(folder)
         tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
     ids, is_token = _encode_probes(source, tokenizer)
     inputs = {"input_ids": ids, "attention_mask": is_token.long()}
-    segments = None
-    if source.model.segments > 1:  # any segments will do, if they differ
-        segments = (torch.arange(ids.shape[1]) % 4 > 1).long().expand_as(ids)
-        inputs["token_type_ids"] = segments
+    layout = probe_layout(source.model, is_token)
+    if layout.segments is not None:
+        inputs["token_type_ids"] = layout.segments
     if isinstance(model, Translator):
         inputs["decoder_input_ids"] = ids  # any target will do
     with torch.inference_mode():
         their_outputs = theirs.eval().float()(**inputs)
-        our_outputs = _outputs(model, ids, Layout(is_token=is_token, segments=segments))
-    pairs = [(their_outputs[name], output) for name, output in our_outputs.items()]
-    return compare_outputs(
-        request,
-        transformers,
-        [(a[is_token], b[is_token]) if b.dim() == 3 else (a, b) for a, b in pairs],
-    )
+        if isinstance(model, Translator):
+            ours = {"logits": model(ids, is_token, ids)}
+        else:
+            known = ids.clamp(max=source.model.vocab_size - 1)  # padding may have an id of its own
+            ours = own_outputs(model, known, layout)
+    return compare_outputs(request, transformers, pair_outputs(their_outputs, ours, is_token))
 
 
 def _encode_probes(source: SavedRun, tokenizer: Any) -> tuple[Tensor, Tensor]:
@@ -245,34 +230,15 @@ def _encode_probes(source: SavedRun, tokenizer: Any) -> tuple[Tensor, Tensor]:
     return ids, is_token
 
 
-def _outputs(model: nn.Module, ids: Tensor, layout: Layout) -> dict[str, Tensor]:
-    """Return our outputs under the names that transformers gives them."""
-    if isinstance(model, Translator):
-        return {"logits": model(ids, layout.is_token, ids)}
-    assert isinstance(model, BackboneOnly | Classifier | LanguageModel)
-    ids = ids.clamp(max=model.config.vocab_size - 1)  # padding may have an id of its own
-    hidden = model.backbone(ids, layout)
-    if isinstance(model, Classifier):
-        return {"logits": model.head(model.backbone, hidden, layout)}
-    if isinstance(model, BackboneOnly):
-        return {"last_hidden_state": hidden}
-    logits = model.head(hidden, model.backbone.embed.weight)
-    if hasattr(model, "next_sentence"):
-        pair = model.next_sentence(model.backbone.pool_first(hidden))
-        return {"prediction_logits": logits, "seq_relationship_logits": pair}
-    return {"logits": logits}
-
-
 @contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
+def _without_progress(transformers: Any) -> Iterator[None]:
     """Keep the library's progress bars and notes off the terminal."""
-    logging = transformers.utils.logging
-    level, has_bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    bars = transformers.utils.logging
+    has_bar = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
     try:
-        yield
+        with quiet():
+            yield
     finally:
-        logging.set_verbosity(level)
         if has_bar:
-            logging.enable_progress_bar()
+            bars.enable_progress_bar()

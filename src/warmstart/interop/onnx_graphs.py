@@ -6,6 +6,7 @@ masks, positions, and keys and values of earlier steps, which come in and go out
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -121,37 +122,42 @@ class _StackGraph(nn.Module):
 
     cos_sin: Tensor  # (2, 2, T, K / 2): of blocks that see all, and of local ones
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, model: Any) -> None:
         super().__init__()
+        self.model = model
+        config: ModelConfig = model.config
         if config.position_encoding == "rope":  # looked up, so that no graph computes an angle
             positions = torch.arange(config.max_length)[None]
             bases, width = (config.rope_base, config.local_rope_base), config.width // config.heads
             tables = [rope_cos_sin(positions, width, base)[:, 0, 0] for base in bases]
             self.register_buffer("cos_sin", torch.stack(tables), persistent=False)
 
-    def enter(
-        self, stack: Stack, tokens: Tensor, layout: Layout, mask: Tensor
-    ) -> tuple[Tensor, list[AttentionContext]]:
-        """Return what enters the blocks, from the embeddings of tokens (B, T, D)."""
+    def run_stack(
+        self,
+        stack: Stack,
+        tokens: Tensor,
+        layout: Layout,
+        own: AttentionContext,
+        to_source: AttentionContext | None = None,
+    ) -> Tensor:
+        """Return hidden vectors from the embeddings of tokens (B, T, D), with these masks."""
         assert layout.positions is not None
-        x, (first, *_) = stack.prepare(tokens, layout, None, None)
-        first = replace(first, mask=mask, is_causal=False)
-        contexts = stack.context_by_block(first, layout.positions)
-        if first.cos_sin is None:
-            return x, contexts
-        cos_sin = self.cos_sin[:, :, layout.positions][:, :, :, None]  # (2, 2, B, 1, T, K / 2)
-        return x, [
-            replace(context, cos_sin=cos_sin[int(stack.config.is_local(layer))])
-            for layer, context in enumerate(contexts)
-        ]
+        x, (context, *_) = stack.prepare(tokens, layout, None, None)
+        context = replace(context, mask=own.mask, is_causal=False, cache=own.cache)
+        has_angles = context.cos_sin is not None
+        contexts = stack.context_by_block(context, layout.positions)
+        if has_angles:
+            cos_sin = self.cos_sin[:, :, layout.positions][:, :, :, None]  # (2, 2, B, 1, T, K / 2)
+        for layer, (block, context) in enumerate(zip(stack.blocks, contexts, strict=True)):
+            if has_angles:
+                context = replace(context, cos_sin=cos_sin[int(stack.config.is_local(layer))])
+            # A cache holds the source, so that no block reads the x given in its place.
+            x = block(x, context, *([] if to_source is None else [x, to_source]))
+        return stack.normalize(x)
 
 
 class TextGraph(_StackGraph):
     """A model that reads whole texts."""
-
-    def __init__(self, model: TextReader) -> None:
-        super().__init__(model.config)
-        self.model = model
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
@@ -159,14 +165,12 @@ class TextGraph(_StackGraph):
         """Return logits (B, C) of a classifier, else what a model knows of each token."""
         backbone, is_token = self.model.backbone, attention_mask.bool()
         T = input_ids.shape[1]
-        positions = torch.arange(T).expand_as(input_ids)
         is_causal = backbone.config.is_causal
         mask = _mask_of_new(attention_mask, T) if is_causal else padding_mask(is_token)
-        layout = Layout(positions=positions, segments=token_type_ids)
-        x, contexts = self.enter(backbone, backbone.embed(input_ids), layout, mask)
-        for block, context in zip(backbone.blocks, contexts, strict=True):
-            x = block(x, context)
-        return self._outputs(backbone.normalize(x), is_token)
+        layout = Layout(positions=torch.arange(T).expand_as(input_ids), segments=token_type_ids)
+        tokens = backbone.embed(input_ids)
+        hidden = self.run_stack(backbone, tokens, layout, AttentionContext(mask))
+        return self._outputs(hidden, is_token)
 
     def _outputs(self, hidden: Tensor, is_token: Tensor) -> tuple[Tensor, ...]:
         model = self.model
@@ -182,43 +186,28 @@ class TextGraph(_StackGraph):
 class CausalGraph(_StackGraph):
     """A causal language model with its key/value cache; texts may be padded at the left."""
 
-    def __init__(self, model: LanguageModel) -> None:
-        super().__init__(model.config)
-        self.model = model
-
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, past: list[Tensor]
     ) -> tuple[Tensor, ...]:
         """Return logits (B, T, V), and keys and values of all positions so far."""
         backbone, T = self.model.backbone, input_ids.shape[1]
         positions = (attention_mask.cumsum(1) - 1).clamp(min=0)[:, -T:]  # (B, T)
-        mask = _mask_of_new(attention_mask, T)
-        layout = Layout(positions=positions)
-        x, contexts = self.enter(backbone, backbone.embed(input_ids), layout, mask)
         cache = ConcatenatedCache(past)
-        for block, context in zip(backbone.blocks, contexts, strict=True):
-            x = block(x, replace(context, cache=cache))
-        logits = self.model.head(backbone.normalize(x), backbone.embed.weight)
-        return logits, *cache.present
+        own = AttentionContext(_mask_of_new(attention_mask, T), cache=cache)
+        tokens = backbone.embed(input_ids)
+        hidden = self.run_stack(backbone, tokens, Layout(positions=positions), own)
+        return self.model.head(hidden, backbone.embed.weight), *cache.present
 
 
 class EncoderGraph(_StackGraph):
     """The encoder of a translator, with the keys and values that its decoder attends to."""
 
-    def __init__(self, model: Translator) -> None:
-        super().__init__(model.encoder.config)
-        self.model = model
-
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, ...]:
         """Return hidden vectors (B, S, D), and keys and values of each decoder block."""
         encoder = self.model.encoder
-        positions = torch.arange(input_ids.shape[1]).expand_as(input_ids)
-        mask = padding_mask(attention_mask.bool())
-        layout = Layout(positions=positions)
-        x, contexts = self.enter(encoder, encoder.embed(input_ids), layout, mask)
-        for block, context in zip(encoder.blocks, contexts, strict=True):
-            x = block(x, context)
-        hidden = encoder.normalize(x)
+        layout = Layout(positions=torch.arange(input_ids.shape[1]).expand_as(input_ids))
+        own = AttentionContext(padding_mask(attention_mask.bool()))
+        hidden = self.run_stack(encoder, encoder.embed(input_ids), layout, own)
         of_source = list[Tensor]()
         for module in self.model.decoder.modules():
             if isinstance(module, CrossAttention):
@@ -229,10 +218,6 @@ class EncoderGraph(_StackGraph):
 class DecoderGraph(_StackGraph):
     """The decoder of a translator with its key/value cache."""
 
-    def __init__(self, model: Translator) -> None:
-        super().__init__(model.decoder.config)
-        self.model = model
-
     def forward(
         self,
         input_ids: Tensor,
@@ -241,17 +226,15 @@ class DecoderGraph(_StackGraph):
         past: list[Tensor],
     ) -> tuple[Tensor, ...]:
         """Return logits (B, T, V), and keys and values of all target positions so far."""
-        decoder, (B, T), P = self.model.decoder, input_ids.shape, past[0].shape[2]
-        positions = torch.arange(P, P + T).expand(B, T)
-        mask = _mask_of_new(torch.ones(B, P + T, dtype=torch.long), T)
+        (B, T), P = input_ids.shape, past[0].shape[2]
+        layout = Layout(positions=torch.arange(P, P + T).expand(B, T))
         tokens = F.embedding(input_ids, self.model.embedding)  # (B, T, D)
-        x, contexts = self.enter(decoder, tokens, Layout(positions=positions), mask)
         cache = ConcatenatedCache(past, source)
+        mask = _mask_of_new(torch.ones(B, P + T, dtype=torch.long), T)
+        own = AttentionContext(mask, cache=cache)
         to_source = AttentionContext(padding_mask(encoder_attention_mask.bool()), cache=cache)
-        for block, context in zip(decoder.blocks, contexts, strict=True):
-            of_target = replace(context, cache=cache)
-            x = block(x, of_target, x, to_source)  # the cache holds the source, not this x
-        return self.model.head(decoder.normalize(x), self.model.embedding), *cache.present
+        hidden = self.run_stack(self.model.decoder, tokens, layout, own, to_source)
+        return self.model.head(hidden, self.model.embedding), *cache.present
 
 
 def _mask_of_new(attention_mask: Tensor, num_new: int) -> Tensor:

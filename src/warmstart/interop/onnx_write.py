@@ -1,9 +1,6 @@
 """Write a run as ONNX files with its tokenizer, and check them with onnxruntime."""
 
-import logging
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,30 +9,31 @@ import numpy as np
 import tokenizers
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from warmstart.batching.batches import padded
 from warmstart.files import write_json, write_whole
 from warmstart.interop.formats import (
     PROBES,
-    CardUse,
-    Exported,
     ExportRequest,
+    ExportResult,
     OutputCheck,
     compare_outputs,
-    exported_card,
     import_library,
+    own_outputs,
+    pair_outputs,
+    probe_layout,
     probe_rows,
+    quiet,
     require_same_tokens,
 )
-from warmstart.interop.onnx_graphs import CACHE_AXES, SIZES, Axes, Graph, graphs_of
-from warmstart.interop.tokenizers import convert_tokenizer
+from warmstart.interop.onnx_graphs import CACHE_AXES, SIZES, Graph, graphs_of
+from warmstart.interop.tokenizers import write_tokenizers
 from warmstart.model.backbone import Layout
-from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator, pool
+from warmstart.model.models import LanguageModel, Translator
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.task import num_parameters
-from warmstart.tokenization.backends import TARGET_FOLDER
 
 OPSET = 18  # of ONNX; runtimes from 2023 on read it
 _USE = """
@@ -65,16 +63,12 @@ print(config["id2label"][str(outputs["logits"].argmax())])
 """
 
 
-def write_onnx(request: ExportRequest) -> Exported:
+def write_onnx(request: ExportRequest) -> ExportResult:
     """Write one file for each graph of a model; int8 quantises the weights of its products."""
     for library in ("onnx", "onnxscript", "onnxruntime"):
         import_library(library, "onnx")
     source, model, folder = request.source, request.model, request.folder
-    convert_tokenizer(source, source.model.segments > 1).write(folder)
-    if not source.tokenizers.is_joint:
-        target = folder / TARGET_FOLDER
-        target.mkdir()
-        convert_tokenizer(source, False, source.tokenizers.target).write(target)
+    write_tokenizers(source, source.model.segments > 1, folder)
     graphs = graphs_of(model)
     for graph in graphs:
         _record(graph, folder / graph.file, source.model)
@@ -82,25 +76,31 @@ def write_onnx(request: ExportRequest) -> Exported:
             _quantize(folder / graph.file)
     write_json(folder / "config.json", _config(source))
     check = check_graphs(request, graphs)
-    name, size = type(model).__name__, num_parameters(model)
-    code = _USE.replace("{file}", graphs[0].file) + (_LABEL if source.config.get("classes") else "")
-    use = CardUse(library="onnx", code=code)
-    write_whole(folder / "README.md", exported_card(request, name, size, use).encode())
-    return Exported(architecture=name, num_parameters=size, check=check)
+    return ExportResult(
+        folder=request.out,
+        architecture=type(model).__name__,
+        num_parameters=num_parameters(model),
+        code=_USE.replace("{file}", graphs[0].file) + (_LABEL if source.classes else ""),
+        check=check,
+    )
 
 
 def _record(graph: Graph, file: Path, config: ModelConfig) -> None:
     """Export a graph with its example inputs; the axes that have names stay free."""
-    inputs, shapes, names = dict[str, Any](), dict[str, Any](), list[str]()
-    for name, axes in graph.inputs.items():
-        inputs[name], shapes[name] = _example(axes), axes
-        names.append(name)
+    shapes: dict[str, Any] = dict(graph.inputs)
+    inputs: dict[str, Any] = {
+        name: torch.ones([SIZES[axis] for axis in axes.values()], dtype=torch.long)
+        for name, axes in graph.inputs.items()
+    }
+    names = list(graph.inputs)
     for name, caches in graph.caches.items():
         axes = CACHE_AXES[name]
-        inputs[name] = [_example_cache(axes, config) for _ in caches]
+        B, P = (SIZES[axis] for axis in axes.values())
+        example = torch.zeros(B, config.heads, P, config.width // config.heads)
+        inputs[name] = [example.clone() for _ in caches]  # one tensor would be one input
         shapes[name] = [axes] * len(caches)
         names += caches
-    with _quiet():
+    with quiet():
         program = torch.onnx.export(
             graph.module.eval(),
             kwargs=inputs,
@@ -120,20 +120,10 @@ def _record(graph: Graph, file: Path, config: ModelConfig) -> None:
     write_whole(file, exported.SerializeToString())
 
 
-def _example(axes: Axes) -> Tensor:
-    return torch.ones([SIZES[axis] for axis in axes.values()], dtype=torch.long)
-
-
-def _example_cache(axes: Axes, config: ModelConfig) -> Tensor:
-    return torch.zeros(
-        SIZES[axes[0]], config.heads, SIZES[axes[2]], config.width // config.heads
-    )  # (B, H, P, K)
-
-
 def _quantize(file: Path) -> None:
     """Replace the weights of matrix products and embeddings by integers of 8 bits."""
     quantization = import_library("onnxruntime.quantization", "onnx")
-    with _quiet():
+    with quiet():
         # Seven bits of range: eight overflow the products of processors without VNNI.
         quantization.quantize_dynamic(file, file, per_channel=True, reduce_range=True)
 
@@ -158,19 +148,6 @@ def _config(source: SavedRun) -> dict[str, Any]:
         num_ids = model.target_vocab_size or model.vocab_size
         config["suppress_tokens"] = target.suppressed_ids(num_ids)
     return config
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep notes of the libraries, which a user cannot act on, off the terminal."""
-    disabled = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)
 
 
 Arrays = dict[str, NDArray[Any]]
@@ -205,7 +182,7 @@ def check_graphs(request: ExportRequest, graphs: Sequence[Graph]) -> OutputCheck
     rows = probe_rows(source)
     library = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     library.enable_truncation(source.model.max_length)
-    require_same_tokens([found.ids for found in library.encode_batch(list(PROBES))], rows)
+    require_same_tokens([encoding.ids for encoding in library.encode_batch(list(PROBES))], rows)
     sessions = [OnnxSession(folder / graph.file) for graph in graphs]
     with torch.inference_mode():
         return compare_outputs(request, runtime, _outputs(request, sessions, rows))
@@ -224,33 +201,21 @@ def _outputs(
     elif isinstance(model, LanguageModel) and model.config.is_causal:
         yield _causal_outputs(model, sessions[0], rows, pad)
     else:
-        assert isinstance(model, BackboneOnly | Classifier | LanguageModel)
-        for some in (rows, rows[:1]):  # a graph may have kept the size of its example
-            yield from _text_outputs(model, sessions[0], *padded(some, pad))
+        for batch in (rows, rows[:1]):  # a graph may have kept the size of its example
+            ids, is_token = padded(batch, pad)
+            layout = probe_layout(request.source.model, is_token)
+            yield from _text_outputs(model, sessions[0], ids, layout)
 
 
 def _text_outputs(
-    model: BackboneOnly | Classifier | LanguageModel,
-    session: OnnxSession,
-    ids: Tensor,
-    is_token: Tensor,
+    model: nn.Module, session: OnnxSession, ids: Tensor, layout: Layout
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    inputs = {"input_ids": ids.numpy(), "attention_mask": is_token.long().numpy()}
-    segments = None
-    if "token_type_ids" in session.inputs:  # any segments will do, if they differ
-        segments = (torch.arange(ids.shape[1]) % 4 > 1).long().expand_as(ids)
-        inputs["token_type_ids"] = segments.numpy()
-    layout = Layout(is_token=is_token, segments=segments)
-    hidden = model.backbone(ids, layout)
-    vector = pool(model.backbone, hidden, is_token, "mean")
-    ours = {"last_hidden_state": hidden, "sentence_embedding": vector}
-    if isinstance(model, Classifier):
-        ours["logits"] = model.head(model.backbone, hidden, layout)
-    elif isinstance(model, LanguageModel):
-        ours["logits"] = model.head(hidden, model.backbone.embed.weight)
-    for name, array in session(inputs).items():
-        theirs, wanted = torch.from_numpy(array), ours[name]
-        yield (theirs[is_token], wanted[is_token]) if theirs.dim() == 3 else (theirs, wanted)
+    assert layout.is_token is not None
+    inputs = {"input_ids": ids.numpy(), "attention_mask": layout.is_token.long().numpy()}
+    if layout.segments is not None:
+        inputs["token_type_ids"] = layout.segments.numpy()
+    theirs = {name: torch.from_numpy(array) for name, array in session(inputs).items()}
+    return pair_outputs(theirs, own_outputs(model, ids, layout), layout.is_token)
 
 
 def _causal_outputs(

@@ -1,9 +1,8 @@
 """Tokenizers of Hugging Face folders, read and written."""
 
 import json
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,13 @@ from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.interop.family import HfConfig, HfFolder
 from warmstart.interop.formats import PROBES
-from warmstart.jsonfiles import has_type, parse_object, show, typed
+from warmstart.jsonfiles import has_type, parse_object, show
 from warmstart.runs.saved import SavedRun
 from warmstart.tasks.registry import task_of
 from warmstart.tokenization.backends import (
+    TARGET_FOLDER,
     JsonTokenizer,
     SentencePieceTokenizer,
-    TokenizerPair,
     check_ids,
     library_errors,
     parse_json,
@@ -45,19 +44,6 @@ _WORDPIECE = ("bert", "distilbert", "electra")  # that a vocab.txt belongs to
 _FAIRSEQ = ("camembert", "xlm-roberta")
 
 
-def read_tokenizers(folder: HfFolder, config: HfConfig, vocab_size: int) -> TokenizerPair:
-    """Return a folder's tokenizers, which must fit the model's vocabulary; most have only one."""
-    if folder.find(SOURCE) and not folder.find("tokenizer.json"):
-        pair = read_marian_tokenizers(folder)
-        config.require("decoder_start_token_id", [pair.target.bos], "is not the padding token")
-        _check_size(pair.source, vocab_size, folder.path / VOCAB)
-        return pair
-    if config.token("decoder_start_token_id") not in (None, config.token("bos_token_id")):
-        config.refuse("bos_token_id", "must begin both source and target, as it does in our models")
-    tokenizer = read_tokenizer(folder, config, vocab_size)
-    return TokenizerPair(tokenizer, tokenizer)
-
-
 def read_tokenizer(folder: HfFolder, config: HfConfig, vocab_size: int) -> Tokenizer:
     """Return a folder's tokenizer, which must fit the model's vocabulary."""
     settings = folder.read_json(SETTINGS) or {}
@@ -68,11 +54,12 @@ def read_tokenizer(folder: HfFolder, config: HfConfig, vocab_size: int) -> Token
         tokenizer = _build_tokenizer(file, content, names, config)
     except WarmstartError as error:
         raise WarmstartError(f"{folder.path / file}: {error}") from None
-    _check_size(tokenizer, vocab_size, folder.path / file)
+    check_size(tokenizer, vocab_size, folder.path / file)
     return tokenizer
 
 
-def _check_size(tokenizer: Tokenizer, vocab_size: int, file: Path) -> None:
+def check_size(tokenizer: Tokenizer, vocab_size: int, file: Path) -> None:
+    """Refuse a tokenizer with ids that the model does not have."""
     if tokenizer.vocab_size > vocab_size:
         raise WarmstartError(
             f"{file}: the tokenizer has {tokenizer.vocab_size:,} entries, "
@@ -216,9 +203,7 @@ class HfTokenizer:
     content: bytes  # tokenizer.json
     settings: dict[str, Any]  # tokenizer_config.json
     names: dict[str, str]  # special_tokens_map.json
-    bos: int
-    eos: int
-    pad: int
+    ids: dict[str, int]  # of the first, the last and the padding token, as config.json has them
 
     def write(self, folder: Path) -> None:
         """Write the files."""
@@ -227,7 +212,7 @@ class HfTokenizer:
         write_json(folder / SPECIALS_FILE, self.names)
 
     def with_pad(self, index: int) -> "HfTokenizer":
-        """Return the same with a separate padding token, which must get this id."""
+        """Return the tokenizer with a separate padding token, which must get this id."""
         library = tokenizers.Tokenizer.from_buffer(self.content)
         unused = [f"<unused{i}>" for i in range(library.get_vocab_size(), index)]
         library.add_special_tokens([*unused, PAD])
@@ -236,7 +221,8 @@ class HfTokenizer:
         names = {**self.names, "pad_token": PAD}
         content = str(library.to_str()).encode()
         settings = {**self.settings, **names}
-        return replace(self, content=content, settings=settings, names=names, pad=index)
+        ids = {**self.ids, "pad_token_id": index}
+        return HfTokenizer(content, settings, names, ids)
 
 
 def convert_tokenizer(
@@ -275,7 +261,19 @@ def convert_tokenizer(
         "clean_up_tokenization_spaces": False,
     }
     content = str(library.to_str()).encode()
-    return HfTokenizer(content, settings, names, tokenizer.bos, tokenizer.eos, tokenizer.pad)
+    usual_ids = {f"{role}_token_id": ids[role] for role in ("bos", "eos", "pad")}
+    return HfTokenizer(content, settings, names, usual_ids)
+
+
+def write_tokenizers(source: SavedRun, has_segments: bool, folder: Path) -> list[HfTokenizer]:
+    """Write the tokenizer of a run's input, and in a folder of its own that of its output."""
+    written = [convert_tokenizer(source, has_segments)]
+    written[0].write(folder)
+    if not source.tokenizers.is_joint:
+        (folder / TARGET_FOLDER).mkdir()
+        written.append(convert_tokenizer(source, False, source.tokenizers.target))
+        written[1].write(folder / TARGET_FOLDER)
+    return written
 
 
 def _to_json(tokenizer: Tokenizer) -> bytes:
@@ -297,70 +295,6 @@ def _to_json(tokenizer: Tokenizer) -> bytes:
                 f"split {json.dumps(probe[:40], ensure_ascii=False)} differently"
             )
     return converted_content
-
-
-SOURCE, TARGET, VOCAB = "source.spm", "target.spm", "vocab.json"
-
-# The padding token begins the target, and nothing begins the source.
-NAMES = {"bos": "<pad>", "eos": "</s>", "pad": "<pad>", "unk": "<unk>"}
-
-
-def read_marian_tokenizers(folder: HfFolder) -> TokenizerPair:
-    """Return both tokenizers, with the ids of vocab.json."""
-    vocab = typed(dict[str, int], folder.read_json(VOCAB), folder.path / VOCAB)
-    _check_vocab(vocab, folder)
-    source, target = (_read_model(folder, name, vocab) for name in (SOURCE, TARGET))
-    return TokenizerPair(
-        SentencePieceTokenizer(source, NAMES, has_start=False),
-        SentencePieceTokenizer(target, NAMES, has_start=False),
-    )
-
-
-def _check_vocab(vocab: dict[str, int], folder: HfFolder) -> None:
-    file = folder.path / VOCAB
-    if sorted(vocab.values()) != list(range(len(vocab))):
-        raise WarmstartError(f"{file}: the ids must be 0 to {len(vocab) - 1}, each once")
-    missing = next((name for name in NAMES.values() if name not in vocab), None)
-    if missing:
-        raise WarmstartError(f"{file}: no {missing}, which every Marian vocabulary has")
-    code = next((name for name in vocab if re.fullmatch(">>.*<<", name)), None)
-    if code:
-        raise WarmstartError(
-            f"{file}: {code} chooses one of several target languages; one language is supported"
-        )
-
-
-def _read_model(folder: HfFolder, name: str, vocab: dict[str, int]) -> bytes:
-    content = folder.read_bytes(name)
-    if content is None:
-        raise WarmstartError(f"{folder.path}: no {name} beside {VOCAB}")
-    try:
-        return renumber(content, vocab)
-    except WarmstartError as error:
-        raise WarmstartError(f"{folder.path / name}: {error}") from None
-
-
-def renumber(content: bytes, vocab: dict[str, int]) -> bytes:
-    """Return a SentencePiece model that splits text as before, and whose ids are the vocabulary's.
-
-    Entries of the vocabulary that it lacks belong to the other language: no text gives them.
-    """
-    model = parse_model(content)
-    pieces: dict[str, Any] = {piece.piece: piece for piece in model.pieces}
-    lost = next((p for p in pieces if pieces[p].type == NORMAL and p not in vocab), None)
-    if lost is not None:
-        raise WarmstartError(f"its piece {lost!r} has no id in {VOCAB}")
-    renumbered = type(model)()
-    renumbered.CopyFrom(model)
-    del renumbered.pieces[:]
-    kinds = {NAMES["eos"]: CONTROL, NAMES["pad"]: CONTROL, NAMES["unk"]: UNKNOWN}
-    for name in sorted(vocab, key=vocab.__getitem__):
-        known = pieces.get(name)
-        score = 0.0 if known is None else known.score
-        kind = kinds.get(name, UNUSED if known is None else known.type)
-        renumbered.pieces.add(piece=name, score=score, type=kind)
-    serialized: bytes = renumbered.SerializeToString()
-    return serialized
 
 
 SPACE = "▁"

@@ -131,7 +131,7 @@ def _bert_head_problem(hub: HubModel) -> str | None:
 
 
 def _gpt2_head_problem(hub: HubModel) -> str | None:
-    """The bias of a classifier can move into that of the final norm, as wide as the model."""
+    # The bias of a classifier moves into that of the final norm, which is as wide as the model.
     if hub.has_bias and hub.num_classes > hub.model.width:
         return "a classification head whose bias its weights cannot express"
     return _output_bias_problem(hub)
@@ -150,7 +150,7 @@ def _output_bias_problem(hub: HubModel) -> str | None:
 
 
 def _eurobert_head_problem(hub: HubModel) -> str | None:
-    """A linear classifier is written as two layers, each class with a positive and a negative."""
+    # A linear classifier is written as two layers: a class takes two units of the first.
     most = hub.model.width // 2
     if hub.num_classes > most:
         return f"{hub.num_classes} classes (at most {most}, half the width, fit)"
