@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.training.optimizers import annealed, warmup_cosine, warmup_linear
+from warmstart.training.optimizers import annealing, warmup_cosine, warmup_linear
 
 
 @given(st.integers(1, 400), st.floats(0, 1), st.floats(0, 0.5))
@@ -50,7 +50,7 @@ def test_the_first_step_moves_and_the_rise_is_a_line() -> None:
 @pytest.mark.parametrize("steps", [100, 120, 400])
 def test_annealing_follows_the_earlier_rates_and_then_only_falls(start: int, steps: int) -> None:
     before = warmup_cosine(100, 0.1)
-    factor = annealed(before, start, steps)
+    factor = annealing(before, start, steps)
     assert [factor(step) for step in range(start)] == [before(step) for step in range(start)]
     rates = [factor(step) for step in range(start, steps)]
     peak = rates.index(max(rates))

@@ -228,7 +228,7 @@ def sentences(plan: JobPlan) -> list[str]:
         lines.append(_time_sentence(plan, plan.step_s))
     if plan.passes is not None:
         lines.append(f"{plan.passes:,.1f} passes over the data")
-    return [*lines, *plan.planned.notes, *_uncounted(plan.planned)]
+    return [*lines, *plan.planned.notes, *_uncounted_settings(plan.planned)]
 
 
 def command_line(planned: PlannedCommand) -> str:
@@ -269,7 +269,7 @@ def _time_sentence(plan: JobPlan, step_s: float) -> str:
     return f"{long_time(plan.total_s)} for {steps} {pace}, without validation and saving"
 
 
-def _uncounted(planned: PlannedCommand) -> list[str]:
+def _uncounted_settings(planned: PlannedCommand) -> list[str]:
     """Say which settings would change memory and time, and are not counted."""
     names = [name for name in UNCOUNTED if getattr(planned.settings, name)]
     return [f"--{name.replace('_', '-')} is not counted" for name in names]
