@@ -234,6 +234,8 @@ def sentences(plan: JobPlan) -> list[str]:
 def command_line(planned: PlannedCommand) -> str:
     """Write a command with the settings that it resolves to."""
     values = planned.settings.recorded()
+    if planned.job.mask_rate is None:
+        values.pop("mask_rate", None)
     known = {key: values[key] for key in SHOWN if values.get(key) is not None}
     words = {k: f"{v:g}" if isinstance(v, float) else v for k, v in known.items()}
     flags = (f"--{key.replace('_', '-')} {word}" for key, word in words.items())
