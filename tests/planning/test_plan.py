@@ -115,6 +115,15 @@ def test_formulas_give_the_figures() -> None:
     assert found["encoder projections"]["forward"] == 6 * 8 * 512**2 / 2
 
 
+@pytest.mark.parametrize(("objective", "is_masked"), [("masked", True), ("causal", False)])
+def test_the_planned_command_is_said(objective: str, is_masked: bool) -> None:
+    said = figures(f"plan tiny --on t4 --objective {objective} --steps 9")["sentences"][0]
+    assert said.startswith(f"planned: pretrain --objective {objective} --preset tiny ")
+    assert ("--mask-rate 0.3" in said) == is_masked
+    again = figures(f"plan {said.removeprefix('planned: ')} --on t4")
+    assert again["sentences"][0] == said
+
+
 def test_what_is_not_counted_is_said() -> None:
     said = figures("plan tiny --on t4 --checkpoint-activations")["sentences"]
     assert said[-1] == "--checkpoint-activations is not counted"

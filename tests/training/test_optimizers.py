@@ -17,7 +17,7 @@ from warmstart.settings.model import ModelConfig
 from warmstart.training.optimizers import (
     BatchedMuon,
     OptimizerSettings,
-    annealed,
+    annealing,
     build_optimizers,
     clip_gradients,
     orthogonal,
@@ -216,7 +216,7 @@ def test_the_first_step_moves_and_the_rise_is_a_line() -> None:
 @pytest.mark.parametrize("steps", [100, 120, 400])
 def test_annealing_follows_the_earlier_rates_and_then_only_falls(start: int, steps: int) -> None:
     before = warmup_cosine(100, 0.1)
-    factor = annealed(before, start, steps)
+    factor = annealing(before, start, steps)
     assert [factor(step) for step in range(start)] == [before(step) for step in range(start)]
     rates = [factor(step) for step in range(start, steps)]
     peak = rates.index(max(rates))

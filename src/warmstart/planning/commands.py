@@ -180,7 +180,7 @@ def _print_plan(planned: "JobPlan") -> None:
 
 def _memory_rows(planned: "JobPlan") -> list[tuple[str, str, int]]:
     """Return name, formula and bytes of each part of the memory."""
-    memory, half = planned.memory, planned.machine.target.is_bf16
+    memory = planned.memory
     optimizer = "8P" if planned.job.optimizer == "adamw" else "8P, 4 for each of Muon's matrices"
     rows = [
         ("weights", "4P", memory.weights),
@@ -191,7 +191,7 @@ def _memory_rows(planned: "JobPlan") -> list[tuple[str, str, int]]:
         ("head and loss", "chunks of logits, their gradients", memory.loss),
         ("program", "libraries, scattered heap", memory.program),
     ]
-    return [row for row in rows if row[2] and (half or row[0] != "weights in bf16")]
+    return [row for row in rows if row[2]]
 
 
 def _per_token(job: "TrainingJob", *row_flops: float) -> list[str]:

@@ -228,12 +228,14 @@ def sentences(plan: JobPlan) -> list[str]:
         lines.append(_time_sentence(plan, plan.step_s))
     if plan.passes is not None:
         lines.append(f"{plan.passes:,.1f} passes over the data")
-    return [*lines, *plan.planned.notes, *_uncounted(plan.planned)]
+    return [*lines, *plan.planned.notes, *_uncounted_settings(plan.planned)]
 
 
 def command_line(planned: PlannedCommand) -> str:
     """Write a command with the settings that it resolves to."""
     values = planned.settings.recorded()
+    if planned.job.mask_rate is None:
+        values.pop("mask_rate", None)
     known = {key: values[key] for key in SHOWN if values.get(key) is not None}
     words = {k: f"{v:g}" if isinstance(v, float) else v for k, v in known.items()}
     flags = (f"--{key.replace('_', '-')} {word}" for key, word in words.items())
@@ -269,7 +271,7 @@ def _time_sentence(plan: JobPlan, step_s: float) -> str:
     return f"{long_time(plan.total_s)} for {steps} {pace}, without validation and saving"
 
 
-def _uncounted(planned: PlannedCommand) -> list[str]:
+def _uncounted_settings(planned: PlannedCommand) -> list[str]:
     """Say which settings would change memory and time, and are not counted."""
     names = [name for name in UNCOUNTED if getattr(planned.settings, name)]
     return [f"--{name.replace('_', '-')} is not counted" for name in names]

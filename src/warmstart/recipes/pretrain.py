@@ -106,13 +106,7 @@ def _train(given: PretrainConfig, run: RunFolder, clock: Clock) -> None:
     say_not_exportable(str(run.path), hub.problem)
     data = PretrainingData(config, tokenizer, text, runtime)
     training = task.training(model, data)
-    num_tokens = text.train.num_tokens
-    steps = config.num_steps(architecture.max_length, num_tokens, training.filled_share)
-    if is_compiled := config.is_compiled(steps, runtime.device.type):
-        compile_backbone(model.get_submodule("backbone"))
     trainer = _trainer(data, model, training, transfer, run)
-    if is_compiled and training.is_recordable:
-        trainer.recorded = RecordedObjective(model, training.objective, runtime)
     trainer.restore()
     recorded = run.config()  # before the lead process changes it
     trainer.meet()
@@ -120,7 +114,7 @@ def _train(given: PretrainConfig, run: RunFolder, clock: Clock) -> None:
         recompute_activations(trainer.model)
     if config.shard:
         trainer.shard()
-    set_length(trainer, given, recorded, clock, steps)
+    set_length(trainer, given, recorded, clock, trainer.settings.steps)
     announce(
         run,
         given,
@@ -283,32 +277,40 @@ def _trainer(
     transfer: Transfer | None,
     run: RunFolder,
 ) -> Trainer:
-    config = data.settings
+    """Return a trainer of as many steps as are of use, compiled if they repay it."""
+    config, runtime = data.settings, data.runtime
     assert config.learning_rate is not None  # resolved
+    length: int = model.config.max_length  # type: ignore[union-attr, assignment]
+    steps = config.num_steps(length, data.text.train.num_tokens, training.filled_share)
+    if is_compiled := config.is_compiled(steps, runtime.device.type):
+        compile_backbone(model.get_submodule("backbone"))
     optimizer = OptimizerSettings(
         config.optimizer,
         config.learning_rate,
         config.weight_decay,
         head_steps=HEAD_STEPS if transfer and transfer.new else 0,  # lest it disturb the backbone
     )
-    return Trainer(
+    trainer = Trainer(
         model,
         training.objective,
-        prefetch(training.stream, data.runtime.device),
+        prefetch(training.stream, runtime.device),
         build_optimizers(model, optimizer),
         partial(warmup_cosine, warmup=0.0 if config.ablate == "warmup" else config.warmup),
         training.evaluate,
         LoopSettings.of(
             config,
-            steps=0,  # fixed before it starts
+            steps=steps,
             clip=config.clip,
             seed=config.seed,
             eval_every=config.eval_every,
             log_every=config.log_every,
         ),
-        data.runtime,
+        runtime,
         run,
     )
+    if is_compiled and training.is_recordable:
+        trainer.recorded = RecordedObjective(model, training.objective, runtime)
+    return trainer
 
 
 def _finish(

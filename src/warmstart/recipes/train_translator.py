@@ -126,18 +126,12 @@ def _train(given: TrainTranslatorConfig, run: RunFolder, clock: Clock) -> None:
     validation = TranslationValidation(
         encoded[1], valid, tokenizers, config.micro_tokens, config.select, config.samples
     )
-    is_recorded = runtime.device.type == "cuda" if config.compile is None else config.compile
-    stream = _stream(config, encoded[0], tokenizers, is_recorded)
     if config.consistency is None:
         usual = translation_consistency(len(encoded[0]), architecture)
         config = replace(config, consistency=usual)
+    stream = _stream(config, encoded[0], tokenizers, _is_recorded(config, runtime))
     trainer = _trainer(config, model, stream, validation, runtime, run)
-    epochs = config.epochs or translation_epochs(len(encoded[0]))
-    steps = config.steps or epochs * stream.steps_per_epoch
-    if is_recorded:
-        trainer.recorded = RecordedObjective(model, trainer.objective, runtime)
-    if config.compile or (is_recorded and _repays_compiling(config, steps)):
-        compile_translator(model)
+    steps = None if config.minutes else trainer.settings.steps
     trainer.restore()
     recorded = run.config()  # before the lead process changes it
     trainer.meet()
@@ -145,7 +139,7 @@ def _train(given: TrainTranslatorConfig, run: RunFolder, clock: Clock) -> None:
         recompute_activations(trainer.model)
     if config.shard:
         trainer.shard()
-    set_length(trainer, given, recorded, clock, None if config.minutes else steps)
+    set_length(trainer, given, recorded, clock, steps)
     announce(
         run,
         given,
@@ -244,10 +238,17 @@ def _stream(
     return PairStream(pairs, *sizes, *tokenizers.pads, config.seed, is_rounded=is_recorded)
 
 
-def _repays_compiling(config: TrainTranslatorConfig, steps: int) -> bool:
+def _is_recorded(config: TrainTranslatorConfig, runtime: Runtime) -> bool:
+    """Tell whether steps are recorded and replayed."""
+    return runtime.device.type == "cuda" if config.compile is None else config.compile
+
+
+def _is_compiled(config: TrainTranslatorConfig, runtime: Runtime, steps: int) -> bool:
+    """Tell whether blocks are compiled for so many steps at most."""
+    is_long = steps >= COMPILED_STEPS
     if config.minutes:
-        return config.minutes >= COMPILED_MINUTES
-    return steps >= COMPILED_STEPS
+        is_long = config.minutes >= COMPILED_MINUTES
+    return bool(config.compile) or (_is_recorded(config, runtime) and is_long)
 
 
 def _trainer(
@@ -258,7 +259,10 @@ def _trainer(
     runtime: Runtime,
     run: RunFolder,
 ) -> Trainer:
+    """Return a trainer of all epochs, recorded and compiled if they repay it."""
     assert config.learning_rate is not None  # resolved
+    epochs = config.epochs or translation_epochs(len(stream.pairs))
+    steps = config.steps or epochs * stream.steps_per_epoch
     optimizer = OptimizerSettings(config.optimizer, config.learning_rate, config.weight_decay)
     schedules = {"cosine": warmup_cosine, "inverse-sqrt": warmup_inverse_sqrt}
 
@@ -276,7 +280,7 @@ def _trainer(
         evaluate,
         LoopSettings.of(
             config,
-            steps=0,  # fixed before it starts
+            steps=steps,
             clip=config.clip,
             seed=config.seed,
             eval_every=config.eval_every or stream.steps_per_epoch,
@@ -286,6 +290,10 @@ def _trainer(
         runtime,
         run,
     )
+    if _is_recorded(config, runtime):
+        trainer.recorded = RecordedObjective(model, trainer.objective, runtime)
+    if _is_compiled(config, runtime, steps):
+        compile_translator(model)
     return trainer
 
 
@@ -370,7 +378,7 @@ def list_snapshots(run: RunFolder, up_to: int) -> list[Path]:
     return [numbered[step] for step in sorted(numbered) if step <= up_to]
 
 
-def averaged(files: Sequence[Path]) -> dict[str, Tensor]:
+def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
     """Return the mean of several models' weights, summed in double precision."""
     total: dict[str, Tensor] = {}
     for file in files:
@@ -385,7 +393,7 @@ def evaluate_average(
     """Put averaged weights into the model and validate them; None unless they are better."""
     best = trainer.state.best_score or 0.0
     device = trainer.runtime.device
-    weights = {name: tensor.to(device) for name, tensor in averaged(snapshots).items()}
+    weights = {name: tensor.to(device) for name, tensor in mean_weights(snapshots).items()}
     trainer.model.load_state_dict(weights)
     trainer.model.eval()
     mean = evaluate()

@@ -121,7 +121,9 @@ class PretrainConfig(
     weight_decay: float = advanced("decoupled, on matrices", 0.1, least=0, most=MAX_RATE)
     warmup: float = advanced("share of steps with a rising learning rate", 0.05, least=0, most=1)
     clip: float = advanced("largest gradient norm", 1.0, above=0)
-    eval_every: int | None = option("steps between validations; default: 5% of all", None, least=1)
+    eval_every: int | None = option(
+        "steps between validations; default: 5%, at least 200", None, least=1
+    )
     log_every: int = advanced("steps between lines in metrics.jsonl", 10, least=1)
     ray: str | None = advanced(
         "tokenize on this Ray cluster; auto: the one found, or here",

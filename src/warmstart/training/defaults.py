@@ -14,8 +14,8 @@ from warmstart.settings.training import Tuning
 
 MAX_EPOCHS = 40  # by default
 MAX_VALIDATED = 20  # epochs of a training
-NUM_VALIDATED = 10  # of a longer one that keeps its last epoch: it mostly validated otherwise
-SECOND_STAGE = {"pre": 2 / 3, "post": 0.2}  # share of the rate of a first one
+NUM_VALIDATED = 10  # epochs of a longer training that keeps its last one: validation takes time
+SECOND_STAGE = {"pre": 2 / 3, "post": 0.2}  # its rate, as a share of the first stage's
 FEW_PAIRS = 200_000
 USUAL_LENGTH = 512  # tokens that hold most texts
 Backend = Callable[..., Callable[..., Any]]  # compiles a graph

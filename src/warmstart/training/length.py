@@ -59,10 +59,10 @@ def set_length(
     lengths = _recorded_lengths(recorded, run.config_file, trainer.state.step)
     changed = changed_length(recorded, settings)
     if not lengths:
-        lengths = (Length(from_step=0, steps=_first(trainer, clock, steps)),)
+        lengths = (Length(from_step=0, steps=_new_steps(trainer, clock, steps)),)
         update_config(run, lengths=list(map(asdict, lengths)))
     elif changed and steps != lengths[-1].steps:
-        lengths = (*lengths, _changed(trainer, lengths[-1].steps, steps, changed))
+        lengths = (*lengths, _later_length(trainer, lengths[-1].steps, steps, changed))
         now = {k: v for k, v in settings.recorded().items() if k in LENGTH_KEYS}
         update_config(run, lengths=list(map(asdict, lengths)), settings=recorded["settings"] | now)
     trainer.settings = replace(trainer.settings, steps=lengths[-1].steps, lengths=lengths)
@@ -97,7 +97,7 @@ def refuse_changed_length(run: RunFolder, settings: Settings) -> None:
         )
 
 
-def _first(trainer: Trainer, clock: Clock, steps: int | None) -> int:
+def _new_steps(trainer: Trainer, clock: Clock, steps: int | None) -> int:
     """Return the number of steps of a new run, and say how long they take."""
     if clock.minutes is None:
         assert steps is not None
@@ -111,7 +111,9 @@ def _first(trainer: Trainer, clock: Clock, steps: int | None) -> int:
     return fitting
 
 
-def _changed(trainer: Trainer, before: int, steps: int | None, given: Mapping[str, Any]) -> Length:
+def _later_length(
+    trainer: Trainer, before: int, steps: int | None, given: Mapping[str, Any]
+) -> Length:
     """Return the number of steps that a stopped run has from here on."""
     step = trainer.state.step
     if "minutes" in given or steps is None:

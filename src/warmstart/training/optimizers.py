@@ -178,7 +178,7 @@ def warmup_inverse_sqrt(steps: int, warmup: float) -> Schedule:
     return factor
 
 
-def annealed(before: Schedule, start: int, steps: int, floor: float = 0.05) -> Schedule:
+def annealing(before: Schedule, start: int, steps: int, floor: float = 0.05) -> Schedule:
     """Follow a schedule up to `start` and to the end of its warm-up, then fall along a cosine."""
     turn = start
     while turn + 1 < steps and before(turn + 1) > before(turn):

@@ -40,7 +40,7 @@ from warmstart.training.distributed import (
     sum_gradients,
     total_counts,
 )
-from warmstart.training.optimizers import Schedule, annealed, set_rates
+from warmstart.training.optimizers import Schedule, annealing, set_rates
 from warmstart.training.record import Record
 from warmstart.training.step import (
     Counts,
@@ -188,7 +188,7 @@ class Trainer:
         first, *later = self.settings.lengths or (Length(from_step=0, steps=self.settings.steps),)
         schedule = self.schedule(first.steps)
         for length in later:
-            schedule = annealed(schedule, length.from_step, length.steps)
+            schedule = annealing(schedule, length.from_step, length.steps)
         return schedule
 
     @property
