@@ -6,39 +6,23 @@ one and read what has arrived.
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
-from typing import Any, Protocol
+from typing import Any
 
-from warmstart.serving.responses import BusyError, ClosingError, DeadError
+from warmstart.serving.responses import RefusedError
 from warmstart.tasks.text_model import GeneratedPiece, TextModel, TextSize
 
 MOST_STREAMS = 16  # texts generated in turns; each keeps its keys and values in memory
 
 
 @dataclass(frozen=True)
-class QueueLimits:
-    """How much is computed together, and how much may wait."""
-
-    batch_tokens: int = 8192
-    max_queue: int = 1024  # texts
-
-
-@dataclass(frozen=True)
-class BatchSize:
-    """What one batch held, for the metrics."""
-
-    num_requests: int
-    num_texts: int
-    num_tokens: int
-
-
-@dataclass(frozen=True)
 class Answer:
     """One result for every text of a request, and how much was read."""
 
+    model: str  # the name of the run
     results: Sequence[Any]
     sizes: Sequence[TextSize]
 
@@ -53,33 +37,25 @@ class Answer:
         return sum(size.is_truncated for size in self.sizes)
 
 
-class Call(Protocol):
-    """A function of a model and texts; hashable, and equal if it computes the same."""
+@dataclass(frozen=True)
+class Call:
+    """A verb with its options; equal calls are computed together."""
+
+    verb: str
+    options: Mapping[str, Any] = field(default_factory=dict)  # the others have their defaults
 
     def __call__(
         self, model: TextModel, texts: Sequence[str], texts2: Sequence[str] | None
     ) -> Sequence[Any]:
         """Return one result for every text."""
-
-
-@dataclass(frozen=True)
-class VerbCall:
-    """A verb that reads a list of texts, with its options."""
-
-    verb: str
-    options: tuple[tuple[str, Any], ...] = ()
-
-    def __call__(
-        self, model: TextModel, texts: Sequence[str], texts2: Sequence[str] | None
-    ) -> Sequence[Any]:
-        seconds = {} if texts2 is None else {"texts2": texts2}
-        results: Sequence[Any] = getattr(model, self.verb)(texts, **seconds, **dict(self.options))
+        method = getattr(model, self.verb)
+        if self.verb == "attention":  # the one verb that reads a single text
+            seconds: Sequence[str | None] = texts2 or [None] * len(texts)
+            pairs = zip(texts, seconds, strict=True)
+            return [method(text, text2, **self.options) for text, text2 in pairs]
+        pair = {} if texts2 is None else {"texts2": texts2}
+        results: Sequence[Any] = method(texts, **pair, **self.options)
         return results
-
-
-def call(verb: str, **options: Any) -> VerbCall:
-    """Return the call of a verb; options left out have the verb's own defaults."""
-    return VerbCall(verb, tuple(sorted(options.items())))
 
 
 @dataclass(eq=False)
@@ -163,10 +139,12 @@ class Worker:
     def __init__(
         self,
         model: TextModel,
-        limits: QueueLimits,
-        observe: Callable[[BatchSize], None] = lambda size: None,
+        batch_tokens: int = 8192,  # computed together
+        max_queue: int = 1024,  # texts that may wait
+        observe: Callable[[int, int], None] = lambda num_texts, num_tokens: None,
     ) -> None:
-        self.model, self.limits, self._observe = model, limits, observe
+        self.model, self._observe = model, observe
+        self.batch_tokens, self.max_queue = batch_tokens, max_queue
         self._jobs: list[Job] = []
         self._streams: list[GrowingText] = []
         self._num_waiting = 0
@@ -218,11 +196,13 @@ class Worker:
         if self._is_dead:
             raise self._death()
         if self._is_closing:
-            raise ClosingError("the server is shutting down")
-        if self._num_waiting + num_texts > self.limits.max_queue:
-            raise BusyError(
+            raise RefusedError(503, "the server is shutting down", {"Retry-After": "5"})
+        if self._num_waiting + num_texts > self.max_queue:
+            raise RefusedError(
+                429,
                 f"{self._num_waiting:,} texts are waiting for {self.model.name}, which takes "
-                f"{self.limits.max_queue:,}: try again in a second"
+                f"{self.max_queue:,}: try again in a second",
+                {"Retry-After": "1"},
             )
         self._num_waiting += num_texts
 
@@ -252,8 +232,9 @@ class Worker:
         for job in jobs:
             hand_over(job.future.get_loop(), job.settle, self._death())
 
-    def _death(self) -> DeadError:
-        return DeadError(f"the thread of {self.model.name} has died: the server must be restarted")
+    def _death(self) -> RefusedError:
+        name = self.model.name
+        return RefusedError(503, f"the thread of {name} has died: the server must be restarted")
 
     def _wait(self) -> bool:
         """Wait for work; return whether there is any."""
@@ -280,7 +261,7 @@ class Worker:
         waiting = [job for job in waiting if job.joins(waiting[0])]
         self._measure(waiting)
         totals = accumulate(job.num_tokens for job in waiting)
-        num_fitting = sum(total <= self.limits.batch_tokens for total in totals)
+        num_fitting = sum(total <= self.batch_tokens for total in totals)
         batch = waiting[: max(1, num_fitting)]
         with self._changed:
             kept = [job for job in self._jobs if job not in batch and not job.future.done()]
@@ -331,12 +312,13 @@ class Worker:
 
     def _compute(self, jobs: Sequence[Job]) -> list[Answer]:
         texts, texts2 = _texts(jobs)
-        num_tokens = sum(job.num_tokens for job in jobs)
-        self._observe(BatchSize(len(jobs), len(texts), num_tokens))
+        self._observe(len(texts), sum(job.num_tokens for job in jobs))
         results = jobs[0].call(self.model, texts, texts2)
         ends = list(accumulate(len(job.texts) for job in jobs))
-        parts = [results[end - len(job.texts) : end] for job, end in zip(jobs, ends, strict=True)]
-        return [Answer(part, job.sizes) for part, job in zip(parts, jobs, strict=True)]
+        return [
+            Answer(self.model.name, results[end - len(job.texts) : end], job.sizes)
+            for job, end in zip(jobs, ends, strict=True)
+        ]
 
 
 def _texts(jobs: Sequence[Job]) -> tuple[list[str], list[str] | None]:
@@ -383,17 +365,3 @@ def hand_over(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *a
     """Call a function in the event loop, from another thread."""
     with suppress(RuntimeError):  # the loop is closed: nobody waits any more
         loop.call_soon_threadsafe(function, *args)
-
-
-@dataclass(frozen=True)
-class AttentionCall:
-    """The attention weights of each text, or of a translator on a given target."""
-
-    target: str | None = None
-
-    def __call__(
-        self, model: TextModel, texts: Sequence[str], texts2: Sequence[str] | None
-    ) -> Sequence[Any]:
-        seconds: Sequence[str | None] = texts2 or [None] * len(texts)
-        pairs = zip(texts, seconds, strict=True)
-        return [model.attention(text, text2, self.target) for text, text2 in pairs]
