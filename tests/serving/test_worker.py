@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from warmstart.errors import WarmstartError
-from warmstart.serving import worker as gathering
+from warmstart.serving import worker as module
 from warmstart.serving.app import create_app
 from warmstart.serving.commands import ServeConfig
 from warmstart.serving.responses import RefusedError
@@ -84,7 +84,7 @@ def test_what_waits_is_computed_together_within_the_budget(model: Echo) -> None:
 def test_what_arrives_in_turns_of_the_event_loop_is_computed_together(
     model: Echo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gathering, "LONGEST_S", 60)
+    monkeypatch.setattr(module, "LONGEST_S", 60)
     model.is_allowed.set()
 
     async def run() -> None:
@@ -103,7 +103,7 @@ def test_what_arrives_in_turns_of_the_event_loop_is_computed_together(
 def test_requests_without_end_keep_nobody_waiting(
     model: Echo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gathering, "LONGEST_S", 0)
+    monkeypatch.setattr(module, "LONGEST_S", 0)
     model.is_allowed.set()
 
     async def run() -> None:

@@ -23,7 +23,7 @@ from warmstart.serving.commands import LOOPBACK, ServeConfig
 from warmstart.serving.openai import openai_routes
 from warmstart.serving.pages import monitor_routes, page_routes
 from warmstart.serving.responses import RefusedError, answer_error, refusal
-from warmstart.serving.routes import verb_routes
+from warmstart.serving.routes import VERB_PATHS, post_routes
 from warmstart.serving.service import Metrics, Service
 
 MOST_CONNECTIONS = 2048
@@ -39,7 +39,8 @@ def create_app(service: Service, token: str | None) -> Starlette:
         yield
         await run_sync(service.close)
 
-    documented = [*verb_routes(service), *openai_routes(service), *monitor_routes(service)]
+    verbs = post_routes(service, dict(VERB_PATHS.values()))
+    documented = [*verbs, *openai_routes(service), *monitor_routes(service)]
     routes = [*documented, *page_routes(documented)]
     paths = {route.endpoint: route.path for route in routes}
     guards = [Middleware(MetricsGuard, metrics=service.metrics, paths=paths)]

@@ -22,7 +22,7 @@ from warmstart.serving.responses import (
     read_whole,
     stop_before,
 )
-from warmstart.serving.routes import PATHS, Function, post_routes
+from warmstart.serving.routes import VERB_PATHS, Function, post_routes
 from warmstart.serving.service import Service
 from warmstart.serving.worker import Call, Worker
 from warmstart.settings.using import Sampling
@@ -41,7 +41,7 @@ def openai_routes(service: Service) -> list[Route]:
             "owned_by": "warmstart",
             "description": model.description,
             "reads_pairs": bool(model.reads_pairs),
-            "abilities": [PATHS[verb].removeprefix("/") for verb in model.abilities],
+            "abilities": [VERB_PATHS[verb][0].removeprefix("/") for verb in model.abilities],
         }
 
     async def models(request: Request) -> Response:

@@ -31,16 +31,6 @@ from warmstart.tasks.text_model import FilledText
 Function = Callable[[Service, Any], Awaitable[Any]]  # of a message
 MOST_WEIGHTS = 2_000_000  # attention weights in one answer
 
-# The path of each verb of a model.
-PATHS = {
-    "predict": "/classify",
-    "embed": "/embed",
-    "attention": "/attention",
-    "generate": "/generate",
-    "translate": "/translate",
-    "fill_mask": "/fill-mask",
-}
-
 
 @dataclass(frozen=True, eq=False)
 class JsonEndpoint:
@@ -91,19 +81,6 @@ def post_routes(service: Service, functions: Mapping[str, Function]) -> list[Rou
         Route(path, JsonEndpoint(service, function), methods=["POST"])
         for path, function in functions.items()
     ]
-
-
-def verb_routes(service: Service) -> list[Route]:
-    """Return one route for each verb."""
-    functions: dict[str, Function] = {
-        "predict": classify,
-        "embed": embed,
-        "attention": attention,
-        "generate": generate,
-        "translate": translate,
-        "fill_mask": fill_mask,
-    }
-    return post_routes(service, {PATHS[verb]: function for verb, function in functions.items()})
 
 
 Texts = Annotated[list[str], Field(min_length=1, description="texts; one result for each")]
@@ -308,3 +285,14 @@ def _map(weights: AttentionMap) -> AttentionMapAnswer:
         causal=weights.is_causal,
         weights=weights.weights.round(4).astype(np.float64).round(4).tolist(),
     )
+
+
+# The path and the function of each verb of a model.
+VERB_PATHS: dict[str, tuple[str, Function]] = {
+    "predict": ("/classify", classify),
+    "embed": ("/embed", embed),
+    "attention": ("/attention", attention),
+    "generate": ("/generate", generate),
+    "translate": ("/translate", translate),
+    "fill_mask": ("/fill-mask", fill_mask),
+}

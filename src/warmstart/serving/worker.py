@@ -16,6 +16,8 @@ from warmstart.serving.responses import RefusedError
 from warmstart.tasks.text_model import GeneratedPiece, TextModel, TextSize
 
 MOST_STREAMS = 16  # texts generated in turns; each keeps its keys and values in memory
+QUIET_TURNS = 2  # of the event loop: bytes that arrive in one turn are a request in the next
+LONGEST_S = 0.02  # that a batch waits for requests to stop arriving
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,9 @@ class Job:
         """Return how many tokens are to be read, once they are counted."""
         return sum(size.num_tokens for size in self.sizes)
 
-    def joins(self, other: "Job") -> bool:
+    def is_like(self, other: "Job") -> bool:
         """Tell whether both can be computed together."""
-        has_pairs, others_has = self.texts2 is not None, other.texts2 is not None
-        return self.call == other.call and has_pairs == others_has
+        return self.call == other.call and (self.texts2 is None) == (other.texts2 is None)
 
     def settle(self, outcome: Answer | Exception) -> None:
         """Hand over the answer, unless nobody waits for it any more; runs in the event loop."""
@@ -150,7 +151,8 @@ class Worker:
         self._num_waiting = 0
         self._changed = threading.Condition()
         self._is_ready = self._is_closing = self._is_dead = False
-        self._gathering = Gathering(self._make_ready)
+        self._num_arrived = 0
+        self._gathering: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._work, name=model.name, daemon=True)
         self._thread.start()
 
@@ -173,7 +175,8 @@ class Worker:
         with self._changed:
             self._admit(len(texts))
             self._jobs.append(job)
-        self._gathering.arrive()
+        self._num_arrived += 1
+        self._start_gathering()
         return job.future
 
     def stream(self, start: Callable[[], Iterator[GeneratedPiece]]) -> GrowingText:
@@ -206,8 +209,19 @@ class Worker:
             )
         self._num_waiting += num_texts
 
-    def _make_ready(self) -> None:
-        """Let the next batch start; runs in the event loop."""
+    def _start_gathering(self) -> None:
+        """Let the next batch start soon; runs in the event loop."""
+        if self._gathering is None or self._gathering.done():
+            self._gathering = asyncio.get_running_loop().create_task(self._gather())
+
+    async def _gather(self) -> None:
+        """Let the next batch start when requests have stopped arriving."""
+        loop, num_quiet = asyncio.get_running_loop(), 0
+        until = loop.time() + LONGEST_S
+        while num_quiet < QUIET_TURNS and loop.time() < until:
+            num_arrived = self._num_arrived
+            await asyncio.sleep(0)
+            num_quiet = num_quiet + 1 if num_arrived == self._num_arrived else 0
         with self._changed:
             self._is_ready = True
             self._changed.notify()
@@ -239,12 +253,10 @@ class Worker:
     def _wait(self) -> bool:
         """Wait for work; return whether there is any."""
         with self._changed:
-            self._changed.wait_for(lambda: self._can_start or self._streams or self._is_closing)
+            self._changed.wait_for(
+                lambda: (self._jobs and self._is_ready) or self._streams or self._is_closing
+            )
             return bool(self._jobs or self._streams)
-
-    @property
-    def _can_start(self) -> bool:
-        return bool(self._jobs) and self._is_ready
 
     def _advance_streams(self) -> None:
         """Compute one token of each text that is being generated."""
@@ -258,7 +270,7 @@ class Worker:
         with self._changed:
             self._is_ready = False  # until the answers are sent
             waiting = [job for job in self._jobs if not job.future.done()]
-        waiting = [job for job in waiting if job.joins(waiting[0])]
+        waiting = [job for job in waiting if job.is_like(waiting[0])]
         self._measure(waiting)
         totals = accumulate(job.num_tokens for job in waiting)
         num_fitting = sum(total <= self.batch_tokens for total in totals)
@@ -299,7 +311,7 @@ class Worker:
         for job, outcome in zip(jobs, outcomes, strict=True):
             job.settle(outcome)
         if self._jobs:
-            self._gathering.arrive()
+            self._start_gathering()
 
     def _outcomes(self, jobs: Sequence[Job]) -> Sequence[Answer | Exception]:
         """Compute jobs together; if that fails, each alone, so that one cannot spoil the others."""
@@ -327,38 +339,6 @@ def _texts(jobs: Sequence[Job]) -> tuple[list[str], list[str] | None]:
     if jobs[0].texts2 is None:
         return texts, None
     return texts, [text for job in jobs for text in job.texts2 or ()]
-
-
-QUIET_TURNS = 2  # of the event loop: bytes that arrive in one turn are a request in the next
-LONGEST_S = 0.02
-
-
-class Gathering:
-    """Calls a function when requests have stopped arriving; used in one event loop."""
-
-    def __init__(self, ready: Callable[[], None]) -> None:
-        self._ready = ready
-        self._num_arrived = self._num_seen = self._num_quiet = 0
-        self._is_open = False
-
-    def arrive(self) -> None:
-        """Note a request."""
-        self._num_arrived += 1
-        if not self._is_open:
-            self._is_open = True
-            loop = asyncio.get_running_loop()
-            loop.call_soon(self._look, loop, loop.time() + LONGEST_S)
-
-    def _look(self, loop: asyncio.AbstractEventLoop, until: float) -> None:
-        is_quiet = self._num_arrived == self._num_seen
-        self._num_quiet = self._num_quiet + 1 if is_quiet else 0
-        self._num_seen = self._num_arrived
-        if self._num_quiet < QUIET_TURNS and loop.time() < until:
-            loop.call_soon(self._look, loop, until)
-        else:
-            self._num_quiet = 0
-            self._is_open = False
-            self._ready()
 
 
 def hand_over(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: Any) -> None:
