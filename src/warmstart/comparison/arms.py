@@ -35,7 +35,7 @@ from warmstart.tasks.finetuning import (
     padded_batches,
 )
 from warmstart.tasks.hub import HubModel
-from warmstart.tasks.vectors import TextBatches, packed_for
+from warmstart.tasks.vectors import TextBatches, pack_for
 from warmstart.training.defaults import compile_blocks, finetuning_layer_decay, finetuning_rate
 from warmstart.training.step import Evaluation, RecordedObjective
 from warmstart.training.trainer import Trainer
@@ -189,7 +189,7 @@ class SharedModule:
             padded = list(padded_batches(texts.ids, batches, texts.starts))
             self._padded[id(texts)] = texts, padded
         _, padded = self._padded[id(texts)]
-        reader = packed_for(model, num_tokens, batches.runtime, "backbone")
+        reader = pack_for(model, num_tokens, batches.runtime, "backbone")
         return batch_outputs(reader, padded, batches.runtime).softmax(-1).numpy()
 
 

@@ -272,7 +272,7 @@ async def attention(service: Service, body: AttentionRequest) -> AttentionAnswer
             413, f"the text has more than {MOST_WEIGHTS:,} attention weights: shorten it"
         )
     return AttentionAnswer(
-        answer.model, [_map(weights.joined() if body.words else weights) for weights in maps]
+        answer.model, [_map(weights.by_word() if body.words else weights) for weights in maps]
     )
 
 

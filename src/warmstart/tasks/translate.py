@@ -135,11 +135,11 @@ class TranslationValidation:
         with torch.compiler.set_stance("force_eager"):  # every step has a new shape
             translations = [best[0].text for best in decoder.translate(sources, greedy)]
         for row in range(min(self.num_samples, len(sources))):
-            progress.say(f"  {_shortened(sources[row])} -> {_shortened(translations[row])}")
+            progress.say(f"  {_shorten(sources[row])} -> {_shorten(translations[row])}")
         return corpus_bleu(translations, references)
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= SAMPLE_CHARS else f"{text[: SAMPLE_CHARS - 1]}…"
 
 
