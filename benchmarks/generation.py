@@ -18,7 +18,7 @@ from measuring import Ratio, add_json_option, in_turns, report
 from warmstart.decoding.beam import SpecialIds, sample_texts
 from warmstart.decoding.engines import fast_steps
 from warmstart.model.models import LanguageModel
-from warmstart.recipes.use import TOGETHER
+from warmstart.recipes.use import TEXTS_TOGETHER
 from warmstart.runtime import Runtime
 from warmstart.settings.model import PRESETS
 from warmstart.settings.using import Sampling
@@ -87,7 +87,8 @@ def main() -> None:
     device = torch.device(given.device)
     name, dtype = ("fp32", torch.float32) if device.type == "cpu" else ("bf16", torch.bfloat16)
     our_rate, their_rate, ratios = ours(device), theirs(device, dtype), []
-    for num_texts, work in ((1, "one prompt"), (TOGETHER, f"{TOGETHER} texts together")):
+    together = f"{TEXTS_TOGETHER} texts together"
+    for num_texts, work in ((1, "one prompt"), (TEXTS_TOGETHER, together)):
         size = given.tokens, num_texts
         rounds = in_turns(partial(our_rate, *size), partial(their_rate, *size), given.rounds)
         title = f"generation, {work}, {given.tokens} tokens"

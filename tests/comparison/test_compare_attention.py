@@ -69,7 +69,7 @@ def test_the_report_shows_both(compared: Path, world: World, base: Path) -> None
     label, text = read_labelled_rows(world.test)[example.row]
     assert example.label == label
     for arm in ("warm", "cold"):
-        words = example.maps[arm].joined().keys.pieces
+        words = example.maps[arm].by_word().keys.pieces
         assert (words[1], words[-2]) == (text.split()[0], text.split()[-1])  # the middle is cut
     assert page.count(f">{text.split()[0]}</span>") >= 2
     cells = {(cell["arm"], cell["labels"], cell["seed"]): cell for cell in _cells(compared)}

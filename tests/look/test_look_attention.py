@@ -48,7 +48,7 @@ def test_rows_sum_to_one_and_obey_the_mask(tokenizer: Tokenizer, kind: Any, posi
     np.testing.assert_allclose(found.weights.sum(-1), 1, atol=1e-6)
     assert found.is_masked.any() == (source.model.attention == "causal")
     assert ((found.weights == 0) == found.is_masked).all()
-    joined = found.joined()
+    joined = found.by_word()
     assert ((joined.weights == 0) == joined.is_masked).all()
 
 
@@ -143,7 +143,7 @@ def test_a_translator_may_write_with_a_tokenizer_of_its_own(tokenizer: Tokenizer
     source = replace(source, transformer=(source.model, pair))
     found = look(model, source, "Ce livre", target="zum Buch")["cross"]
     assert found.queries.pieces == ("<s>", *other.pieces(other.encode(["zum Buch"])[0]))
-    assert found.joined().keys.pieces == ("<s>", "Ce", "livre", "</s>")
+    assert found.by_word().keys.pieces == ("<s>", "Ce", "livre", "</s>")
     assert len(look(model, source, "Ce livre")["decoder"].queries) > 0
 
 
@@ -195,18 +195,18 @@ def test_a_long_text_is_cut_and_said(tokenizer: Tokenizer) -> None:
 def test_pieces_join_to_words(tokenizer: Tokenizer) -> None:
     model, source = make_run("causal", tokenizer)
     found = look(model, source, TEXT)["self"]
-    joined = found.joined()
+    joined = found.by_word()
     assert joined.keys.pieces == ("<s>", *TEXT.split())
     assert len(found.keys) > len(joined.keys)
     np.testing.assert_allclose(joined.weights.sum(-1), 1, atol=1e-5)
-    assert joined.joined().weights.tolist() == joined.weights.tolist()
+    assert joined.by_word().weights.tolist() == joined.weights.tolist()
 
 
 def test_joining_sums_what_is_looked_at_and_averages_what_looks() -> None:
     tokens = Tokens(pieces=("▁a", "b", "▁c"), words=(0, 0, 1))
     rows = [[0.5, 0.5, 0.0], [0.2, 0.2, 0.6], [0.1, 0.3, 0.6]]
     weights = np.array(rows, dtype=np.float32)[None, None]
-    joined = AttentionMap(part="self", queries=tokens, keys=tokens, weights=weights).joined()
+    joined = AttentionMap(part="self", queries=tokens, keys=tokens, weights=weights).by_word()
     assert joined.keys.pieces == ("ab", "c")
     np.testing.assert_allclose(joined.weights[0, 0], [[0.7, 0.3], [0.4, 0.6]], atol=1e-6)
 
@@ -221,9 +221,9 @@ def test_pieces_of_every_tokenizer_find_their_words(tokenizer: Tokenizer) -> Non
         labels = pieces
 
     found = tokens_of(Fake(), [0, 7, 8, 9, 1])  # type: ignore[arg-type]
-    assert found.joined().pieces == ("[CLS]", "merveille", "!", "[SEP]")
+    assert found.by_word().pieces == ("[CLS]", "merveille", "!", "[SEP]")
     ids = [tokenizer.bos, *tokenizer.encode(["un ennui\nun"])[0], tokenizer.eos]
-    assert tokens_of(tokenizer, ids).joined().pieces[:3] == ("<s>", "un", "ennui")
+    assert tokens_of(tokenizer, ids).by_word().pieces[:3] == ("<s>", "un", "ennui")
 
 
 def _map(weights: Any, part: Any = "self") -> AttentionMap:

@@ -62,7 +62,7 @@ def test_attention_from_python(base: Path, warm: Path) -> None:
     for folder in (base, warm):
         found = warmstart.load(folder).attention(TEXT)["self"]
         np.testing.assert_allclose(found.weights.sum(-1), 1, atol=1e-6)
-        assert found.joined().keys.pieces[1:4] == ("A", "fine", "book.")
+        assert found.by_word().keys.pieces[1:4] == ("A", "fine", "book.")
 
 
 LOOKS = [verb for name, verb in VERBS.items() if name.startswith("look_")]

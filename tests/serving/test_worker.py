@@ -7,15 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
+from starlette.testclient import TestClient
 
 from warmstart.errors import WarmstartError
-from warmstart.serving import worker as gathering
-from warmstart.serving.app import create_app, start_service
+from warmstart.serving import worker as module
+from warmstart.serving.app import create_app
 from warmstart.serving.commands import ServeConfig
-from warmstart.serving.responses import BusyError, ClosingError, DeadError
-from warmstart.serving.worker import QueueLimits, Worker, call
+from warmstart.serving.responses import RefusedError
+from warmstart.serving.service import Service
+from warmstart.serving.worker import Call, Worker
 from warmstart.tasks.text_model import GeneratedPiece, TextModel
+
+PREDICT = Call("predict")
 
 
 class Panic(BaseException):
@@ -40,7 +43,7 @@ class Echo(TextModel):
             raise WarmstartError("a bad text")
         return [*texts] if texts2 is None else [*zip(texts, texts2, strict=True)]
 
-    def stream(self, prompt: str, max_tokens: int, **_: Any) -> Iterator[GeneratedPiece]:
+    def stream(self, prompt: str, max_tokens: int) -> Iterator[GeneratedPiece]:
         for number in range(max_tokens):
             yield GeneratedPiece(f"{prompt}{number}")
         yield GeneratedPiece("", "length")
@@ -53,7 +56,7 @@ def model() -> Echo:
 
 async def started(worker: Worker, model: Echo) -> "asyncio.Future[Any]":
     """Keep the thread busy with one text, so that what follows has to wait."""
-    future = worker.submit(call("predict"), ["first"])
+    future = worker.submit(PREDICT, ["first"])
     while worker.num_waiting:
         await asyncio.sleep(0.001)
     return future
@@ -61,11 +64,11 @@ async def started(worker: Worker, model: Echo) -> "asyncio.Future[Any]":
 
 def test_what_waits_is_computed_together_within_the_budget(model: Echo) -> None:
     async def run() -> list[Any]:
-        worker = Worker(model, QueueLimits(batch_tokens=4))
+        worker = Worker(model, batch_tokens=4)
         futures = [await started(worker, model)]
-        futures += [worker.submit(call("predict"), [f"{i}", "two words"]) for i in range(3)]
-        futures.append(worker.submit(call("predict"), ["a"], ["b"]))  # pairs are apart
-        futures.append(worker.submit(call("predict"), ["a text of many words"]))
+        futures += [worker.submit(PREDICT, [f"{i}", "two words"]) for i in range(3)]
+        futures.append(worker.submit(PREDICT, ["a"], ["b"]))  # pairs are apart
+        futures.append(worker.submit(PREDICT, ["a text of many words"]))
         model.is_allowed.set()
         answers = [(await future).results for future in futures]
         worker.close()
@@ -81,14 +84,14 @@ def test_what_waits_is_computed_together_within_the_budget(model: Echo) -> None:
 def test_what_arrives_in_turns_of_the_event_loop_is_computed_together(
     model: Echo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gathering, "LONGEST_S", 60)
+    monkeypatch.setattr(module, "LONGEST_S", 60)
     model.is_allowed.set()
 
     async def run() -> None:
-        worker = Worker(model, QueueLimits())
+        worker = Worker(model)
         futures = []
         for number in range(20):
-            futures.append(worker.submit(call("predict"), [str(number)]))
+            futures.append(worker.submit(PREDICT, [str(number)]))
             await asyncio.sleep(0)
         await asyncio.gather(*futures)
         worker.close()
@@ -100,14 +103,14 @@ def test_what_arrives_in_turns_of_the_event_loop_is_computed_together(
 def test_requests_without_end_keep_nobody_waiting(
     model: Echo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gathering, "LONGEST_S", 0)
+    monkeypatch.setattr(module, "LONGEST_S", 0)
     model.is_allowed.set()
 
     async def run() -> None:
-        worker = Worker(model, QueueLimits(max_queue=10**9))
-        first = worker.submit(call("predict"), ["first"])
+        worker = Worker(model, max_queue=10**9)
+        first = worker.submit(PREDICT, ["first"])
         while not first.done():
-            worker.submit(call("predict"), ["another"])
+            worker.submit(PREDICT, ["another"])
             await asyncio.sleep(0)
         worker.close()
 
@@ -117,9 +120,9 @@ def test_requests_without_end_keep_nobody_waiting(
 
 def test_one_bad_request_does_not_spoil_the_others(model: Echo) -> None:
     async def run() -> list[Any]:
-        worker = Worker(model, QueueLimits())
+        worker = Worker(model)
         first = await started(worker, model)
-        futures = [worker.submit(call("predict"), [text]) for text in ("a", "bad", "b")]
+        futures = [worker.submit(PREDICT, [text]) for text in ("a", "bad", "b")]
         model.is_allowed.set()
         answers = await asyncio.gather(first, *futures, return_exceptions=True)
         worker.close()
@@ -132,13 +135,13 @@ def test_one_bad_request_does_not_spoil_the_others(model: Echo) -> None:
 
 def test_a_request_that_nobody_waits_for_is_not_computed(model: Echo) -> None:
     async def run() -> None:
-        worker = Worker(model, QueueLimits())
+        worker = Worker(model)
         first = await started(worker, model)
-        left = worker.submit(call("predict"), ["left"])
+        left = worker.submit(PREDICT, ["left"])
         left.cancel()
         model.is_allowed.set()
         await first
-        await worker.submit(call("predict"), ["last"])
+        await worker.submit(PREDICT, ["last"])
         worker.close()
 
     asyncio.run(run())
@@ -148,23 +151,23 @@ def test_a_request_that_nobody_waits_for_is_not_computed(model: Echo) -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_dies_answers_everyone(model: Echo) -> None:
     async def run() -> tuple[list[Any], Worker]:
-        worker = Worker(model, QueueLimits())
+        worker = Worker(model)
         first = await started(worker, model)
-        futures = [worker.submit(call("predict"), [text]) for text in ("a", "fatal")]
-        futures.append(worker.submit(call("predict"), ["waits"], ["apart"]))
+        futures = [worker.submit(PREDICT, [text]) for text in ("a", "fatal")]
+        futures.append(worker.submit(PREDICT, ["waits"], ["apart"]))
         stream = worker.stream(lambda: model.stream("x", 10**9))
         model.is_allowed.set()
         answers = await asyncio.gather(first, *futures, return_exceptions=True)
-        with pytest.raises(DeadError, match="thread of echo has died"):
+        with pytest.raises(RefusedError, match="thread of echo has died"):
             async for _ in stream.pieces(5):
                 pass
-        with pytest.raises(DeadError):
-            worker.submit(call("predict"), ["late"])
+        with pytest.raises(RefusedError, match="has died"):
+            worker.submit(PREDICT, ["late"])
         return answers, worker
 
     (first, *others), worker = asyncio.run(run())
     assert first.results == ["first"]
-    assert [type(other) for other in others] == [DeadError] * 3
+    assert [other.status for other in others] == [503] * 3
     worker.close()
     assert (worker.is_alive, worker.num_waiting) == (False, 0)
 
@@ -173,7 +176,7 @@ def test_a_thread_that_dies_answers_everyone(model: Echo) -> None:
 def test_a_server_with_a_dead_thread_says_so(model: Echo) -> None:
     model.is_allowed.set()
     config = ServeConfig(runs=("echo",))
-    app = create_app(start_service({"echo": model, "other": Echo()}, config), config, None)
+    app = create_app(Service({"echo": model, "other": Echo()}, config), None)
     with TestClient(app, "http://localhost") as client:
         assert client.get("/health").status_code == 200
         for text in ("fatal", "later"):
@@ -186,26 +189,26 @@ def test_a_server_with_a_dead_thread_says_so(model: Echo) -> None:
 
 def test_a_full_queue_is_refused_and_empties(model: Echo) -> None:
     async def run() -> None:
-        worker = Worker(model, QueueLimits(max_queue=3))
+        worker = Worker(model, max_queue=3)
         first = await started(worker, model)
-        waiting = worker.submit(call("predict"), ["a", "b"])
-        with pytest.raises(BusyError, match="2 texts are waiting for echo"):
-            worker.submit(call("predict"), ["c", "d"])
+        waiting = worker.submit(PREDICT, ["a", "b"])
+        with pytest.raises(RefusedError, match="2 texts are waiting for echo"):
+            worker.submit(PREDICT, ["c", "d"])
         model.is_allowed.set()
         await asyncio.gather(first, waiting)
         assert worker.num_waiting == 0
-        await worker.submit(call("predict"), ["c", "d", "e"])
+        await worker.submit(PREDICT, ["c", "d", "e"])
         worker.close()
-        with pytest.raises(ClosingError):
-            worker.submit(call("predict"), ["f"])
+        with pytest.raises(RefusedError, match="shutting down"):
+            worker.submit(PREDICT, ["f"])
 
     asyncio.run(run())
 
 
 def test_closing_finishes_what_was_accepted(model: Echo) -> None:
     async def run() -> list[Any]:
-        worker = Worker(model, QueueLimits())
-        futures = [worker.submit(call("predict"), [str(number)]) for number in range(20)]
+        worker = Worker(model)
+        futures = [worker.submit(PREDICT, [str(number)]) for number in range(20)]
         stream = worker.stream(lambda: model.stream("x", 30))
         model.is_allowed.set()
         await asyncio.to_thread(worker.close)
@@ -220,7 +223,7 @@ def test_a_stream_that_nobody_reads_ends(model: Echo) -> None:
     model.is_allowed.set()
 
     async def run() -> None:
-        worker = Worker(model, QueueLimits())
+        worker = Worker(model)
         stream = worker.stream(lambda: model.stream("x", 10**9))
         async for _ in stream.pieces(5):
             break

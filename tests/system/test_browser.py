@@ -183,9 +183,9 @@ def test_words_join_and_come_apart(shown: Shown, tmp_path: Path) -> None:
     page = visit.page
     page.click("[data-view=text]")
     page.check("#words")
-    assert page.locator("#text .tok").all_inner_texts() == list(found.joined().keys.pieces)
+    assert page.locator("#text .tok").all_inner_texts() == list(found.by_word().keys.pieces)
     page.hover('#text .tok[data-i="1"]')
-    row = found.joined().weights[0, 0, 1]
+    row = found.by_word().weights[0, 0, 1]
     assert read(page)[0][1] == pytest.approx(float(row.max()), abs=0.006)
     page.keyboard.press("w")
     assert page.locator("#text .tok").count() == 8

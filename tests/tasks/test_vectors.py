@@ -22,7 +22,7 @@ from warmstart.tasks.vectors import (
     TextBatches,
     backbone_of,
     layer_states,
-    packed_for,
+    pack_for,
     text_vectors,
     token_vectors,
 )
@@ -126,10 +126,10 @@ def test_many_texts_are_read_with_packed_weights_and_have_the_same_vectors(
     model = Classifier(replace(tiny, **words), 3, "mean").eval()
     texts = [*TEXTS, *[[1, 5, 6, 7, 8, 2]] * (MANY_TOKENS // 6)]
     batches = TextBatches(1_000_000, 0, runtime)
-    packed = packed_for(model, MANY_TOKENS, runtime, "backbone")
+    packed = pack_for(model, MANY_TOKENS, runtime, "backbone")
     assert packed is not model
     assert packed.head.output.weight is model.head.output.weight
-    assert packed_for(model, MANY_TOKENS - 1, runtime, "backbone") is model
+    assert pack_for(model, MANY_TOKENS - 1, runtime, "backbone") is model
     many = text_vectors(model.backbone, texts, batches, "mean")[: len(TEXTS)]
     few = text_vectors(model.backbone, TEXTS, batches, "mean")
     assert_close(many, few, rtol=0.02, atol=0.02)

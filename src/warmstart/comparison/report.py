@@ -149,7 +149,7 @@ def contrast_section(contrast: Contrast) -> Section:
 
 def attention_section(example: AttentionExample) -> Section:
     """Return the attention of several models on one text."""
-    maps = {arm: attention.joined() for arm, attention in example.maps.items()}
+    maps = {arm: attention.by_word() for arm, attention in example.maps.items()}
     values = {
         "example": example,
         "maps": maps,

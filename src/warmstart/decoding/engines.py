@@ -49,7 +49,7 @@ class Engine:
 
 
 def plain_engine(model: Translator, runtime: Runtime) -> Engine:
-    """Return an engine that runs the model itself, which may be in training."""
+    """Return an engine that runs the layers of a model, which may be in training."""
 
     def predict(tokens: Tensor, encoder_output: EncoderOutput, cache: KeyValueCache) -> Tensor:
         hidden = model.decode(tokens[:, None].to(runtime.device), encoder_output, cache)[:, 0]
@@ -106,7 +106,7 @@ def training_engine(model: Translator, runtime: Runtime) -> Engine:
 def _or_plain(
     engine: Callable[[Translator, Runtime], Engine], model: Translator, runtime: Runtime
 ) -> Engine:
-    """Return an engine, or the plain one where it does not implement the architecture."""
+    """Return a fast engine, or the plain one for an architecture that the fast ones lack."""
     setting = unsupported_setting(model.decoder.config)
     if setting is None:
         return engine(model, runtime)
@@ -162,7 +162,7 @@ Read = Callable[[Tensor, KeyValueCache], Tensor]  # (N, T) tokens -> (N, V) log-
 
 
 def plain_steps(model: LanguageModel, runtime: Runtime) -> Begin:
-    """Return what begins texts with the model itself."""
+    """Return a function that begins texts with the layers of a model."""
     read = _reader(model, runtime)
 
     def after(cache: KeyValueCache) -> Step:
@@ -177,7 +177,7 @@ def plain_steps(model: LanguageModel, runtime: Runtime) -> Begin:
 
 
 def packed_steps(model: LanguageModel, runtime: Runtime) -> Begin:
-    """Return what begins texts on a CPU, with weights packed; valid until they change."""
+    """Return a function that begins texts on a CPU; valid until the weights change."""
     dtype = runtime.dtype or torch.float32
     packed = packed_copy(model, dtype, inside="backbone")
     decoder = PackedDecoder(packed, dtype, PackedLinear)
@@ -199,7 +199,10 @@ def packed_steps(model: LanguageModel, runtime: Runtime) -> Begin:
 
 
 def recorded_steps(model: LanguageModel, runtime: Runtime) -> Begin:
-    """Return what begins texts on a GPU, which replays steps; valid until weights change."""
+    """Return a function that begins texts on a GPU by replaying recorded steps.
+
+    It is valid until the weights change.
+    """
     dtype = runtime.dtype or model.backbone.embed.weight.dtype
     decoder = PackedDecoder(model, dtype, CastLinear)
 
@@ -211,7 +214,7 @@ def recorded_steps(model: LanguageModel, runtime: Runtime) -> Begin:
 
 
 def fast_steps(model: LanguageModel, runtime: Runtime) -> Begin:
-    """Return the fastest way for a device, to be used while the weights do not change."""
+    """Return the fastest of these functions for a device; valid until the weights change."""
     if unsupported_setting(model.backbone.config) is None:
         if runtime.device.type == "cuda":
             return recorded_steps(model, runtime)

@@ -74,16 +74,16 @@ class PackedDecoder:
         self.config = decoder.config
         self.embedding = embedding.detach()
         self.blocks = [_PackedBlock(block, dtype, linear_type) for block in decoder.blocks]
-        self.norm_embed: Function = _unchanged
-        self.norm_final: Function = _unchanged
+        self.norm_embed: Function = _identity
+        self.norm_final: Function = _identity
         if self.config.embedding_norm:
             self.norm_embed = _norm(decoder.norm_embed, linear_type)
         if self.config.norm_position == "pre":
             self.norm_final = _norm(decoder.norm_final, linear_type)
-        self.transform: Function = _unchanged
+        self.transform: Function = _identity
         if self.config.transform:
             assert isinstance(model.head.transform, Transform)
-            self.transform = _packed_transform(model.head.transform, dtype, linear_type)
+            self.transform = _pack_transform(model.head.transform, dtype, linear_type)
         self.head = linear_type(*model.head.weights(self.embedding), dtype)
         # Without a second text, all tokens have the first segment.
         self.segment = decoder.embed_segments.weight[0].detach() if self.config.segments else None
@@ -134,18 +134,18 @@ class _PackedBlock:
         attend, ffn = block.attend, block.ffn
         self.is_pre, self.heads, self.layer = block.is_pre, attend.heads, attend.layer
         self.norm_attend = _norm(block.norm_attend, linear_type)
-        self.norm_cross: Function = _unchanged
+        self.norm_cross: Function = _identity
         self.norm_ffn = _norm(block.norm_ffn, linear_type)
-        self.project = _packed(attend.project, dtype, linear_type)
-        self.output = _packed(attend.output, dtype, linear_type)
+        self.project = _pack(attend.project, dtype, linear_type)
+        self.output = _pack(attend.output, dtype, linear_type)
         self.cross: _PackedCross | None = None  # of a translator
         if isinstance(block, DecoderBlock):
             self.cross = _PackedCross(block.cross, dtype, linear_type)
             self.norm_cross = _norm(block.norm_cross, linear_type)
         fuses = ffn.activate is ACTIVATIONS["relu"] and isinstance(ffn.inner, nn.Linear)
-        self.inner = _packed(ffn.inner, dtype, linear_type, "relu" if fuses else "none")
-        self.outer = _packed(ffn.outer, dtype, linear_type)
-        self.activate: Function = _unchanged if fuses else ffn.activate
+        self.inner = _pack(ffn.inner, dtype, linear_type, "relu" if fuses else "none")
+        self.outer = _pack(ffn.outer, dtype, linear_type)
+        self.activate: Function = _identity if fuses else ffn.activate
         self.is_gated = ffn.is_gated
 
     def __call__(
@@ -187,9 +187,9 @@ class _PackedCross:
 
     def __init__(self, cross: CrossAttention, dtype: torch.dtype, linear_type: LinearType) -> None:
         self.heads, self.layer = cross.heads, cross.layer
-        self.query = _packed(cross.query, dtype, linear_type)
-        self.project = _packed(cross.project, dtype, linear_type)
-        self.output = _packed(cross.output, dtype, linear_type)
+        self.query = _pack(cross.query, dtype, linear_type)
+        self.project = _pack(cross.project, dtype, linear_type)
+        self.output = _pack(cross.output, dtype, linear_type)
         # On a CPU it pays to multiply query and output weights into a short source.
         self.by_head = _WeightsByHead(cross) if linear_type is PackedLinear else None
         self.short: tuple[SourceKeysValues, _ShortSource] | None = None  # of the latest source
@@ -254,21 +254,19 @@ class _ShortSource:
         return torch.addmm(self.bias, weights, self.values)
 
 
-def _packed(
+def _pack(
     linear: nn.Module, dtype: torch.dtype, linear_type: LinearType, activation: str = "none"
 ) -> PackedLinear | CastLinear:
-    """Return a layer for steps; one that is packed already is taken as it is."""
+    """Return a linear layer for steps; a layer that is packed already is returned."""
     if isinstance(linear, PackedLinear):
         return linear
     assert isinstance(linear, nn.Linear)
     return linear_type(linear.weight, linear.bias, dtype, activation)
 
 
-def _packed_transform(
-    transform: Transform, dtype: torch.dtype, linear_type: LinearType
-) -> Function:
-    """Return what BERT puts before its output weights as a function."""
-    dense = _packed(transform.dense, dtype, linear_type)
+def _pack_transform(transform: Transform, dtype: torch.dtype, linear_type: LinearType) -> Function:
+    """Return the layers that BERT has before its output weights as a function."""
+    dense = _pack(transform.dense, dtype, linear_type)
     activate, norm = transform.activate, _norm(transform.norm, linear_type)
     return lambda x: norm(activate(dense.forward(x)))
 
@@ -279,14 +277,14 @@ def _bias(linear: nn.Linear) -> Tensor:
     return linear.bias.detach()
 
 
-def _unchanged(x: Tensor) -> Tensor:
+def _identity(x: Tensor) -> Tensor:
     return x
 
 
 def _norm(norm: nn.Module, linear_type: LinearType) -> Function:
     """Return a normalisation layer as a function; a missing one changes nothing."""
     if isinstance(norm, nn.Identity):
-        return _unchanged
+        return _identity
     shape = tuple(norm.normalized_shape)  # type: ignore[arg-type]
     weight, eps = norm.weight.detach(), float(norm.eps)  # type: ignore[arg-type, operator]
     if isinstance(norm, nn.RMSNorm):

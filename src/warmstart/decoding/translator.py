@@ -96,7 +96,7 @@ class SentenceDecoder:
         return [[*self.source.start, *part, self.source.eos] for part in parts]
 
     def _split(self, text: str, patterns: Sequence[re.Pattern[str]]) -> list[str]:
-        """Split a text that does not fit, and join neighbouring pieces while they do."""
+        """Split a text that is too long; join neighbouring pieces as long as they fit the model."""
         if self._fits(text):
             return [text]
         if not patterns:
@@ -130,7 +130,7 @@ class SentenceDecoder:
         return best
 
     def _join(self, parts: list[list[Hypothesis]], n_best: int) -> list[Translation]:
-        """Return the translations of one text, best first, from those of its parts."""
+        """Join the hypotheses of the parts of a text to translations, best first."""
         if not parts:
             return [Translation("", 0.0)] * n_best
         translations = []

@@ -84,7 +84,7 @@ def _draw(config: LookAttentionConfig, maps: dict[str, AttentionMap]) -> Figure:
     part = config.part or list(maps)[-1]
     if part not in maps:
         raise WarmstartError(f"--part {part} is not in this model, which has {', '.join(maps)}")
-    attention = maps[part].joined() if config.words else maps[part]
+    attention = maps[part].by_word() if config.words else maps[part]
     layers, heads = attention.weights.shape[:2]
     for flag, value, most in (("--layer", config.layer, layers), ("--head", config.head, heads)):
         if value is not None and value > most:
@@ -221,14 +221,14 @@ def _map_data(attention: AttentionMap, dtype: type[np.unsignedinteger[Any]]) -> 
         "bytes": np.dtype(dtype).itemsize,
         "weights": encode_weights(attention.weights, dtype),
         "pieces": _statistics(attention),
-        "words": _statistics(attention.joined()),
+        "words": _statistics(attention.by_word()),
     }
 
 
 def _token_data(tokens: Tokens) -> dict[str, Any]:
     return {
         "pieces": [readable(piece) for piece in tokens.pieces],
-        "words": list(tokens.joined().pieces),
+        "words": list(tokens.by_word().pieces),
         "starts": tokens.starts,
     }
 

@@ -217,7 +217,7 @@ def look_attention(config: LookAttentionConfig) -> None:
 
     unit = "words" if config.words else "tokens"
     for weights in look_attention(config).maps.values():
-        shown = weights.joined() if config.words else weights
+        shown = weights.by_word() if config.words else weights
         layers, heads = shown.weights.shape[:2]
         entropy = shown.entropy()
         say(

@@ -42,7 +42,7 @@ class Tokens:
         """Return the index of the first piece of each word."""
         return [i for i, word in enumerate(self.words) if i == 0 or word != self.words[i - 1]]
 
-    def joined(self) -> "Tokens":
+    def by_word(self) -> "Tokens":
         """Return the words as tokens."""
         bounds = [*self.starts, len(self)]
         words = tuple(join_word(self.pieces[start:stop]) for start, stop in pairwise(bounds))
@@ -76,15 +76,15 @@ class AttentionMap:
         if self.weights.shape[2:] != expected:
             raise ValueError(f"weights {self.weights.shape} do not fit {expected} tokens")
 
-    def joined(self) -> "AttentionMap":
+    def by_word(self) -> "AttentionMap":
         """Return attention between words: summed over key pieces, averaged over query pieces."""
         by_key = np.add.reduceat(self.weights, self.keys.starts, axis=3)
         summed = np.add.reduceat(by_key, self.queries.starts, axis=2)
         sizes = np.bincount(self.queries.words).astype(np.float32)
         return AttentionMap(
             part=self.part,
-            queries=self.queries.joined(),
-            keys=self.keys.joined(),
+            queries=self.queries.by_word(),
+            keys=self.keys.by_word(),
             weights=(summed / sizes[:, None]).astype(np.float32),
             is_causal=self.is_causal,
         )
@@ -117,7 +117,7 @@ class AttentionMap:
     def received(self) -> Array:
         """Return the mean weight each key receives in the last layer.
 
-        The mean is over heads, and over the queries that see the key: any head gives it weight.
+        The mean is over the heads, and over the queries that see the key.
         """
         weights = self.weights[-1].astype(np.float64).mean(0)  # (queries, keys)
         return np.asarray(weights.sum(0) / (~self.is_masked).sum(0))

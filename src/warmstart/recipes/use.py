@@ -32,7 +32,7 @@ PREFIX = "predicted_"  # of new columns, where the input has columns of the same
 
 @dataclass(frozen=True)
 class PredictedRow:
-    """One row of the input, and what the model says of it."""
+    """One row of the input with its prediction."""
 
     row: TextRow
     prediction: Any
@@ -86,20 +86,28 @@ def predict_file(config: PredictConfig, stream: BinaryIO | None) -> Iterator[Pre
         seconds = [readable(row.text2) for row in rows if row.text2 is not None]
         predictions = model.predict([readable(row.text) for row in rows], seconds or None)
         for row, prediction in zip(rows, predictions, strict=True):
-            if config.threshold is not None and not isinstance(prediction, Prediction):
-                raise WarmstartError(
-                    f"--threshold needs the probability of a class, and {config.run} gives none: "
-                    "leave it out"
-                )
-            is_unsure = config.threshold is not None and prediction.probability < config.threshold
+            answer = PredictedRow(row, _apply_threshold(prediction, config))
             num_rows += 1
             num_empty += row.is_empty
-            num_unsure += is_unsure and not row.is_empty
-            yield PredictedRow(row, replace(prediction, label=UNSURE) if is_unsure else prediction)
+            num_unsure += config.threshold is not None and answer.label == UNSURE
+            yield answer
     if num_empty:
         progress.say(f"{counted(num_empty, 'row')} of {num_rows:,} without text: no label")
     if config.threshold is not None:
         progress.say(f"{num_unsure:,} of {num_rows:,} below --threshold {config.threshold:g}")
+
+
+def _apply_threshold(prediction: Any, config: PredictConfig) -> Any:
+    """Return a prediction, with another label if its probability is below the threshold."""
+    if config.threshold is None:
+        return prediction
+    if not isinstance(prediction, Prediction):
+        raise WarmstartError(
+            f"--threshold needs the probability of a class, and {config.run} gives none: "
+            "leave it out"
+        )
+    is_unsure = prediction.probability < config.threshold
+    return replace(prediction, label=UNSURE) if is_unsure else prediction
 
 
 def _rows(config: PredictConfig, model: TextModel, stream: BinaryIO | None) -> Iterator[TextRow]:
@@ -130,7 +138,7 @@ def write_predictions(config: PredictConfig, out: str, answers: Iterable[Predict
 
 
 def _delimiter(config: PredictConfig) -> str:
-    """Return the delimiter of a .csv file as input, so that the same program opens the output."""
+    """Return the delimiter of a .csv input, so that the program that opens it opens the output."""
     is_csv = config.file is not None and format_of(Path(config.file)) == "csv"
     return delimiter_of(Path(config.file), config) if config.file and is_csv else ","
 
@@ -157,7 +165,7 @@ WINDOW = 2048  # sentences read together, so that those of similar length share 
 
 
 @dataclass(frozen=True)
-class Translated:
+class TranslatedText:
     """One sentence with its translations, best first."""
 
     source: str
@@ -171,7 +179,7 @@ class Translated:
         ]
 
 
-def translate(config: TranslateConfig) -> list[Translated]:
+def translate(config: TranslateConfig) -> list[TranslatedText]:
     """Translate the lines of a file, or of standard input when there is none."""
     results = list(translate_file(config, standard_input()))
     if config.out:
@@ -180,7 +188,7 @@ def translate(config: TranslateConfig) -> list[Translated]:
     return results
 
 
-def translate_file(config: TranslateConfig, stream: BinaryIO | None) -> Iterator[Translated]:
+def translate_file(config: TranslateConfig, stream: BinaryIO | None) -> Iterator[TranslatedText]:
     """Yield the translations of each line, in order."""
     is_typed = config.file in (None, "-") and stream is not None and stream.isatty()
     sentences = read_input(config, stream)
@@ -192,12 +200,12 @@ def translate_file(config: TranslateConfig, stream: BinaryIO | None) -> Iterator
         )
         for text, best in zip(texts, translations, strict=True):
             num_overlong += best[0].num_parts > 1
-            yield Translated(text, best)
+            yield TranslatedText(text, best)
         first_number += len(texts)
     report_overlong(num_overlong)
 
 
-TOGETHER = 32  # texts, each of which keeps its keys and values in memory
+TEXTS_TOGETHER = 32  # generated in one batch; each keeps its keys and values in memory
 
 
 def generate(config: GenerateConfig) -> list[str]:
@@ -211,12 +219,12 @@ def generate(config: GenerateConfig) -> list[str]:
 def generate_texts(config: GenerateConfig) -> Iterator[str]:
     """Yield as many texts as asked for, each from its own seed.
 
-    In half precision it also matters how many are written together: kernels round differently.
+    In half precision a text also depends on the size of its batch: kernels round differently.
     """
     model = load_on(config.run, config)
     seeds = range(config.seed, config.seed + config.num)
-    for start in range(0, config.num, TOGETHER):
-        together = seeds[start : start + TOGETHER]
+    for start in range(0, config.num, TEXTS_TOGETHER):
+        together = seeds[start : start + TEXTS_TOGETHER]
         yield from model.generate_texts(config.prompt, config.max_tokens, config, together)
 
 

@@ -1,89 +1,173 @@
-"""The application: the routes, and what surrounds them."""
+"""The application: its routes, and the guards around every request; the server that runs it."""
 
+import asyncio
+import hmac
 import signal
 import socket
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
-from random import Random
+from typing import Any
 
 import uvicorn
 from anyio.to_thread import run_sync
-from fastapi import FastAPI
-from fastapi.middleware.cors import CORSMiddleware
-from fastapi.middleware.trustedhost import TrustedHostMiddleware
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from warmstart.errors import WarmstartError
 from warmstart.serving.commands import LOOPBACK, ServeConfig
-from warmstart.serving.guard import LimitGuard, RequestLimits, TokenGuard
-from warmstart.serving.openai import OpenAIRoutes
-from warmstart.serving.pages import page_routes
-from warmstart.serving.responses import handle_errors
-from warmstart.serving.routes import VerbRoutes
-from warmstart.serving.service import HostedRuns, Metrics, MetricsGuard, Service
-from warmstart.serving.worker import QueueLimits, Worker
-from warmstart.tasks.text_model import TextModel
-from warmstart.version import package_version
-
-
-def start_service(models: Mapping[str, TextModel], config: ServeConfig) -> Service:
-    """Start a thread for every model."""
-    metrics = Metrics()
-    queue = QueueLimits(config.batch_tokens, config.max_queue)
-    workers = {
-        name: Worker(model, queue, partial(metrics.observe_batch, name))
-        for name, model in models.items()
-    }
-    for name, worker in workers.items():
-        metrics.watch(name, worker)
-    max_bytes = round(config.max_megabytes * 1e6)
-    limits = RequestLimits(max_bytes, config.max_texts, config.timeout)
-    return Service(HostedRuns(workers), limits, metrics, Random(config.seed))
-
-
-def create_app(service: Service, config: ServeConfig, token: str | None) -> FastAPI:
-    """Return the application with its guards."""
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        await run_sync(service.runs.close)
-
-    app = FastAPI(
-        title="warmstart",
-        version=package_version(),
-        description="Trained runs behind HTTP.",
-        lifespan=lifespan,
-        docs_url=None,  # it loads scripts from the network; pages.py has one that does not
-        redoc_url=None,
-    )
-    verbs, openai = VerbRoutes(service).router(), OpenAIRoutes(service).router()
-    for router in (verbs, openai, page_routes(service, app)):
-        app.router.routes += router.routes  # without a router inside the router to pass through
-    handle_errors(app)
-    _guard(app, service, config, token)
-    return app
-
-
-def _guard(app: FastAPI, service: Service, config: ServeConfig, token: str | None) -> None:
-    """Surround an application by its guards; the outermost is added last."""
-    app.add_middleware(LimitGuard, limits=service.limits)
-    if token:
-        app.add_middleware(TokenGuard, token=token)
-    elif config.is_local:
-        # A web page could give its own name this machine's address, and so read the answers.
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK)
-    if config.allow_origin:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=config.allow_origin,
-            allow_methods=["*"],
-            allow_headers=["*"],
-        )
-    app.add_middleware(MetricsGuard, metrics=service.metrics)
-
+from warmstart.serving.openai import openai_routes
+from warmstart.serving.pages import monitor_routes, page_routes
+from warmstart.serving.responses import RefusedError, answer_error, refusal
+from warmstart.serving.routes import VERB_PATHS, post_routes
+from warmstart.serving.service import Metrics, Service
 
 MOST_CONNECTIONS = 2048
+OPEN_PATHS = {"/", "/page.css", "/page.js", "/health", "/docs", "/openapi.json"}
+DISCARDED = 64  # times the limit: so much of a body is read in vain, so that the client gets a word
+
+
+def create_app(service: Service, token: str | None) -> Starlette:
+    """Return the application with its guards, the outermost first."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await run_sync(service.close)
+
+    verbs = post_routes(service, dict(VERB_PATHS.values()))
+    documented = [*verbs, *openai_routes(service), *monitor_routes(service)]
+    routes = [*documented, *page_routes(documented)]
+    paths = {route.endpoint: route.path for route in routes}
+    guards = [Middleware(MetricsGuard, metrics=service.metrics, paths=paths)]
+    if origins := service.config.allow_origin:
+        anything: Any = {"allow_methods": ["*"], "allow_headers": ["*"]}
+        guards.append(Middleware(CORSMiddleware, allow_origins=origins, **anything))
+    if token:
+        guards.append(Middleware(TokenGuard, token=token))
+    elif service.config.is_local:
+        # A web page could give its own name this machine's address, and so read the answers.
+        guards.append(Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK))
+    guards.append(Middleware(LimitGuard, config=service.config))
+    kinds = (RefusedError, WarmstartError, HTTPException, Exception)
+    handlers: Any = dict.fromkeys(kinds, answer_error)
+    return Starlette(
+        routes=routes, middleware=guards, exception_handlers=handlers, lifespan=lifespan
+    )
+
+
+class MetricsGuard:
+    """Counts and times every request."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, paths: Mapping[Any, str]) -> None:
+        self.app, self.metrics, self.paths = app, metrics, paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        status: list[Any] = []
+
+        async def watch(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                status.append(message["status"])
+            await send(message)
+
+        started = time.perf_counter()
+        try:
+            await self.app(scope, receive, watch)
+        finally:
+            path = self.paths.get(scope.get("endpoint"), "other")  # not what a client invents
+            self.metrics.requests.labels(path, status[0] if status else "left").inc()
+            self.metrics.seconds.labels(path).observe(time.perf_counter() - started)
+
+
+class TokenGuard:
+    """Lets only requests pass that carry the token; the page itself is open."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self.app, self.expected = app, f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
+            received = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(received, self.expected):
+                message = "this server needs a token: Authorization: Bearer TOKEN"
+                error = RefusedError(401, message, {"WWW-Authenticate": "Bearer"})
+                await refusal(error)(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+
+class LimitGuard:
+    """Reads a whole body within its limits; then ends the work as soon as the client leaves."""
+
+    def __init__(self, app: ASGIApp, config: ServeConfig) -> None:
+        self.app, self.timeout_s = app, config.timeout
+        self.max_bytes = round(config.max_megabytes * 1e6)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        try:
+            body = await self._read(receive)
+        except RefusedError as error:
+            await refusal(error)(scope, receive, send)
+            return
+        if body is not None:
+            await self._answer(scope, body, receive, send)
+
+    async def _read(self, receive: Receive) -> bytes | None:
+        """Return the body; None if the client left before its end."""
+        body, num_bytes = bytearray(), 0
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                while num_bytes <= DISCARDED * self.max_bytes:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    num_bytes += len(message.get("body", b""))
+                    if num_bytes <= self.max_bytes:
+                        body += message.get("body", b"")
+                    if not message.get("more_body", False):
+                        break
+        except TimeoutError:
+            seconds = f"{self.timeout_s:g} seconds"
+            raise RefusedError(408, f"the request did not arrive in {seconds}") from None
+        if num_bytes > self.max_bytes:
+            raise RefusedError(413, f"the request is larger than {self.max_bytes:,} bytes")
+        return bytes(body)
+
+    async def _answer(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        """Run the application; cancel it when the client is gone."""
+        parts: asyncio.Queue[Message] = asyncio.Queue()
+        parts.put_nowait({"type": "http.request", "body": body, "more_body": False})
+        work = asyncio.current_task()
+        assert work is not None
+
+        def leave(_: asyncio.Future[None]) -> None:
+            work.cancel()
+
+        gone = asyncio.ensure_future(_wait_for_disconnect(receive))
+        gone.add_done_callback(leave)
+        try:
+            await self.app(scope, parts.get, send)
+        except asyncio.CancelledError:
+            if not gone.done():
+                raise  # the server itself ends the work
+        finally:
+            gone.remove_done_callback(leave)
+            gone.cancel()
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -104,7 +188,7 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def serve_app(app: FastAPI, listener: socket.socket, timeout_s: float) -> None:
+def serve_app(app: Starlette, listener: socket.socket, timeout_s: float) -> None:
     """Serve until SIGINT or SIGTERM; then take no more requests, and answer those accepted."""
     config = uvicorn.Config(
         app,

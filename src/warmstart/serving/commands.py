@@ -43,4 +43,4 @@ def serve(config: ServeConfig) -> None:
     """Serve runs over HTTP, with a page to try them."""
     from warmstart.serving.serve import serve as run
 
-    say(f"stopped: {counted(run(config).num_requests, 'request')} answered")
+    say(f"stopped: {counted(run(config), 'request')} answered")

@@ -4,26 +4,60 @@ import base64
 import time
 import uuid
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter
-from fastapi.responses import Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from warmstart.serving.responses import (
     Json,
     Pieces,
     RefusedError,
+    await_first,
     event_stream,
-    opened,
-    until,
-    whole,
+    read_whole,
+    stop_before,
 )
-from warmstart.serving.routes import PATHS, JsonRoute
-from warmstart.serving.service import Generation, Service
-from warmstart.serving.worker import Worker, call
+from warmstart.serving.routes import VERB_PATHS, Function, post_routes
+from warmstart.serving.service import Service
+from warmstart.serving.worker import Call, Worker
 from warmstart.settings.using import Sampling
+
+
+def openai_routes(service: Service) -> list[Route]:
+    """Return the routes under /v1."""
+    started = int(time.time())
+
+    def values(name: str) -> dict[str, Any]:
+        model = service.choose(name).model
+        return {
+            "id": name,
+            "object": "model",
+            "created": started,
+            "owned_by": "warmstart",
+            "description": model.description,
+            "reads_pairs": bool(model.reads_pairs),
+            "abilities": [VERB_PATHS[verb][0].removeprefix("/") for verb in model.abilities],
+        }
+
+    async def models(request: Request) -> Response:
+        """List the runs, and what each can do."""
+        return Json({"object": "list", "data": [values(name) for name in service.workers]})
+
+    async def model(request: Request) -> Response:
+        """Describe one run."""
+        return Json(values(request.path_params["name"]))
+
+    posts: dict[str, Function] = {"/v1/embeddings": embeddings, "/v1/completions": completions}
+    return [
+        Route("/v1/models", models),
+        Route("/v1/models/{name:path}", model),
+        *post_routes(service, posts),
+    ]
 
 
 def _as_list(value: Any) -> Any:
@@ -33,10 +67,14 @@ def _as_list(value: Any) -> Any:
 Strings = Annotated[list[str], BeforeValidator(_as_list)]
 
 
-class EmbeddingsRequest(BaseModel):
-    """Texts to turn into vectors of length 1. Lists of token numbers are not read."""
+class Strict(BaseModel):
+    """A message of which nothing is ignored."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class EmbeddingsRequest(Strict):
+    """Texts to turn into vectors of length 1. Lists of token numbers are not read."""
 
     model: str
     input: Strings = Field(min_length=1)
@@ -45,18 +83,38 @@ class EmbeddingsRequest(BaseModel):
     user: str | None = None
 
 
-class StreamOptions(BaseModel):
-    """What a stream ends with."""
+async def embeddings(service: Service, body: EmbeddingsRequest) -> dict[str, Any]:
+    """Turn texts into vectors."""
+    answer = await service.answer(body.model, Call("embed", {"normalize": True}), body.input)
+    vectors = np.asarray(answer.results, np.float32)
+    if body.dimensions not in (None, vectors.shape[1]):
+        raise RefusedError(
+            400,
+            f"dimensions {body.dimensions} is not allowed: the vectors of {body.model} have "
+            f"{vectors.shape[1]}",
+        )
+    data = [
+        {"object": "embedding", "index": index, "embedding": _encode(vector, body)}
+        for index, vector in enumerate(vectors)
+    ]
+    usage = _usage(answer.num_tokens, 0)
+    return {"object": "list", "data": data, "model": body.model, "usage": usage}
 
-    model_config = ConfigDict(extra="forbid")
+
+def _encode(vector: Any, body: EmbeddingsRequest) -> Any:
+    if body.encoding_format == "float":
+        return vector.tolist()
+    return base64.b64encode(vector.astype("<f4").tobytes()).decode()
+
+
+class StreamOptions(Strict):
+    """What a stream ends with."""
 
     include_usage: bool = False
 
 
-class CompletionRequest(BaseModel):
+class CompletionRequest(Strict):
     """Prompts to continue. Lists of token numbers are not read."""
-
-    model_config = ConfigDict(extra="forbid")  # nothing that would change the text is ignored
 
     model: str
     prompt: Strings = Field([""], min_length=1)
@@ -78,90 +136,30 @@ class CompletionRequest(BaseModel):
     suffix: None = None
 
 
-class OpenAIRoutes:
-    """The routes under /v1."""
-
-    def __init__(self, service: Service) -> None:
-        self.service, self.started = service, int(time.time())
-
-    def router(self) -> APIRouter:
-        """Return the routes."""
-        routes = APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
-        routes.add_api_route("/models", self.models, methods=["GET"])
-        routes.add_api_route("/models/{name:path}", self.model, methods=["GET"])
-        for path, endpoint in (
-            ("/embeddings", self.embeddings),
-            ("/completions", self.completions),
-        ):
-            routes.add_api_route(path, endpoint, methods=["POST"], route_class_override=JsonRoute)
-        return routes
-
-    async def models(self) -> Response:
-        """List the runs, and what each can do."""
-        return Json(
-            {"object": "list", "data": [self._model(name) for name, _ in self.service.runs]}
-        )
-
-    async def model(self, name: str) -> Response:
-        """Describe one run."""
-        self.service.runs.choose(name, "")
-        return Json(self._model(name))
-
-    def _model(self, name: str) -> dict[str, Any]:
-        model = self.service.runs.choose(name, "").model
-        return {
-            "id": name,
-            "object": "model",
-            "created": self.started,
-            "owned_by": "warmstart",
-            "description": model.description,
-            "reads_pairs": bool(model.reads_pairs),
-            "abilities": [PATHS[verb].removeprefix("/") for verb in model.abilities],
-        }
-
-    async def embeddings(self, body: EmbeddingsRequest) -> Response:
-        """Turn texts into vectors."""
-        worker = self.service.runs.choose(body.model, "embed")
-        answer = await self.service.answer(worker, call("embed", normalize=True), body.input)
-        vectors = np.asarray(answer.results, np.float32)
-        if body.dimensions not in (None, vectors.shape[1]):
-            raise RefusedError(
-                f"dimensions {body.dimensions} is not allowed: the vectors of {body.model} have "
-                f"{vectors.shape[1]}"
-            )
-        data = [
-            {"object": "embedding", "index": index, "embedding": _encoded(vector, body)}
-            for index, vector in enumerate(vectors)
-        ]
-        usage = _usage(answer.num_tokens, 0)
-        return Json({"object": "list", "data": data, "model": body.model, "usage": usage})
-
-    async def completions(self, body: CompletionRequest) -> Response:
-        """Continue prompts."""
-        worker = self.service.runs.choose(body.model, "generate")
-        prompts = [prompt for prompt in body.prompt for _ in range(body.n)]
-        self.service.limits.check_texts(len(prompts))
-        seed = self.service.seed(body.seed)
-        texts = [
-            await opened(self._pieces(worker, body, prompt, seed + index))
-            for index, prompt in enumerate(prompts)
-        ]
-        completion = Completion(worker, body, prompts)
-        if body.stream:
-            return event_stream(completion.chunks(texts), last="[DONE]")
-        return Json(await completion.values(texts))
-
-    def _pieces(self, worker: Worker, body: CompletionRequest, prompt: str, seed: int) -> Pieces:
-        sampling = Sampling(temperature=body.temperature, top_p=body.top_p)
-        generation = Generation(prompt, body.max_tokens, sampling, seed)
-        return until(self.service.generate(worker, generation), body.stop or [])
+async def completions(service: Service, body: CompletionRequest) -> dict[str, Any] | Response:
+    """Continue prompts."""
+    worker = service.choose(body.model)
+    prompts = [prompt for prompt in body.prompt for _ in range(body.n)]
+    service.check_number(prompts)
+    seed = service.seed(body.seed)
+    sampling = Sampling(temperature=body.temperature, top_p=body.top_p)
+    texts = []
+    for index, prompt in enumerate(prompts):
+        start = partial(worker.model.stream, prompt, body.max_tokens, sampling, seed + index)
+        pieces = stop_before(service.generate(worker, start), body.stop or [])
+        texts.append(await await_first(pieces))
+    completion = Completion(worker, body, prompts)
+    if body.stream:
+        return event_stream(completion.chunks(texts), last="[DONE]")
+    return await completion.values(texts)
 
 
 class Completion:
     """One answer of /v1/completions, whole or in chunks."""
 
     def __init__(self, worker: Worker, body: CompletionRequest, prompts: list[str]) -> None:
-        self.worker, self.body, self.prompts = worker, body, prompts
+        self.worker, self.body = worker, body
+        self.echoes = [prompt * body.echo for prompt in prompts]
         self.head = {
             "id": f"cmpl-{uuid.uuid4().hex}",
             "object": "text_completion",
@@ -171,29 +169,25 @@ class Completion:
 
     async def values(self, texts: list[Pieces]) -> dict[str, Any]:
         """Return the answer when every text is complete."""
-        wholes = [await whole(text) for text in texts]
-        choices = [
-            _choice(index, self._echo(index) + text.text, text.end)
-            for index, text in enumerate(wholes)
-        ]
-        usage = self._usage(sum(text.num_tokens for text in wholes))
-        return {**self.head, "choices": choices, "usage": usage}
+        choices, num_generated = [], 0
+        for index, pieces in enumerate(texts):
+            text, num_tokens = await read_whole(pieces)
+            choices.append(_choice(index, self.echoes[index] + text.text, text.end))
+            num_generated += num_tokens
+        return {**self.head, "choices": choices, "usage": self._usage(num_generated)}
 
     async def chunks(self, texts: list[Pieces]) -> AsyncIterator[dict[str, Any]]:
         """Yield the answer as it grows, text after text."""
         num_tokens = 0
-        for index, text in enumerate(texts):
+        for index, pieces in enumerate(texts):
             if self.body.echo:
-                yield {**self.head, "choices": [_choice(index, self._echo(index), None)]}
-            async for piece in text:
+                yield {**self.head, "choices": [_choice(index, self.echoes[index], None)]}
+            async for piece in pieces:
                 num_tokens += piece.end is None
                 if piece.text or piece.end:
                     yield {**self.head, "choices": [_choice(index, piece.text, piece.end)]}
         if self.body.stream_options and self.body.stream_options.include_usage:
             yield {**self.head, "choices": [], "usage": self._usage(num_tokens)}
-
-    def _echo(self, index: int) -> str:
-        return self.prompts[index] * self.body.echo
 
     def _usage(self, num_generated: int) -> dict[str, int]:
         sizes = self.worker.model.measure(self.body.prompt)
@@ -210,9 +204,3 @@ def _usage(num_read: int, num_generated: int) -> dict[str, int]:
         "completion_tokens": num_generated,
         "total_tokens": num_read + num_generated,
     }
-
-
-def _encoded(vector: Any, body: EmbeddingsRequest) -> Any:
-    if body.encoding_format == "float":
-        return vector.tolist()
-    return base64.b64encode(vector.astype("<f4").tobytes()).decode()

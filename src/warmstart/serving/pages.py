@@ -1,16 +1,21 @@
 """What a person or a monitor opens: the page, the documentation, health and metrics."""
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
-from fastapi import APIRouter, FastAPI
-from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
 
 from warmstart.serving.responses import Json
+from warmstart.serving.routes import JsonEndpoint
 from warmstart.serving.service import Service
+from warmstart.version import package_version
 
 ASSETS = {
     "/": ("page.html", "text/html"),
@@ -27,40 +32,87 @@ SAFE = {
 }
 
 
-def page_routes(service: Service, app: FastAPI) -> APIRouter:
-    """Return the routes that need no model."""
-    routes = APIRouter(tags=["server"])
+def monitor_routes(service: Service) -> list[Route]:
+    """Return the routes that monitors ask."""
 
-    def asset(path: str) -> Any:
-        name, media_type = ASSETS[path]
-        return lambda: Response(_asset(name), media_type=media_type, headers=SAFE)
-
-    def docs() -> Response:
-        return HTMLResponse(docs_page(app.openapi()), headers=SAFE)
-
-    def health() -> Response:
+    async def health(request: Request) -> Response:
         """Say whether the thread of every run works, and how many texts wait for it."""
-        workers = service.runs.workers
+        workers = service.workers
         is_ok = all(worker.is_alive for worker in workers.values())
         waiting = {name: worker.num_waiting for name, worker in workers.items()}
         status = "ok" if is_ok else "failed"
         return Json({"status": status, "waiting": waiting}, 200 if is_ok else 503)
 
-    def metrics() -> Response:
+    async def metrics(request: Request) -> Response:
         """Return counts and times in Prometheus' text format."""
         return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
-    for path in ASSETS:
-        routes.add_api_route(path, asset(path), methods=["GET"], include_in_schema=False)
-    routes.add_api_route("/docs", docs, methods=["GET"], include_in_schema=False)
-    routes.add_api_route("/health", health, methods=["GET"])
-    routes.add_api_route("/metrics", metrics, methods=["GET"])
-    return routes
+    return [Route("/health", health), Route("/metrics", metrics)]
+
+
+def page_routes(documented: Sequence[Route]) -> list[Route]:
+    """Return the page, and the documentation of these routes."""
+    schema = openapi(documented)
+
+    async def asset(request: Request) -> Response:
+        name, media_type = ASSETS[request.url.path]
+        return Response(_read_asset(name), media_type=media_type, headers=SAFE)
+
+    async def docs(request: Request) -> Response:
+        return HTMLResponse(docs_page(schema), headers=SAFE)
+
+    async def openapi_json(request: Request) -> Response:
+        return Json(schema)
+
+    pages = {**dict.fromkeys(ASSETS, asset), "/docs": docs, "/openapi.json": openapi_json}
+    return [Route(path, endpoint) for path, endpoint in pages.items()]
 
 
 @cache
-def _asset(name: str) -> bytes:
+def _read_asset(name: str) -> bytes:
     return files("warmstart.serving").joinpath("page", name).read_bytes()
+
+
+def openapi(routes: Sequence[Route]) -> dict[str, Any]:
+    """Describe routes in the form of OpenAPI, with the types that their functions declare."""
+    endpoints = [route.endpoint for route in routes if isinstance(route.endpoint, JsonEndpoint)]
+    types: list[tuple[Any, Literal["validation", "serialization"]]] = [
+        *((endpoint.message, "validation") for endpoint in endpoints),
+        *((endpoint.answer, "serialization") for endpoint in endpoints if endpoint.answer),
+    ]
+    schemas, definitions = TypeAdapter.json_schemas(
+        [(kind, mode, TypeAdapter(kind)) for kind, mode in types],
+        ref_template="#/components/schemas/{model}",
+    )
+    by_type = {kind: schema for (kind, _), schema in schemas.items()}
+    description, version = "Trained runs behind HTTP.", package_version()
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "warmstart", "description": description, "version": version},
+        "paths": {route.path_format: _operations(route, by_type) for route in routes},
+        "components": {"schemas": definitions["$defs"]},
+    }
+
+
+def _operations(route: Route, schemas: Mapping[Any, Any]) -> dict[str, Any]:
+    """Describe the one method of a route."""
+
+    def content(kind: Any) -> dict[str, Any]:
+        return {"content": {"application/json": {"schema": schemas.get(kind, {})}}}
+
+    endpoint: Any = route.endpoint
+    is_post = isinstance(endpoint, JsonEndpoint)
+    function = endpoint.function if is_post else endpoint
+    answer = content(endpoint.answer if is_post else None)
+    operation = {
+        "summary": function.__name__.replace("_", " ").title(),
+        "description": function.__doc__,
+        "operationId": function.__name__,
+        "responses": {"200": {"description": "Successful Response", **answer}},
+    }
+    if not is_post:
+        return {"get": operation}
+    return {"post": operation | {"requestBody": {**content(endpoint.message), "required": True}}}
 
 
 def docs_page(schema: dict[str, Any]) -> str:
@@ -78,7 +130,7 @@ def docs_page(schema: dict[str, Any]) -> str:
                 "type": _type_name(field),
                 "is_required": name in body.get("required", ()),
             }
-            | {key: field.get(key, "") for key in ("default", "description")}
+            | {key: field.get(key) for key in ("default", "description")}
             for name, field in body.get("properties", {}).items()
         ]
 

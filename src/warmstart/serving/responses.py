@@ -1,89 +1,27 @@
-"""Answers: refusals with their status, and streams."""
+"""Answers: JSON, errors with their status, and texts that grow piece by piece."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any
 
-from fastapi import FastAPI, Request
-from fastapi.responses import Response, StreamingResponse
-from pydantic import ValidationError
 from pydantic_core import to_json as to_json_bytes
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import to_json
 from warmstart.tasks.text_model import GeneratedPiece
 
+Pieces = AsyncGenerator[GeneratedPiece, None]
+
 
 class RefusedError(Exception):
-    """A request that gets no answer but this one."""
+    """A request whose answer is a status and one sentence."""
 
-    status = 400
-    headers: Mapping[str, str] = {}
-
-
-class UnknownError(RefusedError):
-    """It asks for something that is not here."""
-
-    status = 404
-
-
-class SlowBodyError(RefusedError):
-    """Its body did not arrive in time."""
-
-    status = 408
-
-
-class TooLargeError(RefusedError):
-    """It is larger than the server allows."""
-
-    status = 413
-
-
-class NotJsonError(RefusedError):
-    """Its body is not announced as JSON."""
-
-    status = 415
-
-
-class UnprocessableError(RefusedError):
-    """Its JSON has another form than the endpoint expects."""
-
-    status = 422
-
-
-class BusyError(RefusedError):
-    """Too much is waiting already."""
-
-    status = 429
-    headers: Mapping[str, str] = {"Retry-After": "1"}
-
-
-class UnauthorizedError(RefusedError):
-    """It does not carry the token."""
-
-    status = 401
-    headers: Mapping[str, str] = {"WWW-Authenticate": "Bearer"}
-
-
-class ClosingError(RefusedError):
-    """The server is shutting down."""
-
-    status = 503
-    headers: Mapping[str, str] = {"Retry-After": "5"}
-
-
-class DeadError(RefusedError):
-    """The thread that would answer has died."""
-
-    status = 503
-
-
-class LateError(RefusedError):
-    """The answer takes longer than the server allows."""
-
-    status = 504
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.headers = status, headers
 
 
 class Json(Response):
@@ -101,65 +39,33 @@ def error_values(status: int, message: str) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": None, "code": None}}
 
 
-def refused(error: RefusedError) -> Json:
+def refusal(error: RefusedError) -> Json:
     """Return the response to a request that is refused."""
-    return Json(error_values(error.status, str(error)), error.status, dict(error.headers))
+    return Json(error_values(error.status, str(error)), error.status, error.headers)
 
 
-def handle_errors(app: FastAPI) -> None:
-    """Turn every error of a route into one sentence."""
-
-    @app.exception_handler(RefusedError)
-    async def _(request: Request, error: RefusedError) -> Response:
-        return refused(error)
-
-    @app.exception_handler(WarmstartError)
-    async def _(request: Request, error: WarmstartError) -> Response:
-        return refused(RefusedError(str(error)))
-
-    @app.exception_handler(HTTPException)
-    async def _(request: Request, error: HTTPException) -> Response:
-        message = f"{request.method} {request.url.path}: {error.detail}"
-        return Json(error_values(error.status_code, message), error.status_code, error.headers)
-
-    @app.exception_handler(Exception)
-    async def _(request: Request, error: Exception) -> Response:
-        return Json(error_values(500, "the server failed; its log says why"), 500)
+async def answer_error(request: Request, error: Exception) -> Json:
+    """Turn an error of a route into one sentence with its status."""
+    match error:
+        case RefusedError():
+            return refusal(error)
+        case WarmstartError():
+            return refusal(RefusedError(400, str(error)))
+        case HTTPException():
+            message = f"{request.method} {request.url.path}: {error.detail}"
+            return refusal(RefusedError(error.status_code, message, error.headers))
+    return refusal(RefusedError(500, "the server failed; its log says why"))
 
 
-def unprocessable(error: ValidationError) -> RefusedError:
-    """Return the first problem of a body."""
-    first = error.errors(include_url=False)[0]
-    if first["type"] == "json_invalid":
-        return RefusedError(f"the body is not valid JSON: {first['ctx']['error']}")
-    field = ".".join(map(str, first["loc"]))
-    return UnprocessableError(f"{field or 'the body'}: {first['msg']}")
-
-
-Pieces = AsyncGenerator[GeneratedPiece, None]
-
-
-@dataclass(frozen=True)
-class WholeText:
-    """A generated text, complete."""
-
-    text: str
-    end: str | None
-    num_tokens: int
-
-
-async def whole(pieces: Pieces) -> WholeText:
-    """Wait for a text to its end."""
-    texts, end = [], None
+async def read_whole(pieces: Pieces) -> tuple[GeneratedPiece, int]:
+    """Wait for the end of a text; return the text in one piece, and its number of tokens."""
     async with aclosing(pieces):
-        async for piece in pieces:
-            texts.append(piece.text)
-            end = piece.end
-    return WholeText("".join(texts), end, len(texts) - 1)
+        parts = [piece async for piece in pieces]
+    return GeneratedPiece("".join(part.text for part in parts), parts[-1].end), len(parts) - 1
 
 
-async def opened(pieces: Pieces) -> Pieces:
-    """Wait for the first piece: what it fails with can still have its own status."""
+async def await_first(pieces: Pieces) -> Pieces:
+    """Wait for the first piece, whose error can still have its own status; return all pieces."""
     first = await anext(pieces)
 
     async def every() -> Pieces:
@@ -171,19 +77,19 @@ async def opened(pieces: Pieces) -> Pieces:
     return every()
 
 
-async def until(pieces: Pieces, stops: Sequence[str]) -> Pieces:
-    """End a text before the first of these strings; no part of one is sent."""
-    held = ""
+async def stop_before(pieces: Pieces, stops: Sequence[str]) -> Pieces:
+    """End a text before the first stop string; no part of a stop string is sent."""
+    unsent = ""
     async with aclosing(pieces):
         async for piece in pieces:
-            held += piece.text
-            found = [at for at in (held.find(stop) for stop in stops) if at >= 0]
-            if found:
-                yield GeneratedPiece(held[: min(found)], "stop")
+            unsent += piece.text
+            starts = [start for stop in stops if (start := unsent.find(stop)) >= 0]
+            if starts:
+                yield GeneratedPiece(unsent[: min(starts)], "stop")
                 return
-            size = len(held) - (0 if piece.end else _num_pending(held, stops))
-            yield GeneratedPiece(held[:size], piece.end)
-            held = held[size:]
+            size = len(unsent) - (0 if piece.end else _num_pending(unsent, stops))
+            yield GeneratedPiece(unsent[:size], piece.end)
+            unsent = unsent[size:]
 
 
 def _num_pending(text: str, stops: Sequence[str]) -> int:
@@ -193,7 +99,7 @@ def _num_pending(text: str, stops: Sequence[str]) -> int:
 
 
 def event_stream(chunks: AsyncIterator[Mapping[str, Any]], last: str = "") -> StreamingResponse:
-    """Send every chunk as an event, and `last` at the end."""
+    """Send every chunk as a server-sent event, and `last` at the end."""
 
     async def events() -> AsyncIterator[str]:
         try:

@@ -1,44 +1,91 @@
-"""The routes of every verb, and the JSON they take and return."""
+"""The route of every verb, and the JSON it takes and returns."""
 
-from collections.abc import AsyncIterator, Callable
-from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from functools import cached_property, partial
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import numpy as np
-from fastapi import APIRouter, Request
-from fastapi.responses import Response
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from warmstart.decoding.translator import Translation
 from warmstart.model.attention_weights import AttentionMap, readable
 from warmstart.serving.responses import (
     Json,
-    NotJsonError,
     Pieces,
-    TooLargeError,
+    RefusedError,
+    await_first,
     event_stream,
-    opened,
-    unprocessable,
-    whole,
+    read_whole,
 )
-from warmstart.serving.service import Generation, Service
-from warmstart.serving.worker import Answer, AttentionCall, Worker, call
+from warmstart.serving.service import Service
+from warmstart.serving.worker import Call
 from warmstart.settings.shared import Pooling
 from warmstart.settings.using import Sampling
+from warmstart.tasks.text_model import FilledText
 
+Function = Callable[[Service, Any], Awaitable[Any]]  # of a message
 MOST_WEIGHTS = 2_000_000  # attention weights in one answer
 
-# The path of each verb of a model.
-PATHS = {
-    "predict": "/classify",
-    "embed": "/embed",
-    "attention": "/attention",
-    "generate": "/generate",
-    "translate": "/translate",
-    "fill_mask": "/fill-mask",
-}
+
+@dataclass(frozen=True, eq=False)
+class JsonEndpoint:
+    """Calls a function of the service and a message, which the body is, and sends its answer."""
+
+    service: Service
+    function: Function
+
+    @cached_property
+    def message(self) -> type[BaseModel]:
+        """Return the type of the body."""
+        message: type[BaseModel] = get_type_hints(self.function)["body"]
+        return message
+
+    @property
+    def answer(self) -> Any:
+        """Return the type of the answer, if the function declares one."""
+        declared = get_type_hints(self.function)["return"]
+        return next(filter(is_dataclass, (declared, *get_args(declared))), None)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        # A web page may send JSON under another name to any server, without asking it first.
+        content_type = request.headers.get("content-type", "nothing")
+        if not content_type.lower().startswith("application/json"):
+            raise RefusedError(415, f"Content-Type must be application/json, not {content_type}")
+        try:
+            message = self.message.model_validate_json(await request.body())
+        except ValidationError as error:
+            raise _unprocessable(error) from None
+        answer = await self.function(self.service, message)
+        response = answer if isinstance(answer, Response) else Json(answer)
+        await response(scope, receive, send)
+
+
+def _unprocessable(error: ValidationError) -> RefusedError:
+    """Return a refusal that names the first problem of a body."""
+    first = error.errors(include_url=False)[0]
+    if first["type"] == "json_invalid":
+        return RefusedError(400, f"the body is not valid JSON: {first['ctx']['error']}")
+    field = ".".join(map(str, first["loc"]))
+    return RefusedError(422, f"{field or 'the body'}: {first['msg']}")
+
+
+def post_routes(service: Service, functions: Mapping[str, Function]) -> list[Route]:
+    """Return a route from each path to a function."""
+    return [
+        Route(path, JsonEndpoint(service, function), methods=["POST"])
+        for path, function in functions.items()
+    ]
+
+
 Texts = Annotated[list[str], Field(min_length=1, description="texts; one result for each")]
+NumTokens = Annotated[int, Field(description="tokens that were read")]
+NumTruncated = Annotated[int, Field(description="texts that were too long and lost a part")]
 
 
 class Message(BaseModel):
@@ -56,6 +103,22 @@ class ClassifyRequest(Message):
     texts2: list[str] | None = Field(None, description="second texts, for a model of pairs")
 
 
+@dataclass(frozen=True)
+class ClassifyAnswer:
+    """One prediction for every text, as `predict --json` prints it."""
+
+    model: str
+    tokens: NumTokens
+    truncated: NumTruncated
+    predictions: Sequence[dict[str, Any]]
+
+
+async def classify(service: Service, body: ClassifyRequest) -> ClassifyAnswer:
+    """Label texts."""
+    answer = await service.answer(body.model, Call("predict"), body.texts, body.texts2)
+    return ClassifyAnswer(answer.model, answer.num_tokens, answer.num_truncated, answer.results)
+
+
 class EmbedRequest(Message):
     """Texts to turn into vectors."""
 
@@ -65,11 +128,44 @@ class EmbedRequest(Message):
     normalize: bool = Field(False, description="scale every vector to length 1")
 
 
+@dataclass(frozen=True)
+class EmbedAnswer:
+    """One vector for every text."""
+
+    model: str
+    tokens: NumTokens
+    truncated: NumTruncated
+    vectors: list[list[float]]
+
+
+async def embed(service: Service, body: EmbedRequest) -> EmbedAnswer:
+    """Turn texts into vectors."""
+    call = Call("embed", body.model_dump(include={"pooling", "layer", "normalize"}))
+    answer = await service.answer(body.model, call, body.texts)
+    vectors = np.asarray(answer.results).tolist()
+    return EmbedAnswer(answer.model, answer.num_tokens, answer.num_truncated, vectors)
+
+
 class FillMaskRequest(Message):
     """Texts with [MASK] where words are missing."""
 
     texts: Texts
     top_k: int = Field(5, ge=1, le=1000, description="words for each mask")
+
+
+@dataclass(frozen=True)
+class FillMaskAnswer:
+    """One filled text for every text."""
+
+    model: str
+    texts: Sequence[FilledText]
+
+
+async def fill_mask(service: Service, body: FillMaskRequest) -> FillMaskAnswer:
+    """Restore masked words."""
+    call = Call("fill_mask", {"top_k": body.top_k})
+    answer = await service.answer(body.model, call, body.texts)
+    return FillMaskAnswer(answer.model, answer.results)
 
 
 class TranslateRequest(Message):
@@ -79,6 +175,21 @@ class TranslateRequest(Message):
     beam: int = Field(5, ge=1, le=64, description="hypotheses; 1: greedy")
     n_best: int = Field(1, ge=1, le=64, description="translations of each sentence")
     length_penalty: float = Field(1.0, ge=0, le=10)
+
+
+@dataclass(frozen=True)
+class TranslateAnswer:
+    """The translations of every sentence, best first."""
+
+    model: str
+    translations: Sequence[list[Translation]]
+
+
+async def translate(service: Service, body: TranslateRequest) -> TranslateAnswer:
+    """Translate sentences."""
+    call = Call("translate", body.model_dump(include={"beam", "n_best", "length_penalty"}))
+    answer = await service.answer(body.model, call, body.texts)
+    return TranslateAnswer(answer.model, answer.results)
 
 
 class GenerateRequest(Message):
@@ -93,6 +204,34 @@ class GenerateRequest(Message):
     stream: bool = Field(False, description="send the text as it grows, as server-sent events")
 
 
+@dataclass(frozen=True)
+class GenerateAnswer:
+    """The text after the prompt, and why it ends."""
+
+    model: str
+    text: str
+    end: Literal["stop", "length"] | None
+    seed: int
+
+
+async def generate(service: Service, body: GenerateRequest) -> GenerateAnswer | Response:
+    """Continue a prompt."""
+    worker = service.choose(body.model, "generate")
+    sampling = Sampling(**body.model_dump(include={"temperature", "top_k", "top_p"}))
+    seed = service.seed(body.seed)
+    start = partial(worker.model.stream, body.prompt, body.max_tokens, sampling, seed)
+    pieces = await await_first(service.generate(worker, start))
+    if body.stream:
+        return event_stream(_events(pieces))
+    text, _ = await read_whole(pieces)
+    return GenerateAnswer(worker.model.name, text.text, text.end, seed)
+
+
+async def _events(pieces: Pieces) -> AsyncIterator[dict[str, Any]]:
+    async for piece in pieces:
+        yield asdict(piece)
+
+
 class AttentionRequest(Message):
     """A text to look into."""
 
@@ -102,171 +241,8 @@ class AttentionRequest(Message):
     words: bool = Field(False, description="join the pieces of each word")
 
 
-class VerbRoutes:
-    """One route for each verb."""
-
-    def __init__(self, service: Service) -> None:
-        self.service = service
-
-    def router(self) -> APIRouter:
-        """Return the routes."""
-        routes = APIRouter(tags=["verbs"], route_class=JsonRoute)
-        answers: dict[str, tuple[Callable[..., Any], type[BaseModel]]] = {
-            "predict": (self.classify, ClassifyAnswer),
-            "embed": (self.embed, EmbedAnswer),
-            "attention": (self.attention, AttentionAnswer),
-            "generate": (self.generate, GenerateAnswer),
-            "translate": (self.translate, TranslateAnswer),
-            "fill_mask": (self.fill_mask, FillMaskAnswer),
-        }
-        for verb, (endpoint, answer) in answers.items():
-            routes.add_api_route(PATHS[verb], endpoint, methods=["POST"], response_model=answer)
-        return routes
-
-    async def classify(self, body: ClassifyRequest) -> Response:
-        """Label texts."""
-        worker = self.service.runs.choose(body.model, "predict")
-        answer = await self.service.answer(worker, call("predict"), body.texts, body.texts2)
-        return Json({**_sizes(worker, answer), "predictions": answer.results})
-
-    async def embed(self, body: EmbedRequest) -> Response:
-        """Turn texts into vectors."""
-        worker = self.service.runs.choose(body.model, "embed")
-        options = body.model_dump(include={"pooling", "layer", "normalize"})
-        answer = await self.service.answer(worker, call("embed", **options), body.texts)
-        return Json({**_sizes(worker, answer), "vectors": np.asarray(answer.results).tolist()})
-
-    async def fill_mask(self, body: FillMaskRequest) -> Response:
-        """Restore masked words."""
-        worker = self.service.runs.choose(body.model, "fill_mask")
-        fill = call("fill_mask", top_k=body.top_k)
-        answer = await self.service.answer(worker, fill, body.texts)
-        return Json({"model": worker.model.name, "texts": answer.results})
-
-    async def translate(self, body: TranslateRequest) -> Response:
-        """Translate sentences."""
-        worker = self.service.runs.choose(body.model, "translate")
-        options = body.model_dump(include={"beam", "n_best", "length_penalty"})
-        answer = await self.service.answer(worker, call("translate", **options), body.texts)
-        return Json({"model": worker.model.name, "translations": answer.results})
-
-    async def generate(self, body: GenerateRequest) -> Response:
-        """Continue a prompt."""
-        worker = self.service.runs.choose(body.model, "generate")
-        sampling = Sampling(**body.model_dump(include={"temperature", "top_k", "top_p"}))
-        seed = self.service.seed(body.seed)
-        generation = Generation(body.prompt, body.max_tokens, sampling, seed)
-        pieces = await opened(self.service.generate(worker, generation))
-        if body.stream:
-            return event_stream(_growing(pieces))
-        text = await whole(pieces)
-        values = {"model": worker.model.name, "text": text.text, "end": text.end, "seed": seed}
-        return Json(values)
-
-    async def attention(self, body: AttentionRequest) -> Response:
-        """Return the attention weights of every layer and head on a text."""
-        worker = self.service.runs.choose(body.model, "attention")
-        seconds = None if body.text2 is None else [body.text2]
-        look = AttentionCall(body.target)
-        maps = (await self.service.answer(worker, look, [body.text], seconds)).results[0].values()
-        if sum(attention.weights.size for attention in maps) > MOST_WEIGHTS:
-            raise TooLargeError(
-                f"the text has more than {MOST_WEIGHTS:,} attention weights: shorten it"
-            )
-        shown = [_map(attention.joined() if body.words else attention) for attention in maps]
-        return Json({"model": worker.model.name, "maps": shown})
-
-
-async def _growing(pieces: Pieces) -> AsyncIterator[dict[str, Any]]:
-    async for piece in pieces:
-        yield asdict(piece)
-
-
-def _sizes(worker: Worker, answer: Answer) -> dict[str, Any]:
-    return {
-        "model": worker.model.name,
-        "tokens": answer.num_tokens,
-        "truncated": answer.num_truncated,
-    }
-
-
-def _map(attention: AttentionMap) -> dict[str, Any]:
-    return {
-        "part": attention.part,
-        "title": attention.title,
-        "queries": [readable(piece) for piece in attention.queries.pieces],
-        "keys": [readable(piece) for piece in attention.keys.pieces],
-        "causal": attention.is_causal,
-        "weights": attention.weights.round(4).astype(np.float64).round(4).tolist(),
-    }
-
-
-class Sizes(BaseModel):
-    """Which run answered, and how much it read."""
-
-    model: str
-    tokens: int = Field(description="tokens that were read")
-    truncated: int = Field(description="texts that were too long and lost a part")
-
-
-class ClassifyAnswer(Sizes):
-    """One prediction for every text, as `predict --json` prints it."""
-
-    predictions: list[dict[str, Any]]
-
-
-class EmbedAnswer(Sizes):
-    """One vector for every text."""
-
-    vectors: list[list[float]]
-
-
-class ProbableWordAnswer(BaseModel):
-    """A word for a mask."""
-
-    word: str
-    probability: float
-
-
-class FilledTextAnswer(BaseModel):
-    """A text with the best words, and all choices for each mask."""
-
-    text: str
-    masks: list[list[ProbableWordAnswer]]
-
-
-class FillMaskAnswer(BaseModel):
-    """One filled text for every text."""
-
-    model: str
-    texts: list[FilledTextAnswer]
-
-
-class TranslationAnswer(BaseModel):
-    """One translation."""
-
-    text: str
-    score: float
-    num_parts: int = Field(description="more than one: the sentence was too long")
-
-
-class TranslateAnswer(BaseModel):
-    """The translations of every sentence, best first."""
-
-    model: str
-    translations: list[list[TranslationAnswer]]
-
-
-class GenerateAnswer(BaseModel):
-    """The text after the prompt, and why it ends."""
-
-    model: str
-    text: str
-    end: Literal["stop", "length"] | None
-    seed: int
-
-
-class AttentionMapAnswer(BaseModel):
+@dataclass(frozen=True)
+class AttentionMapAnswer:
     """The weights of one part of the model: layers, heads, queries, keys."""
 
     part: str
@@ -277,32 +253,46 @@ class AttentionMapAnswer(BaseModel):
     weights: list[list[list[list[float]]]]
 
 
-class AttentionAnswer(BaseModel):
+@dataclass(frozen=True)
+class AttentionAnswer:
     """The attention of a text, part by part."""
 
     model: str
     maps: list[AttentionMapAnswer]
 
 
-class JsonRoute(APIRoute):
-    """Calls its endpoint with the body as a message, and sends the response it returns."""
+async def attention(service: Service, body: AttentionRequest) -> AttentionAnswer:
+    """Return the attention weights of every layer and head on a text."""
+    texts2 = None if body.text2 is None else [body.text2]
+    call = Call("attention", {"target": body.target})
+    answer = await service.answer(body.model, call, [body.text], texts2)
+    maps = answer.results[0].values()
+    if sum(weights.weights.size for weights in maps) > MOST_WEIGHTS:
+        raise RefusedError(
+            413, f"the text has more than {MOST_WEIGHTS:,} attention weights: shorten it"
+        )
+    return AttentionAnswer(
+        answer.model, [_map(weights.by_word() if body.words else weights) for weights in maps]
+    )
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] not in (self.methods or ()):
-            await super().handle(scope, receive, send)  # refuses it
-            return
-        request = Request(scope, receive)
-        # A web page may send JSON under another name to any server, without asking it first.
-        content_type = request.headers.get("content-type", "nothing")
-        if not content_type.lower().startswith("application/json"):
-            raise NotJsonError(f"Content-Type must be application/json, not {content_type}")
-        response = await self.endpoint(self._read(await request.body()))
-        await response(scope, receive, send)
 
-    def _read(self, body: bytes) -> BaseModel:
-        assert self.body_field is not None
-        message: Any = self.body_field.field_info.annotation
-        try:
-            return message.model_validate_json(body)
-        except ValidationError as error:
-            raise unprocessable(error) from None
+def _map(weights: AttentionMap) -> AttentionMapAnswer:
+    return AttentionMapAnswer(
+        part=weights.part,
+        title=weights.title,
+        queries=[readable(piece) for piece in weights.queries.pieces],
+        keys=[readable(piece) for piece in weights.keys.pieces],
+        causal=weights.is_causal,
+        weights=weights.weights.round(4).astype(np.float64).round(4).tolist(),
+    )
+
+
+# The path and the function of each verb of a model.
+VERB_PATHS: dict[str, tuple[str, Function]] = {
+    "predict": ("/classify", classify),
+    "embed": ("/embed", embed),
+    "attention": ("/attention", attention),
+    "generate": ("/generate", generate),
+    "translate": ("/translate", translate),
+    "fill_mask": ("/fill-mask", fill_mask),
+}

@@ -1,70 +1,26 @@
-"""The state of a server: its runs, limits, metrics and random choices."""
+"""The state of a server: its runs with their threads, metrics, random choices."""
 
 import asyncio
 import random
-import time
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from warmstart.errors import WarmstartError
 from warmstart.formats import one_line
 from warmstart.runs.saved import read_run
-from warmstart.serving.guard import App, Message, Receive, RequestLimits, Send
-from warmstart.serving.responses import LateError, UnknownError, UnprocessableError
-from warmstart.serving.worker import Answer, BatchSize, Call, Worker
+from warmstart.serving.commands import ServeConfig
+from warmstart.serving.responses import Pieces, RefusedError
+from warmstart.serving.worker import Answer, Call, Worker
 from warmstart.settings.base import suggestion
 from warmstart.settings.shared import Machine
-from warmstart.settings.using import Sampling
 from warmstart.tasks.registry import open_saved
 from warmstart.tasks.text_model import VERBS, GeneratedPiece, TextModel
 
-
-@dataclass(frozen=True)
-class Generation:
-    """What a text is generated with."""
-
-    prompt: str
-    max_tokens: int
-    sampling: Sampling
-    seed: int
-
-
-@dataclass(frozen=True)
-class HostedRuns:
-    """The runs of a server with their threads."""
-
-    workers: Mapping[str, Worker]
-
-    @cached_property
-    def _able(self) -> dict[str, list[str]]:
-        """The runs that have each verb."""
-        return {verb: [run for run, model in self if verb in model.abilities] for verb in VERBS}
-
-    def __iter__(self) -> Iterator[tuple[str, TextModel]]:
-        return iter((name, worker.model) for name, worker in self.workers.items())
-
-    def choose(self, name: str | None, verb: str) -> Worker:
-        """Return the run of this name; without one, the only run that has the verb."""
-        if name is not None:
-            if name not in self.workers:
-                raise UnknownError(f"the model {name!r} is unknown{suggestion(name, self.workers)}")
-            return self.workers[name]
-        able = self._able[verb]
-        if len(able) == 1:
-            return self.workers[able[0]]
-        if able:
-            raise UnprocessableError(f"model is missing: it can be {', '.join(able)}")
-        raise UnknownError(f"no run of this server can {verb.replace('_', ' ')}")
-
-    def close(self) -> None:
-        """Finish what was accepted."""
-        for worker in self.workers.values():
-            worker.close()
+BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
 class Metrics:
@@ -90,14 +46,10 @@ class Metrics:
             "warmstart_waiting_texts", "Texts waiting", ["model"], registry=registry
         )
 
-    def watch(self, name: str, worker: Worker) -> None:
-        """Report how much waits for a run."""
-        self.waiting.labels(name).set_function(lambda: worker.num_waiting)
-
-    def observe_batch(self, name: str, size: BatchSize) -> None:
+    def observe_batch(self, name: str, num_texts: int, num_tokens: int) -> None:
         """Count one batch of a run."""
-        self.batch_texts.labels(name).observe(size.num_texts)
-        self.tokens.labels(name).inc(size.num_tokens)
+        self.batch_texts.labels(name).observe(num_texts)
+        self.tokens.labels(name).inc(num_tokens)
 
     @property
     def num_requests(self) -> int:
@@ -110,57 +62,86 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-@dataclass(frozen=True)
 class Service:
-    """What the routes call."""
+    """What the routes call; starts a thread for every model."""
 
-    runs: HostedRuns
-    limits: RequestLimits
-    metrics: Metrics
-    randomness: random.Random = field(default_factory=random.Random)
+    def __init__(self, models: Mapping[str, TextModel], config: ServeConfig) -> None:
+        self.config, self.metrics = config, Metrics()
+        self.workers: dict[str, Worker] = {}
+        for name, model in models.items():
+            observe = partial(self.metrics.observe_batch, name)
+            worker = Worker(model, config.batch_tokens, config.max_queue, observe)
+            self.metrics.waiting.labels(name).set_function(partial(getattr, worker, "num_waiting"))
+            self.workers[name] = worker
+        self._able = {
+            verb: [name for name, model in models.items() if verb in model.abilities]
+            for verb in VERBS
+        }
+        self._randomness = random.Random(config.seed)
+
+    def close(self) -> None:
+        """Finish what was accepted."""
+        for worker in self.workers.values():
+            worker.close()
+
+    def choose(self, name: str | None, verb: str = "") -> Worker:
+        """Return the run of this name; without one, the only run that has the verb."""
+        if name is not None:
+            if name not in self.workers:
+                hint = suggestion(name, self.workers)
+                raise RefusedError(404, f"the model {name!r} is unknown{hint}")
+            return self.workers[name]
+        able = self._able[verb]
+        if len(able) == 1:
+            return self.workers[able[0]]
+        if able:
+            raise RefusedError(422, f"model is missing: it can be {', '.join(able)}")
+        raise RefusedError(404, f"no run of this server can {verb.replace('_', ' ')}")
 
     async def answer(
         self,
-        worker: Worker,
+        name: str | None,
         call: Call,
         texts: Sequence[str],
         texts2: Sequence[str] | None = None,
     ) -> Answer:
-        """Return the results for texts, computed together with those of other requests."""
-        self.limits.check_texts(len(texts))
+        """Return the results of a run for texts, computed together with other requests."""
+        worker = self.choose(name, call.verb)
+        self.check_number(texts)
         if texts2 is not None and len(texts2) != len(texts):
-            raise UnprocessableError(f"{len(texts):,} texts but {len(texts2):,} second texts")
+            raise RefusedError(422, f"{len(texts):,} texts but {len(texts2):,} second texts")
         future = worker.submit(call, texts, texts2)
         try:
-            async with asyncio.timeout(self.limits.timeout_s):
+            async with asyncio.timeout(self.config.timeout):
                 return await future
         except TimeoutError:
             raise self._late() from None
 
-    async def generate(
-        self, worker: Worker, generation: Generation
-    ) -> AsyncGenerator[GeneratedPiece, None]:
-        """Yield a text as it grows."""
-        stream = worker.stream(
-            lambda: worker.model.stream(
-                generation.prompt,
-                generation.max_tokens,
-                generation.sampling,
-                generation.seed,
+    def check_number(self, texts: Sequence[str]) -> None:
+        """Refuse too many texts."""
+        most = self.config.max_texts
+        if len(texts) > most:
+            raise RefusedError(
+                413, f"{len(texts):,} texts are too many: a request may have {most:,}"
             )
-        )
+
+    async def generate(
+        self, worker: Worker, start: Callable[[], Iterator[GeneratedPiece]]
+    ) -> Pieces:
+        """Yield the pieces of a text that a function starts to generate."""
         try:
-            async for piece in stream.pieces(self.limits.timeout_s):
+            async for piece in worker.stream(start).pieces(self.config.timeout):
                 yield piece
         except TimeoutError:
             raise self._late() from None
 
     def seed(self, wanted: int | None) -> int:
         """Return the seed that a request names, or a new one."""
-        return self.randomness.getrandbits(31) if wanted is None else wanted
+        return self._randomness.getrandbits(31) if wanted is None else wanted
 
-    def _late(self) -> LateError:
-        return LateError(f"no answer in {self.limits.timeout_s:g} seconds: send less, or retry")
+    def _late(self) -> RefusedError:
+        seconds = self.config.timeout
+        return RefusedError(504, f"no answer in {seconds:g} seconds: send less, or retry")
 
 
 def load_runs(runs: tuple[str, ...], machine: Machine) -> dict[str, TextModel]:
@@ -180,38 +161,10 @@ def load_runs(runs: tuple[str, ...], machine: Machine) -> dict[str, TextModel]:
 
 
 def _parse(argument: str) -> tuple[str, str]:
+    """Return the name and the path that NAME=RUN, or a path alone, stands for."""
     name, equals, path = argument.partition("=")
     if not equals or Path(argument).exists():
         name, path = Path(argument).resolve().name, argument
     if not name or one_line(name) != name:
         raise WarmstartError(f"RUNS {argument!r}: the name of a run is one line of text")
     return name, path
-
-
-BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-
-
-class MetricsGuard:
-    """Counts and times every request."""
-
-    def __init__(self, app: App, metrics: Metrics) -> None:
-        self.app, self.metrics = app, metrics
-
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        status: list[Any] = []
-
-        async def watched(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                status.append(message["status"])
-            await send(message)
-
-        started = time.perf_counter()
-        try:
-            await self.app(scope, receive, watched)
-        finally:
-            path = getattr(scope.get("route"), "path", "other")  # not what a client invents
-            self.metrics.requests.labels(path, status[0] if status else "left").inc()
-            self.metrics.seconds.labels(path).observe(time.perf_counter() - started)

@@ -6,39 +6,25 @@ one and read what has arrived.
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
-from typing import Any, Protocol
+from typing import Any
 
-from warmstart.serving.responses import BusyError, ClosingError, DeadError
+from warmstart.serving.responses import RefusedError
 from warmstart.tasks.text_model import GeneratedPiece, TextModel, TextSize
 
 MOST_STREAMS = 16  # texts generated in turns; each keeps its keys and values in memory
-
-
-@dataclass(frozen=True)
-class QueueLimits:
-    """How much is computed together, and how much may wait."""
-
-    batch_tokens: int = 8192
-    max_queue: int = 1024  # texts
-
-
-@dataclass(frozen=True)
-class BatchSize:
-    """What one batch held, for the metrics."""
-
-    num_requests: int
-    num_texts: int
-    num_tokens: int
+QUIET_TURNS = 2  # of the event loop: bytes that arrive in one turn are a request in the next
+LONGEST_S = 0.02  # that a batch waits for requests to stop arriving
 
 
 @dataclass(frozen=True)
 class Answer:
     """One result for every text of a request, and how much was read."""
 
+    model: str  # the name of the run
     results: Sequence[Any]
     sizes: Sequence[TextSize]
 
@@ -53,33 +39,25 @@ class Answer:
         return sum(size.is_truncated for size in self.sizes)
 
 
-class Call(Protocol):
-    """A function of a model and texts; hashable, and equal if it computes the same."""
+@dataclass(frozen=True)
+class Call:
+    """A verb with its options; equal calls are computed together."""
+
+    verb: str
+    options: Mapping[str, Any] = field(default_factory=dict)  # the others have their defaults
 
     def __call__(
         self, model: TextModel, texts: Sequence[str], texts2: Sequence[str] | None
     ) -> Sequence[Any]:
         """Return one result for every text."""
-
-
-@dataclass(frozen=True)
-class VerbCall:
-    """A verb that reads a list of texts, with its options."""
-
-    verb: str
-    options: tuple[tuple[str, Any], ...] = ()
-
-    def __call__(
-        self, model: TextModel, texts: Sequence[str], texts2: Sequence[str] | None
-    ) -> Sequence[Any]:
-        seconds = {} if texts2 is None else {"texts2": texts2}
-        results: Sequence[Any] = getattr(model, self.verb)(texts, **seconds, **dict(self.options))
+        method = getattr(model, self.verb)
+        if self.verb == "attention":  # the one verb that reads a single text
+            seconds: Sequence[str | None] = texts2 or [None] * len(texts)
+            pairs = zip(texts, seconds, strict=True)
+            return [method(text, text2, **self.options) for text, text2 in pairs]
+        pair = {} if texts2 is None else {"texts2": texts2}
+        results: Sequence[Any] = method(texts, **pair, **self.options)
         return results
-
-
-def call(verb: str, **options: Any) -> VerbCall:
-    """Return the call of a verb; options left out have the verb's own defaults."""
-    return VerbCall(verb, tuple(sorted(options.items())))
 
 
 @dataclass(eq=False)
@@ -97,10 +75,9 @@ class Job:
         """Return how many tokens are to be read, once they are counted."""
         return sum(size.num_tokens for size in self.sizes)
 
-    def joins(self, other: "Job") -> bool:
+    def is_like(self, other: "Job") -> bool:
         """Tell whether both can be computed together."""
-        has_pairs, others_has = self.texts2 is not None, other.texts2 is not None
-        return self.call == other.call and has_pairs == others_has
+        return self.call == other.call and (self.texts2 is None) == (other.texts2 is None)
 
     def settle(self, outcome: Answer | Exception) -> None:
         """Hand over the answer, unless nobody waits for it any more; runs in the event loop."""
@@ -163,16 +140,19 @@ class Worker:
     def __init__(
         self,
         model: TextModel,
-        limits: QueueLimits,
-        observe: Callable[[BatchSize], None] = lambda size: None,
+        batch_tokens: int = 8192,  # computed together
+        max_queue: int = 1024,  # texts that may wait
+        observe: Callable[[int, int], None] = lambda num_texts, num_tokens: None,
     ) -> None:
-        self.model, self.limits, self._observe = model, limits, observe
+        self.model, self._observe = model, observe
+        self.batch_tokens, self.max_queue = batch_tokens, max_queue
         self._jobs: list[Job] = []
         self._streams: list[GrowingText] = []
         self._num_waiting = 0
         self._changed = threading.Condition()
         self._is_ready = self._is_closing = self._is_dead = False
-        self._gathering = Gathering(self._make_ready)
+        self._num_arrived = 0
+        self._gathering: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._work, name=model.name, daemon=True)
         self._thread.start()
 
@@ -195,7 +175,8 @@ class Worker:
         with self._changed:
             self._admit(len(texts))
             self._jobs.append(job)
-        self._gathering.arrive()
+        self._num_arrived += 1
+        self._start_gathering()
         return job.future
 
     def stream(self, start: Callable[[], Iterator[GeneratedPiece]]) -> GrowingText:
@@ -218,16 +199,29 @@ class Worker:
         if self._is_dead:
             raise self._death()
         if self._is_closing:
-            raise ClosingError("the server is shutting down")
-        if self._num_waiting + num_texts > self.limits.max_queue:
-            raise BusyError(
+            raise RefusedError(503, "the server is shutting down", {"Retry-After": "5"})
+        if self._num_waiting + num_texts > self.max_queue:
+            raise RefusedError(
+                429,
                 f"{self._num_waiting:,} texts are waiting for {self.model.name}, which takes "
-                f"{self.limits.max_queue:,}: try again in a second"
+                f"{self.max_queue:,}: try again in a second",
+                {"Retry-After": "1"},
             )
         self._num_waiting += num_texts
 
-    def _make_ready(self) -> None:
-        """Let the next batch start; runs in the event loop."""
+    def _start_gathering(self) -> None:
+        """Let the next batch start soon; runs in the event loop."""
+        if self._gathering is None or self._gathering.done():
+            self._gathering = asyncio.get_running_loop().create_task(self._gather())
+
+    async def _gather(self) -> None:
+        """Let the next batch start when requests have stopped arriving."""
+        loop, num_quiet = asyncio.get_running_loop(), 0
+        until = loop.time() + LONGEST_S
+        while num_quiet < QUIET_TURNS and loop.time() < until:
+            num_arrived = self._num_arrived
+            await asyncio.sleep(0)
+            num_quiet = num_quiet + 1 if num_arrived == self._num_arrived else 0
         with self._changed:
             self._is_ready = True
             self._changed.notify()
@@ -252,18 +246,17 @@ class Worker:
         for job in jobs:
             hand_over(job.future.get_loop(), job.settle, self._death())
 
-    def _death(self) -> DeadError:
-        return DeadError(f"the thread of {self.model.name} has died: the server must be restarted")
+    def _death(self) -> RefusedError:
+        name = self.model.name
+        return RefusedError(503, f"the thread of {name} has died: the server must be restarted")
 
     def _wait(self) -> bool:
         """Wait for work; return whether there is any."""
         with self._changed:
-            self._changed.wait_for(lambda: self._can_start or self._streams or self._is_closing)
+            self._changed.wait_for(
+                lambda: (self._jobs and self._is_ready) or self._streams or self._is_closing
+            )
             return bool(self._jobs or self._streams)
-
-    @property
-    def _can_start(self) -> bool:
-        return bool(self._jobs) and self._is_ready
 
     def _advance_streams(self) -> None:
         """Compute one token of each text that is being generated."""
@@ -277,10 +270,10 @@ class Worker:
         with self._changed:
             self._is_ready = False  # until the answers are sent
             waiting = [job for job in self._jobs if not job.future.done()]
-        waiting = [job for job in waiting if job.joins(waiting[0])]
+        waiting = [job for job in waiting if job.is_like(waiting[0])]
         self._measure(waiting)
         totals = accumulate(job.num_tokens for job in waiting)
-        num_fitting = sum(total <= self.limits.batch_tokens for total in totals)
+        num_fitting = sum(total <= self.batch_tokens for total in totals)
         batch = waiting[: max(1, num_fitting)]
         with self._changed:
             kept = [job for job in self._jobs if job not in batch and not job.future.done()]
@@ -318,7 +311,7 @@ class Worker:
         for job, outcome in zip(jobs, outcomes, strict=True):
             job.settle(outcome)
         if self._jobs:
-            self._gathering.arrive()
+            self._start_gathering()
 
     def _outcomes(self, jobs: Sequence[Job]) -> Sequence[Answer | Exception]:
         """Compute jobs together; if that fails, each alone, so that one cannot spoil the others."""
@@ -331,12 +324,13 @@ class Worker:
 
     def _compute(self, jobs: Sequence[Job]) -> list[Answer]:
         texts, texts2 = _texts(jobs)
-        num_tokens = sum(job.num_tokens for job in jobs)
-        self._observe(BatchSize(len(jobs), len(texts), num_tokens))
+        self._observe(len(texts), sum(job.num_tokens for job in jobs))
         results = jobs[0].call(self.model, texts, texts2)
         ends = list(accumulate(len(job.texts) for job in jobs))
-        parts = [results[end - len(job.texts) : end] for job, end in zip(jobs, ends, strict=True)]
-        return [Answer(part, job.sizes) for part, job in zip(parts, jobs, strict=True)]
+        return [
+            Answer(self.model.name, results[end - len(job.texts) : end], job.sizes)
+            for job, end in zip(jobs, ends, strict=True)
+        ]
 
 
 def _texts(jobs: Sequence[Job]) -> tuple[list[str], list[str] | None]:
@@ -347,53 +341,7 @@ def _texts(jobs: Sequence[Job]) -> tuple[list[str], list[str] | None]:
     return texts, [text for job in jobs for text in job.texts2 or ()]
 
 
-QUIET_TURNS = 2  # of the event loop: bytes that arrive in one turn are a request in the next
-LONGEST_S = 0.02
-
-
-class Gathering:
-    """Calls a function when requests have stopped arriving; used in one event loop."""
-
-    def __init__(self, ready: Callable[[], None]) -> None:
-        self._ready = ready
-        self._num_arrived = self._num_seen = self._num_quiet = 0
-        self._is_open = False
-
-    def arrive(self) -> None:
-        """Note a request."""
-        self._num_arrived += 1
-        if not self._is_open:
-            self._is_open = True
-            loop = asyncio.get_running_loop()
-            loop.call_soon(self._look, loop, loop.time() + LONGEST_S)
-
-    def _look(self, loop: asyncio.AbstractEventLoop, until: float) -> None:
-        is_quiet = self._num_arrived == self._num_seen
-        self._num_quiet = self._num_quiet + 1 if is_quiet else 0
-        self._num_seen = self._num_arrived
-        if self._num_quiet < QUIET_TURNS and loop.time() < until:
-            loop.call_soon(self._look, loop, until)
-        else:
-            self._num_quiet = 0
-            self._is_open = False
-            self._ready()
-
-
 def hand_over(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: Any) -> None:
     """Call a function in the event loop, from another thread."""
     with suppress(RuntimeError):  # the loop is closed: nobody waits any more
         loop.call_soon_threadsafe(function, *args)
-
-
-@dataclass(frozen=True)
-class AttentionCall:
-    """The attention weights of each text, or of a translator on a given target."""
-
-    target: str | None = None
-
-    def __call__(
-        self, model: TextModel, texts: Sequence[str], texts2: Sequence[str] | None
-    ) -> Sequence[Any]:
-        seconds: Sequence[str | None] = texts2 or [None] * len(texts)
-        pairs = zip(texts, seconds, strict=True)
-        return [model.attention(text, text2, self.target) for text, text2 in pairs]

@@ -31,7 +31,7 @@ from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.labelled_data import for_tokenizer, read_labelled_file, rows_seen
 from warmstart.tasks.task import Task, Training
 from warmstart.tasks.text_model import TransformerModel
-from warmstart.tasks.vectors import KeptBatches, TextBatches, forward_tokens, packed_for
+from warmstart.tasks.vectors import KeptBatches, TextBatches, forward_tokens, pack_for
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import epochs_between_validations, finetuning_epochs
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers, warmup_linear
@@ -434,7 +434,7 @@ def text_outputs(
     starts: Sequence[int] | None = None,
 ) -> Tensor:
     """Return what a model computes for every text, in float64, in the order given."""
-    model = packed_for(model, sum(map(len, texts)), batches.runtime, "backbone")
+    model = pack_for(model, sum(map(len, texts)), batches.runtime, "backbone")
     padded: Iterable[PaddedTexts] = padded_batches(texts, batches, starts)
     if batches.kept is not None:
         padded = batches.kept.of(texts, padded)

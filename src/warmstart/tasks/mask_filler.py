@@ -49,7 +49,7 @@ class MaskFiller(TransformerModel):
         encoded = [self._encode_masked(parts[row], first_number + row) for row in rows]
         filled = [FilledText(text, ()) for text in texts]
         for index, words in self._fill(encoded, top_k):
-            filled[rows[index]] = _filled(parts[rows[index]], words)
+            filled[rows[index]] = _fill_in(parts[rows[index]], words)
         return filled
 
     def probable_words(self, text: str, top_k: int = 5) -> tuple[ProbableWord, ...]:
@@ -112,7 +112,7 @@ class MaskFiller(TransformerModel):
         return logits.softmax(-1).index_fill(1, columns, 0.0).cpu()
 
 
-def _filled(parts: list[str], words: list[tuple[ProbableWord, ...]]) -> FilledText:
+def _fill_in(parts: list[str], words: list[tuple[ProbableWord, ...]]) -> FilledText:
     """Return the text with the most probable words in it, and every choice."""
     best = [choices[0].word for choices in words] + [""]
     text = "".join(part + word for part, word in zip(parts, best, strict=True))
@@ -120,13 +120,13 @@ def _filled(parts: list[str], words: list[tuple[ProbableWord, ...]]) -> FilledTe
 
 
 def mask_spellings(tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Return what may be written for a masked word: the tokenizer's own name first."""
+    """Return the spellings of a masked word: the tokenizer's own first."""
     own = [] if tokenizer.mask is None else tokenizer.pieces([tokenizer.mask])
     return tuple(dict.fromkeys([*own, *USUAL["mask"]]))
 
 
 def split_at_masks(tokenizer: Tokenizer, text: str) -> list[str]:
-    """Return the texts between the masks, which are one less."""
+    """Split a text at its masks; there is one part more than masks."""
     return re.split("|".join(map(re.escape, mask_spellings(tokenizer))), text)
 
 
@@ -142,7 +142,7 @@ def encode_masked(tokenizer: Tokenizer, parts: list[str]) -> list[int]:
 
 
 def _encode_inside(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Return the ids that a text has inside a longer one."""
+    """Return the ids of a text that follows another token."""
     for anchor in ANCHORS if text else ():
         before, ids = tokenizer.encode([anchor, anchor + text])
         if ids[: len(before)] == before:

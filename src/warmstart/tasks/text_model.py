@@ -56,7 +56,7 @@ class TextSize:
     """How much a model reads of a text, or of a pair of texts."""
 
     num_tokens: int
-    is_truncated: bool = False  # it is too long and loses a part
+    is_truncated: bool = False  # too long: a part is lost
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class TextModel:
         return join_pieces if is_split else str
 
     def check_texts(self, texts: Sequence[str], texts2: Sequence[str] | None) -> None:
-        """Refuse what is no list of texts, or not the form of text the model was trained on."""
+        """Refuse a text that is no list, and single texts or pairs that the model cannot read."""
         if isinstance(texts, str) or isinstance(texts2, str):
             raise WarmstartError("predict takes a list of texts, not one text")
         self.check_form(texts2 is not None)
@@ -161,17 +161,17 @@ MICRO_TOKENS = 8192  # padded tokens read together by default
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerModel(TextModel):
-    """What every Transformer can do; subclasses add what their kind can."""
+    """The verbs of every Transformer; subclasses add those of their kind."""
 
     model: nn.Module
     tokenizer: Tokenizer
     runtime: Runtime
     truncate: Truncate = "head"  # what a text that is too long keeps
-    ends_texts: bool = True  # whether it reads an end token after a text
+    ends_texts: bool = True  # whether the model reads an end token after a text
 
     @property
     def target_tokenizer(self) -> Tokenizer:
-        """Return the tokenizer of what it writes; a translator may have another one for that."""
+        """Return the tokenizer of generated text; a translator may have a second tokenizer."""
         return self.tokenizer
 
     def __post_init__(self) -> None:
@@ -183,14 +183,14 @@ class TransformerModel(TextModel):
 
     @property
     def config(self) -> ModelConfig:
-        """Return its architecture."""
+        """Return the architecture."""
         config: Any = self.model.config
         assert isinstance(config, ModelConfig)
         return config
 
     @property
     def backbone(self) -> Backbone:
-        """Return what reads the text; of a translator, the encoder."""
+        """Return the backbone; of a translator, the encoder."""
         return backbone_of(self.model)
 
     def encode(
@@ -199,13 +199,13 @@ class TransformerModel(TextModel):
         texts2: Sequence[str] | None = None,
         truncate: Truncate | None = None,
     ) -> EncodedTexts:
-        """Return ids as the model reads them, cut by the rule given or its own."""
+        """Encode texts for the model, cut by the rule given or the rule of the run."""
         rule = self.truncate if truncate is None else truncate
         check_choice("truncate", rule, get_args(Truncate))
         return encode_texts(texts, self.tokenizer, self.config.max_length, rule, texts2)
 
     def measure(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[TextSize]:
-        """Return how many tokens it reads of each text, and whether it cuts it."""
+        """Count the tokens that the model reads of each text, and tell whether a part is lost."""
         encoded = self.encode(texts, texts2)
         return list(map(TextSize, map(len, encoded.ids), encoded.is_truncated))
 
@@ -272,7 +272,7 @@ class TransformerModel(TextModel):
         return {"self": text_attention(self.backbone, self.tokenizer, ids, segments)}
 
     def ids_of(self, text: str) -> list[int]:
-        """Return the ids of one text as the model reads it; one that is too long is cut."""
+        """Encode one text for the model; a text that is too long is cut."""
         room = self.config.max_length - 1 - self.ends_texts
         ids = [*self.tokenizer.start, *self.cut(text, room, self.tokenizer)]
         return ids + [self.tokenizer.eos] * self.ends_texts
@@ -283,7 +283,7 @@ class TransformerModel(TextModel):
         return ProbableWord(piece.replace("▁", " ").strip() or piece, probability)
 
     def cut(self, text: str, room: int, tokenizer: Tokenizer) -> list[int]:
-        """Return the ids of a text; one that is too long is cut, with a message."""
+        """Encode one text without special tokens; a text that is too long is cut and reported."""
         ids = tokenizer.encode([text])[0]
         if not ids:
             raise WarmstartError(f"the text {text!r} has no tokens to show")
@@ -340,7 +340,7 @@ class Prediction:
     probabilities: dict[str, float]
 
     def columns(self) -> dict[str, str | float]:
-        """Return its values as columns of a table, probabilities to six digits."""
+        """Return the columns of a table, probabilities to six digits."""
         shares = {f"probability_{name}": share for name, share in self.probabilities.items()}
         numbers = {"probability": self.probability, **shares}
         return {"label": self.label, **{name: round(value, 6) for name, value in numbers.items()}}

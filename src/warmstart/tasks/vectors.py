@@ -31,10 +31,10 @@ def forward_tokens(micro_tokens: int, device: torch.device) -> int:
     return min(micro_tokens, ENOUGH_TOKENS) if device.type == "cpu" else micro_tokens
 
 
-def packed_for(model: AnyModule, num_tokens: int, runtime: Runtime, inside: str = "") -> AnyModule:
-    """Return a model for so many tokens: itself, or on a CPU a copy that computes the same faster.
+def pack_for(model: AnyModule, num_tokens: int, runtime: Runtime, inside: str = "") -> AnyModule:
+    """Return a model, or for many tokens on a CPU a copy of equal outputs with packed weights.
 
-    What is packed lies inside the named part, or is all of it.
+    With `inside`, only the layers of that part are packed.
     """
     if runtime.dtype is None or num_tokens < MANY_TOKENS or not can_pack(runtime.device):
         return model
@@ -42,7 +42,7 @@ def packed_for(model: AnyModule, num_tokens: int, runtime: Runtime, inside: str 
 
 
 def backbone_of(model: nn.Module) -> Backbone:
-    """Return the base of any model; of a translator, what reads the source."""
+    """Return the backbone of a model; of a translator, the encoder."""
     backbone = model.encoder if isinstance(model, Translator) else model.backbone
     assert isinstance(backbone, Backbone)
     return backbone
@@ -91,8 +91,8 @@ def text_vectors(
     """Return one vector for every text, at the last layer unless named: (texts, D)."""
     depth = backbone.config.depth
     chosen = depth if layer is None else layer
-    vectors = torch.empty(len(texts), backbone.config.width, dtype=_kept_type(backbone))
-    for rows, batch, (states,) in _read(backbone, texts, batches, [chosen], starts):
+    vectors = torch.empty(len(texts), backbone.config.width, dtype=_weight_type(backbone))
+    for rows, batch, (states,) in _read_batches(backbone, texts, batches, [chosen], starts):
         if pooling == "cls" and chosen < depth:
             pooled = states[:, 0]  # a pooler has only learned to read the last layer
         else:
@@ -110,27 +110,27 @@ def token_vectors(
 ) -> list[Tensor]:
     """Return for every text the vectors of its tokens at these layers: (layers, T, D) each."""
     vectors: list[Tensor] = [torch.empty(0)] * len(texts)
-    for rows, _, states in _read(backbone, texts, batches, layers):
-        chosen = torch.stack(states).to(_kept_type(backbone)).cpu()
+    for rows, _, states in _read_batches(backbone, texts, batches, layers):
+        chosen = torch.stack(states).to(_weight_type(backbone)).cpu()
         for index, row in enumerate(rows):
             vectors[row] = chosen[:, index, : len(texts[row])].clone()
     return vectors
 
 
-def _read(
+def _read_batches(
     backbone: Backbone,
     texts: Sequence[Sequence[int]],
     batches: TextBatches,
     layers: Sequence[int],
     starts: Sequence[int] | None = None,
 ) -> Iterator[tuple[list[int], LabelledBatch, list[Tensor]]]:
-    """Yield the rows of every batch, the batch, and its states at these layers; no dropout."""
+    """Yield the rows of every batch, the batch, and the states at these layers; no dropout."""
     runtime = batches.runtime
     was_training = backbone.training
     backbone.eval()
     unused = [0] * len(texts)
     budget = forward_tokens(batches.micro_tokens, runtime.device)
-    reader = packed_for(backbone, sum(map(len, texts)), runtime)
+    reader = pack_for(backbone, sum(map(len, texts)), runtime)
     for rows in budgeted(range(len(texts)), texts, budget):
         batch = move(pad_texts(texts, unused, rows, batches.pad, starts), runtime.device)
         with runtime.precision():
@@ -139,21 +139,21 @@ def _read(
 
 
 def layer_states(backbone: Backbone, batch: LabelledBatch, layers: Sequence[int]) -> list[Tensor]:
-    """Return what enters the first block (layer 0) or leaves later ones: (B, T, D) each.
+    """Return the input of the first block (layer 0) or the outputs of later ones: (B, T, D) each.
 
-    The last layer is what heads read: behind the final norm, where there is one.
+    The last layer is the input of heads: behind the final norm, where there is one.
     """
     layout = Layout(is_token=batch.is_token, segments=batch.segments)
     if set(layers) == {backbone.config.depth}:  # no need to keep the others
         return [backbone(batch.ids, replace(layout, skips_padding=True))]
-    with _watched(backbone) as states:
+    with _watch_blocks(backbone) as states:
         states[-1] = backbone(batch.ids, layout)
     return [states[layer] for layer in layers]
 
 
 @contextmanager
-def _watched(backbone: Backbone) -> Iterator[list[Tensor]]:
-    """Yield a list that fills with the input of the first block and the output of every one."""
+def _watch_blocks(backbone: Backbone) -> Iterator[list[Tensor]]:
+    """Yield a list that fills with the input of the first block and the output of every block."""
     states: list[Tensor] = []
 
     def enter(_: nn.Module, given: tuple[Any, ...]) -> None:
@@ -171,8 +171,8 @@ def _watched(backbone: Backbone) -> Iterator[list[Tensor]]:
             handle.remove()
 
 
-def _kept_type(backbone: Backbone) -> torch.dtype:
-    """Keep what the weights are; half precision is for matrix products alone."""
+def _weight_type(backbone: Backbone) -> torch.dtype:
+    """Return the type of the weights: half precision is for matrix products alone."""
     return backbone.embed.weight.dtype
 
 
@@ -180,7 +180,7 @@ BLANKS = ("▁", " ", "\n", "\t")
 
 
 def tokens_of(tokenizer: Tokenizer, ids: Sequence[int]) -> Tokens:
-    """Return ids as pieces, and which of them make up one word; a mark is a word of its own."""
+    """Return ids as pieces with the word of each; a special token is a word of its own."""
     marks = {tokenizer.bos, tokenizer.eos, tokenizer.pad, tokenizer.mask}
     pieces = tokenizer.pieces(ids)
     words: list[int] = []
@@ -199,7 +199,7 @@ def tokens_of(tokenizer: Tokenizer, ids: Sequence[int]) -> Tokens:
 def backbone_weights(
     backbone: Backbone, ids: Sequence[int], segments: Sequence[int] | None
 ) -> Tensor:
-    """Return the weights of every layer and head on one text: (layers, H, T, T)."""
+    """Return the attention weights of every layer and head on one text: (layers, H, T, T)."""
     device = next(backbone.parameters()).device
     row = torch.tensor([ids], device=device)  # (1, T)
     layout = Layout(
@@ -216,9 +216,9 @@ def text_attention(
     ids: Sequence[int],
     segments: Sequence[int] | None = None,
 ) -> AttentionMap:
-    """Return how the tokens of one text look at each other."""
+    """Return the attention weights between the tokens of one text."""
     tokens = tokens_of(tokenizer, ids)
-    weights = _plain(backbone_weights(backbone, ids, segments))
+    weights = _to_numpy(backbone_weights(backbone, ids, segments))
     return AttentionMap(
         part="self",
         queries=tokens,
@@ -236,7 +236,7 @@ def pair_attention(
     source: Sequence[int],
     target: Sequence[int] | None,
 ) -> dict[str, AttentionMap]:
-    """Return how source and target look; without a target, the model's own translation."""
+    """Return the attention weights of a source with a target, by default the model's own."""
     device = model.embedding.device
     encoder: list[Tensor] = []
     decoder: list[Tensor] = []
@@ -258,7 +258,7 @@ def pair_attention(
             part=part,
             queries=q,
             keys=k,
-            weights=_plain(torch.cat(kept)),
+            weights=_to_numpy(torch.cat(kept)),
             is_causal=part == "decoder",
         )
         for part, (q, k, kept) in parts.items()
@@ -277,5 +277,5 @@ def _greedy_translation(
     return [target_tokenizer.bos, *best[0][0].ids]
 
 
-def _plain(weights: Tensor) -> np.ndarray:
+def _to_numpy(weights: Tensor) -> np.ndarray:
     return weights.float().cpu().numpy()

@@ -32,7 +32,7 @@ def test_a_port_in_use_is_refused(base: Path) -> None:
 def test_a_missing_extra_is_named(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in [name for name in sys.modules if name.startswith("warmstart.serving")]:
         monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, "fastapi", None)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
     ran = run(f"serve {base}")
     assert ran.code == 2
     assert "pip install 'warmstart[serve]'" in ran.said

@@ -93,7 +93,7 @@ def test_attention_is_that_of_the_run(words: bool, server: Server, masked: Path)
     body = {"model": "masked", "text": TEXTS[0], "words": words}
     found = server.post("/attention", body).json["maps"]
     expected = load(masked).attention(TEXTS[0])["self"]
-    expected = expected.joined() if words else expected
+    expected = expected.by_word() if words else expected
     assert [one["part"] for one in found] == ["self"]
     np.testing.assert_allclose(found[0]["weights"], expected.weights, atol=1e-4)
     assert len(found[0]["keys"]) == len(expected.keys)
