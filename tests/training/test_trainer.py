@@ -1,4 +1,4 @@
-"""The training loop: what it keeps, what stops it, and that a resumed run ends as an uninterrupted one."""
+"""The training loop: what it keeps, what stops it, and how it resumes."""
 
 import signal
 from collections.abc import Callable, Sequence
@@ -214,10 +214,6 @@ def test_training_learns(build_lm: Build) -> None:
     trainer.settings = replace(trainer.settings, steps=60, eval_every=20)
     losses = [entry["train_loss"] for entry in trainer.train("run").evaluations]
     assert losses == sorted(losses, reverse=True)
-
-
-Build = Callable[[RunFolder | None], Trainer]
-Disturb = Callable[[Trainer, int, Callable[[], object]], Trainer]
 
 
 class PowerCutError(Exception):
