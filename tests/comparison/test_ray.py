@@ -8,14 +8,9 @@ from ray.cluster_utils import Cluster
 
 from comparing import COMMAND, await_cell, without_times
 from forked import Forked
-from product import World, run, succeed
+from product import run, succeed
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def places(world: World, base: Path) -> dict[str, str]:
-    return {name: str(path) for name, path in {**vars(world), "base": base}.items()}
 
 
 def test_the_report_survives_the_loss_of_a_machine(

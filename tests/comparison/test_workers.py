@@ -11,17 +11,12 @@ import pytest
 
 from comparing import COMMAND, await_cell, without_times
 from forked import Forked
-from product import World, succeed
+from product import succeed
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.workers import BesideTheDevice, CellOrder
 from warmstart.version import code_digest
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def places(world: World, base: Path) -> dict[str, str]:
-    return {name: str(path) for name, path in {**vars(world), "base": base}.items()}
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,12 @@
 import math
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
 import pytest
 
+from product import World
 from warmstart.comparison.results import (
     Arm,
     ArmKind,
@@ -166,3 +168,9 @@ def built() -> Built:
 @pytest.fixture(scope="session")
 def builder() -> Callable[..., Built]:
     return build
+
+
+@pytest.fixture(scope="session")
+def places(world: World, base: Path) -> dict[str, str]:
+    """Return the files and the run that a comparison is given, by name."""
+    return {name: str(path) for name, path in {**vars(world), "base": base}.items()}
