@@ -362,7 +362,7 @@ HARM: dict[str, tuple[str, bytes | None, list[str]]] = {
     "weights cut": ("model.safetensors", b"\x40\0\0\0\0\0\0\0{", ["model.safetensors"]),
     "weights gone": ("model.safetensors", None, ["model.safetensors"]),
     "config cut": ("config.json", b'{"command": "fine', ["config.json"]),
-    "config empty": ("config.json", b"{}", ["config.json", "command"]),
+    "config empty": ("config.json", b"{}", ["config.json", "format"]),
     "config gone": ("config.json", None, ["config.json"]),
     "config of something else": ("config.json", b'{"hidden_size": 768}', ["config.json"]),
     "tokenizer cut": ("tokenizer.json", b"{", ["tokenizer.json"]),

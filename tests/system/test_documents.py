@@ -86,6 +86,9 @@ def test_commands_parse(line: str) -> None:
     _, name, *arguments = shlex.split(line, comments=True)
     command = COMMANDS[name]
     if isinstance(command, typer.core.TyperGroup):
+        if arguments[0] not in command.commands:  # plan PRESET: plan pretrain --preset PRESET
+            short = [] if arguments[0].startswith("-") else ["--preset"]
+            arguments = ["pretrain", *short, *arguments]
         command = command.commands[arguments.pop(0)]
     given = command.make_context(name, arguments).params
     choices = {p.name: p.metavar.split("|") for p in command.params if "|" in str(p.metavar)}
