@@ -3,13 +3,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmstart.formats import (
-    counted,
     duration,
     one_line,
     percent,
     percent_range,
     points,
     points_range,
+    quantity,
     shorten,
     visible,
 )
@@ -26,8 +26,8 @@ def test_no_difference_has_no_sign() -> None:
 
 
 def test_one_is_singular() -> None:
-    assert counted(1, "label") == "1 label"
-    assert counted(1600, "label") == "1,600 labels"
+    assert quantity(1, "label") == "1 label"
+    assert quantity(1600, "label") == "1,600 labels"
 
 
 @pytest.mark.parametrize(

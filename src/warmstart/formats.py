@@ -41,7 +41,7 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
-def counted(number: int, noun: str) -> str:
+def quantity(number: int, noun: str) -> str:
     """Write a number with its noun, which takes an s in the plural."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 

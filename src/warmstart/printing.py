@@ -32,7 +32,7 @@ def say_next(wrote: object, command: str | None) -> None:
             Console().print(Text(visible(line), style="bold green"), soft_wrap=True)
 
 
-def quoted(path: object) -> str:
+def quote(path: object) -> str:
     """Return a path quoted for a shell."""
     return shlex.quote(str(path))
 
@@ -74,4 +74,4 @@ def write_lines(lines: Iterable[str], out: str | None) -> None:
     if Path(out).is_dir():
         raise WarmstartError(f"-o {out} is a folder; name a file")
     files.write_lines(Path(out), lines)
-    say(f"wrote {quoted(out)}")
+    say(f"wrote {quote(out)}")

@@ -18,7 +18,7 @@ def derive_seed(*parts: int | str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
 
 
-def shuffled(num: int, *seed: int | str) -> NDArray[np.int64]:
+def permutation(num: int, *seed: int | str) -> NDArray[np.int64]:
     """Return a permutation that depends on the seed alone."""
     return np.random.Generator(np.random.PCG64(derive_seed(*seed))).permutation(num)
 

@@ -17,11 +17,11 @@ from warmstart.batching.batches import (
     PairBatch,
     PairStream,
     TokenLists,
-    budgeted_pairs,
+    cut_pairs_to_budget,
     move,
+    pad_ids,
     pad_pairs,
-    padded,
-    rounded,
+    round_lengths_up,
 )
 from warmstart.batching.packing import pack
 from warmstart.kernels.loss import IGNORE
@@ -154,7 +154,7 @@ def test_inputs_and_targets_are_one_token_apart() -> None:
 @given(lengths, budgets)
 def test_validation_batches_hold_every_row_once(sizes: list[tuple[int, int]], budget: int) -> None:
     pairs = _pairs(sizes)
-    parts = list(budgeted_pairs(range(len(pairs)), pairs.sizes(), budget))
+    parts = list(cut_pairs_to_budget(range(len(pairs)), pairs.sizes(), budget))
     assert sorted(row for part in parts for row in part.tolist()) == list(range(len(pairs)))
 
 
@@ -168,7 +168,7 @@ def test_texts_are_given_back_as_they_came() -> None:
 
 @pytest.mark.parametrize("texts", [[[1]], [[1, 2], [3]]])
 def test_padding_stands_at_the_right(texts: list[list[int]]) -> None:
-    ids, is_token = padded(texts, 9)
+    ids, is_token = pad_ids(texts, 9)
     for row, text in enumerate(texts):
         assert ids[row, : len(text)].tolist() == text
         assert (ids[row, len(text) :] == 9).all()
@@ -193,7 +193,7 @@ def test_rounded_lengths_change_padding_alone(sizes: list[tuple[int, int]], budg
 
 def test_long_sentences_have_few_rounded_lengths() -> None:
     lengths = np.arange(1, 513)
-    rounded_up = rounded(lengths)
+    rounded_up = round_lengths_up(lengths)
     assert (rounded_up >= lengths).all()
     assert (rounded_up <= np.maximum(lengths + STEP, 1.25 * lengths)).all()
     assert len(set(rounded_up.tolist())) <= 24

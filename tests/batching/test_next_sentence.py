@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmstart.batching.batches import MaskedBatch
-from warmstart.batching.masking import Corruption, MaskedStream, masked_in_order, pairs_in_order
+from warmstart.batching.masking import Corruption, MaskedStream, pairs_in_order, read_masked_rows
 from warmstart.batching.packing import NextSentencePairs, PackedStream, RunningText
 from warmstart.data.token_file import DocumentWriter, EncodedPassage, SentenceFile, TokenFile
 from warmstart.errors import WarmstartError
@@ -223,8 +223,8 @@ def test_validation_is_always_the_same(text: Text, rows_per_batch: int) -> None:
     assert len(some) == 20
     assert set(some) <= set(pairs)
     running = text.running(32)
-    rows = _dealt(list(masked_in_order(running, 7, corruption)))
-    assert _dealt(list(masked_in_order(running, rows_per_batch, corruption))) == rows
+    rows = _dealt(list(read_masked_rows(running, 7, corruption)))
+    assert _dealt(list(read_masked_rows(running, rows_per_batch, corruption))) == rows
 
 
 def test_an_index_that_was_cut_is_refused(tmp_path: Path) -> None:

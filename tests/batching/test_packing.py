@@ -12,12 +12,12 @@ from warmstart.batching.batches import (
     LabelledBatch,
     LabelledStream,
     PackedBatch,
-    budgeted,
+    cut_to_budget,
     pad_texts,
 )
-from warmstart.batching.packing import PackedStream, RunningText, pack, packed_in_order
+from warmstart.batching.packing import PackedStream, RunningText, pack, read_packed_rows
 from warmstart.kernels.loss import IGNORE
-from warmstart.seeds import shuffled
+from warmstart.seeds import permutation
 
 documents = st.lists(st.lists(st.integers(3, 9), min_size=1, max_size=6), min_size=1, max_size=8)
 
@@ -143,7 +143,7 @@ def test_rows_are_full_and_inside_the_text(size: int, length: int, rows: int, se
 @given(st.integers(2, 60), st.integers(1, 12), st.integers(1, 5))
 def test_in_order_covers_each_target_once(size: int, length: int, rows_per_batch: int) -> None:
     ids = np.arange(10, 10 + size, dtype=np.uint16)
-    batches = list(packed_in_order(RunningText(ids, length, bos=1, eos=2), rows_per_batch))
+    batches = list(read_packed_rows(RunningText(ids, length, bos=1, eos=2), rows_per_batch))
     targets = [int(token) for batch in batches for token in batch.targets.flatten()]
     assert targets == list(range(11, 10 + size))
     assert all(torch.equal(batch.targets, batch.ids + 1) for batch in batches)
@@ -153,7 +153,7 @@ def test_in_order_covers_each_target_once(size: int, length: int, rows_per_batch
 @given(st.integers(2, 200), st.integers(1, 12), st.integers(1, 100))
 def test_a_limit_takes_spaced_rows_once(size: int, length: int, limit: int) -> None:
     ids = np.arange(10, 10 + size, dtype=np.uint16)
-    batches = list(packed_in_order(RunningText(ids, length, bos=1, eos=2), 3, limit))
+    batches = list(read_packed_rows(RunningText(ids, length, bos=1, eos=2), 3, limit))
     targets = [int(token) for batch in batches for token in batch.targets.flatten()]
     assert targets
     assert len(set(targets)) == len(targets)
@@ -164,7 +164,7 @@ def test_a_limit_takes_spaced_rows_once(size: int, length: int, limit: int) -> N
 
 def test_document_ends_are_not_targets() -> None:
     ids = np.array([1, 5, 2, 1, 6, 7, 2], dtype=np.uint16)
-    (batch,) = packed_in_order(RunningText(ids, 10, bos=1, eos=2), 1)
+    (batch,) = read_packed_rows(RunningText(ids, 10, bos=1, eos=2), 1)
     assert _equal(batch, pack(torch.tensor(ids[None].astype(np.int64)), 1, 2))
     assert batch.targets.tolist() == [[5, 2, IGNORE, 6, 7, 2]]
 
@@ -229,10 +229,10 @@ def test_a_text_meets_others_in_every_epoch(num_texts: int) -> None:
 
 
 def test_similar_lengths_together_pad_less() -> None:
-    sizes = (2 + shuffled(200, 7, "sizes") % 100).tolist()
+    sizes = (2 + permutation(200, 7, "sizes") % 100).tolist()
     stream = _labelled(sizes, 8, micro_tokens=10_000)
     sorted_tokens = sum(b.ids.numel() for s in range(25) for b in stream.group(s))
-    order = shuffled(200, 0, "any").tolist()
+    order = permutation(200, 0, "any").tolist()
     random_tokens = sum(8 * max(sizes[row] for row in order[i : i + 8]) for i in range(0, 200, 8))
     assert sorted_tokens < 1.25 * sum(sizes)
     assert random_tokens > 1.6 * sum(sizes)
@@ -243,7 +243,7 @@ def test_similar_lengths_together_pad_less() -> None:
 @given(lengths, st.integers(1, 80))
 def test_budget_is_kept(sizes: list[int], micro_tokens: int) -> None:
     texts = [[1] * size for size in sizes]
-    batches = list(budgeted(range(len(texts)), texts, micro_tokens))
+    batches = list(cut_to_budget(range(len(texts)), texts, micro_tokens))
     assert sorted(row for batch in batches for row in batch) == list(range(len(texts)))
     for batch in batches:
         assert len(batch) * max(sizes[row] for row in batch) <= micro_tokens or len(batch) == 1
@@ -257,9 +257,9 @@ def test_padding_by_hand() -> None:
 
 
 def test_shuffled_is_a_stable_permutation() -> None:
-    assert sorted(shuffled(50, 3, "x").tolist()) == list(range(50))
-    assert shuffled(50, 3, "x").tolist() == shuffled(50, 3, "x").tolist()
-    assert shuffled(50, 3, "x").tolist() != shuffled(50, 3, "y").tolist()
+    assert sorted(permutation(50, 3, "x").tolist()) == list(range(50))
+    assert permutation(50, 3, "x").tolist() == permutation(50, 3, "x").tolist()
+    assert permutation(50, 3, "x").tolist() != permutation(50, 3, "y").tolist()
 
 
 def test_targets_may_be_fractions_or_one_class_per_token() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.data.corpus import made_ahead
+from warmstart.data.corpus import map_ahead
 from warmstart.data.prepare import sample_texts
 
 
@@ -28,13 +28,13 @@ def test_a_sample_is_large_enough_even_beside_a_giant(long: int) -> None:
 
 @given(st.lists(st.integers()), st.integers(0, 4))
 def test_what_is_made_ahead_comes_in_order(items: list[int], num_ahead: int) -> None:
-    made = made_ahead(iter(items), lambda item: item + 1, num_ahead)
+    made = map_ahead(iter(items), lambda item: item + 1, num_ahead)
     assert list(made) == [(item, item + 1) for item in items]
 
 
 def test_a_fault_in_the_making_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
-        list(made_ahead([1, 0, 2], lambda item: 1 // item))
+        list(map_ahead([1, 0, 2], lambda item: 1 // item))
 
 
 def test_no_more_is_read_than_is_made_ahead() -> None:
@@ -45,5 +45,5 @@ def test_no_more_is_read_than_is_made_ahead() -> None:
             read.append(number)
             yield number
 
-    next(iter(made_ahead(reading(), str, num_ahead=3)))
+    next(iter(map_ahead(reading(), str, num_ahead=3)))
     assert len(read) <= 4

@@ -41,7 +41,7 @@ def test_identical_arms_do_not_differ(pair: tuple[np.ndarray, np.ndarray]) -> No
 @given(arms)
 def test_swapping_arms_negates_the_interval(pair: tuple[np.ndarray, np.ndarray]) -> None:
     a, b = pair
-    there, back = paired_interval(a, b), paired_interval(b, a).negated()
+    there, back = paired_interval(a, b), paired_interval(b, a).negate()
     assert (there.mean, there.low, there.high) == pytest.approx((back.mean, back.low, back.high))
 
 

@@ -15,7 +15,7 @@ from torch.testing import assert_close
 
 from scoring import causal_scores, class_probabilities
 from warmstart.batching.batches import LabelledBatch, LabelledStream, PackedBatch, pad_texts
-from warmstart.batching.packing import RunningText, pack, packed_in_order
+from warmstart.batching.packing import RunningText, pack, read_packed_rows
 from warmstart.kernels.loss import IGNORE
 from warmstart.model.backbone import Layout
 from warmstart.model.models import Classifier, LanguageModel
@@ -214,8 +214,8 @@ def test_token_scores_do_not_depend_on_the_batch(
     model: LanguageModel = randomised(LanguageModel(some_shape)).eval()
     ids = np.array([token for text in _texts() for token in text], dtype=np.uint16)
     text = RunningText(ids, 7, BOS, EOS)
-    expected = causal_scores(model, packed_in_order(text, 4), cpu)
-    found = causal_scores(model, packed_in_order(text, rows_per_batch), cpu)
+    expected = causal_scores(model, read_packed_rows(text, 4), cpu)
+    found = causal_scores(model, read_packed_rows(text, rows_per_batch), cpu)
     assert found.nll == pytest.approx(expected.nll, abs=1e-10)
     assert found.num_right == expected.num_right
     assert (

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import warmstart
 from product import MACHINE, World, succeed
-from warmstart.batching.batches import budgeted, pad_texts
+from warmstart.batching.batches import cut_to_budget, pad_texts
 from warmstart.data.labelled import Dataset
 from warmstart.kernels.loss import IGNORE
 from warmstart.model.backbone import Backbone, Layout
@@ -89,7 +89,7 @@ class TagTask(warmstart.FinetuningTask):
     @torch.inference_mode()
     def outputs(self, model: nn.Module, texts: Dataset, batches: TextBatches) -> Any:
         tags = np.full((len(texts.ids), max(map(len, texts.ids))), IGNORE)
-        for rows in budgeted(range(len(texts.ids)), texts.ids, batches.micro_tokens):
+        for rows in cut_to_budget(range(len(texts.ids)), texts.ids, batches.micro_tokens):
             batch = pad_texts(texts.ids, [0] * len(texts.ids), rows, batches.pad)
             chosen = model(batch.ids, Layout(is_token=batch.is_token)).argmax(-1)
             tags[rows, : chosen.shape[1]] = torch.where(batch.is_token, chosen, IGNORE)

@@ -11,7 +11,7 @@ import torch
 
 from scoring import causal_scores, class_probabilities
 from warmstart.batching.batches import ALL_ROWS, LabelledStream
-from warmstart.batching.packing import PackedStream, RunningText, packed_in_order
+from warmstart.batching.packing import PackedStream, RunningText, read_packed_rows
 from warmstart.model.models import Classifier, LanguageModel
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
@@ -53,7 +53,7 @@ def _language_trainer(
 
     def evaluate() -> Evaluation:
         text = RunningText(ids[:60], 8, 1, 2)
-        loss = causal_scores(model, packed_in_order(text, 4), cpu).loss
+        loss = causal_scores(model, read_packed_rows(text, 4), cpu).loss
         return Evaluation(-loss, {"valid_loss": loss}, "")
 
     optimizers = build_optimizers(model, OptimizerSettings(kind, 1e-2, 0.1))

@@ -43,7 +43,7 @@ def test_only_rotary_positions_reach_beyond_what_was_pretrained(
 def test_more_texts_never_mean_more_epochs(num_texts: int, more: int) -> None:
     few, many = (finetuning_epochs(num, Tuning()) for num in (num_texts, num_texts + more))
     assert 3 <= many <= few <= 40
-    assert many * (num_texts + more) >= few * num_texts * 0.8
+    assert many * (num_texts + more) >= few * num_texts * 0.75  # 4 epochs become 3
     assert finetuning_epochs(num_texts, Tuning(epochs=7)) == 7
     assert finetuning_epochs(num_texts, Tuning(epochs=7, most_epochs=5)) == 5
     assert finetuning_epochs(num_texts, Tuning(most_epochs=5)) == min(5, few)

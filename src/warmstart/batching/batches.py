@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from warmstart.kernels.loss import IGNORE
-from warmstart.seeds import shuffled
+from warmstart.seeds import permutation
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -110,7 +110,7 @@ MOST_BATCHES_PER_POOL = 32
 LEAST_POOLS = 4
 
 
-def budgeted(
+def cut_to_budget(
     rows: Iterable[int], texts: Sequence[Sequence[int]], micro_tokens: int
 ) -> Iterator[list[int]]:
     """Sort rows by length and cut them into batches of at most `micro_tokens`, padding included."""
@@ -124,7 +124,7 @@ def budgeted(
         yield batch
 
 
-def padded(
+def pad_ids(
     texts: Sequence[Sequence[int] | NDArray[np.int32]], pad: int, length: int = 0
 ) -> tuple[Tensor, Tensor]:
     """Return ids (B, T) padded at the right, at least to `length`, and which are tokens."""
@@ -148,14 +148,14 @@ def pad_texts(
     A target is a number, or a list of integers with one for each token of its text. `starts` says
     where the second text of each pair begins.
     """
-    ids, is_token = padded([texts[row] for row in rows], pad, length)
+    ids, is_token = pad_ids([texts[row] for row in rows], pad, length)
     segments = torch.zeros_like(ids)
     if starts is not None:
         begins = torch.tensor([starts[row] for row in rows])
         segments = ((torch.arange(ids.shape[1]) >= begins[:, None]) & is_token).long()
     of_rows = [targets[row] for row in rows]
     is_by_token = isinstance(of_rows[0], Sequence)
-    stacked = padded(of_rows, IGNORE, length)[0] if is_by_token else torch.tensor(of_rows)
+    stacked = pad_ids(of_rows, IGNORE, length)[0] if is_by_token else torch.tensor(of_rows)
     return LabelledBatch(ids, is_token, stacked, segments)
 
 
@@ -188,7 +188,8 @@ class LabelledStream:
         epoch, position = divmod(step, self.steps_per_epoch)
         if epoch not in self._plans:
             self._plans = {epoch: self._plan(epoch)}
-        return list(budgeted(self._plans[epoch][position][share], self.texts, self.micro_tokens))
+        rows = self._plans[epoch][position][share]
+        return list(cut_to_budget(rows, self.texts, self.micro_tokens))
 
     @cached_property
     def _longest(self) -> int:
@@ -201,7 +202,7 @@ class LabelledStream:
 
     def _plan(self, epoch: int) -> list[list[int]]:
         """Return the rows of every step; their numbers differ by one at most."""
-        order = shuffled(len(self.texts), self.seed, "texts", epoch).tolist()
+        order = permutation(len(self.texts), self.seed, "texts", epoch).tolist()
         num_steps = self.steps_per_epoch
         cuts = [step * len(order) // num_steps for step in range(num_steps + 1)]
         size = min(MOST_BATCHES_PER_POOL, max(1, num_steps // LEAST_POOLS))
@@ -209,7 +210,7 @@ class LabelledStream:
             pool = slice(cuts[first], cuts[min(first + size, num_steps)])
             order[pool] = sorted(order[pool], key=lambda row: len(self.texts[row]))
         batches = [order[start:stop] for start, stop in pairwise(cuts)]
-        return [batches[k] for k in shuffled(num_steps, self.seed, "batches", epoch)]
+        return [batches[k] for k in permutation(num_steps, self.seed, "batches", epoch)]
 
 
 STEP = 4  # short lengths are rounded up to a multiple of this, to group pairs by length
@@ -253,10 +254,10 @@ class EncodedPairs:
 
     def sizes(self) -> NDArray[np.int64]:
         """Return the length of each pair's longer side, rounded up."""
-        return rounded(np.maximum(self.sources.lengths, self.targets.lengths))
+        return round_lengths_up(np.maximum(self.sources.lengths, self.targets.lengths))
 
 
-def rounded(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def round_lengths_up(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """Round lengths up, longer ones more coarsely: by an eighth of them at most."""
     steps = np.maximum(STEP, 2.0 ** np.ceil(np.log2(lengths)) / 8).astype(np.int64)
     return -(-lengths // steps) * steps
@@ -295,14 +296,14 @@ class PairStream:
         rows = self._plans[epoch][position][share]
         return [
             pad_pairs(self.pairs, part, self.pad, self.target_pad, self.is_rounded)
-            for part in budgeted_pairs(rows, self._sizes, self.micro_tokens)
+            for part in cut_pairs_to_budget(rows, self._sizes, self.micro_tokens)
         ]
 
     def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
-        order = shuffled(len(self.pairs), self.seed, "pairs", epoch)
+        order = permutation(len(self.pairs), self.seed, "pairs", epoch)
         order = order[np.argsort(self._sizes[order], kind="stable")]
         batches = [order[start:stop] for start, stop in self._cuts]
-        return [batches[k] for k in shuffled(len(batches), self.seed, "batches", epoch)]
+        return [batches[k] for k in permutation(len(batches), self.seed, "batches", epoch)]
 
 
 def _cut(sizes: NDArray[np.int64], budget: int) -> Iterator[tuple[int, int]]:
@@ -316,7 +317,7 @@ def _cut(sizes: NDArray[np.int64], budget: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def budgeted_pairs(
+def cut_pairs_to_budget(
     rows: Sequence[int] | NDArray[np.int64], sizes: NDArray[np.int64], budget: int
 ) -> Iterator[NDArray[np.int64]]:
     """Sort rows by length and cut them into batches within the budget."""
@@ -335,8 +336,8 @@ def pad_pairs(
     """Return these rows as one batch, each side padded to its longest, or to that rounded up."""
     longest = np.array([lists.lengths[rows].max() for lists in (pairs.sources, pairs.targets)])
     longest[1] -= 1  # the last token of a translation is only predicted
-    lengths = rounded(longest) if is_rounded else longest
-    source, is_token = padded([pairs.sources[row] for row in rows], pad, lengths[0])
-    target, is_target = padded([pairs.targets[row] for row in rows], target_pad, lengths[1] + 1)
+    lengths = round_lengths_up(longest) if is_rounded else longest
+    source, is_token = pad_ids([pairs.sources[row] for row in rows], pad, lengths[0])
+    target, is_target = pad_ids([pairs.targets[row] for row in rows], target_pad, lengths[1] + 1)
     targets = target[:, 1:].masked_fill(~is_target[:, 1:], IGNORE)
     return PairBatch(source, is_token, target[:, :-1], targets)

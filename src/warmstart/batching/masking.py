@@ -14,7 +14,7 @@ from warmstart.batching.packing import (
     PackedStream,
     RunningText,
     as_rows,
-    packed_in_order,
+    read_packed_rows,
 )
 from warmstart.data.token_file import SentenceFile, TokenFile
 from warmstart.errors import WarmstartError
@@ -179,12 +179,12 @@ class MaskedStream:
         ]
 
 
-def masked_in_order(
+def read_masked_rows(
     text: RunningText, rows_per_batch: int, corruption: Corruption, limit: int | None = None
 ) -> Iterator[MaskedBatch]:
     """Yield running text once, in order; beyond `limit` tokens, evenly spaced rows of it."""
     first = 0
-    for batch in packed_in_order(text, rows_per_batch, limit):
+    for batch in read_packed_rows(text, rows_per_batch, limit):
         rows = as_rows(batch)
         yield corruption.mask_tokens(rows, np.arange(first, first + len(rows.ids)))
         first += len(rows.ids)
@@ -249,4 +249,4 @@ class HeldOutRows:
             pairs = build_pairs(self.file, self.index, self.length, self.tokenizer, FIXED_SEED)
             return pairs_in_order(pairs, self.rows_per_batch, self.masking, max_tokens)
         text = RunningText(self.file.ids, self.length, self.tokenizer.bos, self.tokenizer.eos)
-        return masked_in_order(text, self.rows_per_batch, self.masking, max_tokens)
+        return read_masked_rows(text, self.rows_per_batch, self.masking, max_tokens)

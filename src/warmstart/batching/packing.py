@@ -12,7 +12,7 @@ from torch import Tensor
 from warmstart.batching.batches import ALL_ROWS, Ints, PackedBatch, Rows
 from warmstart.data.token_file import Ids, SentenceFile
 from warmstart.kernels.loss import IGNORE
-from warmstart.seeds import bits_of, derive_seed, picks_of, shares_of, shuffled
+from warmstart.seeds import bits_of, derive_seed, permutation, picks_of, shares_of
 
 
 def pack(rows: Tensor, bos: int, eos: int) -> PackedBatch:
@@ -55,7 +55,7 @@ class RunningText:
 def epoch_order(num_rows: int, num_offsets: int, seed: int, epoch: int) -> tuple[Ints, int]:
     """Return the order of an epoch's rows, and the offset of its cuts."""
     offset = derive_seed(seed, "offset", epoch) % num_offsets
-    return shuffled(num_rows, seed, "rows", epoch), offset
+    return permutation(num_rows, seed, "rows", epoch), offset
 
 
 @dataclass
@@ -93,7 +93,7 @@ class PackedStream:
         return int(order[position]) * self.text.length + offset
 
 
-def packed_in_order(
+def read_packed_rows(
     text: RunningText, rows_per_batch: int, limit: int | None = None
 ) -> Iterator[PackedBatch]:
     """Yield running text once, in order; beyond `limit` tokens, evenly spaced rows of it."""

@@ -9,9 +9,9 @@ from warmstart.commands import FILES
 from warmstart.comparison.commands import print_comparison
 from warmstart.errors import WarmstartError
 from warmstart.files import distinct_names
-from warmstart.formats import counted, duration, one_line
+from warmstart.formats import duration, one_line, quantity
 from warmstart.jsonfiles import to_json
-from warmstart.printing import print_json, print_table, quoted, say, say_next, write_lines
+from warmstart.printing import print_json, print_table, quote, say, say_next, write_lines
 from warmstart.progress import along
 from warmstart.settings.training import FinetuneConfig, PretrainConfig, TrainTranslatorConfig
 from warmstart.settings.using import (
@@ -49,7 +49,7 @@ def make_samples(config: SamplesConfig) -> None:
     result = make_samples(config)
     print_table(["file", "lines"], [[k, f"{v:,}"] for k, v in result.num_lines.items()])
     say(f"a reader who understands every text scores {result.attainable:.1%} on test.tsv")
-    texts = quoted(result.folder / "unlabelled.txt")
+    texts = quote(result.folder / "unlabelled.txt")
     say_next(result.folder, f"pretrain {texts} -o runs/base --minutes 2")
 
 
@@ -130,7 +130,7 @@ def _data_sentences(report: "DataReport") -> Iterator[str]:
 
 def _shared_sentences(pair: "SharedTexts", num_rows: int, other: str) -> Iterator[str]:
     of_rows = f"of {num_rows:,} rows in {pair.b}"
-    texts = counted(pair.distinct, "different text")
+    texts = quantity(pair.distinct, "different text")
     example = f": {pair.copy!r}" if pair.copy else ""
     yield f"{pair.rows:,} {of_rows} also occur in {other} ({texts}){example}"
     if pair.near_copy:
@@ -145,7 +145,7 @@ def make_tokenizer(config: TokenizerConfig) -> None:
 
     result = make_tokenizer(config)
     say(f"{result.vocab_size:,} entries; for example {' '.join(result.examples)}")
-    files, folder = " ".join(map(quoted, config.files)), quoted(result.folder)
+    files, folder = " ".join(map(quote, config.files)), quote(result.folder)
     say_next(result.folder, f"pretrain {files} --tokenizer {folder} -o runs/base")
 
 
@@ -155,7 +155,7 @@ def pretrain(config: PretrainConfig) -> None:
 
     result = run(config)
     say(f"{result.summary}, after {result.tokens:,} tokens in {duration(result.elapsed_s)}")
-    say_next(result.run, f"compare --from {quoted(result.run)} {FILES} -o comparison")
+    say_next(result.run, f"compare --from {quote(result.run)} {FILES} -o comparison")
 
 
 def finetune(config: FinetuneConfig) -> None:
@@ -165,7 +165,7 @@ def finetune(config: FinetuneConfig) -> None:
     result = run(config)
     elapsed = duration(result.elapsed_s)
     say(f"validation {result.summary} at epoch {result.best_epoch}, in {elapsed}")
-    say_next(result.run, f"predict {quoted(result.run)} texts.txt -o labelled.csv")
+    say_next(result.run, f"predict {quote(result.run)} texts.txt -o labelled.csv")
 
 
 def train_translator(config: TrainTranslatorConfig) -> None:
@@ -180,7 +180,7 @@ def train_translator(config: TrainTranslatorConfig) -> None:
         f"validation BLEU {result.bleu:.2f} (greedy), loss {result.loss:.3f}, {weights}, "
         f"in {duration(result.elapsed_s)}"
     )
-    say_next(result.run, f"translate {quoted(result.run)} sentences.txt")
+    say_next(result.run, f"translate {quote(result.run)} sentences.txt")
 
 
 def predict(config: PredictConfig, as_json: bool) -> None:
@@ -195,7 +195,7 @@ def predict(config: PredictConfig, as_json: bool) -> None:
     if as_json:
         raise WarmstartError(f"--json is for standard output; -o {config.out} has its own format")
     answers = along(answers, "labelling", "text")
-    say(f"wrote {quoted(write_predictions(config, config.out, answers))}")
+    say(f"wrote {quote(write_predictions(config, config.out, answers))}")
 
 
 def fill_mask(config: FillMaskConfig, as_json: bool) -> None:
@@ -227,7 +227,7 @@ def evaluate(config: EvaluateConfig, as_json: bool) -> None:
     if result.leak:
         say(result.leak)
     _print_scores(result.scores)
-    times = counted(result.times_scored, "time")
+    times = quantity(result.times_scored, "time")
     say(f"recorded in {result.run}/scores.json: this run was scored {times} on this file")
 
 
@@ -290,5 +290,5 @@ def embed(config: EmbedConfig, as_json: bool) -> None:
         facts = {"texts": result.num_texts, "vectors": result.num_vectors, "width": result.width}
         print_json({"out": str(result.out), **facts, "truncated": result.num_truncated})
         return
-    vectors = f"{counted(result.num_vectors, 'vector')} of {result.width:,} numbers"
-    say(f"wrote {result.out}: {vectors}, {counted(result.num_texts, 'text')}")
+    vectors = f"{quantity(result.num_vectors, 'vector')} of {result.width:,} numbers"
+    say(f"wrote {result.out}: {vectors}, {quantity(result.num_texts, 'text')}")

@@ -16,7 +16,7 @@ from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.plan import ExperimentPlan, subset_sizes
 from warmstart.data.splits import nested_rows
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted, duration
+from warmstart.formats import duration, quantity
 from warmstart.runs.facts import Limit
 from warmstart.runtime import num_cores
 from warmstart.training.defaults import MAX_EPOCHS, epochs_between_validations, finetuning_epochs
@@ -161,10 +161,10 @@ def largest_within(
 def describe_limit(asked: CompareConfig, taken: CompareConfig) -> str:
     """Say what a budget left out."""
     parts = [
-        f"{taken.trials} of {counted(asked.trials, 'trial')}",
-        f"{len(taken.seeds)} of {counted(len(asked.seeds), 'seed')}",
-        f"at most {_most_epochs(taken)} of {counted(_most_epochs(asked), 'epoch')}",
-        f"{len(taken.labels)} of {counted(len(asked.labels), 'label subset')}",
+        f"{taken.trials} of {quantity(asked.trials, 'trial')}",
+        f"{len(taken.seeds)} of {quantity(len(asked.seeds), 'seed')}",
+        f"at most {_most_epochs(taken)} of {quantity(_most_epochs(asked), 'epoch')}",
+        f"{len(taken.labels)} of {quantity(len(asked.labels), 'label subset')}",
     ]
     return f"--minutes {asked.minutes:g}: {', '.join(parts)}"
 

@@ -22,7 +22,7 @@ from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.splits import LabelPool, nested_rows
 from warmstart.errors import WarmstartError
 from warmstart.files import remove, whole_folder, write_json
-from warmstart.formats import counted
+from warmstart.formats import quantity
 from warmstart.jsonfiles import read_object, typed
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import write_config
@@ -125,7 +125,7 @@ class CellGroup:
     def title(self) -> str:
         """Name the group."""
         fold = f", fold {self.fold}" if self.fold else ""
-        return f"{self.arm.name}, {counted(self.labels, 'label')}{fold}"
+        return f"{self.arm.name}, {quantity(self.labels, 'label')}{fold}"
 
     def file(self, step: Step) -> Path:
         """Return the file of the tuning or of a cell; it marks that the step is finished."""

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Literal
 
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted, percent
-from warmstart.printing import print_table, quoted, say, say_next
+from warmstart.formats import percent, quantity
+from warmstart.printing import print_table, quote, say, say_next
 from warmstart.settings.base import advanced, option
 from warmstart.settings.shared import Destination, LabelledFiles, Machine, SeveralProcesses
 from warmstart.settings.training import Tuning
@@ -20,14 +20,14 @@ def print_comparison(comparison: "Comparison", summary: "Summary") -> None:
     grid = [[_accuracy(summary.score(arm, labels)) for arm in arms] for labels in subsets]
     num_seeds = len(comparison.seeds)
     spread = " ± spread" if num_seeds > 1 else ""
-    seeds = f"mean of {counted(num_seeds, 'seed')}{spread}"
+    seeds = f"mean of {quantity(num_seeds, 'seed')}{spread}"
     title = f"{comparison.metric} {comparison.scored_split.where}, {seeds}"
     if len(arms) <= 5:
         rows = [[f"{labels:,}", *cells] for labels, cells in zip(subsets, grid, strict=True)]
         print_table(["labels", *arms], rows, title)
     else:
         rows = [[name, *cells] for name, *cells in zip(arms, *grid, strict=True)]
-        print_table(["arm", *(counted(labels, "label") for labels in subsets)], rows, title)
+        print_table(["arm", *(quantity(labels, "label") for labels in subsets)], rows, title)
     if comparison.attainable:
         say(f"best {comparison.metric} attainable: {percent(comparison.attainable)}")
     for sentence in (*summary.findings, *summary.caveats):
@@ -134,7 +134,7 @@ def compare(config: CompareConfig) -> None:
     model = result.models.get(result.advised.name)
     command = _training(config, result.advised)
     if model:
-        command = f"predict {quoted(model)} texts.txt -o labelled.csv"
+        command = f"predict {quote(model)} texts.txt -o labelled.csv"
     say_next(f"{result.report}: open it in a browser", command)
 
 
@@ -142,7 +142,7 @@ def _training(config: CompareConfig, arm: "Arm") -> str | None:
     """Return the command that trains the advised arm on the same files; None: it cannot."""
     if arm.source is None:
         return None
-    command = ["finetune", "--from", quoted(arm.source), *["--frozen"] * (arm.kind == "frozen")]
+    command = ["finetune", "--from", quote(arm.source), *["--frozen"] * (arm.kind == "frozen")]
     if config.task != "classify":
         command += ["--task", config.task]
     for setting in LabelledFiles.declared():
@@ -152,5 +152,5 @@ def _training(config: CompareConfig, arm: "Arm") -> str | None:
         values = value if setting.is_list and not setting.comma_separated else [value]
         for item in values:
             text = ",".join(item) if setting.comma_separated else item
-            command += [setting.flag] if item is True else [setting.flag, quoted(text)]
+            command += [setting.flag] if item is True else [setting.flag, quote(text)]
     return f"{' '.join(command)} -o runs/classifier"

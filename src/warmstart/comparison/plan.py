@@ -28,7 +28,7 @@ from warmstart.data.splits import (
 )
 from warmstart.errors import WarmstartError
 from warmstart.files import distinct_names
-from warmstart.formats import counted
+from warmstart.formats import quantity
 from warmstart.runs.lifecycle import check_length
 from warmstart.runs.saved import SavedRun, describe_unrecorded
 from warmstart.runtime import choose_runtime
@@ -337,7 +337,7 @@ def _read_folds(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts:
     )
     notes = task.label_notes(texts, texts)
     least = min(len(fold.test) for fold in folds)
-    note = f"{num_folds} folds of at least {counted(least, 'text')}"
+    note = f"{num_folds} folds of at least {quantity(least, 'text')}"
     if task.has_classes:
         note += ", the same share of every class"
     if num_copies:

@@ -30,7 +30,7 @@ from warmstart.evaluation.intervals import (
     paired_interval,
     symmetric_interval,
 )
-from warmstart.formats import counted, duration, percent
+from warmstart.formats import duration, percent, quantity
 from warmstart.formats import unsigned_points as points
 from warmstart.tasks.registry import finetuning_task
 
@@ -322,7 +322,7 @@ def difference_sentence(first: str, second: str, outcome: Outcome, difference: I
             f"(95% interval {points(difference.low)} to {points(difference.high)} points)"
         )
     is_worse = outcome == "worse"
-    size = difference.negated() if is_worse else difference
+    size = difference.negate() if is_worse else difference
     return (
         f"{first} {'loses to' if is_worse else 'beats'} {second} "
         f"by {points(size.mean)} points (95% interval {points(size.low)} to {points(size.high)})"
@@ -378,12 +378,12 @@ def findings(
         clauses = [verdict.sentence for verdict in verdicts if verdict.labels == labels]
         if clauses:
             chosen = _describe_choice(comparison, scores, labels)
-            yield f"With {counted(labels, 'label')}, {chosen}{'; '.join(clauses)}."
+            yield f"With {quantity(labels, 'label')}, {chosen}{'; '.join(clauses)}."
     for row in saved:
         if row.labels == fewest < most:
             interval = f" (95% interval {_write_labels(row.low)} to {_write_labels(row.high)})"
             yield (
-                f"To match {row.arm} with {counted(fewest, 'label')}, a model without pretraining "
+                f"To match {row.arm} with {quantity(fewest, 'label')}, a model without pretraining "
                 f"({' or '.join(row.unpretrained)}) needs {_write_labels(row.needed)} labels"
                 f"{interval if row.has_interval else ''}."
             )

@@ -32,7 +32,7 @@ from warmstart.comparison.scores import (
     verdict_sentence,
 )
 from warmstart.evaluation.intervals import LEVEL, adjust_by_holm
-from warmstart.formats import counted, percent
+from warmstart.formats import percent, quantity
 from warmstart.formats import unsigned_points as points
 
 DANGER: dict[Outcome, int] = {"worse": 0, "none": 1, "better": 2}  # to a pretrained arm
@@ -124,7 +124,7 @@ def advise(
     lead = next(iter(rank_pretrained(comparison, scores, labels)), None)
 
     def use(arm: str, reason: str, until: str = "") -> Advice:
-        where = f"{comparison.scored_split.where} with {counted(labels, 'label')}"
+        where = f"{comparison.scored_split.where} with {quantity(labels, 'label')}"
         name = f"{_describe_arm(comparison, arm)}{until}"
         return Advice(arm=arm, sentence=f"Use {name}: {percent(accuracy[arm])} {where}{reason}.")
 

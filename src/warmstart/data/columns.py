@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from warmstart.data.detection import Sample, choose_columns, is_surely_header, normal, show_rows
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted
+from warmstart.formats import quantity
 
 ROLES = ("text", "text2", "label", "source", "target")
 SKIP = "_"
@@ -141,7 +141,7 @@ def _by_position(sample: Sample, wanted: Wanted) -> ColumnLayout:
     if width != num_named:
         names = ", ".join(column.name for column in wanted.columns)
         raise WarmstartError(
-            f"{sample.path}: {counted(width, 'field')} in the first row, but {num_named} named "
+            f"{sample.path}: {quantity(width, 'field')} in the first row, but {num_named} named "
             f"({names}); {show_rows(sample)}: name all of them in order, with _ for those to skip"
         )
     roles = [*wanted.roles, *wanted.optional]

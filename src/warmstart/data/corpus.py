@@ -192,7 +192,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def chunked(
+def cut_chunks(
     items: Iterable[T], limit: int, size_of: Callable[[Any], int] = lambda _: 1
 ) -> Iterator[list[T]]:
     """Yield items in order, in lists that end when their total size reaches `limit`."""
@@ -208,15 +208,15 @@ def chunked(
         yield chunk
 
 
-def made_ahead(
+def map_ahead(
     items: Iterable[T], make: Callable[[T], R], num_ahead: int = 2
 ) -> Iterator[tuple[T, R]]:
     """Yield every item with what is made of it, in order; the next ones are made meanwhile."""
     with ThreadPoolExecutor(1) as pool:
-        yield from submitted_ahead(items, lambda item: pool.submit(make, item), num_ahead)
+        yield from submit_ahead(items, lambda item: pool.submit(make, item), num_ahead)
 
 
-def submitted_ahead(
+def submit_ahead(
     items: Iterable[T], submit: Callable[[T], "Future[R]"], num_ahead: int
 ) -> Iterator[tuple[T, R]]:
     """Yield every item with its result, in order; so many more are submitted meanwhile."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from warmstart import progress
 from warmstart.data.copies import FileReport, find_repeats
-from warmstart.data.corpus import Passage, RowCounts, chunked, read_passages
+from warmstart.data.corpus import Passage, RowCounts, cut_chunks, read_passages
 from warmstart.data.fingerprints import Fingerprints, FingerprintWriter, normalise
 from warmstart.data.labelled import read_labelled
 from warmstart.data.tables import open_table
@@ -94,7 +94,7 @@ def report_file(reader: FileReader, reading: Reading) -> tuple[FileReport, Finge
     writer, lengths, num_unknown = FingerprintWriter(), list[int](), 0
     tokenizer, max_length = reading.tokenizer, reading.max_length
     with progress.bar(f"reading {reader.path.name}", None, "row") as bar:
-        for chunk in chunked(reader.passages(), CHUNK, lambda passage: len(passage.rows)):
+        for chunk in cut_chunks(reader.passages(), CHUNK, lambda passage: len(passage.rows)):
             texts = [text for passage in chunk for text in passage.rows]
             bar.advance(len(texts))
             for passage in chunk:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 from warmstart import progress
 from warmstart.data.tables import DEFAULT, Row, aligned_rows, open_table
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted
+from warmstart.formats import quantity
 from warmstart.settings.shared import TableFormat
 from warmstart.textfiles import TABLE_SUFFIXES, format_of, read_lines
 
@@ -122,7 +122,7 @@ def _collect(rows: Iterable[tuple[Row, Row]], files: Sequence[Path], description
             lines.append(row.number)
             seconds.append(second)
     if not texts:
-        reason = f"none of the {counted(num_rows, 'row')} has both" if num_rows else "no rows"
+        reason = f"none of the {quantity(num_rows, 'row')} has both" if num_rows else "no rows"
         raise WarmstartError(f"{files[0]}: no rows with text and label ({reason}); {description}")
     return Dataset(
         str(files[0]),
@@ -190,7 +190,7 @@ def _pair_lines(lines: Iterable[str], name: str) -> Iterator[TextRow]:
     for number, line in enumerate(lines, 1):
         first, tab, second = line.partition("\t")
         if line and (not tab or "\t" in second):
-            fields = counted(line.count("\t") + 1, "field")
+            fields = quantity(line.count("\t") + 1, "field")
             raise WarmstartError(
                 f"{name} line {number}: {fields}, but 2 expected: a pair is two texts separated "
                 "by a tab"

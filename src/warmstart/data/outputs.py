@@ -14,7 +14,7 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.data.corpus import chunked
+from warmstart.data.corpus import cut_chunks
 from warmstart.errors import WarmstartError
 from warmstart.files import whole_file
 from warmstart.jsonfiles import to_json
@@ -48,7 +48,7 @@ def _write_fields(file: BinaryIO, rows: Iterable[TableRow], delimiter: str) -> N
     names: list[str] = []
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     writer = csv.writer(text, delimiter=delimiter)  # ends lines with \r\n, so \r is quoted
-    for chunk in chunked(rows, CHUNK):
+    for chunk in cut_chunks(rows, CHUNK):
         if not names:
             names = _names(chunk)
             writer.writerow(names)
@@ -96,7 +96,7 @@ def _write_parquet(file: BinaryIO, rows: Iterable[TableRow]) -> None:
 
     tables = [pa.table({})]
     try:
-        for chunk in chunked(rows, CHUNK):
+        for chunk in cut_chunks(rows, CHUNK):
             columns = {name: [row.get(name) for row in chunk] for name in _names(chunk)}
             tables.append(pa.table(columns))
         # Whole numbers and fractions become fractions, nulls take the type of the rest.

@@ -13,7 +13,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from warmstart import progress
-from warmstart.data.corpus import Passage, RowCounts, TextSource, submitted_ahead
+from warmstart.data.corpus import Passage, RowCounts, TextSource, submit_ahead
 from warmstart.data.fingerprints import (
     Fingerprints,
     FingerprintWriter,
@@ -153,7 +153,7 @@ def write_shards(
             ]
         with closing(open_workers(writer, folder)) as workers:
             paths = []
-            for shard, path in submitted_ahead(chain(first, shards), workers.submit, workers.num):
+            for shard, path in submit_ahead(chain(first, shards), workers.submit, workers.num):
                 bar.advance(shard.num_bytes)
                 paths.append(path)
             return paths

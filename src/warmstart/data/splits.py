@@ -12,8 +12,8 @@ from warmstart.data.copies import group_copies
 from warmstart.data.fingerprints import CODE_BITS, fingerprint, fingerprints_of
 from warmstart.data.labelled import Dataset
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted
-from warmstart.seeds import derive_seed, shuffled
+from warmstart.formats import quantity
+from warmstart.seeds import derive_seed, permutation
 
 SHARE = 0.2  # of each class,
 _MOST = 2_000  # texts in all: more would hardly choose better, and are missed in training
@@ -149,7 +149,7 @@ def _check(data: Dataset, folds: Sequence[list[int]]) -> None:
         num_filled = sum(map(bool, folds))
         raise WarmstartError(
             f"--folds {len(folds)} is too many: {data.file} has only "
-            f"{counted(num_filled, 'text')} that are no copies of others"
+            f"{quantity(num_filled, 'text')} that are no copies of others"
         )
     occurs = Counter(label for rows in folds for label in {data.labels[row] for row in rows})
     for label, num_folds in sorted(occurs.items()):
@@ -157,7 +157,7 @@ def _check(data: Dataset, folds: Sequence[list[int]]) -> None:
             num_texts = data.labels.count(label)
             raise WarmstartError(
                 f"--folds needs at least 2 different texts of every class, but {data.file} has "
-                f"{counted(num_texts, 'text')} with the label '{label}', all in one fold: "
+                f"{quantity(num_texts, 'text')} with the label '{label}', all in one fold: "
                 "label more of them, or leave the class out"
             )
 
@@ -213,7 +213,7 @@ def nested_rows(classes: Sequence[int], seed: int) -> list[int]:
     ranks: dict[int, float] = {}
     for number in sorted(set(classes)):
         rows = [row for row, row_class in enumerate(classes) if row_class == number]
-        for rank, member in enumerate(shuffled(len(rows), seed, "subset", number)):
+        for rank, member in enumerate(permutation(len(rows), seed, "subset", number)):
             ranks[rows[member]] = (rank + 0.5) / len(rows) if rank else number - len(classes)
     return sorted(ranks, key=lambda row: (ranks[row], row))
 

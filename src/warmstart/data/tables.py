@@ -21,7 +21,7 @@ from warmstart.data.table_files import (
     show,
 )
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted
+from warmstart.formats import quantity
 from warmstart.settings.shared import TableFormat
 from warmstart.textfiles import format_of, read_lines, refuse_pipe
 
@@ -126,8 +126,8 @@ class Table:
             return [*cells, *[""] * (width - len(cells))]
         if len(cells) != width:
             raise WarmstartError(
-                f"{self.path} line {number}: {counted(len(cells), 'field')}, but {width} expected, "
-                f"as in the first row; a field that contains the delimiter needs quotes around it"
+                f"{self.path} line {number}: {quantity(len(cells), 'field')}, but {width} "
+                f"expected, as in the first row; a field that contains the delimiter needs quotes around it"
             )
         return cells
 

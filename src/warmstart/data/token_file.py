@@ -13,7 +13,7 @@ from typing import BinaryIO, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.data.corpus import Passage, chunked, made_ahead
+from warmstart.data.corpus import Passage, cut_chunks, map_ahead
 from warmstart.data.sentences import SentenceFinder
 from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import read_object, typed
@@ -45,9 +45,9 @@ def encode(
 
     `advance` is told the bytes of text that are done.
     """
-    chunks = chunked(passages, CHUNK_CHARS, attrgetter("num_chars"))
+    chunks = cut_chunks(passages, CHUNK_CHARS, attrgetter("num_chars"))
     # The library encodes on all cores, and Python reads the next chunk meanwhile.
-    for chunk, encoded in made_ahead(chunks, lambda c: encode_passages(c, tokenizer, finder)):
+    for chunk, encoded in map_ahead(chunks, lambda c: encode_passages(c, tokenizer, finder)):
         sizes = [passage.num_bytes for passage in chunk]
         for passage, size, ids, starts in zip(chunk, sizes, *encoded, strict=True):
             document += not passage.continues

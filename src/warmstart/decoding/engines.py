@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from warmstart import progress
-from warmstart.batching.batches import padded
+from warmstart.batching.batches import pad_ids
 from warmstart.decoding.beam import Hypothesis, SpecialIds, Step, beam_search, to_log_probs
 from warmstart.decoding.packed import PackedDecoder, unsupported_setting
 from warmstart.kernels.graphs import recording
@@ -40,7 +40,7 @@ class Engine:
 
     def encode(self, sources: Sequence[Sequence[int]]) -> EncoderOutput:
         """Encode sources, given as token ids."""
-        ids, is_token = padded(sources, 0)  # the mask hides padding, so any id will do
+        ids, is_token = pad_ids(sources, 0)  # the mask hides padding, so any id will do
         device = self.runtime.device
         mask = None if bool(is_token.all()) else is_token.to(device)
         return EncoderOutput(

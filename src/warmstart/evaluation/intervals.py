@@ -63,7 +63,7 @@ class Interval:
     low: float
     high: float
 
-    def negated(self) -> "Interval":
+    def negate(self) -> "Interval":
         return Interval(mean=-self.mean, low=-self.high, high=-self.low)
 
 

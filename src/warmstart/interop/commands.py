@@ -3,7 +3,7 @@
 from typing import Literal
 
 from warmstart.errors import WarmstartError
-from warmstart.printing import quoted, say, say_next
+from warmstart.printing import quote, say, say_next
 from warmstart.settings.base import Settings, argument, option
 
 ExportTarget = Literal["hf", "onnx", "ctranslate2"]
@@ -44,7 +44,7 @@ def import_model(config: ImportConfig) -> None:
     if result.left_out:
         say(f"not imported, because {result.kind} does not use it: {', '.join(result.left_out)}")
     files = "--train train.tsv --valid valid.tsv"
-    say_next(result.run, f"compare --from {quoted(result.run)} {files} -o comparison")
+    say_next(result.run, f"compare --from {quote(result.run)} {files} -o comparison")
 
 
 def export_model(config: ExportConfig) -> None:
@@ -57,5 +57,5 @@ def export_model(config: ExportConfig) -> None:
         say(f"checked with {result.check.summary}")
     else:
         say("not checked: transformers is not installed; pip install transformers")
-    again = f"import {quoted(result.folder)} -o runs/again" if config.to == "hf" else None
+    again = f"import {quote(result.folder)} -o runs/again" if config.to == "hf" else None
     say_next(result.folder, again)

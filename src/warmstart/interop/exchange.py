@@ -8,7 +8,7 @@ from typing import Any
 from safetensors.torch import save
 
 from warmstart import progress
-from warmstart.batching.encode import REMAINDER
+from warmstart.batching.truncation import REMAINDER
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.files import new_folder, write_json, write_whole
 from warmstart.interop.commands import ExportConfig, ExportTarget, ImportConfig

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from warmstart.batching.batches import padded
+from warmstart.batching.batches import pad_ids
 from warmstart.files import write_json, write_whole
 from warmstart.interop.formats import (
     PROBES,
@@ -197,12 +197,12 @@ def _outputs(
         target = request.source.tokenizers.target
         room = request.source.model.max_length - 1
         targets = [[target.bos, *ids[:room]] for ids in target.encode(PROBES)]
-        yield _translator_outputs(model, sessions, padded(rows, pad), padded(targets, target.pad))
+        yield _translator_outputs(model, sessions, pad_ids(rows, pad), pad_ids(targets, target.pad))
     elif isinstance(model, LanguageModel) and model.config.is_causal:
         yield _causal_outputs(model, sessions[0], rows, pad)
     else:
         for batch in (rows, rows[:1]):  # a graph may have kept the size of its example
-            ids, is_token = padded(batch, pad)
+            ids, is_token = pad_ids(batch, pad)
             layout = probe_layout(request.source.model, is_token)
             yield from _text_outputs(model, sessions[0], ids, layout)
 
@@ -222,7 +222,7 @@ def _causal_outputs(
     model: LanguageModel, session: OnnxSession, rows: list[list[int]], pad: int
 ) -> tuple[Tensor, Tensor]:
     """Compare logits of texts padded at the left, as prompts of several lengths are."""
-    reversed_ids, reversed_is_token = padded([row[::-1] for row in rows], pad)
+    reversed_ids, reversed_is_token = pad_ids([row[::-1] for row in rows], pad)
     ids, is_token = reversed_ids.flip(1), reversed_is_token.flip(1)
     mask = is_token.long().numpy()
     theirs = stepwise(session, ids.numpy(), lambda stop: {"attention_mask": mask[:, :stop]})

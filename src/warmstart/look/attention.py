@@ -13,7 +13,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from warmstart.errors import WarmstartError
 from warmstart.files import write_whole
-from warmstart.formats import counted, shorten
+from warmstart.formats import quantity, shorten
 from warmstart.look.commands import LookAttentionConfig
 from warmstart.model.attention_weights import AttentionMap, Tokens, encode_weights, readable
 from warmstart.report.attention import draw_weights
@@ -71,7 +71,7 @@ def _page(
 ) -> str:
     last = list(maps.values())[-1]
     layers, heads = last.weights.shape[:2]
-    tokens = counted(len(last.keys), "token")
+    tokens = quantity(len(last.keys), "token")
     if last.part == "cross":
         tokens += f" → {len(last.queries):,}"
     facts = [model.description, f"{layers} × {heads} layers and heads", tokens]

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted, visible
-from warmstart.printing import print_json, print_table, quoted, say, say_next
+from warmstart.formats import quantity, visible
+from warmstart.printing import print_json, print_table, quote, say, say_next
 from warmstart.settings.base import Settings, argument, option
 from warmstart.settings.model import ABLATED_PARTS, Ablation
 from warmstart.settings.shared import (
@@ -226,7 +226,7 @@ def look_attention(config: LookAttentionConfig) -> None:
         )
     is_page = config.out.lower().endswith(".html")
     wrote = f"{config.out}: open it in a browser" if is_page else config.out
-    say_next(wrote, f"look positions {quoted(config.run)} -o positions.png")
+    say_next(wrote, f"look positions {quote(config.run)} -o positions.png")
 
 
 def look_beam(config: LookBeamConfig) -> None:
@@ -245,7 +245,7 @@ def look_mask(config: LookMaskConfig) -> None:
 
     for mask in look_mask(config).masks:
         say(mask.sentence)
-    say_next(config.out, f"look positions {quoted(config.model)} -o positions.png")
+    say_next(config.out, f"look positions {quote(config.model)} -o positions.png")
 
 
 def look_neurons(config: LookNeuronsConfig) -> None:
@@ -285,7 +285,7 @@ def look_positions(config: LookPositionsConfig) -> None:
     view = look_positions(config)
     say(view.note)
     if view.curve is not None:
-        windows = counted(view.curve.num_windows, "window")
+        windows = quantity(view.curve.num_windows, "window")
         print_table(*view.curve.table(), f"mean over {windows} of text")
         for note in view.curve.notes:
             say(note)

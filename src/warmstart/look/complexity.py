@@ -21,7 +21,7 @@ from matplotlib.patches import Patch
 from torch import Tensor, nn
 
 from warmstart import progress
-from warmstart.formats import counted
+from warmstart.formats import quantity
 from warmstart.look.commands import LookComplexityConfig
 from warmstart.model.attention import AttentionContext, MultiHeadAttention, attention_weights
 from warmstart.report.html import Drawn, Table
@@ -158,7 +158,7 @@ class LayerGrowth(Drawn):
 def look_complexity(config: LookComplexityConfig) -> LayerGrowth:
     """Measure how attention, recurrence and convolution grow with length or width here."""
     runtime = choose_runtime(config.device, config.precision, config.threads)
-    device = f"the CPU with {counted(torch.get_num_threads(), 'thread')}"
+    device = f"the CPU with {quantity(torch.get_num_threads(), 'thread')}"
     if runtime.device.type == "cuda":
         device = torch.cuda.get_device_name(runtime.device)
     elif config.precision == "auto":

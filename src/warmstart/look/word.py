@@ -17,10 +17,10 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from warmstart import progress
-from warmstart.batching.encode import truncate
+from warmstart.batching.truncation import truncate
 from warmstart.data.corpus import read_texts
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted
+from warmstart.formats import quantity
 from warmstart.look.commands import LookWordConfig
 from warmstart.report.html import Drawn, Table
 from warmstart.report.style import FAINT, INK, WIDTH, EndLabel, save_image, styled, write_end_labels
@@ -156,7 +156,8 @@ def compare_word(
         )
     if num_matches > len(occurrences):
         progress.say(
-            f"{counted(num_matches, 'text')} contain {word}: the first {MAX_SENTENCES} are compared"
+            f"{quantity(num_matches, 'text')} contain {word}: the first {MAX_SENTENCES} "
+            "are compared"
         )
     similarities, others = _similarities(predictor, occurrences)
     return WordSimilarity(

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from sys import maxsize
 
-from warmstart.batching.batches import TokenLists, rounded
+from warmstart.batching.batches import TokenLists, round_lengths_up
 from warmstart.data.corpus import source_of
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted
+from warmstart.formats import quantity
 from warmstart.recipes import finetune, pretrain, train_translator
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.shared import TrainingRun
@@ -123,7 +123,7 @@ def planned_finetuning(given: FinetuneConfig, device: str) -> PlannedCommand:
         length = _mean_length(tokenizer, sample.texts, sample.seconds, model.max_length)
         epoch_steps = -(-len(train) // config.batch_size)
         steps = finetuning_epochs(len(train), config) * epoch_steps
-        note = f"{counted(len(train), 'text')} of {length:,} tokens on average"
+        note = f"{quantity(len(train), 'text')} of {length:,} tokens on average"
     if tokenizer and not parent:
         model = replace(model, vocab_size=tokenizer.vocab_size)
     job = TrainingJob(
@@ -171,7 +171,7 @@ def planned_translator(given: TrainTranslatorConfig, device: str) -> PlannedComm
         epoch_steps = -(-len(pairs) * 2 * length // config.batch_tokens)
         epochs = config.epochs or translation_epochs(len(pairs))
         steps = config.steps or epochs * epoch_steps
-        notes = [f"{counted(len(pairs), 'pair')} of {length:,} tokens on each side on average"]
+        notes = [f"{quantity(len(pairs), 'pair')} of {length:,} tokens on each side on average"]
     rows_per_step = max(1, config.batch_tokens // (2 * length))
     job = TrainingJob(
         task=TranslateTask.name,
@@ -230,4 +230,4 @@ def _mean_pair_length(tokenizers: TokenizerPair, sides: Sequence[Sequence[str]],
     lengths = [TokenLists(tokenizer.encode(texts)).lengths + 2 for tokenizer, texts in both]
     longer = lengths[0].clip(min=lengths[1])
     fitting = longer[longer <= most]
-    return round(float(rounded(fitting).mean())) if len(fitting) else most
+    return round(float(round_lengths_up(fitting).mean())) if len(fitting) else most

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from warmstart import progress
-from warmstart.formats import counted
+from warmstart.formats import quantity
 from warmstart.planning.commands import (
     PlanFinetuneConfig,
     PlanOptions,
@@ -217,7 +217,7 @@ def this_machine(runtime: Runtime) -> PlannedMachine:
     limit = limit_file.read_text().strip() if limit_file.exists() else "max"
     if limit.isdecimal():
         memory = min(memory, int(limit))
-    title = f"this machine's CPU, {counted(torch.get_num_threads(), 'thread')}"
+    title = f"this machine's CPU, {quantity(torch.get_num_threads(), 'thread')}"
     return PlannedMachine(title, ComputeTarget("cpu", is_bf16), memory)
 
 
@@ -263,7 +263,7 @@ def _time_sentence(plan: JobPlan, step_s: float) -> str:
     pace = f"on {plan.machine.title}, {basis}: {rate:,.0f} tokens/s, {attained:.3g} TFLOP/s"
     if plan.steps is None or plan.total_s is None:
         return f"{1000 * step_s:,.1f} ms a step {pace}; how many steps is not known without data"
-    steps = counted(plan.steps, "step")
+    steps = quantity(plan.steps, "step")
     if plan.planned.minutes and plan.steps != plan.planned.steps:
         tokens = f"{plan.steps * plan.job.step_tokens:,} tokens"
         steps = f"about {steps}, {tokens}, fit into --minutes {plan.planned.minutes:g}"

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from warmstart.batching.encode import REMAINDER
+from warmstart.batching.truncation import REMAINDER
 from warmstart.files import write_whole
-from warmstart.formats import counted, duration
+from warmstart.formats import duration, quantity
 from warmstart.jsonfiles import typed
 from warmstart.runs.checkpoint import weight_shapes
 from warmstart.runs.facts import ConfigFile, DataFile, InputFiles, ScoresFile, TestFacts
@@ -160,7 +160,7 @@ def _data_rows(facts: RunFacts, data: DataFile) -> Iterator[tuple[str, str]]:
     if scores.labels:
         yield from (("labels", _labels_taken(scores)), ("seed", str(scores.seed)))
     if data.lineage:
-        yield "started from", counted(len(data.lineage), "earlier training")
+        yield "started from", quantity(len(data.lineage), "earlier training")
     if facts.config.lengths:
         yield "steps", f"{facts.config.lengths[-1].steps:,}"
     tokens = scores.tokens_seen + sum(stage.tokens_seen for stage in data.lineage)

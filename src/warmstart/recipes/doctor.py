@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted, duration
+from warmstart.formats import duration, quantity
 from warmstart.samples.samples import SampleSizes, write_samples
 from warmstart.settings.training import PretrainConfig
 from warmstart.settings.using import DoctorConfig
@@ -150,7 +150,7 @@ def examine_machine(device: str, precision: str, threads: int | None) -> Iterato
     name = torch.cuda.get_device_name(runtime.device) if is_cuda else _cpu_name()
     yield Finding("device", f"{runtime.device.type}, {name}")
     yield Finding("precision", "bf16" if runtime.dtype is not None else "fp32")
-    cores = counted(num_cores(), "core")
+    cores = quantity(num_cores(), "core")
     yield Finding("threads", f"{torch.get_num_threads()} on {cores}")
     if is_cuda:
         yield _free_space("GPU memory", free_memory(runtime.device))

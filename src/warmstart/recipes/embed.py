@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart import progress
-from warmstart.batching.encode import EncodedTexts, Truncation
-from warmstart.data.corpus import chunked, read_input
+from warmstart.batching.truncation import EncodedTexts, Truncation
+from warmstart.data.corpus import cut_chunks, read_input
 from warmstart.data.outputs import TextVectors, check_name, writing
-from warmstart.formats import counted
+from warmstart.formats import quantity
 from warmstart.report.html import Shown
 from warmstart.runtime import Runtime
 from warmstart.settings.using import EmbedConfig
@@ -37,7 +37,7 @@ class EmbedResult(Shown):
 
     def pieces(self) -> list[str]:
         where = "" if self.out is None else f" in {self.out}"
-        return [f"{counted(self.num_vectors, 'vector')} of width {self.width}{where}"]
+        return [f"{quantity(self.num_vectors, 'vector')} of width {self.width}{where}"]
 
 
 def embed(config: EmbedConfig, standard_input: BinaryIO | None = None) -> EmbedResult:
@@ -75,7 +75,7 @@ class _EmbedStream:
     def chunks(self) -> Iterator[list[TextVectors]]:
         """Yield the texts with their vectors, in order; finally report how many were cut."""
         with progress.bar("embedding", None, "text") as bar:
-            for texts in chunked(self.texts, CHUNK):
+            for texts in cut_chunks(self.texts, CHUNK):
                 chunk = self._embed(texts)
                 if self.num_texts == 0 and self.predictor.runtime.dtype is not None:
                     self._say_deviation(texts[:SAMPLE], chunk)
@@ -118,7 +118,7 @@ class _EmbedStream:
             for text, exact in zip(chunk, vectors, strict=False)
         )
         progress.say(
-            f"{self.config.precision}: the vectors of the first {counted(len(texts), 'text')} "
+            f"{self.config.precision}: the vectors of the first {quantity(len(texts), 'text')} "
             f"deviate from fp32 by up to {largest:.1%} of their length"
         )
 

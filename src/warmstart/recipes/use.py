@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from warmstart import progress
-from warmstart.data.corpus import chunked, read_input
+from warmstart.data.corpus import cut_chunks, read_input
 from warmstart.data.labelled import TextRow, read_text_rows
 from warmstart.data.outputs import write_table
 from warmstart.data.tables import column_names, delimiter_of
 from warmstart.decoding.translator import Translation
 from warmstart.errors import WarmstartError
 from warmstart.files import write_lines
-from warmstart.formats import counted, one_line
+from warmstart.formats import one_line, quantity
 from warmstart.settings.using import (
     FillMaskConfig,
     GenerateConfig,
@@ -82,7 +82,7 @@ def predict_file(config: PredictConfig, stream: BinaryIO | None) -> Iterator[Pre
         )
     readable = model.text_reader(config.pieces)
     num_rows = num_empty = num_unsure = 0
-    for rows in chunked(_rows(config, model, stream), CHUNK):
+    for rows in cut_chunks(_rows(config, model, stream), CHUNK):
         seconds = [readable(row.text2) for row in rows if row.text2 is not None]
         predictions = model.predict([readable(row.text) for row in rows], seconds or None)
         for row, prediction in zip(rows, predictions, strict=True):
@@ -92,7 +92,7 @@ def predict_file(config: PredictConfig, stream: BinaryIO | None) -> Iterator[Pre
             num_unsure += config.threshold is not None and answer.label == UNSURE
             yield answer
     if num_empty:
-        progress.say(f"{counted(num_empty, 'row')} of {num_rows:,} without text: no label")
+        progress.say(f"{quantity(num_empty, 'row')} of {num_rows:,} without text: no label")
     if config.threshold is not None:
         progress.say(f"{num_unsure:,} of {num_rows:,} below --threshold {config.threshold:g}")
 
@@ -145,7 +145,7 @@ def _delimiter(config: PredictConfig) -> str:
 
 def _table_rows(answers: Iterable[PredictedRow]) -> Iterator[Mapping[str, Any]]:
     prefix: str | None = None
-    for chunk in chunked(answers, CHUNK):
+    for chunk in cut_chunks(answers, CHUNK):
         if prefix is None:
             present = {name for answer in chunk for name in answer.row.record}
             prefix = "" if present.isdisjoint(chunk[0].columns()) else PREFIX
@@ -194,7 +194,7 @@ def translate_file(config: TranslateConfig, stream: BinaryIO | None) -> Iterator
     sentences = read_input(config, stream)
     model = load_on(config.run, config)
     first_number, num_overlong = 1, 0
-    for texts in chunked(sentences, 1 if is_typed else WINDOW):
+    for texts in cut_chunks(sentences, 1 if is_typed else WINDOW):
         translations = model.translate_texts(
             texts, config, config.n_best, config.overlong, first_number
         )
@@ -241,6 +241,6 @@ def fill_file(config: FillMaskConfig, stream: BinaryIO | None) -> Iterator[Fille
     model = load_on(config.run, config)
     readable = model.text_reader(config.pieces)
     first_number = 1
-    for chunk in chunked(map(readable, read_input(config, stream)), CHUNK):
+    for chunk in cut_chunks(map(readable, read_input(config, stream)), CHUNK):
         yield from model.fill_mask(chunk, config.top_k, first_number)
         first_number += len(chunk)

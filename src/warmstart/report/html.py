@@ -49,7 +49,7 @@ def environment(package: str = SHARED) -> Environment:
         "percent_range": formats.percent_range,
         "points": formats.points,
         "thousands": formats.count,
-        "counted": formats.counted,
+        "quantity": formats.quantity,
         "duration": formats.duration,
         "svg": _svg,
     }

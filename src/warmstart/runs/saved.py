@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from warmstart import progress
 from warmstart.data.fingerprints import Fingerprints, join_fingerprints
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted
+from warmstart.formats import quantity
 from warmstart.jsonfiles import typed
 from warmstart.model.count import count_backbone, count_translator
 from warmstart.runs.checkpoint import (
@@ -246,7 +246,7 @@ def advised_model(comparison: RunFolder) -> tuple[Path, str]:
             f"{comparison.path} advises {arm}, of which no model is kept: {others}"
         )
     best = max(scores, key=lambda path: (scores[path].labels, accuracies[path]))
-    labels = counted(scores[best].labels, "label")
+    labels = quantity(scores[best].labels, "label")
     return best, f"{comparison.path} advises {arm}: using {best}, the best model with {labels}"
 
 

@@ -1,6 +1,6 @@
 """The settings and the command of `serve`."""
 
-from warmstart.formats import counted
+from warmstart.formats import quantity
 from warmstart.printing import say
 from warmstart.settings.base import advanced, argument, option
 from warmstart.settings.shared import Machine, Precision
@@ -43,4 +43,4 @@ def serve(config: ServeConfig) -> None:
     """Serve runs over HTTP, with a page to try them."""
     from warmstart.serving.serve import serve as run
 
-    say(f"stopped: {counted(run(config), 'request')} answered")
+    say(f"stopped: {quantity(run(config), 'request')} answered")

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from warmstart import progress
 from warmstart.batching.batches import PackedBatch, move
-from warmstart.batching.packing import PackedStream, RunningText, pack, packed_in_order
+from warmstart.batching.packing import PackedStream, RunningText, pack, read_packed_rows
 from warmstart.data.copies import count_seen, find_matches
 from warmstart.data.corpus import TextSource, source_of
 from warmstart.data.fingerprints import fingerprints_of
@@ -208,7 +208,7 @@ class CausalTask(PretrainingTask):
         def evaluate() -> Evaluation:
             valid = data.text.valid
             text = replace(stream.text, ids=valid.ids)
-            batches = list(packed_in_order(text, stream.rows_per_batch, VALID_TOKENS))
+            batches = list(read_packed_rows(text, stream.rows_per_batch, VALID_TOKENS))
             score = partial(objective.score, language_model)
             scores = score_tokens(score, batches, data.runtime)
             num_read = sum(batch.ids.numel() for batch in batches)
@@ -304,7 +304,7 @@ def _row_losses(
     text = RunningText(file.ids, length, tokenizer.bos, tokenizer.eos)
     weight, bias = model.head.weights(model.backbone.embed.weight)
     losses, counts = [], []
-    for batch in packed_in_order(text, max(1, BATCH_TOKENS // length)):
+    for batch in read_packed_rows(text, max(1, BATCH_TOKENS // length)):
         on_device = move(batch, runtime.device)
         with runtime.precision():
             for row, targets in zip(_hidden(model, on_device), on_device.targets, strict=True):

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from warmstart import progress
-from warmstart.batching.batches import LabelledBatch, LabelledStream, budgeted, move, pad_texts
-from warmstart.batching.encode import EncodedTexts
+from warmstart.batching.batches import LabelledBatch, LabelledStream, cut_to_budget, move, pad_texts
+from warmstart.batching.truncation import EncodedTexts
 from warmstart.data.copies import Matches, count_seen
 from warmstart.data.labelled import Dataset
 from warmstart.errors import OVERFLOW, WarmstartError
@@ -421,7 +421,7 @@ def padded_batches(
     device = batches.runtime.device
     unused = [0] * len(texts)
     budget = max(forward_tokens(batches.micro_tokens, device), LEAST_TOKENS[device.type])
-    for rows in budgeted(range(len(texts)), texts, budget):
+    for rows in cut_to_budget(range(len(texts)), texts, budget):
         yield rows, move(pad_texts(texts, unused, rows, batches.pad, starts), device)
         if batches.advance is not None:
             batches.advance(sum(len(texts[row]) for row in rows))

@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from warmstart import progress
-from warmstart.batching.encode import Truncation, encode_texts
+from warmstart.batching.truncation import Truncation, encode_texts
 from warmstart.data.copies import Matches, find_matches
 from warmstart.data.fingerprints import Fingerprints, fingerprints_of
 from warmstart.data.labelled import Dataset, join_datasets, read_labelled
 from warmstart.data.splits import set_aside
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted
+from warmstart.formats import quantity
 from warmstart.settings.shared import LabelledFiles, TableFormat, Truncate
 from warmstart.textfiles import expand, local_name
 from warmstart.tokenization.tokenizer import Tokenizer, join_pieces, text_reader
@@ -20,7 +20,7 @@ from warmstart.tokenization.tokenizer import Tokenizer, join_pieces, text_reader
 def read_labelled_file(path: str, labels: str | None, tables: TableFormat) -> Dataset:
     """Read one labelled file, and say how: labels are in a column or in a file of their own."""
     data = read_labelled(Path(path), tables, Path(labels) if labels else None)
-    skipped = f"; skipped {counted(data.skipped, 'row')} without text or label"
+    skipped = f"; skipped {quantity(data.skipped, 'row')} without text or label"
     progress.say(f"{data.description}{skipped if data.skipped else ''}")
     return data
 
@@ -38,7 +38,7 @@ def read_training_texts(
     train, valid = set_aside(join_datasets(parts), has_classes)
     shares = ", the same share of every class" if has_classes else ""
     progress.say(
-        f"no --valid: {counted(len(valid), 'text')} of {len(train) + len(valid):,} set aside to "
+        f"no --valid: {quantity(len(valid), 'text')} of {len(train) + len(valid):,} set aside to "
         f"validate on{shares}, chosen by content"
     )
     return train, replace(valid, file=f"{valid.file} (set aside)")

@@ -8,8 +8,8 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from warmstart.batching.batches import budgeted, move, pad_texts
-from warmstart.batching.encode import truncate
+from warmstart.batching.batches import cut_to_budget, move, pad_texts
+from warmstart.batching.truncation import truncate
 from warmstart.errors import OVERFLOW, WarmstartError
 from warmstart.model.backbone import Layout
 from warmstart.model.models import LanguageModel
@@ -86,7 +86,7 @@ class MaskFiller(TransformerModel):
     ) -> Iterator[tuple[int, list[tuple[ProbableWord, ...]]]]:
         """Yield the number of each text with the words for each of its masks."""
         budget = forward_tokens(MICRO_TOKENS, self.runtime.device)
-        for rows in budgeted(range(len(texts)), texts, budget):
+        for rows in cut_to_budget(range(len(texts)), texts, budget):
             probabilities = self._probabilities(texts, rows)  # (M, V), all masks in order
             best = probabilities.topk(min(top_k, probabilities.shape[1]))
             words = iter(

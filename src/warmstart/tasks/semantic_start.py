@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from warmstart.batching.packing import RunningText, packed_in_order
+from warmstart.batching.packing import RunningText, read_packed_rows
 from warmstart.data.fingerprints import distinct
 
 MAX_TOKENS = 8_000_000  # that are analysed; longer text is sampled in evenly spaced rows
@@ -58,7 +58,7 @@ def _occurrences(text: RunningText, vocab_size: int) -> Any:
     from scipy.sparse import csr_array
 
     documents, tokens, num_documents = [], [], 0
-    for batch in packed_in_order(text, ROWS_PER_BATCH, MAX_TOKENS):
+    for batch in read_packed_rows(text, ROWS_PER_BATCH, MAX_TOKENS):
         B, most = len(batch.ids), int(batch.documents.max()) + 1
         numbers = batch.documents.numpy() + most * np.arange(B)[:, None] + num_documents  # (B, T)
         pairs = distinct((numbers * vocab_size + batch.ids.numpy()).ravel())

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from warmstart import progress
-from warmstart.batching.encode import EncodedTexts, encode_texts, truncate, truncate_pair
+from warmstart.batching.truncation import EncodedTexts, encode_texts, truncate, truncate_pair
 from warmstart.errors import OVERFLOW, WarmstartError
 from warmstart.model.attention_weights import AttentionMap
 from warmstart.model.backbone import Backbone

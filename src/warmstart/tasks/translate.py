@@ -15,7 +15,7 @@ from warmstart.batching.batches import (
     EncodedPairs,
     PairBatch,
     TokenLists,
-    budgeted_pairs,
+    cut_pairs_to_budget,
     pad_pairs,
 )
 from warmstart.data.copies import count_seen, find_matches
@@ -25,7 +25,7 @@ from warmstart.decoding.engines import fast_engine, training_engine
 from warmstart.decoding.translator import SentenceDecoder, Translation
 from warmstart.errors import WarmstartError
 from warmstart.evaluation.metrics import corpus_bleu, paired_test, score_tokens, translation_scores
-from warmstart.formats import counted
+from warmstart.formats import quantity
 from warmstart.kernels.loss import IGNORE, linear_cross_entropy
 from warmstart.model.attention_weights import AttentionMap
 from warmstart.model.models import Translator
@@ -110,7 +110,7 @@ class TranslationValidation:
 
     def __call__(self, model: Translator, runtime: Runtime) -> Evaluation:
         """Validate the current weights of a model."""
-        rows = budgeted_pairs(range(len(self.pairs)), self.pairs.sizes(), self.micro_tokens)
+        rows = cut_pairs_to_budget(range(len(self.pairs)), self.pairs.sizes(), self.micro_tokens)
         batches = (pad_pairs(self.pairs, part, *self.tokenizers.pads) for part in rows)
         objective = TranslateObjective()
         tokens = score_tokens(lambda batch: objective.score(model, batch), batches, runtime)
@@ -277,7 +277,8 @@ def report_overlong(num_sentences: int) -> None:
     """Tell how many sentences were longer than the model reads."""
     if num_sentences:
         progress.say(
-            f"{counted(num_sentences, 'sentence')} longer than the model reads: translated in parts"
+            f"{quantity(num_sentences, 'sentence')} longer than the model reads: translated in "
+            "parts"
         )
 
 
@@ -314,7 +315,7 @@ def _read(tables: TableFormat, table: str | None, sides: tuple[str | None, str |
     if pairs.description:
         progress.say(pairs.description)
     if pairs.skipped:
-        skipped = counted(pairs.skipped, "pair")
+        skipped = quantity(pairs.skipped, "pair")
         progress.say(f"{pairs.files[0]}: skipped {skipped} with an empty side")
     return pairs
 
@@ -364,7 +365,7 @@ def encode_pairs(pairs: Pairs, tokenizers: TokenizerPair, max_length: int) -> En
         bar.advance(len(pairs))
     fits = [row for row in range(len(pairs)) if max(len(sources[row]), len(targets[row])) <= room]
     if len(fits) < len(pairs):
-        left_out = counted(len(pairs) - len(fits), "pair")
+        left_out = quantity(len(pairs) - len(fits), "pair")
         progress.say(
             f"{left_out} of {len(pairs):,} in {pairs.files[0]} left out: "
             f"a side is longer than the {room:,} tokens that --max-length {max_length} leaves"

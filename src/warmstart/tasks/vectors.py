@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from warmstart.batching.batches import LabelledBatch, budgeted, move, pad_texts
+from warmstart.batching.batches import LabelledBatch, cut_to_budget, move, pad_texts
 from warmstart.decoding.beam import SpecialIds
 from warmstart.decoding.engines import plain_engine, translate_ids
 from warmstart.decoding.translator import max_target_tokens
@@ -131,7 +131,7 @@ def _read_batches(
     unused = [0] * len(texts)
     budget = forward_tokens(batches.micro_tokens, runtime.device)
     reader = pack_for(backbone, sum(map(len, texts)), runtime)
-    for rows in budgeted(range(len(texts)), texts, budget):
+    for rows in cut_to_budget(range(len(texts)), texts, budget):
         batch = move(pad_texts(texts, unused, rows, batches.pad, starts), runtime.device)
         with runtime.precision():
             yield rows, batch, layer_states(reader, batch, layers)

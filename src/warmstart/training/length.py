@@ -12,7 +12,7 @@ from typing import Any
 from warmstart import progress
 from warmstart.errors import WarmstartError
 from warmstart.files import temporary_path
-from warmstart.formats import counted, duration
+from warmstart.formats import duration, quantity
 from warmstart.jsonfiles import typed
 from warmstart.runs.checkpoint import save_weights
 from warmstart.runs.facts import ConfigFile, Length
@@ -105,9 +105,9 @@ def _new_steps(trainer: Trainer, clock: Clock, steps: int | None) -> int:
         return steps
     fitting = fitting_steps(trainer, clock)
     if steps is not None and steps <= fitting:
-        progress.say(f"all {counted(steps, 'step')} fit into --minutes {clock.minutes:g}")
+        progress.say(f"all {quantity(steps, 'step')} fit into --minutes {clock.minutes:g}")
         return steps
-    progress.say(f"{counted(fitting, 'step')} fit into --minutes {clock.minutes:g}")
+    progress.say(f"{quantity(fitting, 'step')} fit into --minutes {clock.minutes:g}")
     return fitting
 
 
@@ -274,7 +274,7 @@ def estimate(trainer: Trainer, steps: int) -> str:
     validations = "without its validations"
     if steps * pace.step_s > LONG_S:
         pace = replace(pace, validation_s=_time_validation(trainer))
-        validations = f"with {counted(num_validations(steps, trainer.settings), 'validation')}"
+        validations = f"with {quantity(num_validations(steps, trainer.settings), 'validation')}"
     total = duration(pace.training_s(steps, trainer.settings))
     take = "takes" if steps == 1 else "take"
-    return f"{counted(steps, 'step')} {take} about {total} on this machine, {validations}"
+    return f"{quantity(steps, 'step')} {take} about {total} on this machine, {validations}"

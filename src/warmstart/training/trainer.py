@@ -209,7 +209,7 @@ class Trainer:
     def _check_finite(self, loss: Tensor) -> float:
         value = float(loss)
         if not math.isfinite(value):
-            raise diverged(f"the loss became {value}", self.state.step, self.run)
+            raise divergence_error(f"the loss became {value}", self.state.step, self.run)
         return value
 
     def _check_finite_weights(self, loss: Tensor) -> None:
@@ -219,7 +219,7 @@ class Trainer:
             self.sharded.gather_into(self.model)
         is_finite = all(tensor.isfinite().all() for tensor in self.model.state_dict().values())
         if not self.processes.from_lead(is_finite):
-            raise diverged("the weights became infinite or NaN", self.state.step, self.run)
+            raise divergence_error("the weights became infinite or NaN", self.state.step, self.run)
 
     def _figures(self, loss: Tensor, norm: Tensor) -> dict[str, float]:
         rate = max(g["lr"] for o in self.optimizers.values() for g in o.param_groups)
@@ -234,7 +234,9 @@ class Trainer:
         self._settle_losses()
         evaluation = shared_evaluation(self.validate, self.processes)
         if not all(map(math.isfinite, (evaluation.score, *evaluation.figures.values()))):
-            raise diverged("a validation score became infinite or NaN", self.state.step, self.run)
+            raise divergence_error(
+                "a validation score became infinite or NaN", self.state.step, self.run
+            )
         state = self.state
         state.add(evaluation.figures)
         is_better = evaluation.is_better_than(state.best_score, state.best_loss)
@@ -293,7 +295,7 @@ class Trainer:
             progress.say("no undamaged checkpoint is left; starting again from step 0")
 
 
-def diverged(symptom: str, step: int, run: RunFolder | None) -> DivergedError:
+def divergence_error(symptom: str, step: int, run: RunFolder | None) -> DivergedError:
     """Return an error that says what to change, and where the last good weights are."""
     saved = list_checkpoints(run) if run else []
     if not saved and run and run.weights_file.exists():

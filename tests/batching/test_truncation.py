@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warmstart.batching.batches import pad_texts
-from warmstart.batching.encode import Truncation, encode_texts, truncate, truncate_pair
+from warmstart.batching.truncation import Truncation, encode_texts, truncate, truncate_pair
 from warmstart.errors import WarmstartError
 from warmstart.settings.shared import Truncate
 from warmstart.tokenization.backends import train_tokenizer

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warmstart.errors import WarmstartError
-from warmstart.formats import counted
+from warmstart.formats import quantity
 from warmstart.settings.shared import Truncate
 from warmstart.tokenization.tokenizer import Tokenizer
 
@@ -92,7 +92,7 @@ class Truncation:
 
     def describe(self) -> str:
         noun = "pair" if self.is_pair else "text"
-        texts, limit = f"{counted(self.num_texts, noun)} in {self.file}", f"{self.max_length:,}"
+        texts, limit = f"{quantity(self.num_texts, noun)} in {self.file}", f"{self.max_length:,}"
         if not self.num_truncated:
             return f"all {texts} {'fits' if self.num_texts == 1 else 'fit'} into {limit} tokens"
         order = ", the longer text truncated first" if self.is_pair else ""
