@@ -11,9 +11,9 @@ import torch
 from hypothesis import settings
 from torch import nn
 
+from command_line import base, here, masked, warm, world
 from http_server import server
-from product import base, here, masked, warm, world
-from saving import saved
+from hub_folders import saved
 from shapes import TINY
 from toy_pairs import beginner, toy, translator
 from warmstart.runtime import Runtime

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from forked import Forked
-from product import MACHINE
+from command_line import MACHINE
+from forked_commands import Forked
 
 READY = re.compile(r"serving on (http://\S+);")
 

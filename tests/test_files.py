@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from product import full_disk
+from command_line import full_disk
 from warmstart.errors import WarmstartError
 from warmstart.files import distinct_names, whole_file, whole_folder, write_json, write_whole
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import warmstart
-from product import ENVIRONMENT, World, read, succeed, weights_of
+from command_line import ENVIRONMENT, World, read, succeed, weights_of
 
 TINY = {
     "objective": "causal",

@@ -8,7 +8,7 @@ from typing import Any
 import fsspec
 import pytest
 
-from product import QUICK, TINY, World, run, succeed, weights_of
+from command_line import QUICK, TINY, World, run, succeed, weights_of
 from warmstart.errors import WarmstartError
 from warmstart.textfiles import expand
 

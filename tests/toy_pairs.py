@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from product import MACHINE, succeed
+from command_line import MACHINE, succeed
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 SHAPE = (

@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from product import QUICK, SHAPE, TINY, World, run, succeed, weights_of, write_labelled
+from command_line import QUICK, SHAPE, TINY, World, run, succeed, weights_of, write_labelled
 
 VOCAB = "--vocab-size 300"
 PRE = f"pretrain {{texts}} -o {{out}} {TINY}"

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from product import TINY, World, read_labelled_rows, succeed, write_labelled
+from command_line import TINY, World, read_labelled_rows, succeed, write_labelled
 
 
 def test_rows_lengths_and_balance_are_reported(here: Path) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from product import MACHINE, QUICK, World, read, run, succeed
-from saving import save_random
+from command_line import MACHINE, QUICK, World, read, run, succeed
+from hub_folders import save_random
 
 pytest.importorskip("transformers")
 

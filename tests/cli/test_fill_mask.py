@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import warmstart
-from product import MACHINE, run, succeed
+from command_line import MACHINE, run, succeed
 from warmstart.tasks.mask_filler import MaskFiller, encode_masked, split_at_masks
 
 TEXTS = ["A [MASK] book.", "", "This <mask> is [MASK].", "The [MASK]"]

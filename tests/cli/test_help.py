@@ -2,7 +2,7 @@ import click
 import pytest
 import typer
 
-from product import run, succeed
+from command_line import run, succeed
 from warmstart import commands
 from warmstart.cli.main import app
 from warmstart.cli.options import PANELS

@@ -6,8 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from forked import Forked, fork, stop_when
-from product import (
+from command_line import (
     ENVIRONMENT,
     MACHINE,
     QUICK,
@@ -20,6 +19,7 @@ from product import (
     succeed,
     weights_of,
 )
+from forked_commands import Forked, fork, stop_when
 
 LONG = f"{SHAPE} --batch-tokens 64 --steps 200 --save-every 20 --dropout 0.1 {MACHINE}"
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from product import ENVIRONMENT, TINY, Ran, World, run, succeed, write_labelled
-from saving import save_random
+from command_line import ENVIRONMENT, TINY, Ran, World, run, succeed, write_labelled
+from hub_folders import save_random
 from warmstart.display import LineDisplay, TerminalDisplay
 from warmstart.errors import WarmstartError
 from warmstart.textfiles import file_or_stream, standard_input

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from product import World, read, run, succeed
+from command_line import World, read, run, succeed
 from warmstart.files import write_json
 
 USES = (

@@ -8,8 +8,8 @@ import pytest
 import sacrebleu
 
 import warmstart
-from forked import fork
-from product import MACHINE, World, read, run, succeed
+from command_line import MACHINE, World, read, run, succeed
+from forked_commands import fork
 from toy_pairs import Toy
 from warmstart.recipes import use as module
 

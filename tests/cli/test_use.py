@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from product import MACHINE, World, read, read_labelled_rows, run, succeed, write_labelled
+from command_line import MACHINE, World, read, read_labelled_rows, run, succeed, write_labelled
 from warmstart.tasks import finetuning as finetuning_task
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from product import MACHINE, run, spawn, succeed
+from command_line import MACHINE, run, spawn, succeed
 
 COMMANDS = {
     "predict": f"predict {{warm}} --text a {MACHINE}",

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from product import World
+from command_line import World
 from warmstart.comparison.results import (
     Arm,
     ArmKind,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from product import MACHINE, World, read, run, succeed
+from command_line import MACHINE, World, read, run, succeed
 from warmstart.comparison.budget import ArmPace, largest_within
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.plan import plan_experiment

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from product import (
+from command_line import (
     MACHINE,
     TINY,
     World,

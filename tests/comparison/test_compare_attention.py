@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from product import MACHINE, TINY, World, read, read_labelled_rows, succeed
+from command_line import MACHINE, TINY, World, read, read_labelled_rows, succeed
 from warmstart.comparison.attention import MAX_SHOWN_TOKENS, choose_attention_row
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.compare import CompareResult, compare

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import warmstart
-from product import MACHINE, World, read, read_labelled_rows, run, succeed, write_labelled
+from command_line import MACHINE, World, read, read_labelled_rows, run, succeed, write_labelled
 from warmstart.comparison.arms import ExperimentArm, Splits, TrainedModel
 from warmstart.comparison.cells import cell_groups
 from warmstart.comparison.commands import CompareConfig

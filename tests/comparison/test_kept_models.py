@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import warmstart
-from product import MACHINE, World, read, read_labelled_rows, run, succeed
+from command_line import MACHINE, World, read, read_labelled_rows, run, succeed
 from warmstart.evaluation.metrics import accuracy
 from warmstart.files import write_json
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from ray.cluster_utils import Cluster
 
-from comparing import COMMAND, await_cell, without_times
-from forked import Forked
-from product import run, succeed
+from command_line import run, succeed
+from forked_commands import Forked
+from small_comparison import COMMAND, await_cell, without_times
 
 pytestmark = pytest.mark.slow
 

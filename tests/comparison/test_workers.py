@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from comparing import COMMAND, await_cell, without_times
-from forked import Forked
-from product import succeed
+from command_line import succeed
+from forked_commands import Forked
+from small_comparison import COMMAND, await_cell, without_times
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.workers import BesideTheDevice, CellOrder
 from warmstart.version import code_digest

@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 from ray.cluster_utils import Cluster
 
-from product import TINY, World, read, run, succeed
+from command_line import TINY, World, read, run, succeed
 from warmstart import ray_cluster
 from warmstart.data import shards
 from warmstart.data import shards as shard_workers

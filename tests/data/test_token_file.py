@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from product import full_disk
+from command_line import full_disk
 from warmstart.data.corpus import source_of
 from warmstart.data.prepare import prepare, read_prepared, write_tokens
 from warmstart.data.sentences import SentenceFinder

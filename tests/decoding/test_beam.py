@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from sampling import sample
+from one_sample import sample
 from warmstart.decoding.beam import (
     Hypothesis,
     SpecialIds,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sampling import GREEDY, sample
+from one_sample import GREEDY, sample
 from warmstart.decoding.beam import SpecialIds, Step, draw
 from warmstart.errors import WarmstartError
 from warmstart.settings.using import Sampling

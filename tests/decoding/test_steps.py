@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from sampling import GREEDY, sample
+from one_sample import GREEDY, sample
 from warmstart.decoding.beam import SpecialIds, sample_texts
 from warmstart.decoding.engines import Begin, fast_steps, packed_steps, plain_steps, recorded_steps
 from warmstart.decoding.packed import unsupported_setting

@@ -11,8 +11,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # when this is not run by pytest
 
-from product import MACHINE, SHAPE, TINY, stop_at, succeed
-from saving import save_random
+from command_line import MACHINE, SHAPE, TINY, stop_at, succeed
+from hub_folders import save_random
 from warmstart.data.token_file import TokenFile
 from warmstart.errors import WarmstartError
 from warmstart.interop.family import HfConfig, HfFolder

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 import warmstart
-from saving import TEXTS, Saver
+from hub_folders import TEXTS, Saver
 from warmstart import progress
 from warmstart.errors import WarmstartError
 from warmstart.interop.commands import ExportConfig, ImportConfig

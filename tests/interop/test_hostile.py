@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from saving import Saver, write_json
+from hub_folders import Saver, write_json
 from warmstart.errors import WarmstartError
 from warmstart.interop.commands import ExportConfig, ImportConfig
 from warmstart.interop.exchange import export_model, import_model

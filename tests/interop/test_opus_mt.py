@@ -12,7 +12,7 @@ import sentencepiece
 import torch
 
 import warmstart
-from saving import write_json
+from hub_folders import write_json
 from warmstart.errors import WarmstartError
 from warmstart.model.models import Translator
 from warmstart.runs.saved import read_run

@@ -8,7 +8,7 @@ import pytest
 import sentencepiece
 import tokenizers
 
-from saving import (
+from hub_folders import (
     LLAMA,
     TEXTS,
     piece_model,

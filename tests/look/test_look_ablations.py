@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from product import MACHINE, run, succeed
+from command_line import MACHINE, run, succeed
 from warmstart.errors import DivergedError
 from warmstart.evaluation.metrics import WordPairs
 from warmstart.look.ablations import (

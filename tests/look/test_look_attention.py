@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from looking import TEXT, look, make_run, make_tokenizer
+from small_runs import TEXT, look, make_run, make_tokenizer
 from torch import Tensor, nn
 from torch.testing import assert_close
 

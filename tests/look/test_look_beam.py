@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from looking import TEXT, open_model
+from small_runs import TEXT, open_model
 
 from warmstart.look.beam import BeamTree, watch_beam
 from warmstart.settings.using import Beam

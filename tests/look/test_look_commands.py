@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import warmstart
-from product import World, run, succeed
+from command_line import World, run, succeed
 from warmstart.commands import VERBS, Command
 from warmstart.errors import WarmstartError
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from looking import SHAPE
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
+from small_runs import SHAPE
 from torch import Tensor
 
 from warmstart.batching.packing import pack

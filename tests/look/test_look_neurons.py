@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from looking import TEXT, open_model
+from small_runs import TEXT, open_model
 
 from warmstart.errors import WarmstartError
 from warmstart.look.commands import LookNeuronsConfig

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from looking import SHAPE
+from small_runs import SHAPE
 
 from warmstart.errors import WarmstartError
 from warmstart.interop.ctranslate2_write import refuse_unknown

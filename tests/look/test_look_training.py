@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import warmstart
-from product import MACHINE, SHAPE, World, run, succeed
+from command_line import MACHINE, SHAPE, World, run, succeed
 from warmstart.look.training import pick_evenly
 from warmstart.settings.model import PRESETS
 

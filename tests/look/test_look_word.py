@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import warmstart
-from product import MACHINE, run, succeed
+from command_line import MACHINE, run, succeed
 
 SENTENCES = "The bank is slow.\nNo word here.\nMy Bank, far away!\nA river bank.\n"
 

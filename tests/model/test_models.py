@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from product import succeed
+from command_line import succeed
 from shapes import TINY, any_architecture
 from warmstart.batching.batches import pad_texts
 from warmstart.model.attention import KeyValueCache

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from product import MACHINE, World, read, run, succeed
+from command_line import MACHINE, World, read, run, succeed
 
 EXACT = {
     "lab": (21_018_401, 21_018_401),

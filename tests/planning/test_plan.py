@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import warmstart
-from product import run, succeed
+from command_line import run, succeed
 from warmstart.planning.commands import PlanPretrainConfig
 from warmstart.planning.devices import known_devices, step_seconds, target_on
 from warmstart.planning.job import planned_pretraining

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from product import MACHINE, QUICK, SHAPE, World, read, succeed
+from command_line import MACHINE, QUICK, SHAPE, World, read, succeed
 from toy_pairs import FILES, SHORT, Toy
 from warmstart.planning.devices import known_devices
 from warmstart.recipes import finetune, pretrain, train_translator

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import warmstart
-from product import QUICK, TINY, World, read, run, succeed
+from command_line import QUICK, TINY, World, read, run, succeed
 
 MARK = "ABLATED: trained without the causal mask"
 

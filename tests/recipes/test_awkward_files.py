@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from awkward import FILES, Rows, german_excel, one_class_missing, reviews
-from product import QUICK, SHAPE, read, run, succeed
+from awkward_tables import FILES, Rows, german_excel, one_class_missing, reviews
+from command_line import QUICK, SHAPE, read, run, succeed
 from warmstart.data.labelled import read_labelled
 from warmstart.settings.shared import TableFormat
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from product import MACHINE, run, succeed
+from command_line import MACHINE, run, succeed
 from warmstart.samples import demo
 from warmstart.samples.samples import SampleSizes
 

@@ -5,7 +5,7 @@ from importlib import metadata
 
 import pytest
 
-from product import MACHINE, run, succeed
+from command_line import MACHINE, run, succeed
 from warmstart.recipes.doctor import examine_packages
 
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from product import QUICK, SHAPE, World, read, read_labelled_rows, run, succeed, weights_of
+from command_line import QUICK, SHAPE, World, read, read_labelled_rows, run, succeed, weights_of
 
 FILES = "--train {train} --valid {valid}"
 

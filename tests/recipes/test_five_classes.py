@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from product import MACHINE, QUICK, SHAPE, read, succeed, write_labelled
+from command_line import MACHINE, QUICK, SHAPE, read, succeed, write_labelled
 
 SIZES = {"très bien": 200, "sport": 100, "3": 50, "a,b": 25, "rare": 12}
 WORDS = {"très bien": "joie", "sport": "ballon", "3": "chiffre", "a,b": "lettre", "rare": "perle"}

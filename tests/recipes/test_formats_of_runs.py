@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from product import TINY, World, read, run, stop_at, succeed
+from command_line import TINY, World, read, run, stop_at, succeed
 from warmstart.files import write_json
 from warmstart.runs.folder import FORMAT
 

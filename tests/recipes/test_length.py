@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from product import QUICK, SHAPE, TINY, World, read, run, stop_at, succeed, weights_of
+from command_line import QUICK, SHAPE, TINY, World, read, run, stop_at, succeed, weights_of
 from warmstart.training import length as pace
 from warmstart.training.length import Pace
 from warmstart.training.trainer import Trainer

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from product import MACHINE, QUICK, TINY, World, read, run, stop_at, succeed, weights_of
+from command_line import MACHINE, QUICK, TINY, World, read, run, stop_at, succeed, weights_of
 from warmstart.model.models import LanguageModel
 from warmstart.settings.model import PRESETS
 

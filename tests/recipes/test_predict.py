@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import warmstart
-from product import MACHINE, World, read_labelled_rows, run, succeed
+from command_line import MACHINE, World, read_labelled_rows, run, succeed
 
 NEW = ["label", "probability", "probability_negative", "probability_positive"]
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from product import MACHINE, TINY, World, read, run, succeed, weights_of
+from command_line import MACHINE, TINY, World, read, run, succeed, weights_of
 
 FORMATS = ["txt", "txt.gz", "jsonl", "csv", "parquet"]
 

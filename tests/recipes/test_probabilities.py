@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from product import MACHINE, SHAPE, World, read, read_labelled_rows, succeed, write_labelled
+from command_line import MACHINE, SHAPE, World, read, read_labelled_rows, succeed, write_labelled
 
 WORDS = ("un", "livre", "long", "et", "tendre", "mais", "trop", "lent", "pour", "moi")
 RARE = 0.1  # share of the rare class

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from product import MACHINE, QUICK, SHAPE, World, read, succeed
+from command_line import MACHINE, QUICK, SHAPE, World, read, succeed
 from toy_pairs import FILES, SHORT, Toy
 from warmstart.recipes import finetune, pretrain, train_translator
 from warmstart.runs.saved import read_run

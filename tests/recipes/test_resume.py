@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from product import MACHINE, QUICK, SHAPE, TINY, World, read, run, stop_at, succeed, weights_of
+from command_line import MACHINE, QUICK, SHAPE, TINY, World, read, run, stop_at, succeed, weights_of
 from toy_pairs import EARLY, FILES, SHORT, Toy
 from warmstart.data import shards
 from warmstart.data.shards import LocalWorkers, Shard, ShardWriter

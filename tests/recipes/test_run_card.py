@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from product import MACHINE, World, run, succeed
+from command_line import MACHINE, World, run, succeed
 
 
 @pytest.fixture

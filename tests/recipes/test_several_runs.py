@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from product import MACHINE, SHAPE, TINY, World, read, run, succeed
+from command_line import MACHINE, SHAPE, TINY, World, read, run, succeed
 from warmstart.runs.saved import pretraining_cost, read_run
 
 OPTIONS = f"--epochs 1 --trials 1 --seeds 0 {MACHINE}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from product import TINY, World, run, stop_at
+from command_line import TINY, World, run, stop_at
 
 
 def _longer(config: Any) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from product import MACHINE, QUICK, World, read, read_labelled_rows, run, succeed
+from command_line import MACHINE, QUICK, World, read, read_labelled_rows, run, succeed
 
 FILES = "--train train.tsv --valid valid.tsv"
 

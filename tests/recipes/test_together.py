@@ -17,9 +17,9 @@ import pytest
 from torch.distributed import TCPStore
 from torch.distributed.rendezvous import rendezvous
 
-from forked import Forked
-from product import MACHINE, SHAPE, Ran, World, read, run, succeed
-from together import (
+from command_line import MACHINE, SHAPE, Ran, World, read, run, succeed
+from forked_commands import Forked
+from several_processes import (
     free_port,
     read_ran,
     run_at,

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from product import MACHINE, Ran, read, run, stop_at, succeed, weights_of
+from command_line import MACHINE, Ran, read, run, stop_at, succeed, weights_of
 from toy_pairs import EARLY, FILES, SHAPE, SHORT, Toy, in_words
 from warmstart.recipes import train_translator as module
 from warmstart.runs.checkpoint import read_weights

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from product import MACHINE, QUICK, World, read, run, succeed, weights_of, write_labelled
-from product import read_labelled_rows as rows_of
+from command_line import MACHINE, QUICK, World, read, run, succeed, weights_of, write_labelled
+from command_line import read_labelled_rows as rows_of
 
 
 @pytest.fixture

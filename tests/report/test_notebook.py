@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import warmstart
-from product import World
+from command_line import World
 from warmstart import display, progress
 from warmstart.recipes.evaluate import EvaluationResult
 from warmstart.recipes.finetune import FinetuneResult

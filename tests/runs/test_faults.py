@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from product import MACHINE, TINY, World, run, succeed, weights_of
+from command_line import MACHINE, TINY, World, run, succeed, weights_of
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.runs.folder import RunFolder

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from product import World, read, run, succeed
+from command_line import World, read, run, succeed
 
 FILES = "config.json model.safetensors tokenizer.json data.json metrics.jsonl scores.json README.md"
 

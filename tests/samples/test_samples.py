@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 import warmstart
-from product import succeed
+from command_line import succeed
 from warmstart.errors import WarmstartError
 from warmstart.samples.samples import (
     Review,

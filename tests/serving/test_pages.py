@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from command_line import MACHINE, succeed
 from http_server import Server, serving
-from product import MACHINE, succeed
 
 pytestmark = [
     pytest.mark.slow,

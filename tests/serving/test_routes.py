@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import warmstart
+from command_line import World, succeed
 from http_server import Server
-from product import World, succeed
 
 TEXTS = ["A fine book.", "Dull, and far too long for what it says about anything at all.", "x"]
 

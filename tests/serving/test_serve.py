@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from product import run
+from command_line import run
 
 
 def test_two_runs_of_one_name_are_refused(base: Path) -> None:

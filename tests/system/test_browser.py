@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from product import QUICK, World, succeed
+from command_line import QUICK, World, succeed
 from warmstart.look.attention import attention_html
 from warmstart.model.attention_weights import AttentionMap, Part, Tokens
 

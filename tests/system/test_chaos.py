@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from product import World, read, run, succeed
+from command_line import World, read, run, succeed
 from warmstart.errors import WarmstartError
 from warmstart.runs.folder import RunFolder
 from warmstart.verify.resume import KilledJob, kill_and_resume, traces

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from product import MACHINE, SHAPE, Ran, World, before_step, run, succeed, weights_of
+from command_line import MACHINE, SHAPE, Ran, World, before_step, run, succeed, weights_of
 
 JOB = f"{SHAPE} --batch-tokens 64 --steps 24 --save-every 4 --eval-every 10 {MACHINE}"
 PAGE = 4096

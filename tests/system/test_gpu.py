@@ -12,7 +12,7 @@ import torch
 from torch.testing import assert_close
 
 import warmstart
-from sampling import sample
+from one_sample import sample
 from warmstart.batching.batches import EncodedPairs, TokenLists, move, pad_pairs
 from warmstart.batching.packing import PackedStream, RunningText
 from warmstart.decoding.beam import SpecialIds

@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
-from furniture import ROOT, Furniture, make_furniture, tiny
+from guide_files import ROOT, GuideFiles, make_guide_files, tiny
 from test_documents import lines
 
-from product import run
+from command_line import run
 
 pytestmark = pytest.mark.docs
 # Commands that need what a test has not: other machines, the network, real shapes, minutes.
@@ -33,13 +33,13 @@ PAGES = (
 
 
 @pytest.fixture(scope="module")
-def furniture(tmp_path_factory: pytest.TempPathFactory) -> Furniture:
-    return make_furniture(tmp_path_factory.mktemp("furniture"))
+def files(tmp_path_factory: pytest.TempPathFactory) -> GuideFiles:
+    return make_guide_files(tmp_path_factory.mktemp("files"))
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_command_runs(page: str, furniture: Furniture, tmp_path: Path) -> None:
-    furniture.put(tmp_path)
+def test_every_command_runs(page: str, files: GuideFiles, tmp_path: Path) -> None:
+    files.put(tmp_path)
     if page == "docs/translation":  # its tables are pairs
         for part in ("train", "valid", "test"):
             sides = [
@@ -53,7 +53,7 @@ def test_every_command_runs(page: str, furniture: Furniture, tmp_path: Path) -> 
     with contextlib.chdir(tmp_path):
         for command in shown:
             if not ELSEWHERE.search(command):
-                furniture.ready(tiny(command), tmp_path)
+                files.ready(tiny(command), tmp_path)
                 ran = run(tiny(command).replace("{", "{{").replace("}", "}}"))
                 failed += [f"{command}\n  {ran.said}"] if ran.code else []
     assert not failed, "\n".join(failed)

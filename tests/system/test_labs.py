@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from product import ENVIRONMENT
+from command_line import ENVIRONMENT
 from warmstart.decoding.beam import SpecialIds, beam_search
 from warmstart.planning.plan import plan
 from warmstart.settings.using import Beam

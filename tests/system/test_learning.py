@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from product import MACHINE, read, succeed, write_labelled
+from command_line import MACHINE, read, succeed, write_labelled
 
 SHAPE = (
     "--preset modern-small --width 48 --heads 4 --depth 2 --ffn-width 96 --vocab-size 300 "

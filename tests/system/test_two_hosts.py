@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from product import ENVIRONMENT, MACHINE, SHAPE, World, succeed
+from command_line import ENVIRONMENT, MACHINE, SHAPE, World, succeed
 from warmstart.runs.checkpoint import list_checkpoints
 from warmstart.runs.folder import RunFolder
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim import SGD
 from torch.testing import assert_close
 
-from scoring import causal_scores, class_probabilities
+from model_scores import causal_scores, class_probabilities
 from warmstart.batching.batches import LabelledBatch, LabelledStream, PackedBatch, pad_texts
 from warmstart.batching.packing import RunningText, pack, read_packed_rows
 from warmstart.kernels.loss import IGNORE

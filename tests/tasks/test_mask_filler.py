@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from saving import LEARN, write_wordpieces
+from hub_folders import LEARN, write_wordpieces
 from warmstart.tasks.mask_filler import encode_masked, mask_spellings, split_at_masks
 from warmstart.tokenization.backends import load_tokenizer, train_json
 from warmstart.tokenization.tokenizer import Tokenizer

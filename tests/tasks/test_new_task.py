@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import warmstart
-from product import MACHINE, World, read, run, succeed
+from command_line import MACHINE, World, read, run, succeed
 from warmstart.data.labelled import Dataset
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.settings.model import ModelConfig

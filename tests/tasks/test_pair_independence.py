@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from scoring import class_probabilities
+from model_scores import class_probabilities
 from shapes import TINY
 from warmstart.batching.batches import pad_texts
 from warmstart.model.models import Classifier

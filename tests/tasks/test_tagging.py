@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import warmstart
-from product import MACHINE, World, succeed
+from command_line import MACHINE, World, succeed
 from warmstart.batching.batches import cut_to_budget, pad_texts
 from warmstart.data.labelled import Dataset
 from warmstart.kernels.loss import IGNORE

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from scoring import translation_scores
+from model_scores import translation_scores
 from shapes import TINY
 from warmstart.batching.batches import EncodedPairs, PairStream, TokenLists, pad_pairs
 from warmstart.kernels import loss as module

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from scoring import causal_scores, class_probabilities
+from model_scores import causal_scores, class_probabilities
 from warmstart.batching.batches import ALL_ROWS, LabelledStream
 from warmstart.batching.packing import PackedStream, RunningText, read_packed_rows
 from warmstart.model.models import Classifier, LanguageModel

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from together import (
+from several_processes import (
     LOOP,
     PARTS,
     Build,

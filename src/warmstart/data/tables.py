@@ -127,7 +127,8 @@ class Table:
         if len(cells) != width:
             raise WarmstartError(
                 f"{self.path} line {number}: {quantity(len(cells), 'field')}, but {width} "
-                f"expected, as in the first row; a field that contains the delimiter needs quotes around it"
+                "expected, as in the first row; a field that contains the delimiter needs quotes "
+                "around it"
             )
         return cells
 

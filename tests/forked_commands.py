@@ -1,6 +1,6 @@
 """Commands in processes of their own, forked from one that has imported everything.
 
-They start at once; `product.spawn` starts Python anew. Knows nothing about what any test looks for.
+They start at once; `command_line.spawn` starts Python anew. Knows nothing about what any test looks for.
 """
 
 import multiprocessing
@@ -19,7 +19,7 @@ import pytest
 import torch
 import torch._dynamo  # optimizers import it, which takes seconds
 
-from product import Ran
+from command_line import Ran
 from warmstart.cli.main import main
 from warmstart.comparison import compare
 from warmstart.recipes import finetune, pretrain, train_translator

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from product import MACHINE, succeed
-from product import SHAPE as TINY_SHAPE
-from saving import save_random
+from command_line import MACHINE, succeed
+from command_line import SHAPE as TINY_SHAPE
+from hub_folders import save_random
 from warmstart.samples.samples import SampleSizes, write_samples
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ ENDLESS = r" --(?:minutes|tokens) [\d.]+"  # they exclude --steps
 
 
 @dataclass(frozen=True)
-class Furniture:
+class GuideFiles:
     """Files and runs that folders are furnished with."""
 
     files: Path
@@ -93,7 +93,7 @@ def tiny(command: str) -> str:
     return f"{line} {shape if is_new else ''} {QUICK.get(verb, '')}"
 
 
-def make_furniture(folder: Path) -> Furniture:
+def make_guide_files(folder: Path) -> GuideFiles:
     """Write every file, and train a run of each kind."""
     files = folder / "files"
     files.mkdir(parents=True)
@@ -104,7 +104,7 @@ def make_furniture(folder: Path) -> Furniture:
         paths = re.sub(r"\b((?:train|valid|texts)\.\w+)", rf"{files}/\1", command)
         succeed(f"{paths} {run}")
         runs |= dict.fromkeys(names, run)
-    return Furniture(files, runs)
+    return GuideFiles(files, runs)
 
 
 def _write_files(folder: Path) -> None:

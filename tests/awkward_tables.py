@@ -1,6 +1,6 @@
 """Labelled tables as people have them, written from the same reviews.
 
-`python tests/awkward.py FOLDER` writes them.
+`python tests/awkward_tables.py FOLDER` writes them.
 """
 
 import csv

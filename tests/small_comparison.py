@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from forked import Forked
-from product import MACHINE, read
+from command_line import MACHINE, read
+from forked_commands import Forked
 from warmstart.runs.folder import RunFolder
 from warmstart.verify.resume import traces
 

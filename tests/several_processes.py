@@ -23,8 +23,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from forked import CONTEXT, importable
-from product import Ran, before_step, run
+from command_line import Ran, before_step, run
+from forked_commands import CONTEXT, importable
 from warmstart.batching.batches import EncodedPairs, LabelledStream, PairStream, TokenLists
 from warmstart.batching.masking import Corruption, MaskedStream
 from warmstart.batching.packing import PackedStream, RunningText
