@@ -1,6 +1,7 @@
 """Commands in processes of their own, forked from one that has imported everything.
 
-They start at once; `command_line.spawn` starts Python anew. Knows nothing about what any test looks for.
+They start at once; `command_line.spawn` starts Python anew. Knows nothing about what any test looks
+for.
 """
 
 import multiprocessing

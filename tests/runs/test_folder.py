@@ -187,7 +187,7 @@ def test_config_says_what_it_lacks(tmp_path: Path) -> None:
         run.config()
     for content, fault in (
         (b'{"format": 2, "command": "pretrain", "settings": {}}', "has no 'model'"),
-        (b'{"command": "pretrain", "settings": {}, "model": {}}', "has run format null"),
+        (b'{"command": "pretrain", "settings": {}, "model": {}}', "has no 'format'"),
         (b'{"format": 99, "warmstart": "9.0"}', "has run format 99, .*: warmstart '9.0' reads it"),
         (b"[]", "must hold a JSON object"),
         (b"{", "not valid JSON"),
