@@ -63,12 +63,11 @@ class RunFolder:
     def config(self) -> dict[str, Any]:
         """Return the resolved configuration the run was made with."""
         config = self.read_json(self.config_file)
-        for key in ("format", "command"):
-            if config.get(key) is None:
-                raise WarmstartError(f"{self.config_file} has no '{key}'")
-        if config.get("format") not in READABLE:
+        if "format" not in config:
+            raise WarmstartError(f"{self.config_file} has no 'format'")
+        if config["format"] not in READABLE:
             raise WarmstartError(
-                f"{self.config_file} has run format {show(config.get('format'))}, this version "
+                f"{self.config_file} has run format {show(config['format'])}, this version "
                 f"reads {READABLE[0]} and {FORMAT}: warmstart {show(config.get('warmstart'))} "
                 "reads it, which wrote it; use that, or train the run again"
             )
