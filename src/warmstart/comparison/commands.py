@@ -143,9 +143,8 @@ def _training(config: CompareConfig, arm: "Arm") -> str | None:
     if arm.source is None:
         return None
     command = ["finetune", "--from", quote(arm.source), *["--frozen"] * (arm.kind == "frozen")]
-    if config.task != "classify":
-        command += ["--task", config.task]
-    for setting in LabelledFiles.declared():
+    shared = {"task", *(setting.name for setting in LabelledFiles.declared())}
+    for setting in (setting for setting in config.declared() if setting.name in shared):
         value = getattr(config, setting.name)
         if value == setting.default:
             continue
