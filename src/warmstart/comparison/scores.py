@@ -198,7 +198,7 @@ def compare_pair(comparison: Comparison, first: str, second: str, labels: int) -
 def paired_correct(
     comparison: Comparison, first: ArmAt, second: ArmAt
 ) -> tuple[Floats, Floats] | None:
-    """Return how right the answers of two arms are, (seeds, texts), paired by seed.
+    """Return the scores of the answers of two arms, each (seeds, texts), paired by seed.
 
     An arm with one seed is paired with every seed of the other. None when there is no pair.
     """
