@@ -181,7 +181,7 @@ class TransformerArm:
     runtime: Runtime
     cold: str | None = None  # name of the cold arm with the same architecture and tokenizer
     uses_device: ClassVar[bool] = True
-    is_compiled: bool = False  # whether enough models are trained to repay compiling
+    is_compiled: bool = False  # whether the blocks are compiled
     shared: SharedModule = field(default_factory=SharedModule, compare=False)
 
     def describe(self) -> Arm:

@@ -146,7 +146,7 @@ class CellGroup:
         return tuned
 
     def train(self, tuned: TunedArm, seed: int) -> Cell:
-        """Train a cell with the tuned settings; save its model, then the file that marks the end."""
+        """Train a cell with the tuned settings; save its model first, its file last."""
         subset = self._subset(seed)
         if self.config.refits:
             cell, model = refit_cell(self.arm, subset, tuned.values[0], seed)

@@ -239,19 +239,19 @@ def _cold_names(
     config: CompareConfig, sources: dict[str, SavedRun], notes: list[str]
 ) -> dict[str, str]:
     """Return the name of each run's cold arm: one arm for each architecture and tokenizer."""
-    same: dict[tuple[ModelConfig, str], list[str]] = {}
+    groups: dict[tuple[ModelConfig, str], list[str]] = {}
     for name, source in sources.items():
         model = _architecture(config, source)
         # These settings only concern the head of a language model.
         model = replace(model, tied=False, transform=False, output_bias=True)
-        same.setdefault((model, source.tokenizer.fingerprint()), []).append(name)
-    for group in same.values():
+        groups.setdefault((model, source.tokenizer.fingerprint()), []).append(name)
+    for group in groups.values():
         if 1 < len(group) < len(sources) and "cold" in config.arms:
             names = f"{', '.join(group[:-1])} and {group[-1]}"
             notes.append(f"{names} share architecture and tokenizer, so one cold arm: {group[0]}")
     return {
-        name: "cold" if len(same) == 1 else f"cold: {group[0]}"
-        for group in same.values()
+        name: "cold" if len(groups) == 1 else f"cold: {group[0]}"
+        for group in groups.values()
         for name in group
     }
 

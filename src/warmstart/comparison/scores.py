@@ -59,7 +59,7 @@ def clean_rows(split: Split) -> Ints | None:
 
 
 def count_costs(comparison: Comparison) -> Iterator[Cost]:
-    """Return the training time of each arm at each subset, without and with its pretraining."""
+    """Yield the training time of each arm at each subset, without and with its pretraining."""
     for arm, labels, cells in comparison.groups():
         train_s = float(np.mean([cell.elapsed_s for cell in cells]))
         yield Cost(
@@ -248,7 +248,7 @@ def rank_pretrained(comparison: Comparison, scores: Sequence[ArmScore], labels: 
 def save_labels(
     comparison: Comparison, scores: Sequence[ArmScore], kinds: Sequence[ArmKind]
 ) -> Iterator[LabelsSaved]:
-    """Return how many labels the arms of `kinds` need to match the best pretrained arm.
+    """Yield how many labels the arms of `kinds` need to match the best pretrained arm.
 
     The interval holds every number of labels at which no difference from the pretrained arm would
     be shown.

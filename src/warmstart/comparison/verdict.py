@@ -150,7 +150,7 @@ def advise(
 def _strongest_opponent(
     comparison: Comparison, ranked: Sequence[str], lead: str, verdicts: Sequence[Verdict]
 ) -> tuple[str, Outcome] | None:
-    """Return the strongest opponent of the leading arm, and the outcome of their comparison."""
+    """Return the strongest opponent of the leading arm, and the lead's outcome against it."""
     labels, baselines = comparison.subsets[-1], comparison.arm_names("baseline")
     outcomes = {v.second: v.outcome for v in verdicts if (v.first, v.labels) == (lead, labels)}
 

@@ -340,15 +340,15 @@ def _draw_similarity(axes: Axes, view: PositionView) -> None:
     starts = sorted(view.similarity.by_start.items())
     for number, (start, values) in enumerate(starts):  # in turns, so that equal curves stay visible
         turns = slice(number, None, len(starts))
-        where = distances[: len(values)][turns], values[turns]
-        axes.plot(*where, MARKERS[number], color=INK, markersize=4, label=f"from position {start}")
+        points = distances[: len(values)][turns], values[turns]
+        axes.plot(*points, MARKERS[number], color=INK, markersize=4, label=f"from position {start}")
     if starts:
         axes.legend(frameon=False)
     axes.set_xlim(0, float(distances[-1]))
     axes.set_xlabel("distance in tokens")
     axes.set_ylabel("mean score" if view.kind == "rope" else "dot product, relative")
-    what = "rotated query · key" if view.kind == "rope" else "two positions, 1 at distance 0"
-    axes.set_title(f"Similarity against distance: {what}")
+    compared = "rotated query · key" if view.kind == "rope" else "two positions, 1 at distance 0"
+    axes.set_title(f"Similarity against distance: {compared}")
 
 
 def _draw_curve(axes: Axes, curve: PerplexityByPosition) -> None:
