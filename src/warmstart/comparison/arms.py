@@ -41,8 +41,8 @@ from warmstart.training.trainer import Trainer
 
 T = TypeVar("T")
 RATE_FACTORS = (1.0, 2.0, 0.5, 4.0, 0.25, 1.4, 0.7, 8.0, 0.125)  # tried in this order
-LOWERED = 0.3  # a rate that diverges is multiplied by this,
-MOST_LOWERED = 8  # so many times
+LOWERED = 0.3  # factor for a learning rate that diverges
+MOST_LOWERED = 8  # rates tried before an arm is given up
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Splits:
 
     @property
     def num_labels(self) -> int:
-        """Return the labels that a model of these texts takes."""
+        """Return the number of labels that training and selection take."""
         return len(self.train) + (self.num_selecting or 0)
 
     @property
@@ -65,14 +65,14 @@ class Splits:
         return self.test or self.valid
 
     def for_refit(self) -> "Splits":
-        """Return splits that also train on the texts that select; nothing is selected any more."""
+        """Return splits that also train on the validation texts that selected the setting."""
         (selection,) = self.selections
         train = join_datasets([self.train, self.valid.subset(selection.selecting.tolist())])
         return replace(self, train=train, valid=self.scored, num_selecting=None)
 
     @cached_property
     def selections(self) -> tuple[Selection, ...]:
-        """Return which validation texts select, and which are then predicted."""
+        """Return which validation texts select a model, and which texts it then predicts."""
         return selections(self.valid.strata, self.test is not None, self.num_selecting)
 
 
@@ -82,19 +82,19 @@ class Saving:
 
     task: str
     architecture: ModelConfig | None  # None: no Transformer
-    parent: SavedRun | None  # the run that it started from
-    write: Callable[[RunFolder], None]  # writes the weights, and what reads texts for them
+    parent: SavedRun | None  # the run that the model started from
+    write: Callable[[RunFolder], None]  # writes the weights, and the tokenizer if it has one
 
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A model trained with one setting, and what it said of the validation texts meanwhile."""
+    """A model trained with one setting, with its outputs on the validation texts."""
 
-    value: float  # the setting; lowered if it diverged
+    value: float  # the setting; lowered if the training diverged
     outputs: Sequence[NDArray[Any]]  # as the task defines them, after each epoch that may be kept
     epochs: tuple[Epoch, ...]  # empty without epochs
     elapsed_s: float
-    predict: Callable[[Dataset], NDArray[Any]]  # of texts, by its best epoch
+    predict: Callable[[Dataset], NDArray[Any]]  # outputs on texts, by the epoch that is kept
     saving: Saving
 
 
@@ -103,19 +103,19 @@ class ExperimentArm(Protocol):
 
     @property
     def task(self) -> FinetuningTask:
-        """Return what scores the outputs of its models."""
+        """Return the task, which scores the outputs of the arm's models."""
 
     @property
     def labels(self) -> Labels:
-        """Return what the task recorded of the labels."""
+        """Return what the task recorded about the labels."""
 
     @property
     def name(self) -> str:
-        """Return the name in tables."""
+        """Return the arm's name in tables."""
 
     @property
     def uses_device(self) -> bool:
-        """Tell whether it computes on the device, rather than on a core of the CPU."""
+        """Tell whether the arm computes on the device, rather than on a core of the CPU."""
 
     def describe(self) -> Arm:
         """Return what the report says of the arm."""
@@ -133,8 +133,8 @@ class ExperimentArm(Protocol):
 class SharedModule:
     """The module in which the models of an arm are trained, one after the other.
 
-    So their steps are recorded once for all of them. A finished model is its weights, which are
-    loaded again where it is used. The first model of another arm takes the place of the module.
+    Thus their steps are recorded once for all of them. A finished model is its weights, which are
+    loaded again where it is used. The first model of another arm replaces the module.
     """
 
     def __init__(self) -> None:
@@ -154,14 +154,14 @@ class SharedModule:
         return model
 
     def load(self, arm: "TransformerArm", weights: Mapping[str, Tensor]) -> nn.Module:
-        """Return the module with these weights; those that it had are gone."""
+        """Load weights into the module and return it; its earlier weights are lost."""
         assert self._module is not None, "no training has begun"
         assert self._arm == arm.name, f"{self._arm} has taken its place"
         self._module.load_state_dict(weights)
         return self._module
 
     def share_recording(self, new: RecordedObjective) -> RecordedObjective:
-        """Return what was recorded before, where the same loss is computed; else the new one."""
+        """Return the earlier recorded objective if it computes the same loss, else the new one."""
         if self._recorded is None or new.objective != self._recorded.objective:
             self._recorded = new
         return self._recorded
@@ -181,7 +181,7 @@ class TransformerArm:
     runtime: Runtime
     cold: str | None = None  # name of the cold arm with the same architecture and tokenizer
     uses_device: ClassVar[bool] = True
-    is_compiled: bool = False  # enough models are trained to repay it
+    is_compiled: bool = False  # whether the blocks are compiled
     shared: SharedModule = field(default_factory=SharedModule, compare=False)
 
     def describe(self) -> Arm:
@@ -203,7 +203,7 @@ class TransformerArm:
 
     @property
     def hub_model(self) -> HubModel:
-        """Return what an export of its model depends on."""
+        """Return what an export of the arm's model depends on."""
         return HubModel(
             model=self.model,
             task=self.task,
@@ -220,7 +220,7 @@ class TransformerArm:
         return f"learning rate {value:.2g}"
 
     def fit(self, splits: Splits, values: Sequence[float], seed: int) -> Iterator[TrainedModel]:
-        """Train one model at each learning rate; one that diverges is lowered."""
+        """Train one model at each learning rate; a rate that diverges is lowered."""
         for value in values:
             (outputs, trainer, state), rate = train_stably(
                 partial(self._train, splits, seed), value, self.name
@@ -239,12 +239,12 @@ class TransformerArm:
                     partial(self._save, weights),
                 ),
             )
-            del trainer, weights  # frees them before the next one is trained
+            del trainer, weights  # frees the weights before the next model is trained
 
     def _train(
         self, splits: Splits, seed: int, rate: float
     ) -> tuple[list[NDArray[Any]], Trainer, State]:
-        """Train a model, and return what it said of the validation texts after each epoch, too."""
+        """Train a model; return its outputs on validation after each epoch, trainer and state."""
         outputs: list[NDArray[Any]] = []
         trainer = self.trainer(splits, seed, rate, outputs.append)
         with progress.silenced():
@@ -320,7 +320,7 @@ class BaselineArm:
         return self.baseline.name
 
     def describe(self) -> Arm:
-        """Describe the arm; its number of parameters depends on the texts."""
+        """Describe the arm without its number of parameters, which depends on the texts."""
         return Arm(name=self.name, kind="baseline")
 
     def settings(self, trials: int) -> list[float]:

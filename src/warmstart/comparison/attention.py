@@ -18,9 +18,9 @@ MAX_SHOWN_TOKENS = 128  # a figure of the attention on a longer text is unreadab
 def attention_example(
     config: CompareConfig, run: RunFolder, plan: ExperimentPlan, comparison: Comparison
 ) -> AttentionExample | None:
-    """Show the first warm model and its cold one on a text that they are scored on.
+    """Return the attention of the first warm model and of its cold model on a scored text.
 
-    None: one of them is not kept, or all texts are too long.
+    None: in a cross-validation, if a model is not kept, or if all texts are too long.
     """
     arms, kept = attention_arms(comparison.arms), _best_models(config, run)
     if config.folds or not arms or not set(arms) <= kept.keys():

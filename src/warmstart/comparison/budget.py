@@ -1,6 +1,6 @@
 """Fit a comparison into minutes: a timed sample of its arms decides how much of it is trained.
 
-It is decided before the first cell, so that no cell depends on the clock.
+This is decided before the first cell, so that no cell depends on the clock.
 """
 
 import math
@@ -25,9 +25,9 @@ from warmstart.training.length import TIMED_S, TIMED_SHARE, Clock, measure
 SAMPLE_BATCHES = 32  # of training texts, from which batches of similar length are made
 SAMPLE_VALID = 128  # texts
 REPORT_S = 10.0  # for overlaps, figures and the page
-KEPT_EPOCHS = 0.75  # share that is left at least where this saves a trial or a seed
+KEPT_EPOCHS = 0.75  # least share of the epochs that is left, to save a trial or a seed
 MIN_SEEDS, MIN_EPOCHS = 3, 2  # with fewer seeds the intervals say little
-TRAININGS = 1.5  # of a cell whose halves of the validation texts may choose different settings
+TRAININGS = 1.5  # per cell, if halves of the validation texts may choose different settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class ArmPace:
 
 
 def limit_to_minutes(config: CompareConfig, plan: ExperimentPlan, clock: Clock) -> Limit:
-    """Return how much of it fits into the minutes; without them, say how long it takes."""
+    """Return how much of a comparison fits into --minutes; without, say how long it takes."""
     seconds = TIMED_S if clock.minutes is None else TIMED_SHARE * 60 * clock.minutes
     paces = _measure_arms(plan, config, seconds)
     taken = config
@@ -116,7 +116,7 @@ def share_threads(config: CompareConfig) -> CompareConfig:
 def apply_limit(
     config: CompareConfig, plan: ExperimentPlan, limit: Limit
 ) -> tuple[CompareConfig, ExperimentPlan]:
-    """Return what is trained of a comparison: all that was asked for, or what fits."""
+    """Return the settings and plan of what is trained: the whole comparison, or what fits."""
     taken = replace(config, **asdict(limit))
     if taken == config:
         return config, plan
@@ -151,7 +151,7 @@ def _is_part(taken: CompareConfig, asked: CompareConfig) -> bool:
 def largest_within(
     seconds: float, config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPace]
 ) -> CompareConfig:
-    """Return the largest comparison that takes at most so long; the smallest if none does."""
+    """Return the largest comparison that takes at most `seconds`; the smallest if none does."""
     for smaller in _smaller_comparisons(config, plan):
         if _total_s(smaller, plan, paces) <= seconds:
             break
@@ -236,11 +236,11 @@ def _total_s(config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPac
             other_s += cells_s
     if is_beside(config):
         return max(device_s, counting_s + other_s)
-    return counting_s + (device_s + other_s) / num_at_once(config)  # each process counts
+    return counting_s + (device_s + other_s) / num_at_once(config)  # each process counts n-grams
 
 
 def _measure_arms(plan: ExperimentPlan, config: CompareConfig, seconds: float) -> list[ArmPace]:
-    """Return the pace of every arm; those that compute the same are timed once."""
+    """Return the pace of every arm; arms that do the same work are timed once."""
     measured: dict[object, ArmPace] = {}
     paces = []
     for planned in plan.arms:

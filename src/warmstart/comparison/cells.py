@@ -1,4 +1,4 @@
-"""The cells of a comparison: each is trained once and saved, so that a resumed one reads it.
+"""The cells of a comparison: each is trained once and saved; a resumed comparison reads it.
 
 Each arm is tuned at each subset with a seed that is not reported, so that the reported cells are
 independent. A cell depends only on its own arm, subset and seed, and on that tuning. In a
@@ -30,7 +30,7 @@ from warmstart.runs.saved import lineage_of
 from warmstart.tasks.labelled_data import readable_rows
 
 TUNING_SEED = -1  # never reported: --seeds are not negative
-Step = int | Literal["tuning"]  # a seed, or what comes before all seeds
+Step = int | Literal["tuning"]  # the cell of a seed, or the tuning before all cells
 Result = TunedArm | Cell  # of a step
 
 
@@ -41,26 +41,26 @@ class ModelKeeper:
     config: CompareConfig
     run: RunFolder  # of the comparison
     plan: ExperimentPlan
-    most_labels: int  # the best model of an arm has all of these
+    most_labels: int  # labels of the largest subset, on which the best model is trained
     scores: dict[str, float] | None = None  # None: those of the model itself on validation
 
     def keep(self, cell: Cell, model: TrainedModel, rows: Sequence[int]) -> None:
-        """Save a model that was trained on these rows, if it is asked for.
+        """Save a model that was trained on these rows, if --save asks for it.
 
-        Of equal ones the first seed is best, so that the order in which cells finish changes
-        nothing.
+        Among equal models that of the first seed is best, so that the order in which cells finish
+        changes nothing.
         """
         if self.config.save == "all" or (self.config.save == "best" and self._is_best(cell)):
             self._write(cell, model, rows)
 
     def path(self, cell: Cell) -> Path:
-        """Return the folder of a model."""
+        """Return the folder of the model of a cell."""
         name = re.sub(r"[^\w.-]+", "-", cell.arm)
         is_single = self.config.save == "best"
         return self.run.models / (name if is_single else f"{name}-{cell.labels}-{cell.seed}")
 
     def _is_best(self, cell: Cell) -> bool:
-        """Tell whether a model has all labels, and none that is kept of its arm is better."""
+        """Tell whether a cell has all labels, and no kept model of its arm is better."""
         kept = RunFolder(self.path(cell))
         if cell.labels < self.most_labels or not kept.is_finished:
             return cell.labels == self.most_labels
@@ -80,7 +80,7 @@ class ModelKeeper:
 
     def _write(self, cell: Cell, model: TrainedModel, rows: Sequence[int]) -> None:
         path = self.path(cell)
-        remove(path)  # a worse model, or what was saved before its cell was written
+        remove(path)  # a worse model, or one whose cell was not yet written
         with whole_folder(path) as temporary:
             folder = RunFolder(temporary)
             write_config(
@@ -117,7 +117,7 @@ class CellGroup:
     labels: int
     pool: LabelPool
     config: CompareConfig
-    stem: Path  # of the files that hold what is finished
+    stem: Path  # of the files of finished steps
     keeper: ModelKeeper | None  # None: no model is kept
     fold: int | None  # from 1; None: no cross-validation
 
@@ -132,7 +132,7 @@ class CellGroup:
         return Path(f"{self.stem}-{step}.json")
 
     def run(self, step: Step, tuned: Result | None) -> Result:
-        """Tune the arm, or train the cell of a seed as it was tuned."""
+        """Tune the arm, or train the cell of a seed with the tuned settings."""
         if step == "tuning":
             return self.tune()
         assert isinstance(tuned, TunedArm), "an arm is tuned before its cells are trained"
@@ -146,7 +146,7 @@ class CellGroup:
         return tuned
 
     def train(self, tuned: TunedArm, seed: int) -> Cell:
-        """Train a cell as tuned; its model is saved before its file, which marks the end."""
+        """Train a cell with the tuned settings; save its model first, its file last."""
         subset = self._subset(seed)
         if self.config.refits:
             cell, model = refit_cell(self.arm, subset, tuned.values[0], seed)
@@ -211,7 +211,7 @@ class CellGroup:
 def cell_groups(
     config: CompareConfig, run: RunFolder, plan: ExperimentPlan, subsets: Sequence[int]
 ) -> Iterator[CellGroup]:
-    """Yield every arm at every subset in every fold."""
+    """Yield the group of every arm at every subset in every fold."""
     described = [planned.arm.describe() for planned in plan.arms]
     keeper = None if config.folds else ModelKeeper(config, run, plan, subsets[-1])
     for number, planned in enumerate(plan.arms):

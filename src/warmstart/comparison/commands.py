@@ -139,7 +139,7 @@ def compare(config: CompareConfig) -> None:
 
 
 def _training(config: CompareConfig, arm: "Arm") -> str | None:
-    """Return the command that trains the advised arm on the same files; None: it cannot."""
+    """Return the command that trains the advised arm on the same files; None: no command can."""
     if arm.source is None:
         return None
     command = ["finetune", "--from", quote(arm.source), *["--frozen"] * (arm.kind == "frozen")]

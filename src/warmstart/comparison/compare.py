@@ -1,4 +1,4 @@
-"""Compare arms with and without pretraining on labelled texts, and report what it gained."""
+"""Compare arms with and without pretraining on labelled texts, and report the gain."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -72,7 +72,7 @@ class CompareResult(Shown):
 
     @property
     def models(self) -> dict[str, Path]:
-        """Return the run folder of the model that is kept of each arm; of several, the last."""
+        """Return the run folder of each arm's kept model; if several are kept, of the last one."""
         return {arm: path for path, arm in kept_models(RunFolder(self.folder)).items()}
 
     @property
@@ -129,7 +129,7 @@ def _train_final_model(
     tuned: Sequence[TunedArm],
     arm: str,
 ) -> None:
-    """Train the arm to use on the texts of all folds."""
+    """Train the advised arm on the texts of all folds."""
     labels, seed = comparison.subsets[-1], config.seeds[0]
     cell = next(cell for cell in comparison.cells_of(arm, labels) if cell.seed == seed)
     answers = cell.predictions["cross-validation"]
@@ -140,7 +140,7 @@ def _train_final_model(
 
 def _say_what_is_not_exportable(plan: ExperimentPlan) -> None:
     """Say before the training which arms' models could not be exported after it."""
-    arms: dict[str | None, list[str]] = {}  # by what prevents it
+    arms: dict[str | None, list[str]] = {}  # by the problem that prevents an export
     for arm in (planned.arm for planned in plan.arms):
         if isinstance(arm, TransformerArm):
             problem = arm.hub_model.problem
@@ -152,7 +152,7 @@ def _say_what_is_not_exportable(plan: ExperimentPlan) -> None:
 
 
 def _limit(config: CompareConfig, plan: ExperimentPlan, run: RunFolder, clock: Clock) -> Limit:
-    """Return how much is trained: decided once, then as recorded."""
+    """Return how much is trained, as recorded; the first time, decide and record it."""
     limit = typed(ConfigFile, run.config(), run.config_file).within_minutes
     if limit is None:
         limit = limit_to_minutes(config, plan, clock)

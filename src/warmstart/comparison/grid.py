@@ -1,4 +1,4 @@
-"""Train every cell of a comparison that is missing, wherever it runs."""
+"""Train the missing cells of a comparison on its workers, and join the folds."""
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Container, Iterator, Sequence
@@ -22,7 +22,7 @@ from warmstart.signals import Interrupt, listening
 from warmstart.tasks.finetuning import Epoch
 
 Job = tuple[CellGroup, Step]
-MOST_LOSSES = 3  # of the worker of one job, while no other job finishes
+MOST_LOSSES = 3  # of one job's workers, while no other job finishes
 POLL_S = 0.1
 
 
@@ -77,7 +77,7 @@ def _results(
                     step,
                 )
             else:
-                ready.append((group, step))  # all that stay are moved, so that their order stays
+                ready.append((group, step))  # every waiting job is moved, so that their order stays
         interrupt.obey()
         for future in wait(pending, POLL_S, FIRST_COMPLETED).done:
             group, step = pending.pop(future)
@@ -94,7 +94,7 @@ def _results(
 
 
 def _ready_jobs(group: CellGroup, finished: Container[Step], seeds: Sequence[int]) -> list[Job]:
-    """Return the jobs of a group that can start: where its tuning is missing, only this."""
+    """Return the jobs of a group that can start: its tuning, or its missing cells after it."""
     if "tuning" not in finished:
         return [(group, "tuning")]
     return [(group, seed) for seed in seeds if seed not in finished]
@@ -109,7 +109,7 @@ def _check_losses(num: int, group: CellGroup, fault: BaseException | None) -> No
 
 
 def join_folds(cells: Sequence[Cell], folds: Sequence[Fold]) -> list[Cell]:
-    """Return one cell for each arm, subset and seed, of those of every fold in order."""
+    """Join the cells of all folds into one cell for each arm, subset and seed."""
     of_folds: dict[tuple[str, int, int], list[Cell]] = defaultdict(list)
     for cell in cells:
         of_folds[cell.arm, cell.labels, cell.seed].append(cell)
@@ -156,7 +156,7 @@ def train_final_model(
 ) -> None:
     """Train an arm once more with the setting that most folds chose, and keep the model.
 
-    If it is trained on all texts, it has the scores of the cross-validation.
+    A model that is trained on all texts gets the scores of the cross-validation.
     """
     name, is_refitted = tuned[0].arm, config.refits
     progress.say(f"training {name} on the texts of all folds, to keep the model")

@@ -47,7 +47,7 @@ from warmstart.tasks.registry import finetuning_task, read_backbone
 from warmstart.textfiles import local_name
 from warmstart.training.defaults import finetuning_length
 
-COMPILED_MODELS = 12  # of an arm, from which on compiling them saves time
+COMPILED_MODELS = 12  # of an arm, from which on compiling saves time: about 2 s for each
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class PlannedArm:
     arm: ExperimentArm
     parts: tuple[Splits, ...]  # one, or one for each fold
     num_truncated: int = 0  # scored texts that are read only in part
-    max_length: int = 0  # tokens of a text that it reads; 0: all of it
+    max_length: int = 0  # tokens that the arm reads of a text; 0: all
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class ExperimentTexts:
     def without_folds(self, trains_on_all: bool) -> "ExperimentTexts":
         """Return the texts of all folds as one part, with a share to validate on.
 
-        It is set aside, or trained on too: then scores on it say nothing.
+        The share is set aside, or trained on too: then scores on it say nothing.
         """
         train, valid = set_aside(self.training, self.task.has_classes)
         pool = LabelPool(len(train), len(valid))
@@ -108,7 +108,7 @@ class ExperimentTexts:
         return replace(self, data=data, pool=pool, folds=())
 
     def parts(self, read: Mapping[str, Dataset]) -> tuple[Splits, ...]:
-        """Return what the models of each fold read, given what an arm reads of each split."""
+        """Return the splits of each fold, given each split as an arm reads it."""
         if not self.folds:
             return (Splits(read["train"], read["validation"], read.get("test")),)
         texts = read["cross-validation"]
@@ -225,7 +225,7 @@ def _transformer_arms(
 
 
 def repays_compiling(config: CompareConfig) -> bool:
-    """Tell whether one arm trains enough models; each of them repays about two seconds."""
+    """Tell whether to compile: as --compile says, else if an arm trains enough models."""
     per_group = len(config.seeds) + (config.trials if config.trials > 1 else 0)
     num_models = len(config.labels) * (config.folds or 1) * per_group
     return num_models >= COMPILED_MODELS if config.compile is None else config.compile
@@ -238,20 +238,20 @@ def _architecture(config: CompareConfig, source: SavedRun) -> ModelConfig:
 def _cold_names(
     config: CompareConfig, sources: dict[str, SavedRun], notes: list[str]
 ) -> dict[str, str]:
-    """Return each run's cold arm: one for every different architecture and tokenizer."""
-    same: dict[tuple[ModelConfig, str], list[str]] = {}
+    """Return the name of each run's cold arm: one arm for each architecture and tokenizer."""
+    groups: dict[tuple[ModelConfig, str], list[str]] = {}
     for name, source in sources.items():
         model = _architecture(config, source)
         # These settings only concern the head of a language model.
         model = replace(model, tied=False, transform=False, output_bias=True)
-        same.setdefault((model, source.tokenizer.fingerprint()), []).append(name)
-    for group in same.values():
+        groups.setdefault((model, source.tokenizer.fingerprint()), []).append(name)
+    for group in groups.values():
         if 1 < len(group) < len(sources) and "cold" in config.arms:
             names = f"{', '.join(group[:-1])} and {group[-1]}"
             notes.append(f"{names} share architecture and tokenizer, so one cold arm: {group[0]}")
     return {
-        name: "cold" if len(same) == 1 else f"cold: {group[0]}"
-        for group in same.values()
+        name: "cold" if len(groups) == 1 else f"cold: {group[0]}"
+        for group in groups.values()
         for name in group
     }
 
@@ -300,7 +300,7 @@ def read_texts(config: CompareConfig) -> ExperimentTexts:
 
 
 def _with_targets(data: Dataset, task: FinetuningTask, labels: Labels) -> Dataset:
-    """Fill in what the task learns of the labels; refuse unknown ones."""
+    """Return texts with the targets that follow from their labels; refuse unknown labels."""
     targets = task.targets(data, labels)
     return replace(data, targets=targets, strata=task.strata(targets))
 
@@ -312,7 +312,7 @@ def _read_splits(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts
     pool = LabelPool(len(train), None if config.valid else len(valid))
     if config.test and not config.valid:
         _, num = pool.divide(_subset_sizes(config, pool, train)[-1])
-        # Others would only be looked at, which can take longer than the training.
+        # The other texts select nothing, and predicting them can take longer than the training.
         valid = valid.subset(sorted(nested_rows(valid.strata, HALVING_SEED)[:num]))
     data = {"train": train, "validation": valid}
     if config.test:

@@ -103,7 +103,7 @@ def _section(title: str, block: str, values: Mapping[str, object]) -> Section:
 
 
 def _values(comparison: Comparison, summary: Summary) -> dict[str, object]:
-    """Return what every block of the template may refer to."""
+    """Return the values that every block of the template may refer to."""
     return {
         "comparison": comparison,
         "summary": summary,

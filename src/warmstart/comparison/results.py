@@ -31,8 +31,8 @@ class TunedArm:
     labels: int
     trials: tuple[Trial, ...]
     fold: int | None = None  # of a cross-validation, from 1
-    values: tuple[float, ...]  # the best one, or the best one of each half of validation
-    settings: tuple[str, ...]  # the same as text
+    values: tuple[float, ...]  # the best setting, or that of each half of validation
+    settings: tuple[str, ...]  # the values as text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class Arm:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Held-out texts: their true answers, and the ones that occur in other data."""
+    """Held-out texts: their true answers, and the texts that occur in other data."""
 
     name: SplitName
     file: str
@@ -98,7 +98,7 @@ class Comparison:
     seeds: tuple[int, ...]
     cells: tuple[Cell, ...]
     tuned: tuple[TunedArm, ...]  # empty when only one setting was tried
-    splits: tuple[Split, ...]  # what arms are chosen by, then test; one if there is no test
+    splits: tuple[Split, ...]  # the one that arms are chosen by, then test, if there is one
     overlaps: tuple[SharedTexts, ...]
     num_truncated: int  # scored texts of which a Transformer reads only a part
     notes: tuple[str, ...]  # what was truncated or skipped, one sentence each
@@ -133,7 +133,7 @@ class Comparison:
 
     @property
     def chosen_on(self) -> str:
-        """Say where the arms did best that are named as the best."""
+        """Say on which texts the best arms were chosen."""
         return self.choosing_split.where if self.num_folds else "on validation"
 
     def predictions(self, cell: Cell) -> tuple[Any, ...]:
@@ -178,7 +178,7 @@ class Disagreement:
     """A text that two models label differently."""
 
     text: str
-    label: str  # the true one
+    label: str  # the true label
     first: str  # the label one model predicted
     second: str
 
@@ -204,7 +204,7 @@ class Contrast:
     seed: int
     disagreements: Sequence[Disagreement]
     num_texts: int  # of the scored split
-    chosen_on: str = "on validation"  # where they did best
+    chosen_on: str = "on validation"  # where the two arms did best
 
 
 Outcome = Literal["better", "worse", "none"]
@@ -231,8 +231,8 @@ class ArmScore:
     arm: str
     labels: int
     scored: Score  # on the scored split
-    clean: Score | None  # the same without shared texts; None when none, or all, are shared
-    choosing: Score  # what arms are chosen by; equal to `scored` when there is no test
+    clean: Score | None  # without shared texts; None when none, or all, are shared
+    choosing: Score  # on the split that arms are chosen by; `scored` without a test
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,7 +258,7 @@ class Curve:
 
     @property
     def best(self) -> CurvePoint:
-        """The highest point of the mean curve."""
+        """Return the highest point of the mean curve."""
         return next(point for point in self.points if point.epoch == self.best_epoch)
 
 
@@ -288,7 +288,7 @@ class Cost:
     labels: int
     train_s: float  # of one seed, mean over seeds
     pretrain_s: float  # 0 without pretraining
-    total_s: float  # both
+    total_s: float  # training and pretraining
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,7 +301,7 @@ class LabelsSaved:
 
     arm: str  # the pretrained arm that validation prefers with these labels
     labels: int
-    accuracy: float  # reached with them, on the scored split
+    accuracy: float  # reached with these labels, on the scored split
     unpretrained: tuple[str, ...]  # at each size, the one that validation prefers counts
     needed: str
     low: str  # of the 95% interval

@@ -59,7 +59,7 @@ def clean_rows(split: Split) -> Ints | None:
 
 
 def count_costs(comparison: Comparison) -> Iterator[Cost]:
-    """Return the training time of each arm at each subset, without and with its pretraining."""
+    """Yield the training time of each arm at each subset, without and with its pretraining."""
     for arm, labels, cells in comparison.groups():
         train_s = float(np.mean([cell.elapsed_s for cell in cells]))
         yield Cost(
@@ -198,7 +198,7 @@ def compare_pair(comparison: Comparison, first: str, second: str, labels: int) -
 def paired_correct(
     comparison: Comparison, first: ArmAt, second: ArmAt
 ) -> tuple[Floats, Floats] | None:
-    """Return how right the answers of two arms are, (seeds, texts), paired by seed.
+    """Return the scores of the answers of two arms, each (seeds, texts), paired by seed.
 
     An arm with one seed is paired with every seed of the other. None when there is no pair.
     """
@@ -248,7 +248,7 @@ def rank_pretrained(comparison: Comparison, scores: Sequence[ArmScore], labels: 
 def save_labels(
     comparison: Comparison, scores: Sequence[ArmScore], kinds: Sequence[ArmKind]
 ) -> Iterator[LabelsSaved]:
-    """Return how many labels the arms of `kinds` need to match the best pretrained arm.
+    """Yield how many labels the arms of `kinds` need to match the best pretrained arm.
 
     The interval holds every number of labels at which no difference from the pretrained arm would
     be shown.

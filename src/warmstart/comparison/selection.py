@@ -20,7 +20,7 @@ Preference = tuple[float, float]  # the score that selects, then minus the loss
 
 
 def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -> TunedArm:
-    """Try the settings of an arm; a single one is used as it is."""
+    """Try the settings of an arm and choose the best; a single setting is not tried."""
     values, trials = arm.settings(config.trials), []
     best: list[tuple[Preference, float]] = [((-np.inf, 0.0), values[0])] * len(splits.selections)
     for model in arm.fit(splits, values, seed) if len(values) > 1 else ():
@@ -44,9 +44,9 @@ def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -
 def fit_cell(
     arm: ExperimentArm, splits: Splits, values: Sequence[float], seed: int, tuning: Tuning
 ) -> tuple[Cell, TrainedModel]:
-    """Train with the setting of each selection, and predict its texts by the epoch it selects.
+    """Train with the setting of each selection; predict its texts by the epoch that it selects.
 
-    The model is the one that does best on all validation texts.
+    The model that is returned does best on all validation texts.
     """
     distinct = list(dict.fromkeys(values))
     models = dict(zip(distinct, arm.fit(splits, distinct, seed), strict=True))
@@ -57,7 +57,7 @@ def fit_cell(
         for row in selection.predicted:
             predicted[row] = answers[row]
     predictions = {"validation": tuple(predicted)}
-    model = models[values[0]]  # the only one where there is a test set
+    model = models[values[0]]  # with a test set, the only model
     if splits.test:
         predictions["test"] = tuple(arm.task.answers(model.predict(splits.test), arm.labels))
     cell = Cell(
@@ -96,7 +96,7 @@ def refit_cell(
 def _best_epoch(
     arm: ExperimentArm, model: TrainedModel, splits: Splits, rows: Rows, tuning: Tuning
 ) -> tuple[Preference, int]:
-    """Return how good the best epoch is on some validation texts, and its index.
+    """Return the preference and the index of the best epoch on some validation texts.
 
     Like the training itself, among equal scores this prefers the lowest loss once calibrated.
     """

@@ -35,7 +35,7 @@ from warmstart.evaluation.intervals import LEVEL, adjust_by_holm
 from warmstart.formats import percent, quantity
 from warmstart.formats import unsigned_points as points
 
-DANGER: dict[Outcome, int] = {"worse": 0, "none": 1, "better": 2}  # to a pretrained arm
+DANGER: dict[Outcome, int] = {"worse": 0, "none": 1, "better": 2}  # 0: the most dangerous
 
 
 def summarise(comparison: Comparison) -> Summary:
@@ -150,7 +150,7 @@ def advise(
 def _strongest_opponent(
     comparison: Comparison, ranked: Sequence[str], lead: str, verdicts: Sequence[Verdict]
 ) -> tuple[str, Outcome] | None:
-    """Return the opponent that speaks most against the leading arm, and how the lead did."""
+    """Return the strongest opponent of the leading arm, and the lead's outcome against it."""
     labels, baselines = comparison.subsets[-1], comparison.arm_names("baseline")
     outcomes = {v.second: v.outcome for v in verdicts if (v.first, v.labels) == (lead, labels)}
 

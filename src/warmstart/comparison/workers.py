@@ -28,19 +28,19 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import check_unchanged
 from warmstart.version import code_digest
 
-GIVE_WAY = 10  # niceness of what computes beside a GPU
+GIVE_WAY = 10  # niceness of the process beside the one that uses the GPU
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a job ended, and what it said meanwhile."""
+    """How a job ended, and the messages that it wrote."""
 
     lines: tuple[str, ...] = ()
     error: str | None = None
     result: Result | None = None
 
     def report(self) -> Result:
-        """Say it here, and return the result; raise the error, if there was one."""
+        """Show the job's messages here; return its result, or raise its error."""
         for line in self.lines:
             progress.say(line)
         if self.error is not None:
@@ -51,11 +51,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class CellOrder:
-    """A cell that a worker trains."""
+    """One step of a group, for a worker to run: a tuning or a cell."""
 
     config: CompareConfig
-    folder: str  # in which the command runs
-    code: bytes  # checksum
+    folder: str  # the current folder of the command
+    code: bytes  # checksum of the code
     group: str
     step: Step
     tuned: Result | None = None
@@ -66,16 +66,16 @@ class CellOrder:
         return cls(config, os.getcwd(), code_digest(), group.stem.name, step, tuned)
 
     def run(self) -> Outcome:
-        """Train the cell in this process, which does nothing else."""
-        said = _Lines([])
+        """Run the step in this process, which does nothing else."""
+        display = _Lines([])
         try:
-            with progress.shown_by(said):
+            with progress.shown_by(display):
                 result = self._train()
         except StoppedError:  # the process was told to end
             os._exit(1)
         except WarmstartError as error:
-            return Outcome(tuple(said.lines), str(error))
-        return Outcome(tuple(said.lines), result=result)
+            return Outcome(tuple(display.lines), str(error))
+        return Outcome(tuple(display.lines), result=result)
 
     def _train(self) -> Result:
         refuse_other_code(self.code)
@@ -86,14 +86,14 @@ class CellOrder:
                 "system that all machines share"
             )
         os.chdir(self.folder)
-        with progress.silenced():  # the command has said it
+        with progress.silenced():  # the command has shown these messages
             group = _groups(self.config)[self.group]
         return group.run(self.step, self.tuned)
 
 
 @functools.lru_cache(maxsize=1)
 def _groups(config: CompareConfig) -> dict[str, CellGroup]:
-    """Return the groups of a comparison by name, from its files."""
+    """Plan a comparison again from its files, and return its groups by name."""
     run = RunFolder(config.out)
     check_unchanged(run)
     plan = plan_experiment(config)
@@ -106,7 +106,7 @@ def _groups(config: CompareConfig) -> dict[str, CellGroup]:
 
 @dataclass(frozen=True)
 class _Lines:
-    """Keeps what is said."""
+    """A display that keeps the messages of a job."""
 
     lines: list[str]
 
@@ -122,7 +122,7 @@ class _Lines:
 
 
 def open_workers(config: CompareConfig) -> AbstractContextManager["Workers"]:
-    """Return what trains the cells; it ends with its block."""
+    """Return the workers that train the cells; they end with the `with` block."""
     if config.ray is not None:
         return closing(RayTasks(config))
     if num_at_once(config) > 1:
@@ -143,7 +143,7 @@ class Workers(Protocol):
         """Tell whether to submit a job of a group, given the groups of jobs not yet reported."""
 
     def submit(self, group: CellGroup, step: Step, tuned: Result | None) -> "Future[Outcome]":
-        """Tune an arm, or train a cell as tuned."""
+        """Start to tune an arm, or to train a cell with the tuned settings."""
 
 
 class ThisProcess:
@@ -191,14 +191,14 @@ class LocalProcesses:
 
 
 class BesideTheDevice:
-    """Trains on the device in this process, and what needs no device in a process beside it."""
+    """Trains arms on the device in this process, and the other arms in a process beside it."""
 
     def __init__(self, config: CompareConfig) -> None:
         self._here, self._beside = ThisProcess(), LocalProcesses(config, 1, takes_gpus=False)
         self.losses = self._beside.losses
 
     def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
-        """Take one job for the device at a time; the others wait in a queue of their process."""
+        """Allow one job on the device at a time; other jobs wait in the queue of their process."""
         if not group.arm.uses_device:
             return True
         return self._here.has_room(group, [g for g in pending if g.arm.uses_device])
@@ -208,14 +208,14 @@ class BesideTheDevice:
         return workers.submit(group, step, tuned)
 
     def close(self) -> None:
-        """End the process."""
+        """End the process beside this one."""
         self._beside.close()
 
 
 def _choose_device(number: "Synchronized[int] | None") -> None:
-    """Take the GPU with the next number, if any is to be taken.
+    """Take the GPU with the next number; without numbers, take none.
 
-    A process without one gives way to the process that keeps the GPU busy.
+    A process without a GPU gives way to the process that keeps the GPU busy.
     """
     if number is None:
         os.nice(GIVE_WAY)
@@ -241,17 +241,17 @@ class RayTasks:
         self._train = self._cluster.task(CellOrder.run, num_cpus, num_gpus)
 
     def has_room(self, group: CellGroup, pending: Sequence[CellGroup]) -> bool:
-        return True  # the cluster queues them
+        return True  # the cluster queues the jobs
 
     def submit(self, group: CellGroup, step: Step, tuned: Result | None) -> "Future[Outcome]":
         return self._train(CellOrder.of(self.config, group, step, tuned))
 
     def close(self) -> None:
-        """End what is still running, and leave the cluster."""
+        """End the tasks that still run, and leave the cluster."""
         self._cluster.close()
 
     def _num_gpus(self) -> float:
-        """Return what each model needs: a GPU wherever there are any, unless told otherwise."""
+        """Return the GPUs for each model: --ray-gpus, else one if the cluster has any to use."""
         if self.config.ray_gpus is not None:
             return self.config.ray_gpus
         return float(self._cluster.total("GPU") > 0 and self.config.device != "cpu")

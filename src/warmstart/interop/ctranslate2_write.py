@@ -76,13 +76,13 @@ def _refuse_other_kinds(request: ExportRequest) -> None:
 
 
 def _speller(tokenizer: HfTokenizer) -> Spell:
-    """Return how a tokenizer.json spells ids; rows beyond the vocabulary get a name too."""
+    """Return a function that spells ids as tokenizer.json does; unused ids get a name too."""
     library = tokenizers.Tokenizer.from_buffer(tokenizer.content)
     return lambda ids: [str(library.id_to_token(index) or f"<unused {index}>") for index in ids]
 
 
 def _build_spec(request: ExportRequest, spell: Spell, spell_target: Spell) -> Any:
-    """Return what CTranslate2 saves; it puts special tokens around a source."""
+    """Return the model for CTranslate2, which will add the special tokens to a source."""
     model: Any = deepcopy(request.model)  # quantising overwrites the weights
     target = request.source.tokenizers.target
     if isinstance(model, Translator):
@@ -104,7 +104,7 @@ def _build_spec(request: ExportRequest, spell: Spell, spell_target: Spell) -> An
 def _scores(
     reader: Any, request: ExportRequest, spell: Spell, spell_target: Spell
 ) -> tuple[Tensor, Tensor]:
-    """Return the log-probabilities of tokens of the probes, theirs and ours."""
+    """Return the log-probabilities of the tokens of the probes, by CTranslate2 and by us."""
     model, source = request.model, request.source
     if isinstance(model, Translator):
         return _translator_scores(reader, model, source, spell, spell_target)
@@ -117,7 +117,7 @@ def _scores(
 def _translator_scores(
     reader: Any, model: Translator, run: SavedRun, spell: Spell, spell_target: Spell
 ) -> tuple[Tensor, Tensor]:
-    """Return the log-probabilities of every token of the probes as targets."""
+    """Return the log-probabilities of the probes as targets, by CTranslate2 and by us."""
     source, target = run.tokenizers.source, run.tokenizers.target
     room = run.model.max_length - 2
     sources = [ids[:room] for ids in source.encode(PROBES)]
@@ -152,7 +152,7 @@ POSITIONS = ("sinusoidal", "learned", "rope")
 
 
 def refuse_unknown(config: ModelConfig) -> None:
-    """Refuse what CTranslate2 does not implement."""
+    """Refuse an architecture that CTranslate2 does not implement."""
     for name, is_known in (
         ("activation", config.activation in ACTIVATIONS),
         ("positions", config.positions in POSITIONS),
@@ -221,7 +221,7 @@ def _fill_stack(spec: Any, stack: Stack) -> None:
         spec.position_encodings.encodings = stack.embed_positions.weight
     elif config.positions == "sinusoidal":
         spec.position_encodings.encodings = stack.sinusoids
-    elif hasattr(spec, "position_encodings"):  # an encoder always adds some
+    elif hasattr(spec, "position_encodings"):  # an encoder always adds positions
         spec.position_encodings.encodings = torch.zeros(config.max_length, config.width)
     if config.embedding_norm:
         _fill_norm(spec.layernorm_embedding, stack.norm_embed)

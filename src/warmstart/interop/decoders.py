@@ -1,4 +1,4 @@
-"""GPT-2, Llama, and EuroBERT, which is a Llama that sees both sides."""
+"""GPT-2, Llama, and EuroBERT, which is a bidirectional Llama."""
 
 import re
 from dataclasses import replace
@@ -109,7 +109,7 @@ def _ungroup_keys(config: HfConfig, tensors: HfTensors) -> None:
     for name, tensor in tensors.items() if num_groups < heads else ():
         if re.search(r"\.self_attn\.[kv]_proj\.", name):
             query = re.sub("[kv]_proj", "q_proj", name)
-            tensors.check_shape(query, (heads * width, *tensor.shape[1:]))  # what it grows to
+            tensors.check_shape(query, (heads * width, *tensor.shape[1:]))  # the ungrouped shape
             tensors.check_shape(name, (num_groups * width, *tensor.shape[1:]))
             grouped = tensor.view(num_groups, width, *tensor.shape[1:])
             tensors[name] = grouped.repeat_interleave(heads // num_groups, 0).flatten(0, 1)
@@ -188,7 +188,7 @@ def _read_eurobert(config: HfConfig, tensors: HfTensors, head: HfHead) -> dict[s
 
 
 def _read_dense(config: HfConfig, tensors: HfTensors) -> None:
-    """Replace the two layers of a classifier by the linear one that they are together."""
+    """Replace the two layers of a classifier by the linear layer that is equal to them."""
     width = config.size("hidden_size")
     num_classes = len(tensors["classifier.bias"])
     dense, output = tensors.take("dense.weight", (width, width)), tensors["classifier.weight"]

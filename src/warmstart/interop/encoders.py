@@ -46,7 +46,7 @@ def _read_roberta(config: HfConfig, tensors: HfTensors, head: HfHead) -> dict[st
     settings = _read_bert(config, tensors, head)
     _require_gelu(config, head)
     pad = config.token("pad_token_id")
-    first = 2 if pad is None else pad + 1  # no token has a position before this row
+    first = 2 if pad is None else pad + 1  # no token uses the rows before this one
     num_rows = config.size("max_position_embeddings")
     if num_rows <= first:
         config.refuse("max_position_embeddings", f"leaves no position: {first} rows are unused")
@@ -133,7 +133,7 @@ ELECTRA = replace(
     model_types=("electra",),
     heads={
         "ElectraModel": "none",
-        "ElectraForPreTraining": "none",  # its head tells replaced tokens, which no task here does
+        "ElectraForPreTraining": "none",  # its head detects replaced tokens, as no task here does
         "ElectraForMaskedLM": "language",
     },
     prefix="electra.",
@@ -174,7 +174,7 @@ DISTILBERT = Family(
         }
     },
     buffers=r"embeddings\.position_ids",
-    # Sinusoidal positions, where it has them, are a table in the file.
+    # Sinusoidal positions, in models that have them, are a table in the file.
     fixed={**hub.BERT.fixed, "norm_eps": 1e-12},
     sizes={
         "vocab_size": "vocab_size",
@@ -220,7 +220,7 @@ def _read_modernbert(config: HfConfig, tensors: HfTensors, head: HfHead) -> dict
 
 
 def _read_global_every(config: HfConfig) -> int:
-    """Return of how many blocks one sees all tokens, the first among them."""
+    """Return n, where every n-th block from the first on attends to all tokens."""
     kinds = config.get("layer_types")
     if kinds is None:
         return config.size("global_attn_every_n_layers", 3)
@@ -251,7 +251,7 @@ def _has_bias(config: HfConfig, key: str) -> bool:
 
 
 def _zero_biases(config: HfConfig) -> str:
-    """Match the biases that the folder lacks; our models have all of them or none."""
+    """Return the pattern of the biases that the folder lacks; our models have all or none."""
     missing = [layer for key, (layer, _) in _BIASES.items() if not _has_bias(config, key)]
     return rf"(.*\.)?({'|'.join(missing) or '-'})\.bias"
 

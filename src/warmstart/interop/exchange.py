@@ -57,7 +57,7 @@ def export_model(config: ExportConfig) -> ExportResult:
 
 
 def _say_what_is_truncated(source: SavedRun) -> None:
-    """Say what other libraries read otherwise of a text that is too long."""
+    """Say if other libraries read another part of a text that is too long."""
     rule = source.recorded(Tuning, "truncate").truncate
     if rule in ("tail", "middle"):
         progress.say(

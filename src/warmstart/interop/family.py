@@ -36,7 +36,7 @@ ACTIVATIONS: dict[str, Activation] = {
 
 T = TypeVar("T")
 TRUNCATE = "warmstart_truncate"  # our own key: what a classifier reads of a text that is too long
-LARGEST = 1 << 24  # of any size; more is a mistake or an attack
+LARGEST = 1 << 24  # size that is accepted; more is a mistake or an attack
 LARGEST_NUMBER = 1e300
 
 
@@ -93,7 +93,7 @@ class HfConfig:
         return known[value]
 
     def require(self, key: str, allowed: Iterable[Any], reason: str) -> None:
-        """Refuse a key that is present with a value other than these; True is not 1 here."""
+        """Refuse a key that is present with a value not in `allowed`; True is not 1 here."""
         value = self.values.get(key)
         is_allowed = any(
             value == entry and isinstance(value, bool) == isinstance(entry, bool)
@@ -105,7 +105,7 @@ class HfConfig:
 
 @dataclass(frozen=True)
 class TensorMatch:
-    """One tensor of ours, which is one or several of theirs stacked in rows."""
+    """One of our tensors, which is one or several of the file's, stacked in rows."""
 
     ours: str
     theirs: tuple[str, ...]
@@ -193,16 +193,16 @@ class Family:
     pooling: Pooling = "last"  # of its classifiers
 
     read_settings: Callable[[HfConfig, HfTensors, HfHead], dict[str, Any]]
-    """Return our settings that need more than a table; refuse what our models cannot be."""
+    """Return our settings that need more than a table; refuse what our models do not support."""
     zero_biases: Callable[[HfConfig], str] = lambda config: ""
-    """Return the pattern of those of our tensors that the family does not have: they are zero."""
+    """Return the pattern of our biases that a folder of the family lacks: they are zero."""
     restore: Callable[[dict[str, Tensor]], None] = lambda weights: None
-    """Undo what `adapt` did to weights under our names, where it must be."""
+    """Undo `adapt` on weights under our names when a folder is read, if our models need that."""
 
     more_config: Callable[[ModelConfig], dict[str, Any]] = lambda model: {}
     """Return the keys of config.json that are in no table."""
     widen: Callable[[ModelConfig], ModelConfig] = lambda model: model
-    """Return the shape that the architecture has; the tensors this adds are zero."""
+    """Return our shape as models of the family have it; the tensors that this adds are zero."""
     adapt: Callable[[dict[str, Tensor], HfHead], None] = lambda weights, head: None
     """Change the weights, under our names, to fit the architecture."""
     constants: Callable[[ModelConfig], dict[str, Tensor]] = lambda model: {}
@@ -241,13 +241,13 @@ class Family:
             raise WarmstartError(f"{config.file}: {error}") from None
 
     def write_config(self, model: ModelConfig) -> dict[str, Any]:
-        """Return what config.json says of an architecture."""
+        """Return the content of config.json for an architecture."""
         names = {ours: theirs for theirs, ours in reversed(list(self.activations.items()))}
         key, inner_key, _ = self.dropout
         return {
             "model_type": self.model_types[0],
             **{key: getattr(model, name) for name, key in self.sizes.items()},
-            self.activation[0]: names[model.activation],  # the first of several
+            self.activation[0]: names[model.activation],  # the first name of several
             key: model.dropout,
             inner_key: model.dropout if model.inner_dropout else 0.0,
             **({self.norm_eps[0]: model.norm_eps} if self.norm_eps else {}),
@@ -281,7 +281,7 @@ SIZES = {  # of most families: keys of config.json by our settings
     "heads": "num_attention_heads",
     "ffn_width": "intermediate_size",
 }
-HEADS: dict[str, HfHead] = {  # by what ends the name of an architecture
+HEADS: dict[str, HfHead] = {  # by the ending of the name of an architecture
     "Model": "none",
     "ForMaskedLM": "language",
     "ForPreTraining": "language",
@@ -293,7 +293,7 @@ HEADS: dict[str, HfHead] = {  # by what ends the name of an architecture
 
 
 def from_hub(family: HubFamily) -> dict[str, Any]:
-    """Return what a family that is written has in common with its entry in tasks/hub.py."""
+    """Return the fields that a family takes from its entry in tasks/hub.py."""
     return {
         "name": family.name,
         "heads": {name: HEADS[ending] for ending, name in family.architectures.items()},
@@ -305,7 +305,7 @@ def from_hub(family: HubFamily) -> dict[str, Any]:
 def empty_model(
     shape: ModelConfig, head: HfHead, pooling: Pooling, num_classes: int, has_next_sentence: bool
 ) -> nn.Module:
-    """Return the model of an architecture: shapes without memory."""
+    """Return the model of an architecture on the meta device, which takes no memory."""
     with torch.device("meta"):
         if num_classes:
             return Classifier(shape, num_classes, pooling)
@@ -352,7 +352,7 @@ _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 class HfFolder:
-    """A folder whose files are read by name; symbolic links must stay inside it."""
+    """A folder whose files are read by name; links must stay inside it, or inside its hub cache."""
 
     def __init__(self, path: Path) -> None:
         if not path.is_dir():

@@ -34,7 +34,7 @@ PROBES = (
     "x" * 40,
 )
 LARGEST_DIFFERENCE = 1e-4  # of any output, in full precision
-LARGEST_INT8 = 0.2  # of what int8 changes, relative to the spread of the outputs
+LARGEST_INT8 = 0.2  # of an int8 export, relative to the spread of the outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +43,8 @@ class ExportRequest:
 
     source: SavedRun
     model: nn.Module
-    folder: Path  # to fill; it disappears if the export fails
-    out: Path  # what the folder will be called
+    folder: Path  # temporary; removed if the export fails
+    out: Path  # the final name of the folder
     precision: ExportPrecision
 
 
@@ -60,7 +60,7 @@ class OutputCheck:
 
     @property
     def summary(self) -> str:
-        """Say what was compared, and what came out."""
+        """Say what was compared, and how much the outputs differ."""
         is_relative = self.limit > LARGEST_DIFFERENCE
         shown = (
             f"{self.difference:.1%} of their spread" if is_relative else f"{self.difference:.1e}"
@@ -71,7 +71,7 @@ class OutputCheck:
         )
 
     def require(self, out: Path) -> None:
-        """Refuse an export whose outputs are not ours."""
+        """Refuse an export whose outputs differ from ours by more than the limit."""
         if not self.difference <= self.limit:
             raise WarmstartError(
                 f"{out} was not written: its outputs in {self.library} differ from ours by "
@@ -86,7 +86,7 @@ class ExportResult:
     folder: Path
     architecture: str
     num_parameters: int
-    code: str  # in Python, that loads FOLDER
+    code: str  # Python that loads FOLDER
     check: OutputCheck | None  # None: the library is not installed
 
 
@@ -111,7 +111,7 @@ def _largest_difference(theirs: Tensor, ours: Tensor) -> Tensor:
 
 
 def _relative_difference(theirs: Tensor, ours: Tensor) -> Tensor:
-    """Return the length of the difference, in lengths of our outputs around their mean."""
+    """Return the norm of the difference, relative to that of our outputs around their mean."""
     return (theirs - ours).norm() / (ours - ours.mean()).norm()
 
 
@@ -135,7 +135,7 @@ def own_outputs(model: nn.Module, ids: Tensor, layout: Layout) -> dict[str, Tens
 def pair_outputs(
     theirs: Mapping[str, Tensor], ours: Mapping[str, Tensor], is_token: Tensor
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the outputs that both have, without padding."""
+    """Yield each output that the library and we both have, as a pair without padding."""
     for name in theirs.keys() & ours.keys():
         has_tokens = ours[name].dim() == 3
         pair = theirs[name], ours[name]

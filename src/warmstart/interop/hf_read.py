@@ -90,7 +90,7 @@ def read_folder(path: Path) -> ImportedModel:
 def _take_weights(
     tensors: HfTensors, family: Family, config: HfConfig, model: nn.Module, head: HfHead
 ) -> dict[str, Tensor]:
-    """Take the tensors of a model, and those that copy one of them, as ours."""
+    """Take a model's tensors, and drop copies of them; return weights under our names."""
     shape: ModelConfig = model.config  # type: ignore[assignment]
     bias = family.head_layers.get("language", {}).get("head.output.bias", "")
     if not shape.tied and family.untied_bias in tensors:
@@ -109,7 +109,7 @@ def _take_weights(
 
 
 def _hub_class(shape: ModelConfig, head: HfHead) -> str:
-    """Return what ends the name of transformers' class for a model with this head."""
+    """Return the ending of the name of transformers' class for a model with this head."""
     if head == "language":
         return "ForCausalLM" if shape.is_causal else "ForMaskedLM"
     endings = {"none": "Model", "translation": "ForSeq2SeqLM"}

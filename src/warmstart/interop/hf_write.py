@@ -147,7 +147,7 @@ def _apply_embedding_scale(
 ) -> ModelConfig:
     """Multiply the embedding by its scale; output weights are then no longer tied to it."""
     if not shape.scale_embedding or shape.positions == "sinusoidal" or head == "translation":
-        return shape  # nothing to apply; no family fits; translators there scale it themselves
+        return shape  # nothing to scale; no family fits; transformers' translators scale it
     embedding = weights["backbone.embed.weight"]
     if shape.tied and head == "language":
         weights["head.output.weight"] = embedding
@@ -173,7 +173,7 @@ def _config(model: _Model, source: SavedRun, tokenizer: HfTokenizer) -> dict[str
 
 
 def _generation_config(source: SavedRun, tokenizer: HfTokenizer) -> dict[str, Any]:
-    """Return how text is generated: from the same start, without special tokens."""
+    """Return the settings to generate text: the same start, no special tokens."""
     config: dict[str, Any] = {
         **tokenizer.ids,
         "max_length": source.model.max_length,

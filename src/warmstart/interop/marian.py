@@ -108,12 +108,12 @@ def _order(weights: dict[str, Tensor]) -> Tensor:
 def _reorder(weights: dict[str, Tensor], order: Tensor) -> None:
     for name, tensor in weights.items():
         if name == OUR_BIAS:
-            continue  # of the vocabulary
+            continue  # a value for each token, not for each column
         layer = name.split(".")[-2]
         if layer in ("output", "outer") or layer.startswith("norm_"):
             weights[name] = tensor[order]  # writes hidden vectors
         elif tensor.dim() == 2:
-            weights[name] = tensor[:, order]  # reads them
+            weights[name] = tensor[:, order]  # reads hidden vectors
 
 
 MARIAN = Family(
@@ -194,7 +194,7 @@ def _read_model(folder: HfFolder, name: str, vocab: dict[str, int]) -> bytes:
 def renumber(content: bytes, vocab: dict[str, int]) -> bytes:
     """Return a SentencePiece model that splits text as before, and whose ids are the vocabulary's.
 
-    Entries of the vocabulary that it lacks belong to the other language: no text gives them.
+    Entries of the vocabulary that the model lacks belong to the other language: no text gives them.
     """
     model = parse_model(content)
     pieces: dict[str, Any] = {piece.piece: piece for piece in model.pieces}

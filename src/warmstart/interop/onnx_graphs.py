@@ -32,7 +32,7 @@ CACHE_AXES: dict[str, Axes] = {  # of keys and values (B, H, P, K)
     "past": {0: "batch", 2: "past"},
     "source": {0: "batch", 2: "source"},
 }
-SIZES = {"batch": 2, "tokens": 5, "source": 4, "past": 3, "all_tokens": 8}  # to record with
+SIZES = {"batch": 2, "tokens": 5, "source": 4, "past": 3, "all_tokens": 8}  # of example inputs
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class _StackGraph(nn.Module):
         for layer, (block, context) in enumerate(zip(stack.blocks, contexts, strict=True)):
             if has_angles:
                 context = replace(context, cos_sin=cos_sin[int(stack.config.is_local(layer))])
-            # A cache holds the source, so that no block reads the x given in its place.
+            # A cache holds the source, so that no block reads the x that is given in place of it.
             x = block(x, context, *([] if to_source is None else [x, to_source]))
         return stack.normalize(x)
 
@@ -162,7 +162,7 @@ class TextGraph(_StackGraph):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        """Return logits (B, C) of a classifier, else what a model knows of each token."""
+        """Return logits (B, C) of a classifier, else any logits, hidden vectors and their mean."""
         backbone, is_token = self.model.backbone, attention_mask.bool()
         T = input_ids.shape[1]
         is_causal = backbone.config.is_causal
@@ -238,7 +238,7 @@ class DecoderGraph(_StackGraph):
 
 
 def _mask_of_new(attention_mask: Tensor, num_new: int) -> Tensor:
-    """Return the mask (B, 1, T, S) of the last positions; padding sees itself, not nothing."""
+    """Return the mask (B, 1, T, S) of the last positions; padding attends to itself."""
     keys = torch.arange(attention_mask.shape[1])  # (S,)
     queries = keys[-num_new:, None]  # (T, 1)
     return (keys <= queries) & padding_mask(attention_mask.bool()) | (keys == queries)

@@ -113,15 +113,15 @@ def _record(graph: Graph, file: Path, config: ModelConfig) -> None:
         )
     assert program is not None
     exported = program.model_proto
-    for node in exported.graph.node:  # where our source lies on this machine
+    for node in exported.graph.node:  # removes the paths of our source files
         node.ClearField("metadata_props")
-    # Of weights that were transposed, noted shapes are those from before; readers infer them anew.
+    # Transposed weights still have their earlier shapes noted; readers infer shapes themselves.
     exported.graph.ClearField("value_info")
     write_whole(file, exported.SerializeToString())
 
 
 def _quantize(file: Path) -> None:
-    """Replace the weights of matrix products and embeddings by integers of 8 bits."""
+    """Replace the weights of matrix products and embeddings by 8-bit integers."""
     quantization = import_library("onnxruntime.quantization", "onnx")
     with quiet():
         # Seven bits of range: eight overflow the products of processors without VNNI.
@@ -191,7 +191,7 @@ def check_graphs(request: ExportRequest, graphs: Sequence[Graph]) -> OutputCheck
 def _outputs(
     request: ExportRequest, sessions: Sequence[OnnxSession], rows: list[list[int]]
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield their outputs and ours of every kind, padding left out."""
+    """Yield every output as a pair, by onnxruntime and by us, without padding."""
     model, pad = request.model, request.source.tokenizer.pad
     if isinstance(model, Translator):
         target = request.source.tokenizers.target
@@ -221,7 +221,7 @@ def _text_outputs(
 def _causal_outputs(
     model: LanguageModel, session: OnnxSession, rows: list[list[int]], pad: int
 ) -> tuple[Tensor, Tensor]:
-    """Compare logits of texts padded at the left, as prompts of several lengths are."""
+    """Return the logits of texts by onnxruntime, padded at the left as prompts are, and by us."""
     reversed_ids, reversed_is_token = pad_ids([row[::-1] for row in rows], pad)
     ids, is_token = reversed_ids.flip(1), reversed_is_token.flip(1)
     mask = is_token.long().numpy()

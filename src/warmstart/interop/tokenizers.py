@@ -70,7 +70,7 @@ def check_size(tokenizer: Tokenizer, vocab_size: int, file: Path) -> None:
 def _read_definition(
     folder: HfFolder, settings: dict[str, Any], model_type: str
 ) -> tuple[str, bytes]:
-    """Return the name of the file that was read, and what defines the tokenizer."""
+    """Return the name of the file that was read, and the definition of the tokenizer."""
     if content := folder.read_bytes("tokenizer.json"):
         return "tokenizer.json", _apply_settings(content, settings, folder.path / "tokenizer.json")
     if model_type in _WORDPIECE and (content := folder.read_bytes("vocab.txt")):
@@ -179,7 +179,7 @@ def _byte_level(vocab: dict[str, Any], merges: list[str], settings: dict[str, An
 
 
 def _with_specials(library: tokenizers.Tokenizer, *tokens: str) -> bytes:
-    """Return a tokenizer.json in which those of these tokens that exist are special."""
+    """Return a tokenizer.json in which those of `tokens` that exist are special."""
     library.add_special_tokens(
         [token for token in tokens if library.token_to_id(token) is not None]
     )
@@ -212,7 +212,7 @@ class HfTokenizer:
         write_json(folder / SPECIALS_FILE, self.names)
 
     def with_pad(self, index: int) -> "HfTokenizer":
-        """Return the tokenizer with a separate padding token, which must get this id."""
+        """Return the tokenizer with a separate padding token, which must get the id `index`."""
         library = tokenizers.Tokenizer.from_buffer(self.content)
         unused = [f"<unused{i}>" for i in range(library.get_vocab_size(), index)]
         library.add_special_tokens([*unused, PAD])
@@ -266,7 +266,7 @@ def convert_tokenizer(
 
 
 def write_tokenizers(source: SavedRun, has_segments: bool, folder: Path) -> list[HfTokenizer]:
-    """Write the tokenizer of a run's input, and in a folder of its own that of its output."""
+    """Write the tokenizer of a run's input and, if another, that of its output in a subfolder."""
     written = [convert_tokenizer(source, has_segments)]
     written[0].write(folder)
     if not source.tokenizers.is_joint:
@@ -316,7 +316,7 @@ def parse_model(content: bytes) -> Any:
 
 
 def to_json(content: bytes, added: Sequence[str] = ()) -> bytes:
-    """Return a tokenizer.json with the same ids; `added` are special tokens after the others."""
+    """Return a SentencePiece file as tokenizer.json, with `added` as special tokens at the end."""
     model = parse_model(content)
     unk = next(i for i, piece in enumerate(model.pieces) if piece.type == UNKNOWN)
     library = _convert(model, [(piece.piece, piece.score) for piece in model.pieces], unk)

@@ -49,9 +49,9 @@ class AblatedTraining:
     part: str  # that was left out; "nothing": the whole model
     seed: int
     steps: tuple[int, ...]
-    losses: tuple[float, ...]  # of validation, after these steps
+    losses: tuple[float, ...]  # on validation, after each of `steps`
     written: str = ""  # text that the model generated; empty: it cannot
-    known_pairs: float | None = None  # share of neighbouring words in it that the text has too
+    known_pairs: float | None = None  # share of its word pairs that the training text has
     failure: str | None = None  # why it ended early
 
 

@@ -165,21 +165,21 @@ def _labels(tokens: Tokens) -> list[str]:
 
 
 def _label_keys(axes: Axes, attention: AttentionMap, size: float) -> None:
-    """Name the columns; size 0: in another panel of the same column."""
+    """Label the columns; size 0: another panel of the same column has the labels."""
     names = _labels(attention.keys) if size else []
     axes.set_xticks(range(len(names)), names, rotation=90, fontsize=size or None)
     axes.tick_params(length=0)
 
 
 def _label_queries(axes: Axes, attention: AttentionMap, size: float) -> None:
-    """Name the rows; size 0: in another panel of the same row."""
+    """Label the rows; size 0: another panel of the same row has the labels."""
     names = _labels(attention.queries) if size else []
     axes.set_yticks(range(len(names)), names, fontsize=size or None)
     axes.tick_params(length=0)
 
 
 def _axis_names(attention: AttentionMap) -> tuple[str, str]:
-    """Say what columns and rows are, and what is grey."""
+    """Return what to write beside columns and rows: what they are, and what is grey."""
     masked = "; grey: masked, later than the query" if attention.is_causal else ""
     aim = ", each predicts the next token" if attention.part == "cross" else ""
     return f"{len(attention.keys)} keys{masked}", f"{len(attention.queries)} queries{aim}"

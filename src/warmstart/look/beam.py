@@ -72,7 +72,7 @@ class BeamTree(Drawn):
         return sum(candidate.status == "dropped" for step in self.steps for candidate in step)
 
     def is_best(self, candidate: Candidate) -> bool:
-        """Tell whether a candidate lies on the way to the best target."""
+        """Tell whether a candidate is a beginning of the best target, or all of it."""
         best = self.endings[0].path
         is_end = candidate.status == "ended" and candidate.path[:-1] == best
         return is_end or (candidate.path == best[: len(candidate.path)])
@@ -89,13 +89,13 @@ class BeamTree(Drawn):
         )
 
     def table(self) -> Table:
-        """Return headers, and each translation that ended with its score."""
+        """Return headers, and a row for each finished translation, with its score."""
         rows = [(ending.text, f"{ending.score:.4f}") for ending in self.endings]
         return ("translation", "score"), rows
 
     @styled
     def draw(self) -> Figure:
-        """Draw every step of a search, in as many rows as a page is wide."""
+        """Draw every step of a search, in rows that fit the width of a page."""
         firsts = range(0, len(self.steps), STEPS_IN_ROW)
         columns = min(len(self.steps), STEPS_IN_ROW) + 1
         height = max(map(len, self.steps))

@@ -80,7 +80,7 @@ class LayerType:
 
     name: str
     formula: str  # multiply-adds that grow with length, as the 2017 paper writes them
-    powers: dict[Axis, int]  # of length and width in the formula
+    powers: dict[Axis, int]  # exponents of length and width in the formula
     build: Callable[[int], nn.Module]  # by width
 
 
@@ -98,7 +98,7 @@ class Growth:
 
     name: str
     formula: str
-    power: int  # of what varies, in the formula
+    power: int  # exponent of what varies, in the formula
     sizes: tuple[int, ...]  # lengths or widths, whichever vary
     times_s: tuple[float, ...]  # forward and backward, median of the faster half of the rounds
     ranges_s: tuple[tuple[float, float], ...]  # the fastest and the slowest round
@@ -213,7 +213,7 @@ def measure_growth(
             bar.advance(len(timed[-1]))
         for num_rounds in range(1, MAX_ROUNDS + 1):
             began = time.monotonic()
-            for layer in chain(*timed):  # in turns: other work slows all of them alike
+            for layer in chain(*timed):  # in turns: other work slows all layers alike
                 layer.times_s.append(_time_pass(layer.layer, layer.x, runtime))
                 bar.advance(1)
             now = time.monotonic()

@@ -121,7 +121,7 @@ def look_mask(config: LookMaskConfig) -> BatchMasks:
 
 
 def _report_windows(shape: ModelConfig) -> None:
-    """Say which blocks see less than is shown."""
+    """Say how many blocks see less than the mask that is shown."""
     num_local = sum(map(shape.is_local, range(shape.depth)))
     if num_local:
         progress.say(
@@ -166,7 +166,7 @@ class MaskTexts:
         return self.tokenizer.eos if self.tokenizer else 1
 
     def split(self, text: str, has_end: bool) -> tuple[list[str], list[int]]:
-        """Return the labels and ids of a text; one that is too long is cut."""
+        """Return the labels and ids of a text; a tokenizer cuts it to `max_length`."""
         if self.tokenizer is None:
             labels = ["<s>", *text.split(), *(["</s>"] if has_end else [])]
             return labels, [self.vocab.setdefault(word, len(self.vocab)) for word in labels]

@@ -66,7 +66,7 @@ COLUMNS = {
 
 @dataclass(frozen=True, kw_only=True)
 class PositionSimilarity:
-    """Similarity of two positions by the distance between them; 1 at distance 0."""
+    """Similarity of two positions by the distance between them; on average 1 at distance 0."""
 
     distances: NDArray[np.float64]
     mean: NDArray[np.float64]
@@ -78,7 +78,7 @@ class PositionSimilarity:
 
 
 def similarity(vectors: NDArray[np.float64]) -> PositionSimilarity:
-    """Compare all pairs of positions by distance, relative to a position with itself."""
+    """Return the products of all pairs of positions by distance, relative to distance 0."""
     T = len(vectors)
     products = vectors @ vectors.T / np.square(vectors).sum(1).mean()  # (T, T)
     by_distance = [np.diagonal(products, distance) for distance in range(T - max(1, T // 8))]
@@ -338,17 +338,17 @@ def _draw_similarity(axes: Axes, view: PositionView) -> None:
         axes.fill_between(distances, low, high, color=WARM, alpha=0.16, lw=0)
     axes.plot(distances, view.similarity.mean, color=WARM, label="mean over all positions")
     starts = sorted(view.similarity.by_start.items())
-    for number, (start, values) in enumerate(starts):  # turns, so that equal ones stay visible
+    for number, (start, values) in enumerate(starts):  # in turns, so that equal curves stay visible
         turns = slice(number, None, len(starts))
-        where = distances[: len(values)][turns], values[turns]
-        axes.plot(*where, MARKERS[number], color=INK, markersize=4, label=f"from position {start}")
+        points = distances[: len(values)][turns], values[turns]
+        axes.plot(*points, MARKERS[number], color=INK, markersize=4, label=f"from position {start}")
     if starts:
         axes.legend(frameon=False)
     axes.set_xlim(0, float(distances[-1]))
     axes.set_xlabel("distance in tokens")
     axes.set_ylabel("mean score" if view.kind == "rope" else "dot product, relative")
-    what = "rotated query · key" if view.kind == "rope" else "two positions, 1 at distance 0"
-    axes.set_title(f"Similarity against distance: {what}")
+    compared = "rotated query · key" if view.kind == "rope" else "two positions, 1 at distance 0"
+    axes.set_title(f"Similarity against distance: {compared}")
 
 
 def _draw_curve(axes: Axes, curve: PerplexityByPosition) -> None:

@@ -34,7 +34,7 @@ class Moment:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingMoments(Drawn):
-    """Predictions of one text from random weights to the trained ones."""
+    """Predictions for one text, from random weights to the trained ones."""
 
     run: str
     text: str

@@ -31,7 +31,7 @@ class ModelPart:
 
     name: str
     shapes: tuple[str, ...]  # of its layers, as products of sizes
-    count: int  # of one of them
+    count: int  # parameters of one of the equal parts
     times: int = 1  # equal parts on top of each other
 
     @property
@@ -153,7 +153,7 @@ def _part(name: str, layers: Sequence[Layer], sizes: dict[str, int]) -> ModelPar
 
 
 def _fill_in_sizes(formula: str, sizes: dict[str, int]) -> str:
-    """Return a formula with the sizes in corner of their letters: 3D becomes 600 for a D of 200."""
+    """Return a formula with sizes in place of their letters: 3D becomes 600 for a D of 200."""
 
     def number(match: re.Match[str]) -> str:
         return f"{int(match[1] or 1) * sizes[match[2]]:,}"
@@ -193,7 +193,7 @@ def _draw_arrow(axes: Axes, y: float, text: str) -> None:
 
 
 def merge_equal_blocks(parts: list[ModelPart]) -> tuple[ModelPart, ...]:
-    """Return the parts with equal neighbours as one."""
+    """Merge equal neighbouring parts into one part."""
     groups = (list(group) for _, group in groupby(parts, key=lambda s: (s.shapes, s.count)))
     return tuple(
         group[0]

@@ -74,7 +74,7 @@ class WordSimilarity(Drawn):
         return [layer[pair[0]][pair[1]] for layer in self.similarities]
 
     def means(self) -> list[float]:
-        """Return the mean over all pairs by layer."""
+        """Return the mean similarity over all pairs, by layer."""
         return [float(np.mean(row)) for row in zip(*map(self.of_pair, self.pairs), strict=True)]
 
     @property

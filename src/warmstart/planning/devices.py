@@ -51,7 +51,7 @@ def known_devices() -> dict[str, Device]:
 
 
 def target_on(device: Device, precision: str) -> ComputeTarget:
-    """Return how training computes there: in bf16 if the device can, or if asked."""
+    """Return how a device computes: in bf16 if asked to, or by default if it can."""
     is_bf16 = precision == "bf16" or (precision == "auto" and device.bf16_tflops is not None)
     return ComputeTarget(device.kind, is_bf16)
 

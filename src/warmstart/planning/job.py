@@ -87,7 +87,7 @@ def _given_tokenizer(
 def _sample_text(
     config: PretrainConfig, vocab_size: int, tokenizer: Tokenizer | None
 ) -> tuple[Tokenizer, int]:
-    """Return the tokenizer, or one of a sample, and about how many tokens there are to train on."""
+    """Return the tokenizer, or one from a sample, and roughly the number of training tokens."""
     source, sample, size = source_of(config.files, config.document, config), [], 0
     for passage in source.passages():
         sample.append("\n".join(passage.rows))
@@ -210,14 +210,14 @@ def _given_tokenizers(
 
 
 def _every(num: int, most: int) -> list[int]:
-    """Return evenly spaced rows, at most so many."""
+    """Return at most `most` of `num` rows, evenly spaced."""
     return list(range(0, num, -(-num // most)))
 
 
 def _mean_length(
     tokenizer: Tokenizer, texts: Sequence[str], seconds: Sequence[str] | None, most: int
 ) -> int:
-    """Return the mean tokens of texts as a model reads them, between two special tokens."""
+    """Return the mean number of tokens of texts or pairs, with their special tokens."""
     sizes = [len(ids) + 2 for ids in tokenizer.encode(texts)]
     if seconds is not None:
         sizes = [a + len(b) + 1 for a, b in zip(sizes, tokenizer.encode(seconds), strict=True)]
@@ -225,9 +225,9 @@ def _mean_length(
 
 
 def _mean_pair_length(tokenizers: TokenizerPair, sides: Sequence[Sequence[str]], most: int) -> int:
-    """Return the mean tokens of the longer side of a pair, padded as batches pad it."""
-    both = zip((tokenizers.source, tokenizers.target), sides, strict=True)
-    lengths = [TokenLists(tokenizer.encode(texts)).lengths + 2 for tokenizer, texts in both]
+    """Return the mean number of tokens on the longer side of a pair, padded as in batches."""
+    by_side = zip((tokenizers.source, tokenizers.target), sides, strict=True)
+    lengths = [TokenLists(tokenizer.encode(texts)).lengths + 2 for tokenizer, texts in by_side]
     longer = lengths[0].clip(min=lengths[1])
     fitting = longer[longer <= most]
     return round(float(round_lengths_up(fitting).mean())) if len(fitting) else most

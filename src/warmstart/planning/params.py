@@ -28,8 +28,8 @@ class ParameterCount(Shown):
 
     name: str
     legend: str
-    paper: str  # what its paper says of the total; empty: nothing
-    export: str  # as what it goes to Hugging Face, or why it does not
+    paper: str  # what the paper says about the total; empty: nothing
+    export: str  # its class on Hugging Face, or why it cannot be exported
     layers: tuple[Layer, ...]
     total: int
     trainable: int
@@ -72,7 +72,7 @@ def count_parameters(config: ParamsConfig) -> ParameterCount:
 
 
 def _export(config: ParamsConfig, shape: ModelConfig, folder: RunFolder | None) -> str:
-    """Say as what the model, with the head that was counted, goes to Hugging Face."""
+    """Say as which Hugging Face class the model, with the head that was counted, is exported."""
     if folder and config.head == "all" and folder.weights_file.exists():
         task = task_named(folder.entry("task"))
         hub = saved_hub_model(shape, task, folder.config(), folder.weights_file)
@@ -98,7 +98,7 @@ def _hub_class(config: ParamsConfig, shape: ModelConfig) -> str:
 
 
 def _paper_sentence(name: str, model: ModelConfig) -> str:
-    """Say what the paper of a preset gives as its size; empty: it has none."""
+    """Say which size the paper of a preset gives; empty: no paper gives one."""
     if name not in PAPER_MILLIONS or model != PRESETS[name]:
         return ""
     return (

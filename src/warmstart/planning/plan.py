@@ -44,7 +44,7 @@ from warmstart.tasks.task import TrainingJob
 USABLE_SHARE = 0.92  # of a device's memory; the rest goes to driver, system and fragmentation
 MEASURED_SHARE = 2 / 3  # of the time given; starting takes the rest
 UNCOUNTED = ("shard", "checkpoint_activations", "processes")  # settings that plan leaves out
-SHOWN = (  # settings of a planned command that are said
+SHOWN = (  # settings of a planned command that are shown
     *("objective", "task", "preset", "from", "max_length", "batch_tokens", "batch_size"),
     *("micro_tokens", "mask_rate", "optimizer", "learning_rate", "consistency", "epochs"),
     *("steps", "tokens", "minutes"),
@@ -116,7 +116,7 @@ class JobPlan(Shown):
 
     @cached_property
     def step_s(self) -> float | None:
-        """Return the time of a step; None: nothing was measured."""
+        """Return the time of a step by the data sheet, or as measured; None: neither."""
         if self.machine.sheet:
             return step_seconds(self.job, self.machine.sheet, self.machine.target)
         return self.measured.step_s(self.job) if self.measured else None
@@ -183,7 +183,7 @@ def plan(model: str, **settings: Any) -> JobPlan:
 
 
 def make_plan(config: PlanOptions, planned: PlannedCommand, machine: PlannedMachine) -> JobPlan:
-    """Plan a command for a machine; measure steps if it is this one."""
+    """Plan a command for a machine; measure steps if it is this machine."""
     empty_model(planned.job)  # refuses what cannot be planned
     if machine.sheet or not config.measure:
         return JobPlan(planned, machine)

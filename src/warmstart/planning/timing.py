@@ -1,6 +1,6 @@
 """Run real training steps of a job on random tokens; measure their time and peak memory.
 
-They run in a process of their own, so that the peak is theirs and nothing stays allocated.
+The steps run in a process of their own, so that the peak is theirs and no memory stays taken.
 """
 
 import json
@@ -40,7 +40,7 @@ class StepTiming:
 
     rows: int  # in the largest forward pass
     pass_s: float  # of a forward and backward pass, however many rows it has
-    row_s: float  # of each row in it
+    row_s: float  # of each row in a pass
     optimizer_s: float  # of the rest of a step
     peak_bytes: int  # allocated on a GPU, resident on a CPU
     baseline_bytes: int  # of the process before the model was built; 0 on a GPU
@@ -56,7 +56,7 @@ def time_steps(
 ) -> StepTiming:
     """Time steps of a job for about `seconds`, in a child process.
 
-    With `rows`, passes of at most so many rows; without, whole steps as planned.
+    With `rows`, time passes of at most `rows` rows; without, whole steps as planned.
     """
     runtime = [machine.device, machine.precision, machine.threads]
     request = {"job": asdict(job), "runtime": runtime, "rows": rows, "seconds": seconds}
@@ -163,7 +163,7 @@ def _affordable_rows(bench: _Bench, most: int, seconds: float) -> int:
 
 
 def _process_bytes(key: str) -> int:
-    """Return a figure of Linux about the memory of this process; elsewhere its peak."""
+    """Return one figure from /proc about the memory of this process; without /proc, its peak."""
     status = Path("/proc/self/status")
     if status.exists() and (match := re.search(rf"{key}:\s+(\d+) kB", status.read_text())):
         return 1024 * int(match[1])

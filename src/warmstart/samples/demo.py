@@ -39,7 +39,7 @@ LABELS = ("50", "150", "all")
 SEEDS = (0, 1, 2, 3, 4)
 EPOCHS = 6
 TRANSLATOR_STEPS = 250
-TRANSLATOR_RATE = 1e-2  # suits a model this small; a larger one would diverge
+TRANSLATOR_RATE = 1e-2  # suits a model this small; a larger model would diverge
 BEAM = 4
 NUM_REVIEWS = 3  # shown in the report
 NUM_TRANSLATIONS = 5  # shown in the report
@@ -120,7 +120,7 @@ def _pretrain_config(config: DemoConfig, files: SampleFiles, folder: Path) -> Pr
         out=str(folder / "base"),
         resume=True,
         objective="masked",
-        preset="mini",  # as by default without a GPU, and with the same losses
+        preset="mini",  # with its losses, the default without a GPU
         document_loss=1.0,
         semantic_start=True,
         steps=STEPS,

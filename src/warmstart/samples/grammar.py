@@ -87,7 +87,7 @@ class Phrasing:
 
 
 def read_nouns(text: str) -> list[Word]:
-    """Read nouns whose French ends in m, f, mp or fp."""
+    """Read nouns; gender and number follow the French: m, f, mp or fp."""
     words = []
     for english, french in _entries(text):
         noun, _, tag = french.rpartition(" ")

@@ -38,7 +38,7 @@ class Review:
 
 
 def judge(opinions: Sequence[int]) -> str:
-    """Return the verdict: the majority of the opinions, or the last one in a tie."""
+    """Return the verdict: the majority of the opinions; in a tie, the last opinion."""
     balance = sum(opinions) or opinions[-1]
     return POSITIVE if balance > 0 else NEGATIVE
 

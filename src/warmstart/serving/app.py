@@ -28,7 +28,7 @@ from warmstart.serving.service import Metrics, Service
 
 MOST_CONNECTIONS = 2048
 OPEN_PATHS = {"/", "/page.css", "/page.js", "/health", "/docs", "/openapi.json"}
-DISCARDED = 64  # times the limit: so much of a body is read in vain, so that the client gets a word
+DISCARDED = 64  # times the limit: a body is read so far and dropped; the client gets an error
 
 
 def create_app(service: Service, token: str | None) -> Starlette:
@@ -50,7 +50,7 @@ def create_app(service: Service, token: str | None) -> Starlette:
     if token:
         guards.append(Middleware(TokenGuard, token=token))
     elif service.config.is_local:
-        # A web page could give its own name this machine's address, and so read the answers.
+        # A web page could point its host name at this machine, and so read the answers.
         guards.append(Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK))
     guards.append(Middleware(LimitGuard, config=service.config))
     kinds = (RefusedError, WarmstartError, HTTPException, Exception)
@@ -81,13 +81,13 @@ class MetricsGuard:
         try:
             await self.app(scope, receive, watch)
         finally:
-            path = self.paths.get(scope.get("endpoint"), "other")  # not what a client invents
+            path = self.paths.get(scope.get("endpoint"), "other")  # no path that a client invents
             self.metrics.requests.labels(path, status[0] if status else "left").inc()
             self.metrics.seconds.labels(path).observe(time.perf_counter() - started)
 
 
 class TokenGuard:
-    """Lets only requests pass that carry the token; the page itself is open."""
+    """Refuses requests without the token, except to the open paths, such as the page."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self.app, self.expected = app, f"Bearer {token}".encode()

@@ -33,7 +33,7 @@ SAFE = {
 
 
 def monitor_routes(service: Service) -> list[Route]:
-    """Return the routes that monitors ask."""
+    """Return the routes for monitors."""
 
     async def health(request: Request) -> Response:
         """Say whether the thread of every run works, and how many texts wait for it."""
@@ -51,7 +51,7 @@ def monitor_routes(service: Service) -> list[Route]:
 
 
 def page_routes(documented: Sequence[Route]) -> list[Route]:
-    """Return the page, and the documentation of these routes."""
+    """Return the routes of the page, and of the documentation of `documented`."""
     schema = openapi(documented)
 
     async def asset(request: Request) -> Response:

@@ -28,13 +28,13 @@ from warmstart.settings.shared import Pooling
 from warmstart.settings.using import Sampling
 from warmstart.tasks.text_model import FilledText
 
-Function = Callable[[Service, Any], Awaitable[Any]]  # of a message
+Function = Callable[[Service, Any], Awaitable[Any]]  # from the service and a message to the answer
 MOST_WEIGHTS = 2_000_000  # attention weights in one answer
 
 
 @dataclass(frozen=True, eq=False)
 class JsonEndpoint:
-    """Calls a function of the service and a message, which the body is, and sends its answer."""
+    """Calls a function with the service and the body as a message, and sends its answer."""
 
     service: Service
     function: Function
@@ -53,7 +53,7 @@ class JsonEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        # A web page may send JSON under another name to any server, without asking it first.
+        # A web page may send JSON as plain text to any server, without asking the server first.
         content_type = request.headers.get("content-type", "nothing")
         if not content_type.lower().startswith("application/json"):
             raise RefusedError(415, f"Content-Type must be application/json, not {content_type}")

@@ -80,12 +80,12 @@ class Service:
         self._randomness = random.Random(config.seed)
 
     def close(self) -> None:
-        """Finish what was accepted."""
+        """Finish the accepted requests, and end the threads."""
         for worker in self.workers.values():
             worker.close()
 
     def choose(self, name: str | None, verb: str = "") -> Worker:
-        """Return the run of this name; without one, the only run that has the verb."""
+        """Return the worker of a run; without a name, of the only run that has the verb."""
         if name is not None:
             if name not in self.workers:
                 hint = suggestion(name, self.workers)
@@ -145,7 +145,7 @@ class Service:
 
 
 def load_runs(runs: tuple[str, ...], machine: Machine) -> dict[str, TextModel]:
-    """Load every run under the name given as NAME=RUN, or that of its folder."""
+    """Load every run under the name given as NAME=RUN, or under the name of its folder."""
     models: dict[str, TextModel] = {}
     for argument in runs:
         name, path = _parse(argument)

@@ -1,7 +1,7 @@
 """The thread of one model: takes the requests that wait, as many as a token budget allows.
 
-Nothing waits for a batch to fill: it starts once the event loop has sent the answers of the last
-one and read what has arrived.
+Nothing waits for a batch to fill: a batch starts once the event loop has sent the answers of the
+last one and read the requests that have arrived.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from warmstart.tasks.text_model import GeneratedPiece, TextModel, TextSize
 
 MOST_STREAMS = 16  # texts generated in turns; each keeps its keys and values in memory
 QUIET_TURNS = 2  # of the event loop: bytes that arrive in one turn are a request in the next
-LONGEST_S = 0.02  # that a batch waits for requests to stop arriving
+LONGEST_S = 0.02  # longest wait of a batch for requests to stop arriving
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Call:
     """A verb with its options; equal calls are computed together."""
 
     verb: str
-    options: Mapping[str, Any] = field(default_factory=dict)  # the others have their defaults
+    options: Mapping[str, Any] = field(default_factory=dict)  # other options have their defaults
 
     def __call__(
         self, model: TextModel, texts: Sequence[str], texts2: Sequence[str] | None
@@ -62,7 +62,7 @@ class Call:
 
 @dataclass(eq=False)
 class Job:
-    """The texts of one request, and where its answer is awaited."""
+    """The texts of one request, and the future of its answer."""
 
     call: Call
     texts: Sequence[str]
@@ -76,7 +76,7 @@ class Job:
         return sum(size.num_tokens for size in self.sizes)
 
     def is_like(self, other: "Job") -> bool:
-        """Tell whether both can be computed together."""
+        """Tell whether both jobs can be computed together."""
         return self.call == other.call and (self.texts2 is None) == (other.texts2 is None)
 
     def settle(self, outcome: Answer | Exception) -> None:
@@ -110,7 +110,7 @@ class GrowingText:
         try:
             self._source = self._source or self.start()
             outcome = next(self._source)
-        except Exception as error:  # it ends this text, not the thread
+        except Exception as error:  # an error ends this text, not the thread
             outcome = error
         hand_over(self.loop, self._pieces.put_nowait, outcome)
         return isinstance(outcome, GeneratedPiece) and outcome.end is None
@@ -120,7 +120,7 @@ class GrowingText:
         hand_over(self.loop, self._pieces.put_nowait, error)
 
     async def pieces(self, timeout_s: float) -> AsyncIterator[GeneratedPiece]:
-        """Yield every piece; the time limit is for each. Leaving early stops the computing."""
+        """Yield every piece, each within the time limit; leaving early stops the generation."""
         try:
             while True:
                 async with asyncio.timeout(timeout_s):
@@ -169,7 +169,7 @@ class Worker:
     def submit(
         self, call: Call, texts: Sequence[str], texts2: Sequence[str] | None = None
     ) -> asyncio.Future[Answer]:
-        """Queue texts; whoever cancels the future does not want the answer any more."""
+        """Queue texts; a caller who no longer wants the answer cancels the future."""
         loop = asyncio.get_running_loop()
         job = Job(call, texts, texts2, loop.create_future())
         with self._changed:
@@ -189,7 +189,7 @@ class Worker:
         return stream
 
     def close(self) -> None:
-        """Finish what was accepted, and end the thread."""
+        """Finish the accepted requests, and end the thread."""
         with self._changed:
             self._is_closing = True
             self._changed.notify()
@@ -242,7 +242,7 @@ class Worker:
             raise
 
     def _refuse(self, jobs: Sequence[Job]) -> None:
-        """Tell those who wait that nobody computes their answers."""
+        """Settle jobs with the error that the thread has died."""
         for job in jobs:
             hand_over(job.future.get_loop(), job.settle, self._death())
 
@@ -307,14 +307,14 @@ class Worker:
         hand_over(jobs[0].future.get_loop(), self._settle, jobs, outcomes)
 
     def _settle(self, jobs: Sequence[Job], outcomes: Sequence[Answer | Exception]) -> None:
-        """Give every job its outcome; what still waits comes next. Runs in the event loop."""
+        """Give every job its outcome, then start on the jobs that wait; runs in the event loop."""
         for job, outcome in zip(jobs, outcomes, strict=True):
             job.settle(outcome)
         if self._jobs:
             self._start_gathering()
 
     def _outcomes(self, jobs: Sequence[Job]) -> Sequence[Answer | Exception]:
-        """Compute jobs together; if that fails, each alone, so that one cannot spoil the others."""
+        """Compute jobs together; if that fails, one by one, so that no job spoils the others."""
         try:
             return self._compute(jobs)
         except Exception as error:

@@ -45,5 +45,5 @@ def verify_resume(config: VerifyResumeConfig, as_json: bool) -> None:
         say(f"{result.num_identical}/{len(result.kills)} identical")
     for kill in result.kills:
         if not kill.is_identical:
-            what = ", ".join(kill.differs) or "the first step"
-            raise WarmstartError(f"a resumed run differs from an uninterrupted one in: {what}")
+            parts = ", ".join(kill.differs) or "the first step"
+            raise WarmstartError(f"a resumed run differs from an uninterrupted one in: {parts}")

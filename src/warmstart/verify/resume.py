@@ -155,9 +155,9 @@ def short_job(command: str, values: dict[str, Any], config: VerifyResumeConfig) 
 
 
 _POLL_S = 0.01
-WRITE_POLL_S = 0.0003  # a write is over soon; to look so often at all times would slow the runs
+WRITE_POLL_S = 0.0003  # a write is short; polling this often at all times would slow the runs
 _PATIENCE_S = 120.0  # for a session to make progress
-_NEW_RUN_SHARE = 0.4  # of kills that hit a new run rather than the killed one, resumed
+_NEW_RUN_SHARE = 0.4  # of kills after which the next one hits a new run
 _WRITE_S = 0.004  # longest delay between the start of a write and the kill
 
 
@@ -214,7 +214,7 @@ def _session(job: KilledJob, path: Path) -> "closing[Session]":
 
 
 def _finish(job: KilledJob, path: Path) -> tuple[RunFolder, float]:
-    """Run or resume a job to its end; return its folder and its seconds once work was saved."""
+    """Run or resume a job to its end; return its folder and its seconds after the first save."""
     with _session(job, path) as session:
         await_condition(session, lambda: _has_saved_work(RunFolder(path)))
         started = time.monotonic()
@@ -233,7 +233,7 @@ def _kill(job: KilledJob, run: RunFolder, rng: random.Random, took_s: float) -> 
     before = list_checkpoints(run)
     with _session(job, run.path) as session:
         await_condition(session, lambda: _has_saved_work(run))
-        if "processes" in job.settings:  # they take seconds to start, in which nothing can be lost
+        if "processes" in job.settings:  # these take seconds to start, with nothing to lose
             await_condition(session, lambda: list_checkpoints(run) != before)
         until = time.monotonic() + rng.uniform(0, took_s)
         await_condition(session, lambda: time.monotonic() > until)

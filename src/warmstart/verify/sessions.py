@@ -35,7 +35,7 @@ JOBS: dict[str, tuple[type[Settings], Callable[[Any], object]]] = {
     "compare": (CompareConfig, compare),
     "train-translator": (TrainTranslatorConfig, train_translator),
 }
-WRITERS: dict[str, tuple[type[Settings], Callable[[Any], object]]] = {  # of one folder, at once
+WRITERS: dict[str, tuple[type[Settings], Callable[[Any], object]]] = {  # of whole folders
     "tokenizer": (TokenizerConfig, make_tokenizer),
     "import": (ImportConfig, import_model),
     "export": (ExportConfig, export_model),
@@ -123,7 +123,7 @@ def _run(command: str, settings: dict[str, Any], log: Path) -> None:
 
 
 def _end_with_parent() -> None:
-    """End at once when the process that verifies is gone, also by a kill."""
+    """End this process as soon as the verifying process has ended, even by a kill."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
