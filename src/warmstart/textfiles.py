@@ -87,7 +87,7 @@ def _matching_files(pattern: str) -> list[Path]:
 
 
 def missing(path: Path) -> str:
-    """Say that nothing is at a path, and what has a name like it."""
+    """Say why nothing is at a path, and name files with similar names."""
     if path.is_symlink():
         target = Path(os.path.realpath(path))
         end = "back to itself" if target.is_symlink() else f"to {target}, which does not exist"
@@ -134,7 +134,7 @@ def standard_input() -> BinaryIO | None:
 
 
 def file_or_stream(name: str | None, stream: BinaryIO | None) -> Path | BinaryIO:
-    """Return the file or pipe of this name; the stream without a name, or for the name `-`."""
+    """Return the file or pipe of this name, or the stream if there is no name or it is `-`."""
     if name is None or name == "-":
         if stream is None:
             raise WarmstartError("FILE is missing: name a file with one text per line")
@@ -305,7 +305,7 @@ def local_name(name: str) -> str:
 
 
 def local_copies(url: str, is_wanted: Callable[[str], bool] = bool) -> list[Path]:
-    """Return copies of the files that a URL or a glob refers to; of a folder, those wanted."""
+    """Return local copies of the files that a URL or glob names; of a folder, the wanted files."""
     import fsspec
 
     try:

@@ -197,7 +197,7 @@ class PackedFingerprints:
     halvings: int
 
     def unpack(self) -> "Fingerprints":
-        """Return the set of texts."""
+        """Return the fingerprints; the codes of documents are among those of texts."""
         try:
             texts, codes = _unpack(self.texts), _unpack(self.shingles)
         except ValueError as error:
@@ -210,7 +210,7 @@ class PackedFingerprints:
 
 @dataclass(frozen=True)
 class Fingerprints:
-    """What is kept of texts."""
+    """The fingerprints of texts, and of the documents that they form."""
 
     texts: Codes  # (R,) the code of every text, in order
     documents: Codes  # the codes of documents that consist of several texts
@@ -225,7 +225,7 @@ class Fingerprints:
         return distinct(np.concatenate([self.texts, self.documents]))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the set of the texts and documents as data.json records it."""
+        """Return the codes of texts, documents and windows as data.json records them."""
         packed = PackedFingerprints(
             texts=_pack(self.known),
             shingles=_pack(distinct(self.shingles.codes)),
@@ -245,7 +245,7 @@ def join_fingerprints(sets: Iterable[Fingerprints]) -> Fingerprints:
 
 
 class TextSample:
-    """The codes of any number of texts: all of them, or half or a quarter of those there are."""
+    """The codes of any number of texts: all of them, or a half, a quarter and so on."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity, self._halvings = capacity, 0
@@ -305,7 +305,7 @@ class FingerprintWriter:
 
 
 def distinct(codes: NDArray[AnyNumber]) -> NDArray[AnyNumber]:
-    """Return codes sorted and each once; `np.unique` takes many times as long for so many."""
+    """Return codes sorted and each once; for millions, `np.unique` takes many times as long."""
     ordered = np.sort(codes)
     return ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
 

@@ -32,7 +32,7 @@ from warmstart.ray_cluster import RETRIES, RayCluster, refuse_other_code
 from warmstart.tokenization.tokenizer import Tokenizer, join_pieces
 from warmstart.version import code_digest
 
-# Few enough for every core to have some; a document that is twice as long is divided.
+# Small enough for every core to get some; a document that is twice as long is divided.
 SHARD_CHARS = 1 << 22
 TRAIN, VALID = "train.bin", "valid.bin"
 _FINGERPRINTS = "fingerprints.json"
@@ -43,7 +43,7 @@ class Shard:
     """Passages in the order of the text."""
 
     number: int
-    num_documents: int  # that began before it
+    num_documents: int  # that began before this shard
     passages: Sequence[Passage]
 
     @property

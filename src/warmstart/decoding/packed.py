@@ -101,7 +101,7 @@ class PackedDecoder:
         return SourceKeysValues(list(keys), list(values), encoder_output.mask)
 
     def __call__(self, tokens: Tensor, source: SourceKeysValues | None, cache: Cache) -> Tensor:
-        """Return logits (N, V) for the token after these, the latest (N,) of every row.
+        """Return logits (N, V) for the token after `tokens`, the latest (N,) of every row.
 
         Only a translator has a source.
         """

@@ -1,4 +1,4 @@
-"""Whether a classifier's probabilities are true, and one number that makes them truer."""
+"""Whether a classifier's probabilities are calibrated, and a temperature that improves them."""
 
 from dataclasses import dataclass
 from itertools import pairwise

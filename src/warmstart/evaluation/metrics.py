@@ -122,7 +122,7 @@ class WordPairs:
         self._known = {pair for line in lines for pair in pairwise(line.split())}
 
     def known_share(self, text: str) -> float:
-        """Return the share of a text's pairs that occur here; a text without pairs has none."""
+        """Return the share of a text's pairs that occur here; 0 for a text without pairs."""
         pairs = list(pairwise(text.split()))
         return sum(pair in self._known for pair in pairs) / max(1, len(pairs))
 
@@ -283,7 +283,7 @@ def paired_test(
     )
     results: Any = test()
     signatures, scores = results
-    is_same = list(other) == list(translations)  # which sacreBLEU does not notice
+    is_same = list(other) == list(translations)  # sacreBLEU does not notice
     return [
         PairedScores(
             name,

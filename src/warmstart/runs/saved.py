@@ -110,7 +110,7 @@ class SavedRun:
         return join_fingerprints(stage.fingerprints.unpack() for stage in stages)
 
     def refuse_if_ablated(self, purpose: str) -> None:
-        """Refuse to put a model to use that was broken on purpose."""
+        """Refuse to use an ablated model, from which a part was left out on purpose."""
         if self.transformer and self.model.ablated != "nothing":
             warning = ablation_warning(self.model.ablated)
             raise WarmstartError(

@@ -158,7 +158,7 @@ class TextGenerator(TransformerModel):
     def _ids(
         self, prefix: list[int], max_tokens: int, sampling: Sampling, seeds: Sequence[int]
     ) -> Iterator[dict[int, int]]:
-        """Return the ids after a prefix as they are drawn, one of every text at a time."""
+        """Return an iterator over the ids drawn after a prefix: one of each unfinished text."""
         tokenizer = self.tokenizer
         suppressed = tokenizer.suppressed_ids(self.config.vocab_size)
         return sample_texts(
@@ -285,7 +285,7 @@ def packed_stream(data: PretrainingData, length: int) -> PackedStream:
     settings, tokenizer = data.settings, data.tokenizer
     rows = settings.rows_per_step(length)
     text = RunningText(data.text.train.ids, length, tokenizer.bos, tokenizer.eos)
-    assert settings.micro_tokens is not None  # by device
+    assert settings.micro_tokens is not None  # resolved: the default depends on the device
     rows_per_batch = min(rows, max(1, settings.micro_tokens // length))
     return PackedStream(text, rows, rows_per_batch, settings.seed)
 

@@ -91,7 +91,7 @@ class GeneratedPiece:
 
 
 def checks_keywords(verb: Callable[P, R]) -> Callable[P, R]:
-    """Refuse keywords that a verb does not have, with the one that was probably meant."""
+    """Refuse keywords that a verb does not have, and name the one that was probably meant."""
     known = [name for name in inspect.signature(verb).parameters if name != "self"]
 
     @functools.wraps(verb)

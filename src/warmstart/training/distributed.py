@@ -152,7 +152,7 @@ class ShardedModel(nn.Module):
                 target.copy_(gathered)
 
     def gather(self, tensor: Tensor) -> Tensor:
-        """Return a tensor whole; all processes call this for one that they share."""
+        """Return a tensor whole; all processes must call this for a sharded one."""
         from torch.distributed.tensor import DTensor
 
         return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
@@ -187,7 +187,7 @@ def shard_optimizers(
 
 
 def _share(value: Tensor, parameter: Tensor) -> Tensor:
-    """Return the share of a state that belongs to a share of a parameter; others stay as is."""
+    """Return the part of a state tensor for this shard of a parameter; step counts stay whole."""
     from torch.distributed.tensor import DTensor, distribute_tensor
 
     if not isinstance(parameter, DTensor) or value.shape != parameter.shape:
