@@ -32,11 +32,11 @@ from warmstart.jsonfiles import to_json
 T = TypeVar("T")
 
 LONGEST_WAIT = timedelta(hours=2)  # for another process: it may be validating
-CONNECT = timedelta(seconds=60)  # to wait for the process that the others meet at
+CONNECT = timedelta(seconds=60)  # to reach the process that all others connect to
 CONNECT_S = 5.0  # for one try
 POLL_S = 0.05
 LAUNCHER_POLL_S = 1.0
-LAUNCHER = "WARMSTART_LAUNCHER"  # variable with the process that --processes started others from
+LAUNCHER = "WARMSTART_LAUNCHER"  # variable with the id of the process that launches others
 _listening: list[socket.socket] = []  # for the other processes of this attempt
 _joins = itertools.count()  # several trainings of one process must not share keys
 
@@ -65,7 +65,7 @@ class Processes:
 
     @property
     def seed_parts(self) -> tuple[int, ...]:
-        """Return the parts of a seed that differ from those of the lead process."""
+        """Return the parts of a seed that set this process apart from the lead process."""
         return () if self.is_lead else (self.rank,)
 
     def add_up(self, tensor: Tensor) -> None:
@@ -169,7 +169,7 @@ def _lost() -> LostProcessError:
 
 
 def num_launched() -> int:
-    """Return how many processes a launcher started for this job; 1: none."""
+    """Return how many processes a launcher started for this job; 1 without a launcher."""
     return _variable("WORLD_SIZE", 1)
 
 

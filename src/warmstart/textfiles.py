@@ -1,6 +1,6 @@
 """Find text files, decompress them and stream their lines.
 
-A file type is added here alone: a format in `_FORMATS`, a compression in `_OPENERS`.
+The extensions of files to read are listed here: formats in `_FORMATS`, compressions in `_OPENERS`.
 """
 
 import bz2
@@ -51,10 +51,8 @@ LONGEST_LINE = 1 << 27  # bytes; a longer line would exhaust the memory
 SAFE_BYTES = 1 << 30  # a file that is streamed may always decompress to this size
 LARGEST_WHOLE = 1 << 28  # bytes of a file that is read whole; large tokenizers have tens of MB
 MAX_EXPANSION = 250  # beyond it, a file may decompress to this many times its size
+# Raised when a damaged file is opened or decompressed.
 UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
-
-
-"""The errors that opening or decompressing a damaged file raises."""
 
 
 def expand(patterns: Sequence[str]) -> tuple[Path, ...]:

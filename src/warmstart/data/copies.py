@@ -134,7 +134,7 @@ def find_repeats(texts: Fingerprints) -> Matches:
 
 
 def count_seen(matches: Matches) -> dict[str, int]:
-    """Return the counts that scores are reported with."""
+    """Return the numbers of copies and near-copies under the names that scores use."""
     return {
         "seen_in_training": int(matches.copies.sum()),
         "nearly_seen_in_training": int(matches.near.sum()),

@@ -34,7 +34,7 @@ class Passage:
 
     @property
     def num_bytes(self) -> int:
-        """Return its size including line ends."""
+        """Return the size of the passage, including line ends."""
         return sum(len(row.encode()) + 1 for row in self.rows)
 
 

@@ -181,8 +181,8 @@ def _read_model(folder: RunFolder) -> ModelConfig:
 
 
 def recorded_model(run: RunFolder | None) -> ModelConfig | None:
-    """Return the architecture that a run was started with; None: it is new."""
-    if run is None or not run.data_file.exists():  # it is written when all else is complete
+    """Return the architecture that a run was started with; None: the run is new."""
+    if run is None or not run.data_file.exists():  # data.json is written last
         return None
     return _read_model(run)
 

@@ -411,7 +411,7 @@ def build_trainer(
 
 RECORDED_LENGTHS = 64  # recorded batches are padded to a multiple of this
 PaddedTexts = tuple[list[int], LabelledBatch]  # rows, and their batch
-LEAST_TOKENS = {"cpu": 0, "cuda": 65_536}  # that fill a GPU; without gradients they need little
+LEAST_TOKENS = {"cpu": 0, "cuda": 65_536}  # that fill a GPU; little memory without gradients
 
 
 def padded_batches(

@@ -116,7 +116,7 @@ class HubFamily:
     settings: Mapping[str, tuple[Any, ...]]  # values that fit, where unusual; (): all
     pooling: Pooling = "last"  # of its classifiers
     head_problem: Callable[[HubModel], str | None] = field(default=lambda hub: None)
-    """Return what of the head does not fit, where the backbone does."""
+    """Return why the head does not fit, where the backbone does; None: it fits."""
 
     @property
     def fixed(self) -> dict[str, Any]:

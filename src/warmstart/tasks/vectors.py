@@ -139,7 +139,7 @@ def _read_batches(
 
 
 def layer_states(backbone: Backbone, batch: LabelledBatch, layers: Sequence[int]) -> list[Tensor]:
-    """Return the input of the first block (layer 0) or the outputs of later ones: (B, T, D) each.
+    """Return states (B, T, D) by layer: 0 is the input of the blocks, n the output of block n.
 
     The last layer is the input of heads: behind the final norm, where there is one.
     """

@@ -132,8 +132,8 @@ class ShardedModel(nn.Module):
     def add_gradients(self, group: Sequence[Batch], counts: Counts, spare: Batch) -> Tensor:
         """Set the gradients of the whole step; return the loss of this process.
 
-        All processes compute the same number of batches, since they exchange weights in each. One
-        that has fewer computes a spare batch, which counts for nothing.
+        All processes compute the same number of batches, since they exchange weights in each. A
+        process that has fewer computes a spare batch, which counts for nothing.
         """
         (most,) = self.processes.largest(len(group))
         loss = add_gradients(self, self, group, self.runtime, counts)

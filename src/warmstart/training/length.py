@@ -69,7 +69,7 @@ def set_length(
 
 
 def _recorded_lengths(recorded: Mapping[str, Any], file: Path, step: int) -> tuple[Length, ...]:
-    """Return every number of steps a run had; none may be above the one that was asked for."""
+    """Return every number of steps a run had; the last must not exceed the recorded --steps."""
     config = typed(ConfigFile, recorded, file)
     if step and not config.lengths:
         raise WarmstartError(f"{file} has no 'lengths', though the run has taken {step:,} steps")

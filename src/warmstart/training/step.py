@@ -92,7 +92,7 @@ class RecordedObjective:
         self.model, self.objective, self.runtime = model, objective, runtime
         self.gradients = RecordedGradients(model.parameters(), self._loss)
         self._type: type[Any] = Batch
-        self._names: tuple[str, ...] = ()  # of its fields that are not None
+        self._names: tuple[str, ...] = ()  # fields of a batch that are not None
         self._terms: tuple[str, ...] = ()
 
     @property
