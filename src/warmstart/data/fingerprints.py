@@ -27,7 +27,7 @@ WINDOW = 32  # characters; a power of two
 WINDOW_CAPACITY = 1 << 20  # windows kept, at most twice as many while text is added
 CAPACITY = 1 << 24  # texts; of more than that, every second one is kept, and so on
 LEAST_WINDOWS = 3  # a text with fewer kept windows is not judged
-NEAR_COPY = 0.5  # share of the windows of a near-copy that also occur elsewhere
+NEAR_COPY = 0.5  # least share of the windows of a near-copy that also occur elsewhere
 _CHUNK_CHARS = 1 << 16  # hashed together
 _BASE, _SPREAD, _MIX = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 AnyNumber = TypeVar("AnyNumber", bound=np.integer[Any])
@@ -51,12 +51,12 @@ class Shingles:
         return Shingles(self.codes[is_kept], self.rows[is_kept], max(halvings, self.halvings))
 
     def near_copies(self, known: "Shingles", num_rows: int) -> Flags:
-        """Tell which of the texts share most of their windows with the known texts."""
+        """Tell which of the texts share at least half of their windows with the known texts."""
         own, known = _same_sample(self, known)
         return own._near_rows(np.isin(own.codes, known.codes), num_rows)
 
     def near_repeats(self, num_rows: int) -> Flags:
-        """Tell which of the texts share most of their windows with earlier ones."""
+        """Tell which of the texts share at least half of their windows with earlier ones."""
         _, first, numbers = np.unique(self.codes, return_index=True, return_inverse=True)
         return self._near_rows(self.rows[first[numbers]] < self.rows, num_rows)
 

@@ -84,7 +84,7 @@ def resolve(
 ) -> FinetuneConfig:
     """Return the settings with every default that is known before the texts are read.
 
-    A resumed run keeps the settings it was started with; `run` is None without a folder.
+    A resumed run keeps the architecture it was started with; `run` is None without a folder.
     """
     config = finetuning_task(config.task).choose_truncation(config)
     config = replace(config, preset=config.preset or (None if parent else DEFAULT_PRESETS[device]))

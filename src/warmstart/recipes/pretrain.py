@@ -143,7 +143,7 @@ def resolve(
 ) -> PretrainConfig:
     """Return the settings with every default that is known before the text is read.
 
-    A resumed run keeps the settings it was started with, on whatever device it continues.
+    A resumed run keeps its architecture and batch size, on whatever device it continues.
     """
     task = pretraining_task(config.objective, parent)
     recorded = recorded_values(run) if run else {}

@@ -160,7 +160,7 @@ def resolve(
 ) -> TrainTranslatorConfig:
     """Return the settings with every default that is known before the pairs are read.
 
-    A resumed run keeps the settings it was started with; `run` is None without a folder.
+    A resumed run keeps the architecture it was started with; `run` is None without a folder.
     """
     config = replace(
         config, preset=None if parent else config.preset or DEFAULT_TRANSLATORS[device]

@@ -274,7 +274,7 @@ def random_documents(job: TrainingJob, rows: int, generator: torch.Generator) ->
 
 
 def freeze_pair_head(model: LanguageModel) -> None:
-    """Freeze what only the next-sentence loss trains."""
+    """Freeze the pooler and the head that only the next-sentence loss trains."""
     for name, parameter in model.named_parameters():
         if name.startswith(("backbone.pooler.", "next_sentence.")):
             parameter.requires_grad_(False)
@@ -314,7 +314,7 @@ def _row_losses(
 
 
 def _perplexity_interval(losses: NDArray[np.float64], counts: NDArray[np.int64]) -> Interval:
-    """Resample rows of text: neighbouring tokens are not independent, rows nearly are."""
+    """Return the perplexity and its 95% interval over rows, which are nearly independent."""
     means = np.array(list(_resampled_means(losses, counts)))
     low, high = np.exp(np.quantile(means, [0.025, 0.975]))
     mean = np.exp(losses.sum() / counts.sum())
