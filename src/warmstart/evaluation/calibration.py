@@ -34,7 +34,7 @@ class Calibration:
 
 
 def calibration(truth: Classes, probabilities: ArrayLike, num_bins: int = 10) -> Calibration:
-    """Compare confidence with accuracy in equal bins; probabilities are (texts, classes)."""
+    """Compare confidence with accuracy in bins of equal width; probabilities are (texts, C)."""
     shares = np.asarray(probabilities, dtype=np.float64)
     num_texts, num_classes = shares.shape
     check_lengths(truth, shares)

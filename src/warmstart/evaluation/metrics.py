@@ -168,7 +168,7 @@ class MaskedRows:
     """The scores of each row; `pair_` columns are empty where rows are not pairs."""
 
     counts: Floats  # (rows,) masked tokens
-    losses: Floats  # (rows,) summed over them, in nats
+    losses: Floats  # (rows,) summed over masked tokens, in nats
     right: Floats  # (rows,) masked tokens predicted correctly
     pair_losses: Floats  # (rows,) in nats
     pair_right: Floats  # (rows,) 0 or 1
@@ -253,7 +253,7 @@ def translation_scores(
 
 
 def _metrics() -> dict[str, Any]:
-    """Return both metrics, made to compute Python floats.
+    """Return BLEU and chrF, made to compute Python floats.
 
     sacreBLEU fails where NumPy numbers are mixed with the 0.0 of a resample without any match.
     """
