@@ -236,7 +236,7 @@ def _stop_without(launcher: int) -> None:
 
 
 def _backend() -> str:
-    """Return gloo, and NCCL for tensors on a GPU unless processes share a GPU."""
+    """Return the backends: gloo, and NCCL for tensors on a GPU unless processes share one."""
     has_own_gpu = 0 < num_local() <= torch.cuda.device_count()
     return "cpu:gloo,cuda:nccl" if has_own_gpu and dist.is_nccl_available() else "gloo"
 

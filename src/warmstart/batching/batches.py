@@ -201,7 +201,7 @@ class LabelledStream:
         return min(-(-longest // self.length_multiple) * self.length_multiple, self._longest)
 
     def _plan(self, epoch: int) -> list[list[int]]:
-        """Return the rows of every step; no step has more than one row more than another."""
+        """Return the rows of every step; the sizes of steps differ by one row at most."""
         order = permutation(len(self.texts), self.seed, "texts", epoch).tolist()
         num_steps = self.steps_per_epoch
         cuts = [step * len(order) // num_steps for step in range(num_steps + 1)]

@@ -245,6 +245,6 @@ class NextSentencePairs:
         other = (np.searchsorted(s.part_starts, token + 1, "right") - 1).clip(0)
         token = token.clip(s.part_starts[other], s.part_ends[other] - 1)
         sentence = np.searchsorted(s.starts, token, "right") - 1
-        # A positive second segment never starts a part; nor does a negative one, if it has two.
+        # A second segment never begins with a part's first sentence, unless it is the only one.
         second = np.minimum(s.first_sentences[other] + 1, s.stop_sentences[other] - 1)
         return s.starts[np.maximum(sentence, second)], s.part_ends[other]

@@ -69,7 +69,7 @@ class ColumnValues:
 
     @cached_property
     def is_label(self) -> bool:
-        """Tell whether the values are short, and few of them are different."""
+        """Tell whether the values are short, with few distinct ones among them."""
         if not all(isinstance(value, (str, int, float)) for value in self.values):
             return False
         is_few = 0 < len(self.counts) <= min(_MOST_LABELS, len(self.values) / 2)
@@ -86,7 +86,7 @@ class ColumnValues:
 
     @cached_property
     def is_index(self) -> bool:
-        """Tell whether the values are row numbers; an empty column may be named like one."""
+        """Tell whether the values are row numbers, or the empty column of an index."""
         if self.name in _INDEX_NAMES and (not self.values or self.is_numeric):
             return True
         shown = [str(value) for value in self.values]
@@ -204,7 +204,7 @@ class _Choice:
         return [i for i in self.free if not self.sample.columns[i].is_distinct]
 
     def guess(self, role: str) -> int:
-        """Return the column that is most likely to have a role."""
+        """Return the most likely column for a role."""
         columns, taken = self.sample.columns, self.positions.values()
         among = self.free or [i for i in range(len(columns)) if i not in taken]
         if role == "text":

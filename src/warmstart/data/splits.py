@@ -35,7 +35,7 @@ def split_rows(
     for rows in _copies(data, order):
         if not has_classes:
             by_class[""].append(rows)
-        elif len({data.labels[row] for row in rows}) == 1:  # with two labels it stays in training
+        elif len({data.labels[row] for row in rows}) == 1:  # else the text stays in training
             by_class[data.labels[rows[0]]].append(rows)
     share = min(SHARE, _MOST / len(data)) if len(data) else SHARE
     valid = {row for groups in by_class.values() for rows in _share(groups, share) for row in rows}
@@ -48,7 +48,7 @@ def split_rows(
 
 
 def _copies(data: Dataset, order: int) -> Iterable[list[int]]:
-    """Return the rows of each different text, in an order that depends on the texts alone."""
+    """Return the rows of each different text, in an order that texts and `order` determine."""
     rows: dict[int, list[int]] = defaultdict(list)
     for row, text in enumerate(data.whole_texts()):
         rows[fingerprint(text)].append(row)
@@ -113,7 +113,7 @@ def split_folds(
 ) -> tuple[tuple[Fold, ...], int]:
     """Split the rows, of which `texts` are the texts, into stratified folds.
 
-    Every row is tested in one fold, with its copies and near-copies; return how many rows have any.
+    Every row is tested in one fold, with its copies and near-copies; also return how many have any.
     """
     fingerprints = fingerprints_of(texts)
     groups = group_copies(fingerprints)

@@ -28,7 +28,7 @@ GROUP_SIZE = 64  # entries of a row that are searched for their maximum together
 
 
 def penalty(length: int, alpha: float) -> float:
-    """Return the divisor for a target, its length n with the end token: ((5 + n) / 6) ** alpha."""
+    """Return the divisor for a target of n tokens, the end included: ((5 + n) / 6) ** alpha."""
     return ((5 + length) / 6) ** alpha
 
 

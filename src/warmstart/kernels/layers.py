@@ -100,7 +100,7 @@ def _random_16_bits(shape: torch.Size) -> Tensor:
 
 Move = Callable[[Tensor], Tensor]
 ENOUGH_PADDING = 0.05  # share of a batch that is worth leaving out
-MULTIPLE = 64  # the number of tokens is rounded up to it: a kernel is built for each number
+MULTIPLE = 64  # of tokens that are computed: kernels are built anew for every other number
 
 
 class TokenGrid:
@@ -144,7 +144,7 @@ def grid_of(is_token: Tensor | None) -> TokenGrid | None:
 
 
 def rounded(num_tokens: int) -> int:
-    """Return a number of tokens rounded up to a multiple, as it is computed."""
+    """Return a number of tokens rounded up to the multiple that is computed."""
     return -(-num_tokens // MULTIPLE) * MULTIPLE
 
 

@@ -139,7 +139,7 @@ def _model(facts: RunFacts) -> Iterator[str]:
 
 
 def _data(facts: RunFacts) -> Iterator[str]:
-    """Yield a table of the training data, the steps and the time, over all stages."""
+    """Yield a table of the training data, and of the steps, tokens and time it took."""
     if facts.data is None:
         yield "Not recorded."
         return

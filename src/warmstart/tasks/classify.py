@@ -176,7 +176,7 @@ class ClassifyTask(FinetuningTask):
         return scores[tuning.select]
 
     def validate(self, model: nn.Module, outputs: NDArray[Any], fit: Fit) -> Evaluation:
-        """Score the probabilities of the calibrated model, whose head is the one that is kept.
+        """Score the probabilities of the calibrated model, which is the one that is kept.
 
         Dividing the head's weights by a temperature calibrates every use and every export.
         """

@@ -312,7 +312,7 @@ class FinetuningTask(Task):
 class FittedBaseline:
     """A baseline that was fitted with one setting."""
 
-    outputs: Callable[[Sequence[str]], NDArray[Any]]  # for each text, like a model's
+    outputs: Callable[[Sequence[str]], NDArray[Any]]  # texts -> outputs like a model's
     save: Callable[[RunFolder], None]  # writes its files into a run folder
     elapsed_s: float
 

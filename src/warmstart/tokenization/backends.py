@@ -122,7 +122,7 @@ def parse_json(content: bytes) -> tokenizers.Tokenizer:
 def _check_merges(content: bytes) -> None:
     """Refuse merges without the prefix of their second piece.
 
-    The library cuts off its length unchecked, and ends the process if that splits a character.
+    The library cuts the prefix off unchecked, and ends the process if that splits a character.
     """
     try:
         model = json.loads(content)["model"]

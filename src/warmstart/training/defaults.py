@@ -57,7 +57,7 @@ def pretraining_rate(model: ModelConfig, optimizer: str, is_second_stage: bool =
 def finetuning_rate(model: ModelConfig, arm: str) -> float:
     """Return the default peak rate of an arm.
 
-    A warm start with a higher rate loses what pretraining learned; wider models need lower ones.
+    At a higher rate, a warm start loses what pretraining learned; wider models need lower rates.
     """
     warm = 2e-4 * 384 / model.width
     cold = 2e-3 if model.norm_position == "pre" else 5e-4

@@ -134,7 +134,7 @@ def _later_length(
 
 
 TIMED_SHARE = 0.03  # share of a budget in which steps are timed
-TIMED_S = 1.0  # time for it without a budget
+TIMED_S = 1.0  # time in which steps are timed without a budget
 MIN_TIMED, MAX_TIMED = 3, 200  # bursts, steps
 TIMED_STEPS = 0.1  # share of a training of known length that is rehearsed at most
 RECORDED_BURST, MAX_RECORDED = 32, 512  # steps in which the shapes of batches are recorded
