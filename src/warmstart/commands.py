@@ -38,13 +38,13 @@ class Command:
 
     @property
     def settings(self) -> type[Settings]:
-        """Return the class of its settings."""
+        """Return the settings class of the command."""
         settings: type[Settings] = inspect.signature(self.print).parameters["config"].annotation
         return settings
 
     @property
     def has_json(self) -> bool:
-        """Tell whether it has --json."""
+        """Tell whether the command has --json."""
         return "as_json" in inspect.signature(self.print).parameters
 
 

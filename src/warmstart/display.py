@@ -117,7 +117,7 @@ class LineDisplay:
 
 
 def _until(due: float, estimated_s: float) -> float:
-    """Return the time that is left, as estimated or until it is due."""
+    """Return the seconds left: as estimated, but not beyond the time when the job is due."""
     return max(0.0, min(estimated_s, due - time.monotonic()))
 
 

@@ -61,7 +61,7 @@ def is_stream(path: Path) -> bool:
 
 
 def _is_standard_output(path: Path) -> bool:
-    with suppress(OSError):  # it may be closed
+    with suppress(OSError):  # standard output may be closed
         return os.path.samestat(path.stat(), os.fstat(1))
     return False
 
@@ -146,11 +146,11 @@ def lock_destination(path: Path) -> Iterator[Path]:
     folder = real_path(path)
     created = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     while not _is_at(handle := _open_destination(folder, path), folder):
-        os.close(handle)  # its last user has just removed it
+        os.close(handle)  # the last user of the folder has just removed it
     try:
         yield folder
     except BaseException:
-        with suppress(OSError):  # another program uses them
+        with suppress(OSError):  # another program uses a folder
             for parent in created:
                 parent.rmdir()
         raise
@@ -179,7 +179,7 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def real_path(path: Path) -> Path:
-    """Follow all links, also to what does not exist yet."""
+    """Return a path with all links followed; it need not exist."""
     target = Path(os.path.realpath(path))
     if target.is_symlink():
         raise WarmstartError(f"{path} is a symbolic link that leads back to itself")
@@ -212,7 +212,7 @@ def flush_folder(path: Path) -> None:
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some cannot
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some systems cannot flush folders
             raise
     finally:
         os.close(handle)
@@ -256,7 +256,7 @@ def is_temporary(path: Path) -> bool:
 
 @contextmanager
 def new_temporary(path: Path, create: Callable[[Path], int]) -> Iterator[tuple[Path, int]]:
-    """Yield a locked temporary name for `path` and its handle; remove what keeps that name."""
+    """Yield a locked temporary name for `path` and its handle; remove what still has that name."""
     temporary, handle = _create_locked(path, create)
     try:
         yield temporary, handle
@@ -277,7 +277,7 @@ def create_folder(path: Path) -> int:
 
 
 def _create_locked(path: Path, create: Callable[[Path], int]) -> tuple[Path, int]:
-    """Create and lock; again, if another process took the unlocked file for a leftover."""
+    """Create and lock a temporary file; try again if another process took it for a leftover."""
     while True:
         temporary = temporary_path(path)
         handle = create(temporary)
@@ -304,7 +304,7 @@ def remove_leftovers_of(path: Path) -> None:
 
 def _remove_unlocked(path: Path) -> None:
     """Remove a temporary file or folder unless its writer is alive."""
-    with suppress(OSError):  # it is gone, or cannot be locked by this user
+    with suppress(OSError):  # the path is gone, or this user cannot lock it
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             if try_lock(handle):

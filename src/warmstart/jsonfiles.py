@@ -152,7 +152,7 @@ def _read(kind: Any, value: Any, location: _Location) -> Any:
         return value
     if is_dataclass(kind):
         return _read_fields(kind, value, location)
-    if origin in (Union, UnionType):  # of one kind with None
+    if origin in (Union, UnionType):  # one kind or None
         inner = next(part for part in parts if part is not NoneType)
         return None if value is None else _read(inner, value, location)
     if origin is Literal:

@@ -1,4 +1,4 @@
-"""Processes of this machine that work for this one, and end with it however it ends."""
+"""Processes of this machine that work for this process, and end with it however it ends."""
 
 import multiprocessing
 import os
@@ -22,15 +22,15 @@ class ProcessPool:
     """An executor whose processes are started when needed, ignore Ctrl-C and end at once."""
 
     def __init__(self, num: int, prepare: Callable[..., object], *arguments: Any) -> None:
-        """Let each process call a function with these arguments before it works."""
+        """Let each process call `prepare` with these arguments before it does any work."""
         context = multiprocessing.get_context("spawn")
-        # Nobody writes to it: a process ends when the other end is closed, also by a kill.
+        # Nobody writes to the pipe: a process ends when its other end is closed, also by a kill.
         self._life, self._watched = context.Pipe(duplex=False)
         first = (self._life, prepare, arguments)
         self._executor = ProcessPoolExecutor(num, context, _begin, first)
 
     def submit(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> "Future[R]":
-        """Call a function in a process; raise BrokenExecutor once any of them was lost."""
+        """Call a function in a process; raise BrokenExecutor once any process was lost."""
         with block_ctrl_c():
             return self._executor.submit(work, *args, **kwargs)
 
@@ -43,7 +43,7 @@ class ProcessPool:
 
 @contextmanager
 def block_ctrl_c() -> Iterator[None]:
-    """Let processes that start in the block ignore Ctrl-C, which is for this one."""
+    """Let processes that start in the block ignore Ctrl-C, which is meant for this process."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -53,7 +53,7 @@ def block_ctrl_c() -> Iterator[None]:
 
 @contextmanager
 def hide_script() -> Iterator[None]:
-    """Let processes that start in the block not run the user's script, which may have no guard."""
+    """Let processes that start in the block skip the user's script, which may have no guard."""
     with _hiding:
         script, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
         try:

@@ -32,11 +32,11 @@ from warmstart.jsonfiles import to_json
 T = TypeVar("T")
 
 LONGEST_WAIT = timedelta(hours=2)  # for another process: it may be validating
-CONNECT = timedelta(seconds=60)  # to wait for the process that the others meet at
+CONNECT = timedelta(seconds=60)  # to reach the process that all others connect to
 CONNECT_S = 5.0  # for one try
 POLL_S = 0.05
 LAUNCHER_POLL_S = 1.0
-LAUNCHER = "WARMSTART_LAUNCHER"  # variable with the process that --processes started others from
+LAUNCHER = "WARMSTART_LAUNCHER"  # variable with the id of the process that launches others
 _listening: list[socket.socket] = []  # for the other processes of this attempt
 _joins = itertools.count()  # several trainings of one process must not share keys
 
@@ -47,7 +47,7 @@ class Processes:
 
     rank: int = 0
     count: int = 1
-    store: Store | None = None  # of keys that all of them see; None: there are no others
+    store: Store | None = None  # keys that all processes see; None: there is no other process
 
     @property
     def is_lead(self) -> bool:
@@ -65,7 +65,7 @@ class Processes:
 
     @property
     def seed_parts(self) -> tuple[int, ...]:
-        """Return the parts of a seed that differ from those of the lead process."""
+        """Return the parts of a seed that set this process apart from the lead process."""
         return () if self.is_lead else (self.rank,)
 
     def add_up(self, tensor: Tensor) -> None:
@@ -129,7 +129,7 @@ _current: ContextVar[Processes] = ContextVar("processes", default=ALONE)
 
 
 def current() -> Processes:
-    """Return the processes that share the training that is open here; else this one alone."""
+    """Return the processes that share the open training; this process alone if none is open."""
     return _current.get()
 
 
@@ -169,7 +169,7 @@ def _lost() -> LostProcessError:
 
 
 def num_launched() -> int:
-    """Return how many processes a launcher started for this job; 1: none."""
+    """Return how many processes a launcher started for this job; 1 without a launcher."""
     return _variable("WORLD_SIZE", 1)
 
 
@@ -236,7 +236,7 @@ def _stop_without(launcher: int) -> None:
 
 
 def _backend() -> str:
-    """Return NCCL for tensors on a GPU, unless processes share one; gloo for the others."""
+    """Return the backends: gloo, and NCCL for tensors on a GPU unless processes share one."""
     has_own_gpu = 0 < num_local() <= torch.cuda.device_count()
     return "cpu:gloo,cuda:nccl" if has_own_gpu and dist.is_nccl_available() else "gloo"
 
@@ -247,7 +247,7 @@ def _store() -> Store:
     address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
     try:
         store, _, _ = next(rendezvous("env://", timeout=CONNECT))
-        return PrefixStore(_attempt(store), store)  # none of an earlier attempt's keys
+        return PrefixStore(_attempt(store), store)  # sees no keys of an earlier attempt
     except (ValueError, RuntimeError, OSError) as fault:
         reason = str(fault).splitlines()[0]
         raise WarmstartError(
@@ -289,9 +289,9 @@ def _new_listener() -> socket.socket:
 
 def is_first_to_report() -> bool:
     """Tell whether no other process of this launch has reported an error yet."""
-    if num_launched() == 1 or not _store.cache_info().currsize:  # or they never met
+    if num_launched() == 1 or not _store.cache_info().currsize:  # or the processes never met
         return True
     try:
         return _store().add("reported", 1) == 1
-    except (WarmstartError, RuntimeError):  # nobody can be asked, so better twice than never
+    except (WarmstartError, RuntimeError):  # no store to ask: better report twice than never
         return True

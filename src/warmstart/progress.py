@@ -63,7 +63,7 @@ def silenced() -> Iterator[None]:
 
 @contextmanager
 def due_in(seconds: float | None) -> Iterator[None]:
-    """Tell that the block takes at most so long, whatever its bars would estimate."""
+    """Tell displays that the block ends within `seconds`, whatever its bars would estimate."""
     token = _due.set(math.inf if seconds is None else time.monotonic() + seconds)
     try:
         yield

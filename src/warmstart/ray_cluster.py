@@ -51,7 +51,7 @@ class RayCluster:
     def task(
         self, function: Callable[..., Any], num_cpus: float = 1.0, num_gpus: float = 0.0
     ) -> Callable[..., "Future[Any]"]:
-        """Return a function that calls another one on any machine that has room."""
+        """Return a function that calls `function` on any machine that has room."""
         remote = self._ray.remote(function).options(
             num_cpus=num_cpus, num_gpus=num_gpus, max_retries=RETRIES
         )
@@ -78,7 +78,7 @@ class RayCluster:
             self._ray.cancel(call, force=True)
 
     def close(self) -> None:
-        """End what is still running, and leave the cluster."""
+        """End every running call; leave the cluster unless the caller had joined it."""
         self.cancel()
         if not self._is_guest:
             self._ray.shutdown()
@@ -105,7 +105,7 @@ def refuse_other_code(digest: bytes) -> None:
 
 
 def _import_ray() -> ModuleType:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to its makers
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report to its makers
     try:
         import ray
         import ray.exceptions
@@ -117,7 +117,7 @@ def _import_ray() -> ModuleType:
 
 
 def _join(ray: ModuleType, address: str) -> None:
-    """Join the cluster at an address; auto: the one that is found, or a new one here."""
+    """Join the cluster at an address; auto: one that Ray finds, or a new one on this machine."""
     given = None if address == "auto" else address
     try:
         if given is not None:

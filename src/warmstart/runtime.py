@@ -19,7 +19,7 @@ MALLOC = {M_TRIM_THRESHOLD: 2**31 - 1, M_TOP_PAD: 64 << 20, M_MMAP_THRESHOLD: 32
 
 @dataclass(frozen=True)
 class Runtime:
-    """Where a process computes."""
+    """Where a process computes, and in which precision."""
 
     device: torch.device
     dtype: torch.dtype | None = None  # of matrix products; None: the type of the weights

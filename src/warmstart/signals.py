@@ -1,4 +1,4 @@
-"""Signals and the threads that wait for them: stop a training at a step, and let go of children."""
+"""Signals that stop a training at a step, and how long waiting threads spin."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ class Interrupt:
         self.signal_number: int | None = None  # of the request
 
     def request(self, number: int, _: FrameType | None) -> None:
-        """Set the flag, and restore the default effect of the signal."""
+        """Note the signal, and restore its default effect."""
         self.signal_number = number
         signal.signal(number, signal.SIG_DFL)
 
@@ -42,7 +42,7 @@ class Interrupt:
 
 @contextmanager
 def listening() -> Iterator[Interrupt]:
-    """Catch the signals inside the block; only possible in the main thread."""
+    """Catch Ctrl-C and SIGTERM inside the block; outside the main thread, catch nothing."""
     interrupt = Interrupt()
     with restore_signals():
         for number in SIGNALS if current_thread() is main_thread() else ():

@@ -1,6 +1,6 @@
 """Find text files, decompress them and stream their lines.
 
-A file type is added here alone: a format in `_FORMATS`, a compression in `_OPENERS`.
+The extensions of files to read are listed here: formats in `_FORMATS`, compressions in `_OPENERS`.
 """
 
 import bz2
@@ -51,10 +51,8 @@ LONGEST_LINE = 1 << 27  # bytes; a longer line would exhaust the memory
 SAFE_BYTES = 1 << 30  # a file that is streamed may always decompress to this size
 LARGEST_WHOLE = 1 << 28  # bytes of a file that is read whole; large tokenizers have tens of MB
 MAX_EXPANSION = 250  # beyond it, a file may decompress to this many times its size
+# Raised when a damaged file is opened or decompressed.
 UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
-
-
-"""The errors that opening or decompressing a damaged file raises."""
 
 
 def expand(patterns: Sequence[str]) -> tuple[Path, ...]:
@@ -87,7 +85,7 @@ def _matching_files(pattern: str) -> list[Path]:
 
 
 def missing(path: Path) -> str:
-    """Say that nothing is at a path, and what has a name like it."""
+    """Say why nothing is at a path, and name files with similar names."""
     if path.is_symlink():
         target = Path(os.path.realpath(path))
         end = "back to itself" if target.is_symlink() else f"to {target}, which does not exist"
@@ -134,7 +132,7 @@ def standard_input() -> BinaryIO | None:
 
 
 def file_or_stream(name: str | None, stream: BinaryIO | None) -> Path | BinaryIO:
-    """Return the file or pipe of this name; the stream without a name, or for the name `-`."""
+    """Return the file or pipe of this name, or the stream if there is no name or it is `-`."""
     if name is None or name == "-":
         if stream is None:
             raise WarmstartError("FILE is missing: name a file with one text per line")
@@ -305,7 +303,7 @@ def local_name(name: str) -> str:
 
 
 def local_copies(url: str, is_wanted: Callable[[str], bool] = bool) -> list[Path]:
-    """Return copies of the files that a URL or a glob refers to; of a folder, those wanted."""
+    """Return local copies of the files that a URL or glob names; of a folder, the wanted files."""
     import fsspec
 
     try:

@@ -95,7 +95,7 @@ def pin(batch: AnyBatch) -> AnyBatch:
 
 
 def split(batch: AnyBatch, num_parts: int) -> list[AnyBatch]:
-    """Return the batch in at most so many parts of about equally many rows."""
+    """Return the batch in at most `num_parts` parts of about equally many rows."""
     tensors = {field.name: getattr(batch, field.name) for field in fields(batch)}
     parts = {name: t.chunk(num_parts) for name, t in tensors.items() if t is not None}
     return [
@@ -201,7 +201,7 @@ class LabelledStream:
         return min(-(-longest // self.length_multiple) * self.length_multiple, self._longest)
 
     def _plan(self, epoch: int) -> list[list[int]]:
-        """Return the rows of every step; their numbers differ by one at most."""
+        """Return the rows of every step; the sizes of steps differ by one row at most."""
         order = permutation(len(self.texts), self.seed, "texts", epoch).tolist()
         num_steps = self.steps_per_epoch
         cuts = [step * len(order) // num_steps for step in range(num_steps + 1)]

@@ -161,7 +161,7 @@ class NextSentencePairs:
 
     @cached_property
     def _document_tokens(self) -> tuple[Ints, Ints]:
-        """Return where the document of each part starts and ends, parts included: (P,) each."""
+        """Return where the document of each part starts and ends, with all its parts: (P,) each."""
         s = self.sentences
         _, parts, documents = np.unique(s.documents, return_index=True, return_inverse=True)
         starts = s.part_starts[parts] - 1  # including bos
@@ -245,6 +245,6 @@ class NextSentencePairs:
         other = (np.searchsorted(s.part_starts, token + 1, "right") - 1).clip(0)
         token = token.clip(s.part_starts[other], s.part_ends[other] - 1)
         sentence = np.searchsorted(s.starts, token, "right") - 1
-        # A positive second segment is never the first sentence, so a negative one is not either.
+        # A second segment never begins with a part's first sentence, unless it is the only one.
         second = np.minimum(s.first_sentences[other] + 1, s.stop_sentences[other] - 1)
         return s.starts[np.maximum(sentence, second)], s.part_ends[other]

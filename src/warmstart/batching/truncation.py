@@ -37,7 +37,7 @@ class EncodedTexts:
     starts: list[int] | None  # where the second text of each pair begins; None: single texts
     is_truncated: list[bool]  # of each text
     num_tokens: int  # before truncation
-    num_unknown: int  # of these
+    num_unknown: int  # of these tokens
 
     @property
     def num_truncated(self) -> int:

@@ -88,7 +88,7 @@ def main() -> None:
     """Run the command line."""
     limit_spinning()
     console = Console(stderr=True)
-    is_lead = not _is_launched() or os.environ.get("RANK") == "0"  # it speaks for all processes
+    is_lead = not _is_launched() or os.environ.get("RANK") == "0"  # the lead process speaks for all
     try:
         open_streams()
         if not is_lead:

@@ -16,7 +16,7 @@ from warmstart.jsonfiles import TYPE_NAMES
 from warmstart.settings.base import Panel, Setting, read_settings_file
 
 PANELS: tuple[Panel, ...] = get_args(Panel)
-METAVARS = {int: "INT", float: "NUM", str: "PATH", bool: ""}  # of other texts: in the setting
+METAVARS = {int: "INT", float: "NUM", str: "PATH", bool: ""}  # a setting may declare another
 
 
 class _Command(TyperCommand):

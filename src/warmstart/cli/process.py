@@ -66,5 +66,5 @@ def discard_output() -> None:
     """Forget what cannot be written to standard output, so that it fails only once."""
     with suppress(OSError):
         sys.stdout.flush()
-    with suppress(OSError):  # it has no number in tests
+    with suppress(OSError):  # standard output has no number in tests
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

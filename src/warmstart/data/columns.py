@@ -123,8 +123,8 @@ def _by_name(sample: Sample, wanted: Wanted) -> ColumnLayout:
     missing = [role for role in wanted.roles if role not in positions]
     if missing:
         part = sample.part(unassigned)
-        _, found = choose_columns(part, missing)
-        positions |= {role: unassigned[index] for role, index in found.items()}
+        _, indices = choose_columns(part, missing)
+        positions |= {role: unassigned[index] for role, index in indices.items()}
     return _layout(sample, positions)
 
 
@@ -136,7 +136,7 @@ def _index_of(sample: Sample, name: str) -> int:
 
 
 def _by_position(sample: Sample, wanted: Wanted) -> ColumnLayout:
-    """Take roles in file order; a first row that is surely a header is still none of the data."""
+    """Take roles in file order; a first row that is surely a header is not read as data."""
     width, num_named = len(sample.rows[0]), len(wanted.columns)
     if width != num_named:
         names = ", ".join(column.name for column in wanted.columns)

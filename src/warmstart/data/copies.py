@@ -134,7 +134,7 @@ def find_repeats(texts: Fingerprints) -> Matches:
 
 
 def count_seen(matches: Matches) -> dict[str, int]:
-    """Return the counts that scores are reported with."""
+    """Return the numbers of copies and near-copies under the names that scores use."""
     return {
         "seen_in_training": int(matches.copies.sum()),
         "nearly_seen_in_training": int(matches.near.sum()),
@@ -172,7 +172,7 @@ def group_copies(texts: Fingerprints) -> list[list[int]]:
 
 
 def _near_links(shingles: Shingles, texts: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """Link every near-copy with the texts that it has most in common with; `texts` tell copies.
+    """Link every near-copy with the texts most like it; copies have the same number in `texts`.
 
     It is linked with as many as leave it less than a share of NEAR_COPY of its windows that also
     occur in texts without a link.
@@ -189,13 +189,13 @@ def _near_links(shingles: Shingles, texts: Ints) -> Iterator[tuple[Ints, Ints]]:
             continue
         own = [found_in[starts[window] : starts[window + 1]] for window in windows[start:end]]
         rows, ranks = _rank(np.concatenate(own), texts, row)
-        last = [ranks[np.searchsorted(rows, found)].max() for found in own]  # of each window
+        last = [ranks[np.searchsorted(rows, others)].max() for others in own]  # of each window
         linked = rows[(ranks > 0) & (ranks <= np.sort(last)[-least])]
         yield np.full(len(linked), row), linked
 
 
 def _rank(found: Ints, texts: Ints, row: int) -> tuple[Ints, Ints]:
-    """Return the rows found, and their ranks by how often: 1 is the most often, 0 a copy."""
+    """Return the distinct rows found, and their ranks: 1 is the most frequent, 0 a copy."""
     rows, counts = np.unique(found, return_counts=True)
     is_copy = texts[rows] == texts[row]  # or the text itself
     ranks = np.empty(len(rows), np.int64)

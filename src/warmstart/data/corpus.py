@@ -34,7 +34,7 @@ class Passage:
 
     @property
     def num_bytes(self) -> int:
-        """Return its size including line ends."""
+        """Return the size of the passage, including line ends."""
         return sum(len(row.encode()) + 1 for row in self.rows)
 
 
@@ -109,7 +109,7 @@ def read_passages(
 
 
 def read_input(config: TextLines, stream: BinaryIO | None) -> Iterator[str]:
-    """Yield the text of --text, or those of the file or of a stream."""
+    """Yield the text of --text, or the texts of a file or a stream."""
     if config.text is not None:
         return iter([config.text])
     return read_texts(file_or_stream(config.file, stream), config)
@@ -211,7 +211,7 @@ def cut_chunks(
 def map_ahead(
     items: Iterable[T], make: Callable[[T], R], num_ahead: int = 2
 ) -> Iterator[tuple[T, R]]:
-    """Yield every item with what is made of it, in order; the next ones are made meanwhile."""
+    """Yield every item with its result, in order; a thread computes the next ones meanwhile."""
     with ThreadPoolExecutor(1) as pool:
         yield from submit_ahead(items, lambda item: pool.submit(make, item), num_ahead)
 
@@ -219,7 +219,7 @@ def map_ahead(
 def submit_ahead(
     items: Iterable[T], submit: Callable[[T], "Future[R]"], num_ahead: int
 ) -> Iterator[tuple[T, R]]:
-    """Yield every item with its result, in order; so many more are submitted meanwhile."""
+    """Yield every item with its result, in order; `num_ahead` more are submitted meanwhile."""
     waiting: deque[tuple[T, Future[R]]] = deque()
     for item in items:
         waiting.append((item, submit(item)))

@@ -17,8 +17,8 @@ from warmstart.formats import shorten
 ROWS_TO_JUDGE = 8  # in fewer rows, a value that occurs once says nothing
 _INDEX_NAMES = ("", "index", "id", "unnamed: 0", "__index_level_0__")  # pandas writes these
 _MOST_LABELS = 50
-_LABEL_CHARS = 40  # a label has at most so many, on average
-_TEXT_WORDS = 3  # a text has at least so many, on average
+_LABEL_CHARS = 40  # a label has at most this many on average
+_TEXT_WORDS = 3  # a text has at least this many on average
 
 # Usual names of columns, beside the names of the roles.
 _TEXT_NAMES = "review sentence content body comment message tweet texte phrase avis texto satz"
@@ -26,7 +26,7 @@ _LABEL_NAMES = "sentiment class category target rating stars polarity classe kat
 _ALIASES = {"text": _TEXT_NAMES.split(), "label": _LABEL_NAMES.split()}
 _KNOWN_NAMES = {"text", "text2", "label", "source", *_ALIASES["text"], *_ALIASES["label"]}
 _NAME_CHARS, _NAME_WORDS = 40, 4  # the most that the name of a column has
-_TIMES_LONGER = 3  # one of two texts is taken if it is so many times longer than the other
+_TIMES_LONGER = 3  # one of two columns of text is taken if it is this many times longer
 
 
 def normal(name: str) -> str:
@@ -60,7 +60,7 @@ class ColumnValues:
 
     @cached_property
     def is_text(self) -> bool:
-        """Tell whether these are long, mostly different strings."""
+        """Tell whether the values are long, mostly different strings."""
         if not self.values or not all(isinstance(value, str) for value in self.values):
             return False
         num_words = sum(len(value.split()) for value in self.values)
@@ -69,7 +69,7 @@ class ColumnValues:
 
     @cached_property
     def is_label(self) -> bool:
-        """Tell whether these are short and have few different values."""
+        """Tell whether the values are short, with few distinct ones among them."""
         if not all(isinstance(value, (str, int, float)) for value in self.values):
             return False
         is_few = 0 < len(self.counts) <= min(_MOST_LABELS, len(self.values) / 2)
@@ -77,7 +77,7 @@ class ColumnValues:
 
     @cached_property
     def is_distinct(self) -> bool:
-        """Tell whether no value occurs twice; of two values, this says nothing."""
+        """Tell whether no value occurs twice; False if there are too few to judge."""
         return len(self.counts) == len(self.values) > 2
 
     @cached_property
@@ -86,7 +86,7 @@ class ColumnValues:
 
     @cached_property
     def is_index(self) -> bool:
-        """Tell whether these are row numbers, or nothing at all."""
+        """Tell whether the values are row numbers, or the empty column of an index."""
         if self.name in _INDEX_NAMES and (not self.values or self.is_numeric):
             return True
         shown = [str(value) for value in self.values]
@@ -171,7 +171,7 @@ def _is_name(cell: str) -> bool:
 
 
 def _repeats(column: ColumnValues) -> bool:
-    """Tell whether these are labels of which each occurs more than once."""
+    """Tell whether the values are labels, each of which occurs more than once."""
     return column.is_label and min(column.counts.values()) > 1
 
 
@@ -204,7 +204,7 @@ class _Choice:
         return [i for i in self.free if not self.sample.columns[i].is_distinct]
 
     def guess(self, role: str) -> int:
-        """Return the column that is most likely."""
+        """Return the most likely column for a role."""
         columns, taken = self.sample.columns, self.positions.values()
         among = self.free or [i for i in range(len(columns)) if i not in taken]
         if role == "text":

@@ -1,6 +1,6 @@
 """Report the rows, lengths, labels and repeats of one file.
 
-Keeps a length and the fingerprints of each text, never the texts.
+Keeps a length and the fingerprints of each text; text without labels is streamed.
 """
 
 from collections import Counter

@@ -27,7 +27,7 @@ WINDOW = 32  # characters; a power of two
 WINDOW_CAPACITY = 1 << 20  # windows kept, at most twice as many while text is added
 CAPACITY = 1 << 24  # texts; of more than that, every second one is kept, and so on
 LEAST_WINDOWS = 3  # a text with fewer kept windows is not judged
-NEAR_COPY = 0.5  # share of the windows of a near-copy that also occur elsewhere
+NEAR_COPY = 0.5  # least share of the windows of a near-copy that also occur elsewhere
 _CHUNK_CHARS = 1 << 16  # hashed together
 _BASE, _SPREAD, _MIX = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 AnyNumber = TypeVar("AnyNumber", bound=np.integer[Any])
@@ -51,12 +51,12 @@ class Shingles:
         return Shingles(self.codes[is_kept], self.rows[is_kept], max(halvings, self.halvings))
 
     def near_copies(self, known: "Shingles", num_rows: int) -> Flags:
-        """Tell which of the texts share most of their windows with the known texts."""
+        """Tell which of the texts share at least half of their windows with the known texts."""
         own, known = _same_sample(self, known)
         return own._near_rows(np.isin(own.codes, known.codes), num_rows)
 
     def near_repeats(self, num_rows: int) -> Flags:
-        """Tell which of the texts share most of their windows with earlier ones."""
+        """Tell which of the texts share at least half of their windows with earlier ones."""
         _, first, numbers = np.unique(self.codes, return_index=True, return_inverse=True)
         return self._near_rows(self.rows[first[numbers]] < self.rows, num_rows)
 
@@ -197,7 +197,7 @@ class PackedFingerprints:
     halvings: int
 
     def unpack(self) -> "Fingerprints":
-        """Return the set of texts."""
+        """Return the fingerprints; the codes of documents are among those of texts."""
         try:
             texts, codes = _unpack(self.texts), _unpack(self.shingles)
         except ValueError as error:
@@ -210,7 +210,7 @@ class PackedFingerprints:
 
 @dataclass(frozen=True)
 class Fingerprints:
-    """What is kept of texts."""
+    """The fingerprints of texts, and of the documents that they form."""
 
     texts: Codes  # (R,) the code of every text, in order
     documents: Codes  # the codes of documents that consist of several texts
@@ -225,7 +225,7 @@ class Fingerprints:
         return distinct(np.concatenate([self.texts, self.documents]))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the set of the texts and documents as data.json records it."""
+        """Return the codes of texts, documents and windows as data.json records them."""
         packed = PackedFingerprints(
             texts=_pack(self.known),
             shingles=_pack(distinct(self.shingles.codes)),
@@ -245,7 +245,7 @@ def join_fingerprints(sets: Iterable[Fingerprints]) -> Fingerprints:
 
 
 class TextSample:
-    """The codes of any number of texts: all of them, or half or a quarter of those there are."""
+    """The codes of any number of texts: all of them, or a half, a quarter and so on."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity, self._halvings = capacity, 0
@@ -305,7 +305,7 @@ class FingerprintWriter:
 
 
 def distinct(codes: NDArray[AnyNumber]) -> NDArray[AnyNumber]:
-    """Return codes sorted and each once; `np.unique` takes many times as long for so many."""
+    """Return codes sorted and each once; for millions, `np.unique` takes many times as long."""
     ordered = np.sort(codes)
     return ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
 

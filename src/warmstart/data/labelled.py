@@ -1,6 +1,6 @@
 """Read labelled texts or text pairs, from a table or from two line-aligned files.
 
-Labels remain the strings of the file.
+Labels are the strings of the file, or its numbers and truth values as strings.
 """
 
 import math
@@ -32,7 +32,7 @@ class Dataset:
     file: str = ""  # where the rows come from, for messages
     texts: Sequence[str] = ()  # none empty
     labels: Sequence[str] = ()  # as in the file, without surrounding spaces; none empty
-    lines: Sequence[int] = ()  # number of the line where each row begins; in Parquet, of the row
+    lines: Sequence[int] = ()  # where each row begins; in Parquet and Excel, the number of the row
     seconds: Sequence[str] | None = None  # the second text of each pair, none empty
     targets: Sequence[Any] = ()
     strata: Sequence[int] = ()  # the class of each row, of which every subset has its share

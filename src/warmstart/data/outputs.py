@@ -25,9 +25,9 @@ TableRow = Mapping[str, Any]  # values by the name of the column
 
 
 def write_table(path: Path, rows: Iterable[TableRow], delimiter: str = ",") -> Path:
-    """Write rows in the format that the file's name asks for; the first ones name the columns.
+    """Write rows in the format that the file's name asks for.
 
-    The delimiter is that of a .csv file.
+    The first rows name the columns of a .csv or .tsv file; the delimiter is for .csv alone.
     """
     with whole_file(path) as file:
         match format_of(path):

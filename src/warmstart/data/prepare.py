@@ -29,7 +29,7 @@ from warmstart.textfiles import file_facts
 from warmstart.tokenization.backends import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
-MIN_SAMPLED = 50  # no text is more than one part in so many of a sample
+MIN_SAMPLED = 50  # a text is at most one part in this many of a sample
 HELD_OUT = (0.01, 0.1, 0.5)  # share for validation; the next one if the corpus is too small
 
 
@@ -116,7 +116,7 @@ def workers_of(ray: str | None, num_processes: int) -> Iterator[OpenWorkers | No
 
 
 def _is_enough(folder: Path, has_index: bool) -> bool:
-    """Tell whether there is text for validation, and pairs on both sides if they are needed."""
+    """Tell whether there is text for validation; with an index, pairs there and in training."""
     if not has_index:
         return TokenFile(folder / VALID).num_tokens > 0
     return all(SentenceFile(folder / name).has_pairs for name in (TRAIN, VALID))

@@ -62,7 +62,7 @@ class SentenceFinder:
     def find(self, ids: NDArray[np.integer], sizes: Sequence[int]) -> Flags:
         """Tell which tokens end a sentence, in concatenated texts of these sizes.
 
-        The last token of a text always does.
+        The last token of a text always ends a sentence.
         """
         lasts = np.cumsum(sizes, dtype=np.int64)
         lasts = lasts[np.asarray(sizes) > 0] - 1

@@ -32,7 +32,7 @@ from warmstart.ray_cluster import RETRIES, RayCluster, refuse_other_code
 from warmstart.tokenization.tokenizer import Tokenizer, join_pieces
 from warmstart.version import code_digest
 
-# Few enough for every core to have some; a document that is twice as long is divided.
+# Small enough for every core to get some; a document that is twice as long is divided.
 SHARD_CHARS = 1 << 22
 TRAIN, VALID = "train.bin", "valid.bin"
 _FINGERPRINTS = "fingerprints.json"
@@ -43,7 +43,7 @@ class Shard:
     """Passages in the order of the text."""
 
     number: int
-    num_documents: int  # that began before it
+    num_documents: int  # that began before this shard
     passages: Sequence[Passage]
 
     @property
@@ -121,7 +121,7 @@ class ShardWriter:
 
 
 def join_shards(shards: Sequence[Path], folder: Path) -> Fingerprints:
-    """Write the tokens of all shards to one file for training and one for validation."""
+    """Join the token files of all shards for training and validation; return the fingerprints."""
     for name in (TRAIN, VALID):
         join_token_files([shard / name for shard in shards], folder / name)
     return join_fingerprints(_fingerprints(shard / _FINGERPRINTS) for shard in shards)
@@ -140,7 +140,7 @@ def write_shards(
 ) -> list[Path]:
     """Write the shards that `folder` does not have yet; return all, in the order of the text.
 
-    A single shard is written in this process, as are all without workers.
+    A single shard is written in this process, as are all shards if there are no workers.
     """
     shards = cut(source.passages(counts))
     first = list(islice(shards, 2))

@@ -35,7 +35,7 @@ def split_rows(
     for rows in _copies(data, order):
         if not has_classes:
             by_class[""].append(rows)
-        elif len({data.labels[row] for row in rows}) == 1:  # with two it stays in training
+        elif len({data.labels[row] for row in rows}) == 1:  # else the text stays in training
             by_class[data.labels[rows[0]]].append(rows)
     share = min(SHARE, _MOST / len(data)) if len(data) else SHARE
     valid = {row for groups in by_class.values() for rows in _share(groups, share) for row in rows}
@@ -48,7 +48,7 @@ def split_rows(
 
 
 def _copies(data: Dataset, order: int) -> Iterable[list[int]]:
-    """Return the rows of every different text, in one of the orders that only texts decide."""
+    """Return the rows of each different text, in an order that texts and `order` determine."""
     rows: dict[int, list[int]] = defaultdict(list)
     for row, text in enumerate(data.whole_texts()):
         rows[fingerprint(text)].append(row)
@@ -57,7 +57,7 @@ def _copies(data: Dataset, order: int) -> Iterable[list[int]]:
 
 
 def _share(groups: Sequence[list[int]], share: float) -> Iterable[list[int]]:
-    """Yield different texts of a class until there are enough; the last one is left."""
+    """Yield the rows of texts of a class until there are enough; the last text is never taken."""
     num_texts = sum(map(len, groups))
     num_wanted = max(ceil(share * num_texts), min(_LEAST, num_texts // 2))
     num_taken = 0
@@ -113,7 +113,7 @@ def split_folds(
 ) -> tuple[tuple[Fold, ...], int]:
     """Split the rows, of which `texts` are the texts, into stratified folds.
 
-    Every row is tested in one fold, copies and near-copies in the same; return their number, too.
+    Every row is tested in one fold, with its copies and near-copies; also return how many have any.
     """
     fingerprints = fingerprints_of(texts)
     groups = group_copies(fingerprints)
@@ -178,7 +178,7 @@ HALVING_SEED = 0
 class LabelPool:
     """The labelled texts that subsets are drawn from.
 
-    Labels are counted as their user pays for them. Validation texts that were set aside are part of
+    All labels that the user paid for are counted. Validation texts that were set aside are part of
     the labels, so a subset has its own share of them; a file given with `--valid` comes on top.
     """
 
@@ -189,7 +189,7 @@ class LabelPool:
         return self.num_train + (self.num_set_aside or 0)
 
     def divide(self, labels: int) -> tuple[int, int | None]:
-        """Return how many of the labels train, and how many select."""
+        """Return how many of the labels to train on, and how many to select by."""
         if self.num_set_aside is None:
             return labels, None
         num_selecting = min(max(2, round(SHARE * labels)), self.num_set_aside)

@@ -219,7 +219,7 @@ def aligned_rows(
 ) -> Iterator[tuple[Row, Row]]:
     """Yield the lines of two files, which must have the same number of them."""
     for path in paths:
-        refuse_pipe(path)  # its checksum is taken later
+        refuse_pipe(path)  # the file is read again for its checksum
     first, second = (list(read_lines(path, encoding)) for path in paths)
     if len(first) != len(second):
         raise WarmstartError(

@@ -41,9 +41,9 @@ def encode(
     document: int = 0,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Iterator[tuple[Passage, EncodedPassage]]:
-    """Yield every passage with its tokens; so many documents have begun before.
+    """Yield every passage with its tokens; `document` documents began before the first.
 
-    `advance` is told the bytes of text that are done.
+    `advance` is called with the bytes of text that were encoded.
     """
     chunks = cut_chunks(passages, CHUNK_CHARS, attrgetter("num_chars"))
     # The library encodes on all cores, and Python reads the next chunk meanwhile.

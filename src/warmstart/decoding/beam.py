@@ -28,7 +28,7 @@ GROUP_SIZE = 64  # entries of a row that are searched for their maximum together
 
 
 def penalty(length: int, alpha: float) -> float:
-    """Return the divisor for a target of so many tokens, end included: ((5 + n) / 6) ** alpha."""
+    """Return the divisor for a target of n tokens, the end included: ((5 + n) / 6) ** alpha."""
     return ((5 + length) / 6) ** alpha
 
 
@@ -193,7 +193,7 @@ class _Search:
         self.finished[source].append(Hypothesis(ids, log_prob, score))
 
     def _is_done(self, source: int, best_total: float) -> bool:
-        """Tell whether enough targets ended, or none to come can be among the best."""
+        """Tell whether enough targets ended, or no later one can be among the best."""
         finished, n_best = self.finished[source], self.n_best
         if not finished:
             return False

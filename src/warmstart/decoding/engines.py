@@ -36,7 +36,7 @@ class Engine:
     config: ModelConfig
     runtime: Runtime
     encoder: Backbone
-    begin: Callable[[EncoderOutput, int], Step]  # decodes these sources in so many rows each
+    begin: Callable[[EncoderOutput, int], Step]  # sources, rows for each -> their step
 
     def encode(self, sources: Sequence[Sequence[int]]) -> EncoderOutput:
         """Encode sources, given as token ids."""
@@ -151,7 +151,7 @@ def translate_ids(
     beam: Beam,
     n_best: int = 1,
 ) -> list[list[Hypothesis]]:
-    """Translate one batch of token ids; `special` are the target's."""
+    """Translate one batch of token ids; `special` are ids of the target vocabulary."""
     with engine.runtime.precision():  # around all steps, so that weights are cast once
         step = engine.begin(engine.encode(sources), beam.beam)
         return beam_search(step, limits, special, beam, n_best)
@@ -214,7 +214,7 @@ def recorded_steps(model: LanguageModel, runtime: Runtime) -> Begin:
 
 
 def fast_steps(model: LanguageModel, runtime: Runtime) -> Begin:
-    """Return the fastest of these functions for a device; valid until the weights change."""
+    """Return the fastest function that begins texts on a device; valid until the weights change."""
     if unsupported_setting(model.backbone.config) is None:
         if runtime.device.type == "cuda":
             return recorded_steps(model, runtime)
@@ -323,8 +323,8 @@ class RecordedStep:
     def _record(self) -> None:
         """Record a step, after one step that lets libraries set up what they need.
 
-        That one takes no stream of its own: there are few, and another thread may be recording
-        on the same one.
+        The first step takes no stream of its own: streams are few, and another thread may be
+        recording on the same one.
         """
         position = self.cache.position.clone()
         self._compute()

@@ -101,7 +101,7 @@ class PackedDecoder:
         return SourceKeysValues(list(keys), list(values), encoder_output.mask)
 
     def __call__(self, tokens: Tensor, source: SourceKeysValues | None, cache: Cache) -> Tensor:
-        """Return logits (N, V) for the token after these, the latest (N,) of every row.
+        """Return logits (N, V) for the token after `tokens`, the latest (N,) of every row.
 
         Only a translator has a source.
         """
@@ -257,7 +257,7 @@ class _ShortSource:
 def _pack(
     linear: nn.Module, dtype: torch.dtype, linear_type: LinearType, activation: str = "none"
 ) -> PackedLinear | CastLinear:
-    """Return a linear layer for steps; a layer that is packed already is returned."""
+    """Return a linear layer for one-token steps; a packed layer is returned as it is."""
     if isinstance(linear, PackedLinear):
         return linear
     assert isinstance(linear, nn.Linear)
@@ -290,7 +290,7 @@ def _norm(norm: nn.Module, linear_type: LinearType) -> Function:
     if isinstance(norm, nn.RMSNorm):
         if linear_type is CastLinear:
             return lambda x: torch.rms_norm(x, shape, weight, eps)
-        # A CPU has no kernel for it, and PyTorch takes more operations than these.
+        # A CPU has no kernel for RMS norm, and PyTorch takes more operations than these.
         return lambda x: x * x.square().mean(-1, True).add_(eps).rsqrt_() * weight
     bias = None if norm.bias is None else norm.bias.detach()  # type: ignore[operator]
     return lambda x: torch.layer_norm(x, shape, weight, bias, eps)

@@ -13,10 +13,10 @@ from warmstart.settings.model import decoder_config
 from warmstart.settings.using import Beam, Overlong
 from warmstart.tokenization.backends import TokenizerPair
 
-EXTRA_TOKENS = 10  # that a translation may have beyond its multiple of the source
+EXTRA_TOKENS = 10  # of a translation, beyond its multiple of the source
 BATCH_TOKENS = {"cpu": 4096, "cuda": 16_384}  # decoded together: a GPU needs many to be busy
-USUAL_BEAM = 5  # that these hold for; a wider beam has more rows of each sentence
-MIN_TOKENS = 16  # that a shorter sentence counts as: its probabilities need memory too
+USUAL_BEAM = 5  # that BATCH_TOKENS hold for; a wider beam has more rows of each sentence
+MIN_TOKENS = 16  # a shorter sentence counts as this many: its probabilities need memory too
 
 # Where an overlong text is split: after sentences, else after words, else anywhere.
 SPLIT_PATTERNS = tuple(
@@ -35,7 +35,7 @@ class Translation:
 
 
 def max_target_tokens(num_source_tokens: int, max_length: int, max_ratio: float = 2.0) -> int:
-    """Return how long the translation of so many tokens may become."""
+    """Return the most tokens that the translation of a source of this length may have."""
     return min(max_length - 1, int(max_ratio * num_source_tokens) + EXTRA_TOKENS)
 
 

@@ -1,4 +1,4 @@
-"""Whether a classifier's probabilities are true, and one number that makes them truer."""
+"""Whether a classifier's probabilities are calibrated, and a temperature that improves them."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -34,7 +34,7 @@ class Calibration:
 
 
 def calibration(truth: Classes, probabilities: ArrayLike, num_bins: int = 10) -> Calibration:
-    """Compare confidence with accuracy in equal bins; probabilities are (texts, classes)."""
+    """Compare confidence with accuracy in bins of equal width; probabilities are (texts, C)."""
     shares = np.asarray(probabilities, dtype=np.float64)
     num_texts, num_classes = shares.shape
     check_lengths(truth, shares)

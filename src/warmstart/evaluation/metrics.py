@@ -122,7 +122,7 @@ class WordPairs:
         self._known = {pair for line in lines for pair in pairwise(line.split())}
 
     def known_share(self, text: str) -> float:
-        """Return the share of a text's pairs that occur here; a text without pairs has none."""
+        """Return the share of a text's pairs that occur here; 0 for a text without pairs."""
         pairs = list(pairwise(text.split()))
         return sum(pair in self._known for pair in pairs) / max(1, len(pairs))
 
@@ -168,7 +168,7 @@ class MaskedRows:
     """The scores of each row; `pair_` columns are empty where rows are not pairs."""
 
     counts: Floats  # (rows,) masked tokens
-    losses: Floats  # (rows,) summed over them, in nats
+    losses: Floats  # (rows,) summed over masked tokens, in nats
     right: Floats  # (rows,) masked tokens predicted correctly
     pair_losses: Floats  # (rows,) in nats
     pair_right: Floats  # (rows,) 0 or 1
@@ -253,7 +253,7 @@ def translation_scores(
 
 
 def _metrics() -> dict[str, Any]:
-    """Return both metrics, made to compute Python floats.
+    """Return BLEU and chrF, made to compute Python floats.
 
     sacreBLEU fails where NumPy numbers are mixed with the 0.0 of a resample without any match.
     """
@@ -283,7 +283,7 @@ def paired_test(
     )
     results: Any = test()
     signatures, scores = results
-    is_same = list(other) == list(translations)  # which sacreBLEU does not notice
+    is_same = list(other) == list(translations)  # sacreBLEU does not notice
     return [
         PairedScores(
             name,

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 MAX_RECORDINGS = 128  # shapes of batches; rarer ones are computed without a recording
-_recording = Lock()  # beginning one waits for the device, which would break another
+_recording = Lock()  # beginning a recording waits for the device, which would break another
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def recording(graph: torch.cuda.CUDAGraph, pool: Any = None) -> Iterator[None]:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Let the garbage wait: freeing an older recording while one is made would break it."""
+    """Put off garbage collection: freeing an older recording would break the one being made."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -47,7 +47,7 @@ class _Recording:
 
 
 class RecordedGradients:
-    """The gradients of a loss: computed plainly for a new shape, recorded when it comes again."""
+    """The gradients of a loss: computed plainly for a new shape, recorded when the shape recurs."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], loss_of: Callable[..., Tensor]) -> None:
         self.parameters = [p for p in parameters if p.requires_grad]
@@ -96,7 +96,7 @@ class RecordedGradients:
         return _Recording(graph, own, loss)
 
     def _share_gradients(self) -> None:
-        """Have all recordings write where the first one does: the memory of each would add up."""
+        """Let all recordings write gradients where the first does: memory for each would add up."""
         computed = [parameter.grad for parameter in self.parameters]
         if not self._grads:
             self._grads = computed

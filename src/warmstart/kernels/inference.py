@@ -95,7 +95,7 @@ def packed_copy(
     module: AnyModule,
     dtype: torch.dtype,
     linear_type: PackedType = PackedLinear,
-    inside: str = "",  # which part: "backbone"; all of it unless named
+    inside: str = "",  # the part to pack, such as "backbone"; empty: the whole module
 ) -> AnyModule:
     """Return a module with its linear layers packed; it shares all tensors that stay as they are.
 
@@ -124,7 +124,7 @@ def _few_rows_kernel(
     if torch.backends.quantized.engine not in ("fbgemm", "x86"):
         return None
     kernel = getattr(torch.ops.quantized, names[activation]).default
-    kernel = getattr(kernel, "_op", kernel)  # without Python's search for fakes at every call
+    kernel = getattr(kernel, "_op", kernel)  # without a search for fake objects at every call
     bias = None if bias is None else bias.float()
     packed = torch.ops.quantized.linear_prepack_fp16(weight.float(), bias)
     return lambda x: kernel(x, packed)
@@ -143,7 +143,7 @@ class SourceKeysValues:
     mask: Tensor | None  # (B, 1, 1, S) True where there is a token
 
     def select(self, rows: Tensor) -> "SourceKeysValues":
-        """Return those of these sources, in this order."""
+        """Return the keys and values of these sources, in this order."""
         return SourceKeysValues(
             [keys[rows] for keys in self.keys],
             [values[rows] for values in self.values],
@@ -151,12 +151,12 @@ class SourceKeysValues:
         )
 
     def no_positions(self) -> Tensor:
-        """Return what a cache holds of these sources at first: (depth, 2, B, H, 0, K)."""
+        """Return the empty keys and values that a cache starts with: (depth, 2, B, H, 0, K)."""
         B, H, _, K = self.keys[0].shape
         return self.keys[0].new_empty(len(self.keys), 2, B, H, 0, K)
 
     def contiguous(self) -> "SourceKeysValues":
-        """Return the same with the keys of each head side by side, and its values."""
+        """Return the keys and values with those of each head contiguous in memory."""
         return SourceKeysValues(
             [keys.contiguous() for keys in self.keys],
             [values.contiguous() for values in self.values],
@@ -186,7 +186,7 @@ class BeamCache:
 
     @property
     def num_sources(self) -> int:
-        """Return how many sources it holds."""
+        """Return how many sources the cache holds."""
         return 0 if self._buffer is None else self._buffer.shape[2]
 
     def append(self, layer: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:

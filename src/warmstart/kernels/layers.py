@@ -100,7 +100,7 @@ def _random_16_bits(shape: torch.Size) -> Tensor:
 
 Move = Callable[[Tensor], Tensor]
 ENOUGH_PADDING = 0.05  # share of a batch that is worth leaving out
-MULTIPLE = 64  # of which the number of tokens is one: kernels are built anew for every other number
+MULTIPLE = 64  # of tokens that are computed: kernels are built anew for every other number
 
 
 class TokenGrid:
@@ -116,7 +116,7 @@ class TokenGrid:
         self.numbers = torch.where(is_token, numbers, len(self.places))  # (B T,) N where padded
 
     def side_by_side(self, rows: Tensor) -> Tensor:
-        """Return the tokens (1, N, ...) of padded rows (B, T, ...); what is added is zero."""
+        """Return the tokens (1, N, ...) of padded rows (B, T, ...), filled up with zeros."""
         return _Moved.apply(rows.flatten(0, 1), self.select, self.put_back)[None]
 
     def in_rows(self, tokens: Tensor) -> Tensor:
@@ -144,7 +144,7 @@ def grid_of(is_token: Tensor | None) -> TokenGrid | None:
 
 
 def rounded(num_tokens: int) -> int:
-    """Return the number that is computed in place of so many tokens."""
+    """Return a number of tokens rounded up to the multiple that is computed."""
     return -(-num_tokens // MULTIPLE) * MULTIPLE
 
 

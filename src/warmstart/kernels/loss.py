@@ -119,8 +119,8 @@ class _Gradients:
 def _with_bias(inputs: Tensor, weights: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     """Return inputs and weights with the bias as one more column of the weights, whose input is 1.
 
-    The product that gives the gradient of the weights then gives that of the bias too; to add up
-    the gradients of logits for it would be to read them all once more.
+    The product that gives the gradient of the weights then gives that of the bias too; adding up
+    the gradients of logits for it would read them all once more.
     """
     inputs, weights = F.pad(inputs, (0, BIAS_COLUMNS)), F.pad(weights, (0, BIAS_COLUMNS))
     inputs[:, -BIAS_COLUMNS] = 1

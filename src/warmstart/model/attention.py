@@ -191,7 +191,7 @@ class KeyValueCache:
 
     @property
     def num_rows(self) -> int:
-        """Return how many rows it holds."""
+        """Return how many rows the cache holds."""
         return 0 if self._buffer is None else self._buffer.shape[2]
 
     @property
@@ -205,7 +205,7 @@ class KeyValueCache:
         start, stop = self.length, self.length + keys.shape[2]
         buffer = self._grown(keys, stop)[layer]  # (2, N, H, capacity, K)
         buffer[0, :, :, start:stop], buffer[1, :, :, start:stop] = keys, values
-        if layer == self.depth - 1:  # all layers have them now
+        if layer == self.depth - 1:  # all layers have the new positions now
             self.length = stop
         return buffer[0, :, :, :stop], buffer[1, :, :, :stop]
 
@@ -225,7 +225,7 @@ class KeyValueCache:
         self._buffer = self._buffer.index_select(2, rows)
 
     def _grown(self, keys: Tensor, num_positions: int) -> Tensor:
-        """Return the buffer with room for so many positions."""
+        """Return the buffer with room for at least `num_positions`."""
         if self._buffer is None or self._buffer.shape[4] < num_positions:
             N, H, _, K = keys.shape
             capacity = -(-num_positions // CAPACITY_STEP) * CAPACITY_STEP

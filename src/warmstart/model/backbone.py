@@ -100,7 +100,7 @@ class Stack(nn.Module):
     def context_by_block(
         self, context: AttentionContext, positions: Tensor
     ) -> list[AttentionContext]:
-        """Return the context of each block: local ones see a window, and have their own angles."""
+        """Return the context of each block: local blocks see a window and have their own angles."""
         config = self.config
         if not config.local_window:
             return [context] * config.depth

@@ -40,7 +40,7 @@ class BlockOptions:
 
 
 def build_norm(kind: Norm | None, width: int, biases: bool, eps: float = 1e-5) -> nn.Module:
-    """Return a normalisation layer, or None's identity; RMS norm never has a bias."""
+    """Return a normalisation layer, for None the identity; RMS norm never has a bias."""
     if kind is None:
         return nn.Identity()
     if kind == "rms":
@@ -49,7 +49,7 @@ def build_norm(kind: Norm | None, width: int, biases: bool, eps: float = 1e-5) -
 
 
 class FeedForward(nn.Module):
-    """Two linear layers with an activation between them, multiplied by a gate if that has one."""
+    """Two linear layers with an activation between them, which may be gated."""
 
     def __init__(
         self, width: int, ffn_width: int, activation: Activation, dropout: float, biases: bool

@@ -22,8 +22,8 @@ from warmstart.tasks.registry import task_named
 from warmstart.tasks.task import Task
 
 FILE = "README.md"
-HIDDEN = ("train_", "elapsed", "epoch")  # how names begin of figures that do not tell quality
-FIGURES = {  # what figures are called in prose; of others, the name says it
+HIDDEN = ("train_", "elapsed", "epoch")  # beginnings of figures that say nothing about quality
+FIGURES = {  # names of figures in prose; a figure that is not listed keeps its own
     "f1": "F1",
     "macro_f1": "macro F1",
     "mlm_accuracy": "masked tokens restored",
@@ -42,7 +42,7 @@ class RunFacts:
     """What the files of a run tell its reader."""
 
     folder: RunFolder
-    scores: ScoresFile  # what scores.json holds, or will hold: it is written after the card
+    scores: ScoresFile  # as in scores.json, which is written after the card
 
     @cached_property
     def config(self) -> ConfigFile:
@@ -54,7 +54,7 @@ class RunFacts:
 
     @cached_property
     def model(self) -> ModelConfig | None:
-        """Return the architecture; None: it is no Transformer."""
+        """Return the architecture; None: the run is no Transformer."""
         return model_from_json(self.config.model) if self.config.model else None
 
     @cached_property
@@ -63,13 +63,13 @@ class RunFacts:
 
     @cached_property
     def hub_model(self) -> HubModel | None:
-        """Return what an export depends on; None: it is no Transformer."""
+        """Return the facts that an export depends on; None: the run is no Transformer."""
         config, weights = self.folder.config(), self.folder.weights_file
         return saved_hub_model(self.model, self.task, config, weights) if self.model else None
 
     @property
     def kind(self) -> str:
-        """Return what it is, with its article."""
+        """Return the kind of model with its article, such as "a classifier"."""
         description = self.task.description
         return self.model.mark(description) if self.model else description
 
@@ -139,7 +139,7 @@ def _model(facts: RunFacts) -> Iterator[str]:
 
 
 def _data(facts: RunFacts) -> Iterator[str]:
-    """Say what it was trained on, and what that took."""
+    """Yield a table of the training data, and of the steps, tokens and time it took."""
     if facts.data is None:
         yield "Not recorded."
         return
@@ -266,5 +266,5 @@ def _table(values: Mapping[str, object]) -> Iterator[str]:
 
 
 def _figures(values: Mapping[str, str]) -> Iterator[str]:
-    """Yield a table of figures under the names of prose."""
+    """Yield a table of figures under their names in prose."""
     yield from _table({FIGURES.get(n, n.replace("_", " ")): text for n, text in values.items()})

@@ -21,7 +21,7 @@ from warmstart.tasks.text_model import TransformerModel
 from warmstart.tokenization.tokenizer import text_reader
 
 CHUNK = 1024  # texts sorted by length and read together
-SAMPLE = 32  # texts that are read in full precision too, to see what a faster one costs
+SAMPLE = 32  # texts that are also read in full precision, to see what a faster precision costs
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def evaluate(config: EvaluateConfig) -> EvaluationResult:
     runtime = choose_runtime(config.device, config.precision, config.threads)
     scores = task.evaluate(run, config, runtime)
     times = _enter(file, run, scores)
-    if config.against:  # it was scored on the same file
+    if config.against:  # the other run was scored on the same file
         tests = scores["against"]["tests"]
         other = {test["metric"].lower(): test["other"] for test in tests}
         _enter(file, read_run(config.against), {**other, "compared_with": config.run})

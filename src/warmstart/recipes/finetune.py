@@ -55,7 +55,7 @@ class FinetuneResult(Shown):
 
     run: Path
     valid: dict[str, float]  # validation scores at the best epoch
-    summary: str  # the same in one phrase
+    summary: str  # the scores in one phrase
     best_epoch: int
     elapsed_s: float
 
@@ -84,7 +84,7 @@ def resolve(
 ) -> FinetuneConfig:
     """Return the settings with every default that is known before the texts are read.
 
-    A resumed run keeps what it was started with; None: no run.
+    A resumed run keeps the architecture it was started with; `run` is None without a folder.
     """
     config = finetuning_task(config.task).choose_truncation(config)
     config = replace(config, preset=config.preset or (None if parent else DEFAULT_PRESETS[device]))
@@ -218,7 +218,7 @@ def _cold_tokenizer(config: FinetuneConfig, train: Dataset, run: RunFolder) -> T
 def _architecture(
     config: FinetuneConfig, run: RunFolder, tokenizer: Tokenizer, parent: SavedRun | None
 ) -> ModelConfig:
-    """Return the architecture with the vocabulary of the tokenizer, or the resumed run's."""
+    """Return the architecture with the tokenizer's vocabulary, or that of a resumed run."""
     if run.data_file.exists():
         check_unchanged(run)
         return resumed_model(run)
@@ -279,5 +279,5 @@ def _result(run: RunFolder, task: FinetuningTask) -> FinetuneResult:
     valid = run.valid_scores()
     epoch = int(valid["epoch"])
     figures = {name: score for name, score in valid.items() if name != "epoch"}
-    scores = Figures(figures, valid.file)  # one that is missing is an error that names the file
+    scores = Figures(figures, valid.file)  # the error for a missing score names the file
     return FinetuneResult(run.path, scores, task.summary(scores), epoch, run.scores().elapsed_s)

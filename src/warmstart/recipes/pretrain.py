@@ -68,7 +68,7 @@ class PretrainResult(Shown):
 
     run: Path
     valid: dict[str, float]  # validation scores by name; they depend on the objective
-    summary: str  # the same in one phrase
+    summary: str  # the scores in one phrase
     tokens: int  # seen in training
     elapsed_s: float
 
@@ -143,7 +143,7 @@ def resolve(
 ) -> PretrainConfig:
     """Return the settings with every default that is known before the text is read.
 
-    A resumed run keeps what it was started with, on whatever device it continues; None: no run.
+    A resumed run keeps its architecture and batch size, on whatever device it continues.
     """
     task = pretraining_task(config.objective, parent)
     recorded = recorded_values(run) if run else {}
@@ -170,7 +170,7 @@ def resolve(
 def pretraining_architecture(
     config: PretrainConfig, task: PretrainingTask, parent: SavedRun | None
 ) -> ModelConfig:
-    """Return the architecture asked for; a second stage keeps the first one's.
+    """Return the architecture asked for; a second stage keeps that of the first.
 
     Without a parent, the vocabulary has the size that a tokenizer would be trained to.
     """
@@ -200,7 +200,7 @@ def _prepare(
     source = source_of(config.files, config.document, config)
     if run.config_file.exists() and run.data_file.exists():
         facts = run.read_json(run.data_file)
-        if not run.is_read_only:  # else only the tokens are read that another process prepared
+        if not run.is_read_only:  # else another process prepares the tokens and checks the files
             check_unchanged(run)
         tokenizer = load_tokenizer(run.path)
         if not run.cache.exists():
@@ -208,7 +208,7 @@ def _prepare(
             run.drop_shards()
         return tokenizer, resumed_model(run), read_prepared(run.cache, facts, has_index)
     architecture = pretraining_architecture(config, task, parent)
-    if run.finished_shards():  # of a preparation that was interrupted, with this tokenizer
+    if run.finished_shards():  # an interrupted preparation used this tokenizer
         tokenizer = load_tokenizer(run.path)
     else:
         tokenizer = _tokenizer(config, architecture.vocab_size, parent, source)
@@ -277,7 +277,7 @@ def _trainer(
     transfer: Transfer | None,
     run: RunFolder,
 ) -> Trainer:
-    """Return a trainer of as many steps as are of use, compiled if they repay it."""
+    """Return a trainer of as many steps as are of use; compile the model if they repay it."""
     config, runtime = data.settings, data.runtime
     assert config.learning_rate is not None  # resolved
     length: int = model.config.max_length  # type: ignore[union-attr, assignment]

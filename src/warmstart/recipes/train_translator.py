@@ -160,7 +160,7 @@ def resolve(
 ) -> TrainTranslatorConfig:
     """Return the settings with every default that is known before the pairs are read.
 
-    A resumed run keeps what it was started with; None: no run.
+    A resumed run keeps the architecture it was started with; `run` is None without a folder.
     """
     config = replace(
         config, preset=None if parent else config.preset or DEFAULT_TRANSLATORS[device]
@@ -210,7 +210,7 @@ def _tokenizers_and_architecture(
     run: RunFolder,
     device: str,
 ) -> tuple[TokenizerPair, ModelConfig]:
-    """Return both as chosen now, or as recorded before a resume."""
+    """Return tokenizers and architecture, chosen now or recorded before a resume."""
     if run.data_file.exists():
         check_unchanged(run)
         return load_tokenizer_pair(run.path), resumed_model(run)
@@ -244,7 +244,7 @@ def _is_recorded(config: TrainTranslatorConfig, runtime: Runtime) -> bool:
 
 
 def _is_compiled(config: TrainTranslatorConfig, runtime: Runtime, steps: int) -> bool:
-    """Tell whether blocks are compiled for so many steps at most."""
+    """Tell whether to compile blocks for a training of at most this many steps."""
     is_long = steps >= COMPILED_STEPS
     if config.minutes:
         is_long = config.minutes >= COMPILED_MINUTES
@@ -259,7 +259,7 @@ def _trainer(
     runtime: Runtime,
     run: RunFolder,
 ) -> Trainer:
-    """Return a trainer of all epochs, recorded and compiled if they repay it."""
+    """Return a trainer of all epochs; record and compile its steps where that pays."""
     assert config.learning_rate is not None  # resolved
     epochs = config.epochs or translation_epochs(len(stream.pairs))
     steps = config.steps or epochs * stream.steps_per_epoch
@@ -347,7 +347,7 @@ def read_translator_parent(path: str) -> SavedRun:
 
 
 def warm_start_translator(model: Translator, parent: SavedRun) -> None:
-    """Load what the parent has: all of a translator, or the encoder."""
+    """Load the weights of the parent: a whole translator, or an encoder alone."""
     if parent.model.decoder_depth:
         progress.say(f"from {parent.path}: {transfer_all(parent.weights, model)}")
         return
@@ -373,7 +373,7 @@ def keep_snapshot(run: RunFolder, model: nn.Module, step: int, keep: int) -> Non
 
 
 def list_snapshots(run: RunFolder, up_to: int) -> list[Path]:
-    """Return the snapshots in order; later ones come from a process that was killed."""
+    """Return the snapshots up to a step, in order; a killed process may have left later ones."""
     numbered = {int(path.stem.removeprefix("step-")): path for path in run.snapshots.glob("step-*")}
     return [numbered[step] for step in sorted(numbered) if step <= up_to]
 

@@ -138,7 +138,7 @@ def write_predictions(config: PredictConfig, out: str, answers: Iterable[Predict
 
 
 def _delimiter(config: PredictConfig) -> str:
-    """Return the delimiter of a .csv input, so that the program that opens it opens the output."""
+    """Return the delimiter of a .csv input, so that the same program opens the output."""
     is_csv = config.file is not None and format_of(Path(config.file)) == "csv"
     return delimiter_of(Path(config.file), config) if config.file and is_csv else ","
 

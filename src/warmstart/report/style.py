@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter
 
 from warmstart.files import write_whole
 
-INK = "#333333"  # these two, and FONT, are in figures.mplstyle too
+INK = "#333333"  # INK, FAINT and FONT are in figures.mplstyle too
 FAINT = "#8a8a8a"
 WIDTH, HEIGHT = 6.6, 3.7  # inches
 FONT = 8.5  # points

@@ -56,7 +56,7 @@ def smooth_losses(losses: Sequence[float]) -> list[float]:
 
 
 def _fit_losses(axes: Axes, values: Sequence[float]) -> None:
-    """Fit the y axis to the smooth_losses curve, so that single outliers do not flatten it."""
+    """Fit the y axis to the smoothed losses, so that single outliers do not flatten the curve."""
     low, high = min(values, default=0.0), max(values, default=1.0)
     pad = max(0.06 * (high - low), 0.02)
     axes.set_ylim(low - pad, high + pad)

@@ -52,7 +52,7 @@ class InputFile:
 
     path: str
     sha256: str
-    earlier: tuple[str, ...] = ()  # checksums that it had when the run was started
+    earlier: tuple[str, ...] = ()  # checksums that it had before it was changed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ class ScoresFile:
     tokens_seen: int = 0
     elapsed_s: float = 0.0
     labels: int = 0  # that a model of a comparison took
-    trained_on: int = 0  # of these; it was validated on the others
+    trained_on: int = 0  # of these labels; it was validated on the others
     seed: int = 0
     ledger: tuple[LedgerEntry, ...] = ()
 

@@ -32,7 +32,7 @@ class RunFolder:
         self.cells = self.path / "cells"  # finished cells of a comparison
         self.models = self.path / "models"  # run folders of the models that a comparison keeps
         self.cache = self.path / "cache"  # token files; deleted when the run is finished
-        self.shards = self.path / "shards"  # parts of them; deleted when these are complete
+        self.shards = self.path / "shards"  # parts of token files; deleted when those are complete
 
     @property
     def is_finished(self) -> bool:

@@ -138,7 +138,7 @@ def check_unchanged(run: RunFolder) -> None:
     for entry in _entries(run.read_json(run.data_file)):
         if sha256_of(_present(entry)) == entry["sha256"]:
             continue
-        if run.is_read_only:  # the process that writes has checked its own
+        if run.is_read_only:  # the lead process has checked its own files
             raise WarmstartError(
                 f"{entry['path']} is another file on {socket.gethostname()} than where the run was "
                 "started: give every machine the same"

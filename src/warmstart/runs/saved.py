@@ -110,7 +110,7 @@ class SavedRun:
         return join_fingerprints(stage.fingerprints.unpack() for stage in stages)
 
     def refuse_if_ablated(self, purpose: str) -> None:
-        """Refuse to put a model to use that was broken on purpose."""
+        """Refuse to use an ablated model, from which a part was left out on purpose."""
         if self.transformer and self.model.ablated != "nothing":
             warning = ablation_warning(self.model.ablated)
             raise WarmstartError(
@@ -181,8 +181,8 @@ def _read_model(folder: RunFolder) -> ModelConfig:
 
 
 def recorded_model(run: RunFolder | None) -> ModelConfig | None:
-    """Return the architecture that a run was started with; None: it is new."""
-    if run is None or not run.data_file.exists():  # it is written when all else is complete
+    """Return the architecture that a run was started with; None: the run is new."""
+    if run is None or not run.data_file.exists():  # data.json is written last
         return None
     return _read_model(run)
 

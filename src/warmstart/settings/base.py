@@ -122,7 +122,7 @@ class Setting:
         return value
 
     def _check_text(self, value: str) -> None:
-        """Refuse what no file name and no text can be."""
+        """Refuse an empty or impossible file name, and text that is not UTF-8."""
         if not value and self.is_path:
             raise WarmstartError(f"{self.flag} is empty: {self.help}")
         if "\0" in value and self.is_path:
@@ -133,7 +133,7 @@ class Setting:
 
     @property
     def is_path(self) -> bool:
-        """Tell whether the value names a file or folder; other texts name theirs in `metavar`."""
+        """Tell whether the value names a file or folder; other texts declare a `metavar`."""
         return self.value_type is str and self.metavar is None
 
 

@@ -69,7 +69,7 @@ class ModelConfig:
     norm_eps: float = 1e-5  # added to the variance in norms
     rope_base: float = 10_000.0  # wavelengths of rotary positions go up to about 2π times this
     local_window: int = 0  # tokens on each side that local blocks see; 0: every block sees all
-    global_every: int = 1  # with a window, one block in so many sees all, beginning with the first
+    global_every: int = 1  # with a window, one block in this many sees all, the first included
     local_rope_base: float = 10_000.0  # of rotary positions in local blocks
     first_norm: bool = True  # a norm before the first attention; ModernBERT has one less
     decoder_depth: int = 0  # blocks of a decoder that attends to the backbone; 0: no decoder
@@ -143,7 +143,7 @@ class ModelConfig:
 
     @property
     def norm_kind(self) -> Norm | None:
-        """Return the kind of its norms; None: it has none."""
+        """Return the kind of the model's norms; None: it has none."""
         return None if self.ablated == "norm" else self.norm
 
     def mark(self, description: str) -> str:

@@ -145,7 +145,7 @@ class ModelTokenizer(Settings, panel="Model"):
 
 
 class TrainedTokenizer(ModelTokenizer, panel="Model"):
-    """The tokenizer of a new model, of either kind."""
+    """The tokenizer of a new model, and the kind to train."""
 
     tokenizer_kind: TokenizerKind = advanced("kind of tokenizer to train", "bpe")
 

@@ -147,7 +147,7 @@ class PretrainConfig(
         return max(1, self.batch_tokens // max_length)
 
     def is_compiled(self, steps: int, device: str) -> bool:
-        """Return whether to compile the backbone for so many steps at most."""
+        """Tell whether to compile the backbone for a training of at most `steps` steps."""
         if self.compile is not None:
             return self.compile
         is_long = steps >= COMPILED_STEPS and (self.time or COMPILED_MINUTES) >= COMPILED_MINUTES

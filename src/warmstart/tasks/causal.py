@@ -158,7 +158,7 @@ class TextGenerator(TransformerModel):
     def _ids(
         self, prefix: list[int], max_tokens: int, sampling: Sampling, seeds: Sequence[int]
     ) -> Iterator[dict[int, int]]:
-        """Return the ids after a prefix as they are drawn, one of every text at a time."""
+        """Return an iterator over the ids drawn after a prefix: one of each unfinished text."""
         tokenizer = self.tokenizer
         suppressed = tokenizer.suppressed_ids(self.config.vocab_size)
         return sample_texts(
@@ -274,7 +274,7 @@ def random_documents(job: TrainingJob, rows: int, generator: torch.Generator) ->
 
 
 def freeze_pair_head(model: LanguageModel) -> None:
-    """Freeze what only the next-sentence loss trains."""
+    """Freeze the pooler and the head that only the next-sentence loss trains."""
     for name, parameter in model.named_parameters():
         if name.startswith(("backbone.pooler.", "next_sentence.")):
             parameter.requires_grad_(False)
@@ -285,7 +285,7 @@ def packed_stream(data: PretrainingData, length: int) -> PackedStream:
     settings, tokenizer = data.settings, data.tokenizer
     rows = settings.rows_per_step(length)
     text = RunningText(data.text.train.ids, length, tokenizer.bos, tokenizer.eos)
-    assert settings.micro_tokens is not None  # by device
+    assert settings.micro_tokens is not None  # resolved: the default depends on the device
     rows_per_batch = min(rows, max(1, settings.micro_tokens // length))
     return PackedStream(text, rows, rows_per_batch, settings.seed)
 
@@ -314,7 +314,7 @@ def _row_losses(
 
 
 def _perplexity_interval(losses: NDArray[np.float64], counts: NDArray[np.int64]) -> Interval:
-    """Resample rows of text: neighbouring tokens are not independent, rows nearly are."""
+    """Return the perplexity and its 95% interval over rows, which are nearly independent."""
     means = np.array(list(_resampled_means(losses, counts)))
     low, high = np.exp(np.quantile(means, [0.025, 0.975]))
     mean = np.exp(losses.sum() / counts.sum())

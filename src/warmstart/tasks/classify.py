@@ -176,7 +176,7 @@ class ClassifyTask(FinetuningTask):
         return scores[tuning.select]
 
     def validate(self, model: nn.Module, outputs: NDArray[Any], fit: Fit) -> Evaluation:
-        """Score the probabilities of the calibrated model, which is what is kept.
+        """Score the probabilities of the calibrated model, which is the one that is kept.
 
         Dividing the head's weights by a temperature calibrates every use and every export.
         """
@@ -238,7 +238,7 @@ class ClassifyTask(FinetuningTask):
         return at_temperature(outputs, fit_temperature(targets, outputs))
 
     def baseline(self, labels: Labels, tuning: Tuning) -> Baseline:
-        from warmstart.tasks.tfidf import TfidfBaseline  # which is a classifier, too
+        from warmstart.tasks.tfidf import TfidfBaseline  # TF-IDF is a classifier too
 
         return TfidfBaseline(len(labels["classes"]), tuning.balance)
 

@@ -38,7 +38,7 @@ from warmstart.training.optimizers import OptimizerSettings, build_optimizers, w
 from warmstart.training.step import Evaluation, LoopSettings, Objective, RecordedObjective
 from warmstart.training.trainer import Trainer
 
-SHOWN_TOKENS = 1 << 18  # that take a laptop some seconds
+SHOWN_TOKENS = 1 << 18  # from this many on, a bar shows progress: a laptop takes some seconds
 Trained = TypeVar("Trained", bound=Tuning)
 Labels = Mapping[str, Any]  # what config.json records of the labels: {"classes": [...]}
 
@@ -112,7 +112,7 @@ class FinetuningTask(Task):
 
     command = "finetune"
     select_by: ClassVar[str] = "accuracy"  # the validation score that picks the best epoch
-    has_classes: ClassVar[bool] = True  # or else every text may have a label of its own
+    has_classes: ClassVar[bool] = True  # False: every text may have a label of its own
     truncate: ClassVar[Truncate] = "head"  # what an overlong text keeps, unless told otherwise
 
     @abstractmethod
@@ -137,7 +137,7 @@ class FinetuningTask(Task):
 
     @abstractmethod
     def outputs(self, model: nn.Module, texts: Dataset, batches: TextBatches) -> NDArray[Any]:
-        """Return what the model says of every text, in order."""
+        """Return the outputs of the model for every text, in order."""
 
     @abstractmethod
     def scores(
@@ -147,7 +147,7 @@ class FinetuningTask(Task):
 
     @abstractmethod
     def predictions(self, outputs: NDArray[Any], labels: Labels) -> list[Any]:
-        """Return what the user sees for every text, each with a `label` and its `columns()`."""
+        """Return a prediction for every text as the user sees it: `label` and `columns()`."""
 
     def summary(self, scores: Mapping[str, float]) -> str:
         """Describe validation scores in one phrase."""
@@ -194,7 +194,7 @@ class FinetuningTask(Task):
         return self.validate(model, outputs, fit)
 
     def validate(self, model: nn.Module, outputs: NDArray[Any], fit: Fit) -> Evaluation:
-        """Turn the model's validation outputs into scores; equal ones are ranked by `loss`."""
+        """Turn the model's validation outputs into scores; equal scores are ranked by `loss`."""
         scores = self.scores(outputs, fit.valid.targets, fit.labels)
         figures = {f"valid_{name}": value for name, value in scores.items()}
         note = f"valid {self.summary(scores)}"
@@ -245,7 +245,7 @@ class FinetuningTask(Task):
     def _outputs_shown(
         self, model: nn.Module, texts: Dataset, batches: TextBatches
     ) -> NDArray[Any]:
-        """Return what the model says of every text; of many, a bar counts the tokens."""
+        """Return the outputs for every text; if there are many tokens, a bar counts them."""
         num_tokens = sum(map(len, texts.ids))
         if num_tokens < SHOWN_TOKENS:
             return self.outputs(model, texts, batches)
@@ -296,7 +296,7 @@ class FinetuningTask(Task):
         return str(answer)
 
     def strata(self, targets: Sequence[Any]) -> Sequence[int]:
-        """Return the class of each target, of which every subset of the labels has its share."""
+        """Return the class of each target; every subset of the labels has its share of each."""
         return [0] * len(targets)
 
     def calibrate(self, outputs: NDArray[Any], targets: Sequence[Any]) -> NDArray[Any]:
@@ -312,7 +312,7 @@ class FinetuningTask(Task):
 class FittedBaseline:
     """A baseline that was fitted with one setting."""
 
-    outputs: Callable[[Sequence[str]], NDArray[Any]]  # what it says of texts, as the task's models
+    outputs: Callable[[Sequence[str]], NDArray[Any]]  # texts -> outputs like a model's
     save: Callable[[RunFolder], None]  # writes its files into a run folder
     elapsed_s: float
 
@@ -330,14 +330,14 @@ class Baseline(Protocol):
         """Write a setting with its name."""
 
     def fit(self, train: Dataset, value: float) -> FittedBaseline:
-        """Fit it on whole texts; what is read of them is kept for the next setting."""
+        """Fit the baseline on whole texts; their features are kept for the next setting."""
 
     def reading_s(self, texts: Sequence[str]) -> float:
-        """Return the seconds that it takes to read texts, once for all fits."""
+        """Return the seconds it takes to read texts, which is done once for all fits."""
 
 
 def _finite(outputs: NDArray[Any], run: SavedRun) -> NDArray[Any]:
-    """Refuse outputs that mean nothing; finite weights can overflow too."""
+    """Refuse outputs that are NaN or infinite; finite weights can overflow too."""
     if not np.isfinite(outputs).all():
         raise WarmstartError(f"{run.path}: its outputs are NaN or infinite; {OVERFLOW}")
     return outputs
@@ -411,7 +411,7 @@ def build_trainer(
 
 RECORDED_LENGTHS = 64  # recorded batches are padded to a multiple of this
 PaddedTexts = tuple[list[int], LabelledBatch]  # rows, and their batch
-LEAST_TOKENS = {"cpu": 0, "cuda": 65_536}  # that fill a GPU; without gradients they need little
+LEAST_TOKENS = {"cpu": 0, "cuda": 65_536}  # that fill a GPU; little memory without gradients
 
 
 def padded_batches(
@@ -463,7 +463,7 @@ class Epoch:
     epoch: int  # counts from 1
     train_loss: float
     valid_loss: float | None  # None: the task has none
-    valid_accuracy: float  # or what else selects
+    valid_accuracy: float  # or the score that selects in its place
     valid_f1: float | None
     elapsed_s: float  # since the cell's training began
 

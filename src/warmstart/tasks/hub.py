@@ -1,4 +1,4 @@
-"""As what a model goes to Hugging Face, decided from its configuration: no weights are needed."""
+"""Which Hugging Face class a model is exported to, decided from its configuration."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -26,7 +26,7 @@ USUAL: Mapping[str, tuple[Any, ...]] = {  # values that fit most families, the f
     "embedding_norm": (False,),
     "segments": (0,),
     "pooler": (False,),
-    "transform": (False,),  # of language models: others do not have it
+    "transform": (False,),  # checked for language models alone
     "local_window": (0,),
     "first_norm": (True,),
 }
@@ -34,7 +34,7 @@ USUAL: Mapping[str, tuple[Any, ...]] = {  # values that fit most families, the f
 
 @dataclass(frozen=True, kw_only=True)
 class HubModel:
-    """A model of ours, as far as its export depends on it."""
+    """The facts of one of our models that its export depends on."""
 
     model: ModelConfig
     task: Task
@@ -60,7 +60,7 @@ class HubModel:
 
     @property
     def misfits(self) -> dict[str, list[str]]:
-        """Return what does not fit, by the architectures of transformers for the task."""
+        """Return the settings that do not fit, by the task's class in each family."""
         by_architecture = {}
         for family in FAMILIES:
             architecture = family.architectures.get(self.task.hub_class or "")
@@ -90,7 +90,7 @@ class HubModel:
 def saved_hub_model(
     model: ModelConfig, task: Task, config: Mapping[str, Any], weights: Path
 ) -> HubModel:
-    """Return what an export of a run depends on, with its config.json and its safetensors."""
+    """Return the facts that an export depends on, from the config.json and weights of a run."""
     return HubModel(
         model=model,
         task=task,
@@ -109,14 +109,14 @@ def say_not_exportable(name: str, problem: str | None) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class HubFamily:
-    """A family of transformers, and which of our models are the same."""
+    """A family of transformers, and which of our models belong to it."""
 
     name: str
-    architectures: Mapping[str, str]  # by what ends the name of its class, see Task.hub_class
-    settings: Mapping[str, tuple[Any, ...]]  # values that fit, where not the usual ones; (): all
+    architectures: Mapping[str, str]  # class names by their ending, see Task.hub_class
+    settings: Mapping[str, tuple[Any, ...]]  # values that fit, where unusual; (): all
     pooling: Pooling = "last"  # of its classifiers
     head_problem: Callable[[HubModel], str | None] = field(default=lambda hub: None)
-    """Return what of the head does not fit, where the backbone does."""
+    """Return why the head does not fit, where the backbone does; None: it fits."""
 
     @property
     def fixed(self) -> dict[str, Any]:

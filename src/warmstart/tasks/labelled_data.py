@@ -77,7 +77,7 @@ def check_same_form(first: Dataset, *others: Dataset) -> None:
 
 
 def for_tokenizer(data: Dataset, tokenizer: Tokenizer, is_pieces: bool) -> Dataset:
-    """Return texts as the tokenizer reads them: joined, where they are split and it splits."""
+    """Return texts as the tokenizer reads them: pieces are joined if it splits texts itself."""
     return _map_texts(data, text_reader(tokenizer, is_pieces, data.file))
 
 
@@ -105,7 +105,7 @@ def readable_rows(data: Dataset, is_pieces: bool) -> list[str]:
 
 
 def rows_seen(data: Dataset, seen: Fingerprints, is_pieces: bool) -> Matches:
-    """Tell which rows were seen; one text of a pair is enough."""
+    """Tell which rows are among the texts seen; one text of a pair is enough."""
     matches = find_matches(fingerprints_of(readable_rows(data, is_pieces)), seen)
     whole = _map_texts(data, join_pieces) if is_pieces else data
     if whole.seconds is not None:

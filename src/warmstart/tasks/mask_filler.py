@@ -57,7 +57,7 @@ class MaskFiller(TransformerModel):
         return self.fill_mask([text], top_k)[0].masks[0]
 
     def _encode_masked(self, parts: list[str], number: int) -> list[int]:
-        """Return the ids of one text; refuse a text without a mask, or one that loses it."""
+        """Return the ids of one text; refuse a text that has no mask, or whose mask is cut off."""
         spellings, beginning = mask_spellings(self.tokenizer), "".join(parts)[:40]
         if len(parts) == 1:
             raise WarmstartError(

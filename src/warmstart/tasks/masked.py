@@ -194,7 +194,7 @@ class MaskedTask(PretrainingTask):
                 stream,
                 evaluate,
                 lambda num: num * length,
-                is_recordable=not settings.document_loss,  # it counts the documents
+                is_recordable=not settings.document_loss,  # the document loss counts documents
             )
         pairs = build_pairs(text.train, text.train_index, length, tokenizer, settings.seed)
         stream = MaskedStream(pairs, masking, num_rows, packed.rows_per_batch)
@@ -236,7 +236,7 @@ class MaskedTask(PretrainingTask):
 
 
 def rarities(ids: Ids, vocab_size: int) -> Tensor:
-    """Return how much each token counts as a target: (V,)."""
+    """Return the weight of each token as a target: (V,)."""
     sample = ids[:: max(1, len(ids) // SAMPLED_TOKENS)]
     counts = np.bincount(sample, minlength=vocab_size)
     return torch.from_numpy(np.maximum(counts, 1) ** -RARITY)
@@ -253,7 +253,7 @@ class DocumentLoss:
     rarities: Tensor  # (V,)
 
     def count(self, batch: MaskedBatch) -> float:
-        """Return the sum of what the targets of a batch count."""
+        """Return the summed weights of the targets of a batch."""
         return float(self.rarities[_targets(batch, len(self.rarities))[1]].sum())
 
     def __call__(self, model: LanguageModel, hidden: Tensor, batch: MaskedBatch) -> Tensor:
@@ -303,7 +303,7 @@ def score_masked(
 
 
 def _token_scores(model: LanguageModel, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Return loss and success at every masked position, both (B, P); unused ones have neither."""
+    """Return loss and success at every masked position, (B, P) each; 0 at unused positions."""
     weight, bias = model.head.weights(model.backbone.embed.weight)
     size = max(1, LOGITS_PER_CHUNK[hidden.device.type] // len(weight))
     chunks = zip(hidden.flatten(0, 1).split(size), targets.flatten().split(size), strict=True)
@@ -346,7 +346,7 @@ def _targets(batch: MaskedBatch, vocab_size: int) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class MaskedOutput:
-    """What a model makes of a batch."""
+    """The outputs of a model for a batch."""
 
     all_hidden: Tensor  # (B, T, D)
     hidden: Tensor  # (B, P, D) at masked positions, ready for the output weights
@@ -360,7 +360,7 @@ class MaskedObjective:
     document_loss: DocumentLoss | None = None
 
     def count(self, group: Sequence[MaskedBatch]) -> dict[str, float]:
-        """Count the masked tokens, the pairs and what documents' tokens count."""
+        """Count the masked tokens and the pairs; add up the weights of documents' tokens."""
         num_masked = sum(int((batch.targets != IGNORE).sum()) for batch in group)
         num_pairs = sum(len(batch.classes) for batch in group if batch.classes is not None)
         counts: dict[str, float] = {"mlm": num_masked, "nsp": num_pairs}
@@ -378,7 +378,7 @@ class MaskedObjective:
             sums["nsp"] = F.cross_entropy(output.pair_logits, batch.classes, reduction="sum")
         if self.document_loss:
             loss = self.document_loss(model, output.all_hidden, batch)
-            # Its gradient alone: what is reported stays comparable with the loss in validation.
+            # The gradient alone counts, so that the reported loss is comparable with validation.
             sums["document"] = loss - loss.detach()
         return sums
 

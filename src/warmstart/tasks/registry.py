@@ -77,12 +77,12 @@ def task_of(run: SavedRun) -> Task:
 
 
 def task_for_class(hub_class: str) -> Task:
-    """Return the task of models whose class in transformers ends like this."""
+    """Return the task of models whose class in transformers ends with `hub_class`."""
     return next(task for task in _TASKS.values() if task.hub_class == hub_class)
 
 
 def pretraining_task(name: str | None, parent: SavedRun | None = None) -> PretrainingTask:
-    """Return the task that `--objective` names, by default that of a parent, or the first one."""
+    """Return the task that `--objective` names; else the parent's, or the first that fits it."""
     if name:
         return _choose(PretrainingTask, name, "--objective")  # type: ignore[type-abstract]
     if parent and isinstance(task := task_of(parent), PretrainingTask):
@@ -122,7 +122,7 @@ def load(
 ) -> TextModel:
     """Load a run for use: it embeds, predicts, generates or translates as its kind can.
 
-    With precision "auto" it computes in bf16 where the hardware does: faster, and less exact.
+    With precision "auto" the model computes in bf16 where the hardware does: fast, less exact.
     """
     return load_on(run, Machine(device=device, precision=precision, threads=threads))
 

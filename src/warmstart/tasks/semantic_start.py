@@ -16,13 +16,13 @@ from warmstart.data.fingerprints import distinct
 
 MAX_TOKENS = 8_000_000  # that are analysed; longer text is sampled in evenly spaced rows
 ROWS_PER_BATCH = 1024
-RANK_SHARE = 4  # one of so many dimensions of an embedding is set, the others stay random
+RANK_SHARE = 4  # one dimension in this many is set, the others stay random
 STRENGTH = 3.0  # spread of these dimensions relative to the random ones
 
 
 @torch.no_grad()
 def start_from_semantics(embedding: Tensor, text: RunningText, seed: int) -> None:
-    """Set the first dimensions of an embedding (V, D) to where tokens occur together."""
+    """Set the first dimensions of an embedding (V, D) by which tokens occur together."""
     V, D = embedding.shape
     occurrences = _occurrences(text, V)
     rank = min(D // RANK_SHARE, min(occurrences.shape) - 1)

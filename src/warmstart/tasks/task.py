@@ -209,7 +209,7 @@ class PretrainingTask(Task):
         )
 
     def reads_sentences(self, settings: PretrainConfig) -> bool:
-        """Tell whether it needs to know where sentences start."""
+        """Tell whether the task needs to know where sentences start."""
         return False
 
     def adapt_tokenizer(self, tokenizer: Tokenizer, parent: SavedRun | None) -> Tokenizer:

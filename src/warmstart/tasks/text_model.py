@@ -91,7 +91,7 @@ class GeneratedPiece:
 
 
 def checks_keywords(verb: Callable[P, R]) -> Callable[P, R]:
-    """Refuse keywords that a verb does not have, with the one that was probably meant."""
+    """Refuse keywords that a verb does not have, and name the one that was probably meant."""
     known = [name for name in inspect.signature(verb).parameters if name != "self"]
 
     @functools.wraps(verb)
@@ -140,7 +140,7 @@ class TextModel:
         return join_pieces if is_split else str
 
     def check_texts(self, texts: Sequence[str], texts2: Sequence[str] | None) -> None:
-        """Refuse a text that is no list, and single texts or pairs that the model cannot read."""
+        """Refuse one text in place of a list, and single texts or pairs the model cannot read."""
         if isinstance(texts, str) or isinstance(texts2, str):
             raise WarmstartError("predict takes a list of texts, not one text")
         self.check_form(texts2 is not None)

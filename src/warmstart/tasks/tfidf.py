@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 Names = Mapping[str, Sequence[str]]  # the n-grams of each kind, in the order of their columns
 MAX_ITERATIONS = 1000
-STRENGTHS = (10.0, 1.0, 100.0, 3.0, 30.0, 0.3, 300.0, 0.1, 1000.0)  # of C, tried in this order
+STRENGTHS = (10.0, 1.0, 100.0, 3.0, 30.0, 0.3, 300.0, 0.1, 1000.0)  # of C, in the order of trial
 CLASSIFY = ClassifyTask()
 TOLERANCE = 1e-6  # tight enough that the score follows C, not where the solver happened to stop
 
@@ -58,7 +58,7 @@ class Baseline:
         return [int(number) for number in self.model.predict(self.features.transform(texts))]
 
     def probabilities(self, texts: Sequence[str], num_classes: int) -> NDArray[np.float64]:
-        """Return the probability of every class, (texts, C); 0 for those it never met."""
+        """Return the probability of every class, (texts, C); 0 for classes it was not fitted on."""
         if not len(texts):
             return np.zeros((0, num_classes))
         return self.column_probabilities(self.features.transform(texts), num_classes)
@@ -130,7 +130,7 @@ class CountedTexts:
         self.counters = {kind: NgramCounter(kind) for kind in NGRAMS}
 
     def names(self, texts: Sequence[str]) -> Names:
-        """Return the n-grams of texts; those of a single text only if there are no others."""
+        """Return the n-grams that at least two texts have; if a kind has none, all n-grams."""
         for least in (2, 1):
             names = {
                 k: counter.frequent_ngrams(texts, least) for k, counter in self.counters.items()
@@ -182,7 +182,7 @@ class BaselineTexts:
         return self._fitted[c]
 
     def columns_of(self, texts: Sequence[str]) -> Any:
-        """Return the features of texts to predict, as `features` would after counting again."""
+        """Return the features of texts to predict, equal to those that `features` computes."""
         key = tuple(texts)
         if key not in self._predicted:
             self._predicted[key] = self._weigh(self._counts(texts))
@@ -193,7 +193,7 @@ class BaselineTexts:
         return {kind: counters[kind].columns(texts, self._names[kind]) for kind in NGRAMS}
 
     def _weigh(self, counts: Mapping[str, Any]) -> Any:
-        """Return the features of texts, in place of their counts."""
+        """Return the features of texts; their counts are overwritten."""
         from scipy.sparse import hstack
 
         weighted = [self._weighting[kind].transform(counts[kind], copy=False) for kind in NGRAMS]
@@ -201,7 +201,7 @@ class BaselineTexts:
 
 
 def _new_features(names: Names, idf: Mapping[str, Any]) -> "FeatureUnion":
-    """Return features that are known by their n-grams and inverse document frequencies."""
+    """Return a feature extractor with these n-grams and inverse document frequencies."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.pipeline import FeatureUnion
 
@@ -227,7 +227,7 @@ def _fit_model(
 
 
 class TfidfBaseline:
-    """The baseline of a comparison. Its cells share what they count, and nothing else."""
+    """The baseline of a comparison. Its cells share the counts of n-grams, and nothing else."""
 
     name, task = "tf-idf", "tfidf"
 
@@ -261,7 +261,7 @@ class TfidfBaseline:
         return self._counted.counting_s(texts)
 
     def _read(self, train: Dataset) -> BaselineTexts:
-        """Return the training texts; those of the latest cell, where these are the same."""
+        """Return the training texts, read only if they differ from those of the latest cell."""
         key = tuple(sorted(zip(train.texts, train.targets, strict=True)))
         if key not in self._latest:
             self._latest = {
@@ -338,11 +338,11 @@ class CountedText:
 
     ids: Ints  # distinct
     counts: Ints
-    elapsed_s: float  # that it took to count them
+    elapsed_s: float  # to count them
 
 
 class NgramCounter:
-    """Counts the n-grams of one kind. Their ids depend on what was counted before."""
+    """Counts the n-grams of one kind. Their ids depend on the texts counted before."""
 
     def __init__(self, kind: str) -> None:
         from sklearn.feature_extraction.text import CountVectorizer  # when needed: it takes long
@@ -356,7 +356,7 @@ class NgramCounter:
             self._ids_of = partial(_join_words, lru_cache(CACHED_WORDS)(self._ids_of))
 
     def frequent_ngrams(self, texts: Sequence[str], least: int) -> list[str]:
-        """Return the n-grams that at least so many of the texts have, in alphabetical order."""
+        """Return the n-grams that at least `least` of the texts have, in alphabetical order."""
         frequencies = np.bincount(_concatenate([text.ids for text in self._count_all(texts)]))
         names = list(self._ids)
         return sorted(names[number] for number in np.flatnonzero(frequencies >= least))

@@ -49,8 +49,8 @@ SAMPLE_CHARS = 72  # of a sample translation that are shown
 class TranslateObjective:
     """Summed loss of every target token, given the true ones before it.
 
-    With `consistency`, each pair is read twice, with other parts dropped, and the model also
-    learns to predict the same both times (R-Drop, Liang et al. 2021).
+    With `consistency`, each pair is read twice with different dropout, and the model also learns
+    to predict the same both times (R-Drop, Liang et al. 2021).
     """
 
     def __init__(self, smoothing: float = 0.0, consistency: float = 0.0) -> None:

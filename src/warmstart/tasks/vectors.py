@@ -58,7 +58,7 @@ class TextBatches:
     micro_tokens: int  # padded tokens in one batch
     pad: int
     runtime: Runtime
-    advance: Callable[[int], None] | None = None  # hears how many tokens have been read
+    advance: Callable[[int], None] | None = None  # is told how many tokens were read
     kept: "KeptBatches | None" = None  # where texts are read again and again
 
 
@@ -69,7 +69,7 @@ class KeptBatches:
         self._latest: dict[int, tuple[object, list[Any]]] = {}
 
     def of(self, texts: Sequence[Sequence[int]], padded: Iterable[Any]) -> Iterable[Any]:
-        """Return the batches that are kept of texts, or keep these; too many are not kept."""
+        """Return the kept batches of these texts; keep `padded` unless the texts are too large."""
         if sum(map(len, texts)) > MOST_KEPT:
             return padded
         if id(texts) not in self._latest:
@@ -139,7 +139,7 @@ def _read_batches(
 
 
 def layer_states(backbone: Backbone, batch: LabelledBatch, layers: Sequence[int]) -> list[Tensor]:
-    """Return the input of the first block (layer 0) or the outputs of later ones: (B, T, D) each.
+    """Return states (B, T, D) by layer: 0 is the input of the blocks, n the output of block n.
 
     The last layer is the input of heads: behind the final norm, where there is one.
     """

@@ -122,7 +122,7 @@ def parse_json(content: bytes) -> tokenizers.Tokenizer:
 def _check_merges(content: bytes) -> None:
     """Refuse merges without the prefix of their second piece.
 
-    The library drops its length unseen, and ends the process where that cuts a character.
+    The library cuts the prefix off unchecked, and ends the process if that splits a character.
     """
     try:
         model = json.loads(content)["model"]
@@ -224,7 +224,7 @@ class SentencePieceTokenizer(Tokenizer):
     def _encode(self, texts: list[str]) -> list[list[int]]:
         encoded: list[list[int]] = self._model.encode(texts)
         for row, ids in enumerate(encoded if self._has_unused else ()):
-            if self.unk in ids:  # what it cannot split to may have an id all the same
+            if self.unk in ids:  # an unused piece may have an id all the same
                 pieces = self._model.encode(texts[row], out_type=str)
                 encoded[row] = [int(self._model.piece_to_id(piece)) for piece in pieces]
         return encoded

@@ -115,7 +115,7 @@ class Tokenizer(ABC):
 
 
 def join_pieces(text: str) -> str:
-    """Return the text that these pieces were split from."""
+    """Return the text that a line of pieces was split from."""
     return "".join(text.split()).replace(SPACE_MARK, " ").strip()
 
 

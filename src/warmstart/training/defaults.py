@@ -12,10 +12,10 @@ from warmstart.seeds import derive_seed
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.training import Tuning
 
-MAX_EPOCHS = 40  # by default
-MAX_VALIDATED = 20  # epochs of a training
-NUM_VALIDATED = 10  # epochs of a longer training that keeps its last one: validation takes time
-SECOND_STAGE = {"pre": 2 / 3, "post": 0.2}  # its rate, as a share of the first stage's
+MAX_EPOCHS = 40  # of a fine-tuning, by default
+MAX_VALIDATED = 20  # epochs of a fine-tuning
+NUM_VALIDATED = 10  # epochs of a longer one that keeps its last epoch: validation takes time
+SECOND_STAGE = {"pre": 2 / 3, "post": 0.2}  # its learning rate relative to the first stage
 FEW_PAIRS = 200_000
 USUAL_LENGTH = 512  # tokens that hold most texts
 Backend = Callable[..., Callable[..., Any]]  # compiles a graph
@@ -57,7 +57,7 @@ def pretraining_rate(model: ModelConfig, optimizer: str, is_second_stage: bool =
 def finetuning_rate(model: ModelConfig, arm: str) -> float:
     """Return the default peak rate of an arm.
 
-    Rates above that of warm lose what pretraining learned; wider models need lower ones.
+    At a higher rate, a warm start loses what pretraining learned; wider models need lower rates.
     """
     warm = 2e-4 * 384 / model.width
     cold = 2e-3 if model.norm_position == "pre" else 5e-4
@@ -70,7 +70,7 @@ def finetuning_layer_decay(arm: str) -> float:
 
 
 def finetuning_length(model: ModelConfig) -> int:
-    """Return the default longest text in tokens of a fine-tuning.
+    """Return the default maximum length of texts in a fine-tuning, in tokens.
 
     With rotary positions a model also reads texts twice as long as those it was pretrained on.
     """
@@ -86,7 +86,7 @@ def finetuning_epochs(num_texts: int, tuning: Tuning) -> int:
 
 
 def epochs_between_validations(num_epochs: int, tuning: Tuning) -> int:
-    """Return after how many epochs a fine-tuning is validated."""
+    """Return the number of epochs from one validation of a fine-tuning to the next."""
     is_short = num_epochs <= MAX_VALIDATED
     is_chosen = tuning.keep_epoch == "best"
     return -(-num_epochs // (MAX_VALIDATED if is_short or is_chosen else NUM_VALIDATED))

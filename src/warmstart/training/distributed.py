@@ -132,8 +132,8 @@ class ShardedModel(nn.Module):
     def add_gradients(self, group: Sequence[Batch], counts: Counts, spare: Batch) -> Tensor:
         """Set the gradients of the whole step; return the loss of this process.
 
-        All processes compute the same number of batches, since they exchange weights in each. One
-        that has fewer computes a spare batch, which counts for nothing.
+        All processes compute the same number of batches, since they exchange weights in each. A
+        process that has fewer computes a spare batch, which counts for nothing.
         """
         (most,) = self.processes.largest(len(group))
         loss = add_gradients(self, self, group, self.runtime, counts)
@@ -152,7 +152,7 @@ class ShardedModel(nn.Module):
                 target.copy_(gathered)
 
     def gather(self, tensor: Tensor) -> Tensor:
-        """Return a tensor whole; all processes call this for one that they share."""
+        """Return a tensor whole; all processes must call this for a sharded one."""
         from torch.distributed.tensor import DTensor
 
         return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
@@ -187,7 +187,7 @@ def shard_optimizers(
 
 
 def _share(value: Tensor, parameter: Tensor) -> Tensor:
-    """Return the share of a state that belongs to a share of a parameter; others stay as is."""
+    """Return the part of a state tensor for this shard of a parameter; step counts stay whole."""
     from torch.distributed.tensor import DTensor, distribute_tensor
 
     if not isinstance(parameter, DTensor) or value.shape != parameter.shape:

@@ -69,7 +69,7 @@ def set_length(
 
 
 def _recorded_lengths(recorded: Mapping[str, Any], file: Path, step: int) -> tuple[Length, ...]:
-    """Return every number of steps a run had; none may be above the one that was asked for."""
+    """Return every number of steps a run had; the last must not exceed the recorded --steps."""
     config = typed(ConfigFile, recorded, file)
     if step and not config.lengths:
         raise WarmstartError(f"{file} has no 'lengths', though the run has taken {step:,} steps")
@@ -133,13 +133,13 @@ def _later_length(
     return Length(from_step=step, steps=steps)
 
 
-TIMED_SHARE = 0.03  # of a budget, to time steps in
-TIMED_S = 1.0  # without a budget
+TIMED_SHARE = 0.03  # share of a budget in which steps are timed
+TIMED_S = 1.0  # time in which steps are timed without a budget
 MIN_TIMED, MAX_TIMED = 3, 200  # bursts, steps
-TIMED_STEPS = 0.1  # of a training whose length is known: no more of it is rehearsed
+TIMED_STEPS = 0.1  # share of a training of known length that is rehearsed at most
 RECORDED_BURST, MAX_RECORDED = 32, 512  # steps in which the shapes of batches are recorded
 BURST_S, MAX_BURST = 0.25, 16  # steps between two looks at the clock
-LONG_S = 60.0  # a training that takes longer is told with its validations
+LONG_S = 60.0  # the estimate for a longer training includes its validations
 CHECKPOINT_WEIGHTS = 3  # size of a checkpoint in weights: AdamW keeps two numbers for each
 
 
@@ -159,7 +159,7 @@ class Pace:
         return steps_s + checkpoints * CHECKPOINT_WEIGHTS * self.weights_s
 
     def steps_within(self, seconds: float, settings: LoopSettings) -> int:
-        """Return the largest number of steps that takes at most so long; 0: not even one."""
+        """Return the largest number of steps that fits into `seconds`; 0: not even one."""
         low, high = 0, 1 + int(max(0.0, seconds) / self.step_s)
         while low + 1 < high:
             middle = (low + high) // 2
@@ -174,7 +174,7 @@ def num_validations(steps: int, settings: LoopSettings) -> int:
 
 
 def measure(trainer: Trainer, seconds: float, steps: int | None = None) -> Pace:
-    """Time steps for about so long, a validation, and the saving of the weights."""
+    """Time steps for about `seconds`, one validation, and one saving of the weights."""
     step_s = time_steps(trainer, seconds, steps)
     validation_s = _time_validation(trainer)
     weights_s = 0.0
@@ -188,9 +188,9 @@ def measure(trainer: Trainer, seconds: float, steps: int | None = None) -> Pace:
 def time_steps(trainer: Trainer, seconds: float, steps: int | None = None) -> float:
     """Return the median time of a step; the first one, which may compile, does not count.
 
-    Nor do those in which steps are recorded: once replayed, they take a fraction of the time.
+    Nor do steps that are recorded: once replayed, a step takes a fraction of the time.
 
-    If the training has so many `steps`, only a share of them is rehearsed: a short training is
+    If the number of `steps` is known, only a share of them is rehearsed: a short training is
     over sooner than it is measured. A GPU is waited for only after each burst of steps, as in
     training. All processes take the bursts that the lead process chooses.
     """
@@ -198,7 +198,7 @@ def time_steps(trainer: Trainer, seconds: float, steps: int | None = None) -> fl
     most = MAX_TIMED if steps is None else min(MAX_TIMED, int(TIMED_STEPS * steps))
     _rehearse(trainer, range(1))
     step = _record_shapes(trainer, steps)
-    most += step - 1  # those in which shapes were recorded come on top
+    most += step - 1  # steps in which shapes were recorded come on top
     began, burst = time.monotonic(), 1
     times: list[float] = []
     while burst := trainer.processes.from_lead(burst):
@@ -269,7 +269,7 @@ def fitting_steps(trainer: Trainer, clock: Clock) -> int:
 
 
 def estimate(trainer: Trainer, steps: int) -> str:
-    """Say how long a training of so many steps takes; validations are timed if it is long."""
+    """Say how long a training of `steps` steps takes; validations are timed if it is long."""
     pace = Pace(trainer.processes.from_lead(time_steps(trainer, TIMED_S, steps)))
     validations = "without its validations"
     if steps * pace.step_s > LONG_S:

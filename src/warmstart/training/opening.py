@@ -1,6 +1,6 @@
 """Open a training: in this process or in several, each with its folder and its device.
 
-PyTorch's own launcher starts several. It is imported when it is needed: that takes a second.
+PyTorch's own launcher starts several processes. It is imported when needed: that takes a second.
 """
 
 import logging
@@ -38,14 +38,14 @@ from warmstart.training.length import refuse_changed_length
 if TYPE_CHECKING:
     from torch.distributed.launcher.api import LaunchConfig
 
-SAVING_S = 600  # that a stopped training may take to save itself before it is killed
+SAVING_S = 600  # time for a stopped training to save itself before it is killed
 
 
 @contextmanager
 def open_training(command: str, settings: TrainingRun) -> Iterator[RunFolder]:
     """Yield the folder of a training, new or resumed; it may be finished already.
 
-    With --processes, others have finished it. A process that shares the training with others gets
+    With --processes, other processes have finished it. A process that shares the training gets
     a folder to read, unless it is the lead process.
     """
     num = _num_processes(settings)
@@ -135,7 +135,7 @@ def _launch_config(num: int, folder: Path) -> "LaunchConfig":
     from torch.distributed.launcher.api import LaunchConfig
 
     for name in list(logging.root.manager.loggerDict):
-        if name.startswith("torch.distributed.elastic"):  # what it logs, the processes say better
+        if name.startswith("torch.distributed.elastic"):  # the processes say it better
             logging.getLogger(name).setLevel(logging.CRITICAL)
     config = LaunchConfig(
         min_nodes=1,
@@ -148,5 +148,5 @@ def _launch_config(num: int, folder: Path) -> "LaunchConfig":
         max_restarts=0,
         signals_to_handle=",".join(number.name for number in SIGNALS),
     )
-    config.shutdown_timeout = SAVING_S  # torch 2.11 does not know it and ignores it
+    config.shutdown_timeout = SAVING_S  # torch 2.11 ignores this setting
     return config

@@ -92,7 +92,7 @@ class RecordedObjective:
         self.model, self.objective, self.runtime = model, objective, runtime
         self.gradients = RecordedGradients(model.parameters(), self._loss)
         self._type: type[Any] = Batch
-        self._names: tuple[str, ...] = ()  # of its fields that are not None
+        self._names: tuple[str, ...] = ()  # fields of a batch that are not None
         self._terms: tuple[str, ...] = ()
 
     @property
@@ -156,7 +156,7 @@ class PrefetchedStream:
 
 
 def prefetch(stream: Stream, device: torch.device) -> Stream:
-    """Prepare the batches of a GPU in the background; a CPU has no time for that."""
+    """Prepare the batches of a GPU in the background; a CPU has no time to spare for that."""
     return PrefetchedStream(stream) if device.type == "cuda" else stream
 
 
@@ -191,11 +191,11 @@ class LoopSettings:
     save_s: float
     keep: int
     keeps_last: bool = False  # the last validated weights are kept, not the best
-    patience: int | None = None  # evaluations without a better one before it stops early
-    lengths: tuple[Length, ...] = ()  # every number of steps it had; empty: `steps` alone
+    patience: int | None = None  # validations without a better score before the run stops
+    lengths: tuple[Length, ...] = ()  # every number of steps the run had; empty: `steps` alone
 
     def interval(self, steps: int) -> int:
-        """Return the steps between two validations of a training with so many steps."""
+        """Return the steps between two validations of a training of `steps` steps."""
         return self.eval_every or max(MIN_INTERVAL, -(-steps // NUM_VALIDATIONS))
 
     @classmethod

@@ -70,7 +70,7 @@ class Trainer:
     recorded: RecordedObjective | None = None  # None: the plain path
     state: State = field(default_factory=State)
     best_weights: dict[str, Tensor] = field(default_factory=dict)  # only without a run folder
-    losses: list[Tensor] = field(default_factory=list)  # not yet in the state: read in one go
+    losses: list[Tensor] = field(default_factory=list)  # not yet in the state: read all at once
     processes: Processes = field(default_factory=current)  # that share the training
     sharded: ShardedModel | None = None  # what is trained in place of the model, if it is shared
 
