@@ -15,6 +15,8 @@ from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import to_json
 
 _OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)  # renaming a folder onto something
+_NAME = re.compile(r"\.(.*)\.[0-9a-f]{16}\.warmstart-tmp", re.DOTALL)
+_NAME_CHARS = 40  # of the final name, so that no temporary name is too long for the file system
 
 
 @contextmanager
@@ -232,10 +234,6 @@ def distinct_names(paths: Sequence[Path]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     return [str(path) for path in paths]
-
-
-_NAME = re.compile(r"\.(.*)\.[0-9a-f]{16}\.warmstart-tmp", re.DOTALL)
-_NAME_CHARS = 40  # of the final name, so that no temporary name is too long for the file system
 
 
 def temporary_path(path: Path) -> Path:

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
+_due: ContextVar[float] = ContextVar("due", default=math.inf)
 
 
 class Bar(Protocol):
@@ -40,7 +41,6 @@ class _Quiet:
 
 
 _QUIET = _Quiet()
-_due: ContextVar[float] = ContextVar("due", default=math.inf)
 _display: ContextVar[Display] = ContextVar("display", default=_QUIET)
 
 

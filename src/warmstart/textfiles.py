@@ -33,6 +33,13 @@ _FORMATS: dict[str, Format] = {
     ".xlsx": "xlsx",
 }
 TABLE_SUFFIXES = " ".join(suffix for suffix, name in _FORMATS.items() if name != "lines")
+LONGEST_LINE = 1 << 27  # bytes; a longer line would exhaust the memory
+SAFE_BYTES = 1 << 30  # a file that is streamed may always decompress to this size
+LARGEST_WHOLE = 1 << 28  # bytes of a file that is read whole; large tokenizers have tens of MB
+MAX_EXPANSION = 250  # beyond it, a file may decompress to this many times its size
+# Raised when a damaged file is opened or decompressed.
+UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def _open_with_arrow(path: Path, codec: str) -> io.BufferedReader:
@@ -47,12 +54,6 @@ _OPENERS: dict[str, Callable[[Path], Any]] = {
     ".bz2": bz2.open,
     ".zst": partial(_open_with_arrow, codec="zstd"),
 }
-LONGEST_LINE = 1 << 27  # bytes; a longer line would exhaust the memory
-SAFE_BYTES = 1 << 30  # a file that is streamed may always decompress to this size
-LARGEST_WHOLE = 1 << 28  # bytes of a file that is read whole; large tokenizers have tens of MB
-MAX_EXPANSION = 250  # beyond it, a file may decompress to this many times its size
-# Raised when a damaged file is opened or decompressed.
-UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
 
 
 def expand(patterns: Sequence[str]) -> tuple[Path, ...]:
@@ -287,9 +288,6 @@ def _decode(raw: bytes, name: str, number: int) -> str:
             "--encoding cp1252, else save it as UTF-8"
         ) from None
     return line.removesuffix("\n").removesuffix("\r")
-
-
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def is_url(name: str) -> bool:

@@ -17,9 +17,8 @@ from warmstart.data.labelled import Dataset
 from warmstart.model.backbone import Backbone, Layout
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.causal import CausalTask
-from warmstart.tasks.finetuning import text_outputs
 from warmstart.tasks.text_model import Prediction
-from warmstart.tasks.vectors import TextBatches
+from warmstart.tasks.vectors import TextBatches, text_outputs
 
 SIZES = ("short", "long")
 

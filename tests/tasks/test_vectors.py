@@ -15,7 +15,6 @@ from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Tran
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Pooling
-from warmstart.tasks.finetuning import text_outputs
 from warmstart.tasks.vectors import (
     ENOUGH_TOKENS,
     MANY_TOKENS,
@@ -23,6 +22,7 @@ from warmstart.tasks.vectors import (
     backbone_of,
     layer_states,
     pack_for,
+    text_outputs,
     text_vectors,
     token_vectors,
 )

@@ -18,6 +18,11 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 ALL_ROWS = slice(None)
 AnyBatch = TypeVar("AnyBatch", bound="Batch")
+# Batches are cut from pools of texts sorted by length: large pools mean less padding, many pools
+# mean that a text meets others in every epoch.
+MOST_BATCHES_PER_POOL = 32
+LEAST_POOLS = 4
+STEP = 4  # short lengths are rounded up to a multiple of this, to group pairs by length
 
 
 @dataclass(frozen=True)
@@ -102,12 +107,6 @@ def split(batch: AnyBatch, num_parts: int) -> list[AnyBatch]:
         replace(batch, **dict(zip(parts, rows, strict=True)))
         for rows in zip(*parts.values(), strict=True)
     ]
-
-
-# Batches are cut from pools of texts sorted by length: large pools mean less padding, many pools
-# mean that a text meets others in every epoch.
-MOST_BATCHES_PER_POOL = 32
-LEAST_POOLS = 4
 
 
 def cut_to_budget(
@@ -211,9 +210,6 @@ class LabelledStream:
             order[pool] = sorted(order[pool], key=lambda row: len(self.texts[row]))
         batches = [order[start:stop] for start, stop in pairwise(cuts)]
         return [batches[k] for k in permutation(num_steps, self.seed, "batches", epoch)]
-
-
-STEP = 4  # short lengths are rounded up to a multiple of this, to group pairs by length
 
 
 @dataclass(frozen=True)

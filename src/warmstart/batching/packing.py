@@ -14,6 +14,8 @@ from warmstart.data.token_file import Ids, SentenceFile
 from warmstart.kernels.loss import IGNORE
 from warmstart.seeds import bits_of, derive_seed, permutation, picks_of, shares_of
 
+CHUNK = 1 << 16  # rows whose segments are chosen together to count tokens
+
 
 def pack(rows: Tensor, bos: int, eos: int) -> PackedBatch:
     """Split rows of T + 1 running tokens into inputs and next-token targets."""
@@ -107,9 +109,6 @@ def read_packed_rows(
         yield text.pack_rows(full[i : i + rows_per_batch])
     for start in starts[len(full) :]:  # the last, shorter row
         yield pack(torch.from_numpy(ids[None, start:].astype(np.int64)), text.bos, text.eos)
-
-
-CHUNK = 1 << 16  # rows whose segments are chosen together to count tokens
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from warmstart.settings.training import Tuning
 if TYPE_CHECKING:
     from warmstart.comparison.results import Arm, ArmScore, Comparison, Summary
 
+ArmName = Literal["warm", "frozen", "cold", "tfidf"]
+
 
 def print_comparison(comparison: "Comparison", summary: "Summary") -> None:
     """Print what to use, the accuracy of every arm at every subset, and the verdicts."""
@@ -39,9 +41,6 @@ def _accuracy(score: "ArmScore | None") -> str:
         return "–"
     mean, spread = percent(score.scored.accuracy), percent(score.scored.spread)
     return f"{mean} ± {spread}" if score.scored.num_seeds > 1 else mean
-
-
-ArmName = Literal["warm", "frozen", "cold", "tfidf"]
 
 
 class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesses):

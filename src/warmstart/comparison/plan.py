@@ -48,6 +48,7 @@ from warmstart.textfiles import local_name
 from warmstart.training.defaults import finetuning_length
 
 COMPILED_MODELS = 12  # of an arm, from which on compiling saves time: about 2 s for each
+HELD_OUT: tuple[SplitName, ...] = get_args(SplitName)
 
 
 @dataclass(frozen=True)
@@ -281,9 +282,6 @@ def _whole_texts(config: CompareConfig, texts: ExperimentTexts) -> dict[str, Dat
         name: replace(split, texts=readable_rows(split, config.pieces), seconds=None)
         for name, split in texts.data.items()
     }
-
-
-HELD_OUT: tuple[SplitName, ...] = get_args(SplitName)
 
 
 def read_texts(config: CompareConfig) -> ExperimentTexts:

@@ -42,6 +42,14 @@ SHOWN = 10  # disagreements of each kind that are visible at once
 FOLDED = 100  # and that open with a click
 MAX_CHARS = 400  # of a text that is shown
 DARKEST = 0.65  # shade of the word with the most attention
+GROUP_GAP = 1.35  # rows between one group and the title of the next
+MAX_MARKS = 15  # epochs up to which each has its own mark
+MARKERS: dict[ArmKind, str] = {
+    "warm": "o",
+    "frozen": "s",
+    "cold": "^",
+    "baseline": "D",
+}
 
 
 def write_comparison_page(
@@ -164,10 +172,6 @@ def _shaded_words(attention: AttentionMap) -> list[tuple[str, float]]:
     received = attention.received()
     shades = DARKEST * received / (received.max() or 1.0)
     return list(zip(map(readable, attention.keys.pieces), shades.tolist(), strict=True))
-
-
-GROUP_GAP = 1.35  # rows between one group and the title of the next
-MAX_MARKS = 15  # epochs up to which each has its own mark
 
 
 @styled
@@ -364,14 +368,6 @@ def _write_left(axes: Axes, y: float, text: str, weight: str = "normal") -> None
 
 def _write_tick(value: float) -> str:
     return f"{round(value, 2):+g}".replace("-", "−") if abs(value) > 1e-6 else "0"
-
-
-MARKERS: dict[ArmKind, str] = {
-    "warm": "o",
-    "frozen": "s",
-    "cold": "^",
-    "baseline": "D",
-}
 
 
 def arm_colours(arms: Sequence[Arm]) -> dict[str, str]:

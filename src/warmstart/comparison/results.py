@@ -13,6 +13,7 @@ from warmstart.tasks.registry import finetuning_task
 
 ArmKind = Literal["warm", "frozen", "cold", "baseline"]
 SplitName = Literal["validation", "test", "cross-validation"]
+Outcome = Literal["better", "worse", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,9 +206,6 @@ class Contrast:
     disagreements: Sequence[Disagreement]
     num_texts: int  # of the scored split
     chosen_on: str = "on validation"  # where the two arms did best
-
-
-Outcome = Literal["better", "worse", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)

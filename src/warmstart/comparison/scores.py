@@ -36,6 +36,10 @@ from warmstart.tasks.registry import finetuning_task
 
 Ints = NDArray[np.int64]
 SLACK = 1e-12  # equal accuracies may differ by rounding
+Floats = NDArray[np.float64]
+ArmAt = tuple[str, int]  # the name of an arm, and its number of labels
+AccuracyByLabels = dict[int, float]  # accuracy by number of labels
+CLOSED = 0.005  # a lead of at most half a point counts as closed
 
 
 def score_arms(comparison: Comparison) -> Iterator[ArmScore]:
@@ -151,11 +155,6 @@ def _time_to_accuracy(warm: Curve, cold: Curve, pretrain_s: float) -> TimeToAccu
 def spread(values: NDArray[np.float64]) -> float:
     """Return the standard deviation over seeds, 0 with one seed."""
     return float(values.std(ddof=1)) if len(values) > 1 else 0.0
-
-
-Floats = NDArray[np.float64]
-ArmAt = tuple[str, int]  # the name of an arm, and its number of labels
-AccuracyByLabels = dict[int, float]  # accuracy by number of labels
 
 
 def compare_arms(comparison: Comparison) -> Iterator[Difference]:
@@ -309,9 +308,6 @@ def labels_needed(target: float, reached: AccuracyByLabels) -> str:
             return f"{round(before * (size / before) ** min(share, 1)):,}"
         before = size
     return f">{before:,}"
-
-
-CLOSED = 0.005  # a lead of at most half a point counts as closed
 
 
 def difference_sentence(first: str, second: str, outcome: Outcome, difference: Interval) -> str:

@@ -19,6 +19,8 @@ from warmstart.settings.shared import TableFormat, TextLines
 from warmstart.textfiles import expand, file_or_stream, format_of, read_lines, text_size
 
 _PASSAGE_CHARS = 1 << 16  # a longer document is split into several passages
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -186,10 +188,6 @@ def _split_row(row: str) -> Iterator[str]:
         start = stop + 1 if space > 0 else stop
     if row[start:].strip():
         yield row[start:]
-
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 def cut_chunks(

@@ -22,6 +22,8 @@ from warmstart.textfiles import format_of
 
 CHUNK = 1024  # rows whose names are the columns of a .csv or .tsv
 TableRow = Mapping[str, Any]  # values by the name of the column
+TEXT_FORMATS = (".npy", ".jsonl", ".parquet")
+TOKEN_FORMATS = (".npz", ".jsonl", ".parquet")
 
 
 def write_table(path: Path, rows: Iterable[TableRow], delimiter: str = ",") -> Path:
@@ -107,10 +109,6 @@ def _write_parquet(file: BinaryIO, rows: Iterable[TableRow]) -> None:
             "write a .csv or .jsonl file instead"
         ) from None
     pq.write_table(table, file)
-
-
-TEXT_FORMATS = (".npy", ".jsonl", ".parquet")
-TOKEN_FORMATS = (".npz", ".jsonl", ".parquet")
 
 
 @dataclass(frozen=True)

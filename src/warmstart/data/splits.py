@@ -19,6 +19,8 @@ SHARE = 0.2  # of each class,
 _MOST = 2_000  # texts in all: more would hardly choose better, and are missed in training
 _LEAST = 5  # texts of a class, unless that is more than half of them
 _MOST_NAMED = 5  # classes in one sentence
+Rows = NDArray[np.int64]
+HALVING_SEED = 0
 
 
 def set_aside(data: Dataset, has_classes: bool = True) -> tuple[Dataset, Dataset]:
@@ -168,10 +170,6 @@ def _fold(data: Dataset, test: list[int], number: int) -> Fold:
     rest = [row for row in range(len(data)) if row not in tested]
     train, valid = split_rows(data.subset(rest), order=number)
     return Fold([rest[row] for row in train], [rest[row] for row in valid], test)
-
-
-Rows = NDArray[np.int64]
-HALVING_SEED = 0
 
 
 @dataclass(frozen=True)

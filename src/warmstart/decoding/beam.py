@@ -13,6 +13,8 @@ from warmstart.settings.using import Beam, Sampling
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+GROUP_SIZE = 64  # entries of a row that are searched for their maximum together
+Step = Callable[[Tensor, Tensor], Tensor]  # (N, T) prefixes, (N,) parents -> (N, V) log-probs
 
 
 @dataclass(frozen=True)
@@ -24,15 +26,9 @@ class Hypothesis:
     score: float  # log_prob divided by the length penalty
 
 
-GROUP_SIZE = 64  # entries of a row that are searched for their maximum together
-
-
 def penalty(length: int, alpha: float) -> float:
     """Return the divisor for a target of n tokens, the end included: ((5 + n) / 6) ** alpha."""
     return ((5 + length) / 6) ** alpha
-
-
-Step = Callable[[Tensor, Tensor], Tensor]  # (N, T) prefixes, (N,) parents -> (N, V) log-probs
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,9 @@ from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.using import Beam
 
+Begin = Callable[[], Step]  # a step function for new texts
+Read = Callable[[Tensor, KeyValueCache], Tensor]  # (N, T) tokens -> (N, V) log-probs after them
+
 
 @dataclass(frozen=True)
 class Engine:
@@ -155,10 +158,6 @@ def translate_ids(
     with engine.runtime.precision():  # around all steps, so that weights are cast once
         step = engine.begin(engine.encode(sources), beam.beam)
         return beam_search(step, limits, special, beam, n_best)
-
-
-Begin = Callable[[], Step]  # a step function for new texts
-Read = Callable[[Tensor, KeyValueCache], Tensor]  # (N, T) tokens -> (N, V) log-probs after them
 
 
 def plain_steps(model: LanguageModel, runtime: Runtime) -> Begin:

@@ -20,6 +20,9 @@ from warmstart.kernels.loss import IGNORE
 from warmstart.runtime import Runtime
 
 Classes = Sequence[int] | NDArray[np.int64]  # the class index of each text
+Floats = NDArray[np.float64]
+RESAMPLES = 2000
+BLEU_RESAMPLES = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,10 +130,6 @@ class WordPairs:
         return sum(pair in self._known for pair in pairs) / max(1, len(pairs))
 
 
-Floats = NDArray[np.float64]
-RESAMPLES = 2000
-
-
 @dataclass(frozen=True)
 class TokenScores:
     """Summed loss and correct predictions over target tokens."""
@@ -205,9 +204,6 @@ class MaskedRows:
                 low, high = np.quantile([scores[name] for scores in resampled], [0.025, 0.975])
                 intervals[name] = Interval(mean=mean, low=float(low), high=float(high))
         return intervals
-
-
-BLEU_RESAMPLES = 1000
 
 
 @dataclass(frozen=True)

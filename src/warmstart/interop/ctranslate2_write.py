@@ -36,6 +36,15 @@ from tokenizers import Tokenizer
 tokenizer = Tokenizer.from_file("FOLDER/tokenizer.json")
 engine = ctranslate2.{engine}("FOLDER")
 """
+ACTIVATIONS: dict[Activation, str] = {
+    "relu": "RELU",
+    "gelu": "GELU",
+    "gelu_tanh": "GELUTanh",
+    "silu": "SWISH",
+    "swiglu": "SWISH",
+    "geglu": "GELU",
+}
+POSITIONS = ("sinusoidal", "learned", "rope")
 
 
 def write_ctranslate2(request: ExportRequest) -> ExportResult:
@@ -138,17 +147,6 @@ def _log_probs(logits: Tensor, ids: Sequence[int]) -> Tensor:
 
 def _join_scores(results: Sequence[Any]) -> Tensor:
     return torch.tensor([score for result in results for score in result.log_probs])
-
-
-ACTIVATIONS: dict[Activation, str] = {
-    "relu": "RELU",
-    "gelu": "GELU",
-    "gelu_tanh": "GELUTanh",
-    "silu": "SWISH",
-    "swiglu": "SWISH",
-    "geglu": "GELU",
-}
-POSITIONS = ("sinusoidal", "learned", "rope")
 
 
 def refuse_unknown(config: ModelConfig) -> None:

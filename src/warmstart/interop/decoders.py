@@ -12,6 +12,8 @@ from warmstart.interop.family import SIZES, Family, HfConfig, HfHead, HfTensors,
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks import hub
 
+_SELF, _MLP = "layers.#.self_attn", "layers.#.mlp"
+
 
 def _read_gpt2(config: HfConfig, tensors: HfTensors, head: HfHead) -> dict[str, Any]:
     config.require("scale_attn_weights", [True], "is not supported; scores are always scaled")
@@ -80,7 +82,6 @@ GPT2 = Family(
     widen=lambda model: replace(model, biases=True, output_bias=False),
     adapt=_move_classifier_bias,
 )
-_SELF, _MLP = "layers.#.self_attn", "layers.#.mlp"
 
 
 def _read_llama(config: HfConfig, tensors: HfTensors, head: HfHead) -> dict[str, Any]:

@@ -30,6 +30,16 @@ LAYERS = {
     "backbone.blocks.#.ffn.outer": "encoder.layer.#.output.dense",
     "backbone.blocks.#.norm_ffn": "encoder.layer.#.output.LayerNorm",
 }
+_LAYER = "transformer.layer.#"
+GLOBAL, LOCAL = "full_attention", "sliding_attention"
+# Our tensors by the key that gives them a bias, and whether they have one by default.
+_BIASES = {
+    "attention_bias": (r"attend\.(project|output)", False),
+    "mlp_bias": (r"ffn\.(inner|outer)", False),
+    "norm_bias": (r"norm\w*", False),
+    "classifier_bias": (r"transform\.dense", False),
+    "decoder_bias": (r"head\.output", True),
+}
 
 
 def _read_bert(config: HfConfig, tensors: HfTensors, head: HfHead) -> dict[str, Any]:
@@ -148,7 +158,6 @@ ELECTRA = replace(
     untied_bias="",
     read_settings=_read_electra,
 )
-_LAYER = "transformer.layer.#"
 _QUERY, _KEY, _VALUE = (f"{_LAYER}.attention.{name}_lin" for name in "qkv")
 DISTILBERT = Family(
     name="DistilBERT",
@@ -188,16 +197,6 @@ DISTILBERT = Family(
     dropout=("dropout", "attention_dropout", 0.1),
     read_settings=lambda config, tensors, head: {},
 )
-GLOBAL, LOCAL = "full_attention", "sliding_attention"
-
-# Our tensors by the key that gives them a bias, and whether they have one by default.
-_BIASES = {
-    "attention_bias": (r"attend\.(project|output)", False),
-    "mlp_bias": (r"ffn\.(inner|outer)", False),
-    "norm_bias": (r"norm\w*", False),
-    "classifier_bias": (r"transform\.dense", False),
-    "decoder_bias": (r"head\.output", True),
-}
 
 
 def _read_modernbert(config: HfConfig, tensors: HfTensors, head: HfHead) -> dict[str, Any]:

@@ -32,12 +32,29 @@ ACTIVATIONS: dict[str, Activation] = {
     "silu": "silu",
     "swish": "silu",
 }
-
-
 T = TypeVar("T")
 TRUNCATE = "warmstart_truncate"  # our own key: what a classifier reads of a text that is too long
 LARGEST = 1 << 24  # size that is accepted; more is a mistake or an attack
 LARGEST_NUMBER = 1e300
+SIZES = {  # of most families: keys of config.json by our settings
+    "vocab_size": "vocab_size",
+    "width": "hidden_size",
+    "depth": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "ffn_width": "intermediate_size",
+}
+HEADS: dict[str, HfHead] = {  # by the ending of the name of an architecture
+    "Model": "none",
+    "ForMaskedLM": "language",
+    "ForPreTraining": "language",
+    "ForCausalLM": "language",
+    "ForNextSentencePrediction": "pairs",
+    CLASSIFIER: "sequence",
+    "ForSeq2SeqLM": "translation",
+}
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 class HfConfig:
@@ -274,24 +291,6 @@ class Family:
                     )
 
 
-SIZES = {  # of most families: keys of config.json by our settings
-    "vocab_size": "vocab_size",
-    "width": "hidden_size",
-    "depth": "num_hidden_layers",
-    "heads": "num_attention_heads",
-    "ffn_width": "intermediate_size",
-}
-HEADS: dict[str, HfHead] = {  # by the ending of the name of an architecture
-    "Model": "none",
-    "ForMaskedLM": "language",
-    "ForPreTraining": "language",
-    "ForCausalLM": "language",
-    "ForNextSentencePrediction": "pairs",
-    CLASSIFIER: "sequence",
-    "ForSeq2SeqLM": "translation",
-}
-
-
 def from_hub(family: HubFamily) -> dict[str, Any]:
     """Return the fields that a family takes from its entry in tasks/hub.py."""
     return {
@@ -344,11 +343,6 @@ def to_theirs(weights: Mapping[str, Tensor], matches: Iterable[TensorMatch]) -> 
             for name, part in zip(match.theirs, parts, strict=True):
                 tensors[name] = (part.T if match.is_transposed else part).clone().contiguous()
     return tensors
-
-
-WEIGHTS = "model.safetensors"
-INDEX = "model.safetensors.index.json"
-_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 class HfFolder:

@@ -35,6 +35,7 @@ PROBES = (
 )
 LARGEST_DIFFERENCE = 1e-4  # of any output, in full precision
 LARGEST_INT8 = 0.2  # of an int8 export, relative to the spread of the outputs
+RUN = "RUN"  # stands for the run folder, which the reader may not have
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,9 +191,6 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(disabled)
-
-
-RUN = "RUN"  # stands for the run folder, which the reader may not have
 
 
 def exported_card(request: ExportRequest, result: ExportResult, library: str) -> str:

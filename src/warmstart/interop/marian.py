@@ -23,6 +23,13 @@ from warmstart.tokenization.backends import (
     TokenizerPair,
 )
 
+STACKS = ("encoder", "decoder")
+_CROSS = "model.decoder.layers.#.encoder_attn"
+OUR_BIAS, BIAS = "head.output.bias", "final_logits_bias"
+SOURCE, TARGET, VOCAB = "source.spm", "target.spm", "vocab.json"
+# The padding token begins the target, and nothing begins the source.
+NAMES = {"bos": "<pad>", "eos": "</s>", "pad": "<pad>", "unk": "<unk>"}
+
 
 def _attention(ours: str, theirs: str) -> dict[str, str]:
     attention = f"{theirs}.self_attn"
@@ -36,9 +43,6 @@ def _attention(ours: str, theirs: str) -> dict[str, str]:
     }
 
 
-STACKS = ("encoder", "decoder")
-_CROSS = "model.decoder.layers.#.encoder_attn"
-OUR_BIAS, BIAS = "head.output.bias", "final_logits_bias"
 LAYERS = {
     "encoder.embed": "model.shared",
     OUR_BIAS: BIAS,
@@ -147,13 +151,6 @@ PEGASUS = replace(
     **from_hub(hub.PEGASUS),
     model_types=("pegasus",),
 )
-
-
-SOURCE, TARGET, VOCAB = "source.spm", "target.spm", "vocab.json"
-
-
-# The padding token begins the target, and nothing begins the source.
-NAMES = {"bos": "<pad>", "eos": "</s>", "pad": "<pad>", "unk": "<unk>"}
 
 
 def read_marian_tokenizers(folder: HfFolder) -> TokenizerPair:

@@ -61,6 +61,7 @@ import json
 config = json.load(open("FOLDER/config.json"))
 print(config["id2label"][str(outputs["logits"].argmax())])
 """
+Arrays = dict[str, NDArray[Any]]
 
 
 def write_onnx(request: ExportRequest) -> ExportResult:
@@ -148,9 +149,6 @@ def _config(source: SavedRun) -> dict[str, Any]:
         num_ids = model.target_vocab_size or model.vocab_size
         config["suppress_tokens"] = target.suppressed_ids(num_ids)
     return config
-
-
-Arrays = dict[str, NDArray[Any]]
 
 
 class OnnxSession:

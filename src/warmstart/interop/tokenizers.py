@@ -42,6 +42,10 @@ _BERT_NORMALIZER = {  # keys of tokenizer_config.json, and of a tokenizer.json
 }
 _WORDPIECE = ("bert", "distilbert", "electra")  # that a vocab.txt belongs to
 _FAIRSEQ = ("camembert", "xlm-roberta")
+PAD = "<pad>"
+SPACE = "▁"
+UNIGRAM, BPE = 1, 2  # TrainerSpec.model_type
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # SentencePiece.type
 
 
 def read_tokenizer(folder: HfFolder, config: HfConfig, vocab_size: int) -> Tokenizer:
@@ -193,9 +197,6 @@ def _flag(settings: dict[str, Any], key: str, default: bool | None) -> Any:
     return value
 
 
-PAD = "<pad>"
-
-
 @dataclass(frozen=True)
 class HfTokenizer:
     """The files of a tokenizer, and the ids that config.json repeats."""
@@ -295,11 +296,6 @@ def _to_json(tokenizer: Tokenizer) -> bytes:
                 f"split {json.dumps(probe[:40], ensure_ascii=False)} differently"
             )
     return converted_content
-
-
-SPACE = "▁"
-UNIGRAM, BPE = 1, 2  # TrainerSpec.model_type
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # SentencePiece.type
 
 
 def parse_model(content: bytes) -> Any:

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 MAX_PLAIN_SIZE = 1 << 16  # weights of a matrix that a single row passes faster unpacked
 MAX_FEW_ROWS = 5  # up to this many rows the kernel with less set-up is faster
+CAPACITY_STEP = 16  # positions by which a full buffer grows
+STATIC_CAPACITY = 64  # positions of a static buffer at first
 
 
 class PackedLinear(nn.Module):
@@ -128,10 +130,6 @@ def _few_rows_kernel(
     bias = None if bias is None else bias.float()
     packed = torch.ops.quantized.linear_prepack_fp16(weight.float(), bias)
     return lambda x: kernel(x, packed)
-
-
-CAPACITY_STEP = 16  # positions by which a full buffer grows
-STATIC_CAPACITY = 64  # positions of a static buffer at first
 
 
 @dataclass(frozen=True)

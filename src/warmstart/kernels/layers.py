@@ -10,6 +10,10 @@ from torch import Tensor, nn
 # Up to this many keys, plain matrix products in bfloat16 beat the fused kernel of a CPU.
 SHORT_ROW = 384
 ALIGNMENT = 8  # of the width of a head, on a GPU
+LEVELS = 1 << 16  # probabilities are rounded to a multiple of 1 / LEVELS
+Move = Callable[[Tensor], Tensor]
+ENOUGH_PADDING = 0.05  # share of a batch that is worth leaving out
+MULTIPLE = 64  # of tokens that are computed: kernels are built anew for every other number
 
 
 def attend(
@@ -69,9 +73,6 @@ def attend_few_queries(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> 
     return torch.bmm(scores.softmax(-1).flatten(0, 1), v.flatten(0, 1)).view(B, H, W, K)
 
 
-LEVELS = 1 << 16  # probabilities are rounded to a multiple of 1 / LEVELS
-
-
 class Dropout(nn.Dropout):
     """`nn.Dropout` with the fast kernel."""
 
@@ -96,11 +97,6 @@ def _random_16_bits(shape: torch.Size) -> Tensor:
     num = shape.numel()
     words = torch.empty(-(-num // 4), dtype=torch.int64).random_(-(2**63), None)
     return words.view(torch.int16)[:num].view(shape)
-
-
-Move = Callable[[Tensor], Tensor]
-ENOUGH_PADDING = 0.05  # share of a batch that is worth leaving out
-MULTIPLE = 64  # of tokens that are computed: kernels are built anew for every other number
 
 
 class TokenGrid:

@@ -37,6 +37,13 @@ WIDTHS = {"cpu": 64, "cuda": 512}
 FIXED_LENGTHS = {"cpu": 512, "cuda": 4096}  # while the width varies
 HEAD_WIDTH = 64  # of attention, if it divides the layer's width
 KERNEL = 3  # positions that the convolution sees
+COLOURS = {"self-attention": "#d5521c", "recurrence": "#2166ac", "convolution": "#2a9d8f"}
+MIN_ROUNDS, MAX_ROUNDS = 3, 25
+SHORTEST_S = 0.02  # a shorter pass is repeated until its time is reliable
+ARRAYS = 6  # of n × n numbers, alive at once in attention and its backward pass
+MEMORY_SHARE = 0.5  # of the free memory, for one measurement
+DOTTED = (0, (2, 2))
+BAND = 0.18  # opacity of the spread
 
 
 class SelfAttention(MultiHeadAttention):
@@ -89,7 +96,6 @@ LAYER_TYPES = (
     LayerType("recurrence", "nd²", {"length": 1, "width": 2}, Recurrence),
     LayerType("convolution", "knd²", {"length": 1, "width": 2}, Convolution),
 )
-COLOURS = {"self-attention": "#d5521c", "recurrence": "#2166ac", "convolution": "#2a9d8f"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,12 +187,6 @@ def _shapes(config: LookComplexityConfig, device: str) -> tuple[Axis, list[Shape
         return "width", [(length, width) for width in widths]
     lengths = sorted(set(config.lengths or LENGTHS[device]))
     return "length", [(length, widths[0]) for length in lengths]
-
-
-MIN_ROUNDS, MAX_ROUNDS = 3, 25
-SHORTEST_S = 0.02  # a shorter pass is repeated until its time is reliable
-ARRAYS = 6  # of n × n numbers, alive at once in attention and its backward pass
-MEMORY_SHARE = 0.5  # of the free memory, for one measurement
 
 
 @dataclass
@@ -304,10 +304,6 @@ def saved_bytes(layer: nn.Module, x: Tensor) -> int:
         output = layer(x)  # stays alive, so that no two tensors share an address
     save(output)
     return sum(sizes.values())
-
-
-DOTTED = (0, (2, 2))
-BAND = 0.18  # opacity of the spread
 
 
 def _draw_theory(axes: Axes, layers: Sequence[Growth]) -> None:

@@ -26,6 +26,8 @@ MAX_ROWS = 1 << 24  # of a forward pass
 PROGRAM_BYTES = 220 << 20  # the interpreter and its libraries
 RESERVED_BYTES = 330 << 20  # what the libraries load and reserve when first used
 FRAGMENTED_SHARE = 0.5  # free memory inside the heap, as a share of the activations
+BACKWARD = 2  # the two gradients of a product are products of the same size
+ITERATIONS = 5  # of the polynomial with which Muon makes a matrix orthogonal
 
 
 @lru_cache(maxsize=8)
@@ -279,10 +281,6 @@ def _optimizer_step(job: TrainingJob, target: ComputeTarget) -> int:
 
 def _is_block_matrix(name: str, parameter: torch.Tensor) -> bool:
     return ".blocks." in name and parameter.ndim == 2
-
-
-BACKWARD = 2  # the two gradients of a product are products of the same size
-ITERATIONS = 5  # of the polynomial with which Muon makes a matrix orthogonal
 
 
 @dataclass(frozen=True)

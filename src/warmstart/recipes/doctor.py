@@ -25,6 +25,9 @@ SIZES = SampleSizes(
 VOCAB_SIZE = 300
 STEPS = 30
 Status = Literal["ok", "missing", "problem"]  # missing: an extra that not everybody needs
+SYSTEMS = {"Linux": "Linux", "Darwin": "macOS"}
+GIB = 1 << 30
+LITTLE = 1 * GIB  # memory or disk with which a small training may fail
 
 
 @dataclass(frozen=True)
@@ -83,11 +86,6 @@ def _job(config: DoctorConfig, folder: Path) -> PretrainConfig:
         threads=config.threads,
         compile=False,
     )
-
-
-SYSTEMS = {"Linux": "Linux", "Darwin": "macOS"}
-GIB = 1 << 30
-LITTLE = 1 * GIB  # memory or disk with which a small training may fail
 
 
 def examine_system() -> Iterator[Finding]:

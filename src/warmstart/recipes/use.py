@@ -28,6 +28,8 @@ from warmstart.textfiles import file_or_stream, format_of, standard_input
 CHUNK = 1024  # texts sorted by length and labelled together
 UNSURE = "unsure"  # the label of a text whose probability is below the threshold
 PREFIX = "predicted_"  # of new columns, where the input has columns of the same name
+WINDOW = 2048  # sentences read together, so that those of similar length share a batch
+TEXTS_TOGETHER = 32  # generated in one batch; each keeps its keys and values in memory
 
 
 @dataclass(frozen=True)
@@ -161,9 +163,6 @@ def _table_rows(answers: Iterable[PredictedRow]) -> Iterator[Mapping[str, Any]]:
             yield {**answer.row.record, **added}
 
 
-WINDOW = 2048  # sentences read together, so that those of similar length share a batch
-
-
 @dataclass(frozen=True)
 class TranslatedText:
     """One sentence with its translations, best first."""
@@ -203,9 +202,6 @@ def translate_file(config: TranslateConfig, stream: BinaryIO | None) -> Iterator
             yield TranslatedText(text, best)
         first_number += len(texts)
     report_overlong(num_overlong)
-
-
-TEXTS_TOGETHER = 32  # generated in one batch; each keeps its keys and values in memory
 
 
 def generate(config: GenerateConfig) -> list[str]:

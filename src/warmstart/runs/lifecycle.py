@@ -38,6 +38,16 @@ _PREPARED = (
     *("cache", "shards", "events", "checkpoints", "snapshots"),
 )
 RESUMABLE = (StoppedError, LostProcessError)  # the same job may succeed when it is repeated
+_DISK = {
+    errno.ENOSPC: "make room on the disk",
+    errno.EDQUOT: "make room in your quota",
+    errno.EFBIG: "raise the limit on the size of files",
+    errno.EROFS: "make the file system writable",
+    errno.EACCES: "make the folder writable",
+    errno.EPERM: "make the folder writable",
+    errno.EIO: "check the disk",
+}
+_MEMORY = ("DefaultCPUAllocator", "not enough memory", "bad_alloc", "ALLOC_FAILED")
 
 
 @contextmanager
@@ -203,18 +213,6 @@ def check_length(model: ModelConfig, length: int | None, path: Path) -> None:
             f"--max-length {length} is more than the {model.max_length} positions "
             f"that {path} was trained with"
         )
-
-
-_DISK = {
-    errno.ENOSPC: "make room on the disk",
-    errno.EDQUOT: "make room in your quota",
-    errno.EFBIG: "raise the limit on the size of files",
-    errno.EROFS: "make the file system writable",
-    errno.EACCES: "make the folder writable",
-    errno.EPERM: "make the folder writable",
-    errno.EIO: "check the disk",
-}
-_MEMORY = ("DefaultCPUAllocator", "not enough memory", "bad_alloc", "ALLOC_FAILED")
 
 
 @contextmanager

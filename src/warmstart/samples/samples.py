@@ -20,6 +20,14 @@ PAIRED_SHARE = 0.15  # of the opinion sentences: they have two clauses
 OPPOSED_SHARE = 0.50  # of those: the first clause disagrees with the second
 FOLLOWED_SHARE = 0.97  # of the opinions: they follow the reviewer's tendency
 NOISE_SHARE = 0.04  # of the reviewers: their label contradicts their text
+NEGATED_SHARE = 0.21  # of the opinions that a single word expresses
+OPENED_SHARE = 0.20  # of the clauses that can follow an opening
+TAILED_SHARE = 0.60  # of the single clauses that can be followed
+EXCLAIMED_SHARE = 0.08  # of the opinions
+CONSTANT_SLOTS = ("book", "first", "last", "role", "place", "time")  # the same in a whole review
+NUM_TRIES = 20  # draws before a word may be repeated
+Sentence = tuple[str, str]  # English, French
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -88,16 +96,6 @@ def _draw_opinions(random: Random, tendency: int) -> tuple[int, ...]:
     if random.random() >= PAIRED_SHARE:
         return (opinion,)
     return (-opinion if random.random() < OPPOSED_SHARE else opinion, opinion)
-
-
-NEGATED_SHARE = 0.21  # of the opinions that a single word expresses
-OPENED_SHARE = 0.20  # of the clauses that can follow an opening
-TAILED_SHARE = 0.60  # of the single clauses that can be followed
-EXCLAIMED_SHARE = 0.08  # of the opinions
-CONSTANT_SLOTS = ("book", "first", "last", "role", "place", "time")  # the same in a whole review
-NUM_TRIES = 20  # draws before a word may be repeated
-Sentence = tuple[str, str]  # English, French
-T = TypeVar("T")
 
 
 class Writer:

@@ -30,6 +30,9 @@ from warmstart.tasks.text_model import FilledText
 
 Function = Callable[[Service, Any], Awaitable[Any]]  # from the service and a message to the answer
 MOST_WEIGHTS = 2_000_000  # attention weights in one answer
+Texts = Annotated[list[str], Field(min_length=1, description="texts; one result for each")]
+NumTokens = Annotated[int, Field(description="tokens that were read")]
+NumTruncated = Annotated[int, Field(description="texts that were too long and lost a part")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +84,6 @@ def post_routes(service: Service, functions: Mapping[str, Function]) -> list[Rou
         Route(path, JsonEndpoint(service, function), methods=["POST"])
         for path, function in functions.items()
     ]
-
-
-Texts = Annotated[list[str], Field(min_length=1, description="texts; one result for each")]
-NumTokens = Annotated[int, Field(description="tokens that were read")]
-NumTruncated = Annotated[int, Field(description="texts that were too long and lost a part")]
 
 
 class Message(BaseModel):

@@ -32,6 +32,7 @@ from warmstart.textfiles import missing
 T = TypeVar("T")
 Panel = Literal["Input and output", "Model", "Training", "Decoding", "Saving", "Server", "Machine"]
 LARGEST_INT = 2**63 - 1
+LENGTH_KEYS = ("minutes", "steps", "tokens", "epochs")  # settings that say how long a run is
 
 
 def option(help: str, default: Any = dataclasses.MISSING, **details: Any) -> Any:
@@ -294,9 +295,6 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise WarmstartError(f"--config {path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # the decoders raise ValueErrors
         raise WarmstartError(f"--config {path} cannot be read: {error}") from None
-
-
-LENGTH_KEYS = ("minutes", "steps", "tokens", "epochs")  # settings that say how long a run is
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ MOST = {**dict.fromkeys(LEAST, 1 << 24), "depth": 10_000, "decoder_depth": 10_00
 # Choices of few models: only their config.json mentions them.
 RARE = ("local_window", "global_every", "local_rope_base", "first_norm", "ablated")
 MOST_SINUSOIDS = 1 << 27  # max_length × width: a table of half a gigabyte
+DEFAULT_PRESETS = {"cuda": "modern-small", "cpu": "mini"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +238,6 @@ def _read_presets() -> dict[str, ModelConfig]:
 
 
 PRESETS = _read_presets()
-DEFAULT_PRESETS = {"cuda": "modern-small", "cpu": "mini"}
 _BACKBONES = [name for name, model in PRESETS.items() if not model.decoder_depth]
 
 

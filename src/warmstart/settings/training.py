@@ -30,6 +30,8 @@ BATCH_TOKENS = {"cuda": 32_768, "cpu": 4_096}
 MICRO_TOKENS = {"cuda": 65_536, "cpu": 16_384}
 COMPILED_STEPS, COMPILED_MINUTES = 500, 1  # a shorter training does not repay compiling
 DOCUMENT_LOSS = {"cuda": 0.0, "cpu": 1.0}
+Balance = Literal["none", "weights"]  # whether rare classes count more in the loss
+DEFAULT_TRANSLATORS = {"cuda": "translator-medium", "cpu": "translator-small"}
 
 
 class Masking(Settings, panel="Training"):
@@ -168,9 +170,6 @@ class PretrainConfig(
         return max(1, math.ceil(tokens / (step_tokens * filled)))
 
 
-Balance = Literal["none", "weights"]  # whether rare classes count more in the loss
-
-
 class Tuning(Settings, panel="Training"):
     """How a classifier is trained."""
 
@@ -229,9 +228,6 @@ class FinetuneConfig(
         fixed=False,
     )
     labels: int | None = option("labelled texts to use; default: all", None, least=2)
-
-
-DEFAULT_TRANSLATORS = {"cuda": "translator-medium", "cpu": "translator-small"}
 
 
 class PairFiles(TableFormat):

@@ -23,6 +23,7 @@ from warmstart.settings.shared import (
 from warmstart.textfiles import format_of, is_compressed
 
 Overlong = Literal["split", "refuse"]
+Language = Literal["english", "french"]
 
 
 class Beam(Settings, panel="Decoding"):
@@ -122,9 +123,6 @@ class EmbedConfig(TextLines, SplitTexts, Machine, panel="Model"):
     micro_tokens: int = option(
         "padded tokens per forward pass; fewer need less memory", 8192, least=2, panel="Machine"
     )
-
-
-Language = Literal["english", "french"]
 
 
 class DemoConfig(Machine):

@@ -49,6 +49,9 @@ from warmstart.training.step import Evaluation, Objective
 
 VALID_TOKENS = 200_000  # longer validation text is sampled in evenly spaced rows
 RESAMPLES = 2000
+BOS, EOS = 0, 1  # of random documents
+DOCUMENT_TOKENS = 150  # in a random document, on average
+BATCH_TOKENS = 16_384  # read together when a language model is evaluated
 
 
 class CausalObjective:
@@ -259,10 +262,6 @@ class CausalTask(PretrainingTask):
         return f"warmstart generate {path} --prompt Once"
 
 
-BOS, EOS = 0, 1  # of random documents
-DOCUMENT_TOKENS = 150  # in a random document, on average
-
-
 def random_documents(job: TrainingJob, rows: int, generator: torch.Generator) -> PackedBatch:
     """Return consecutive documents of random tokens, packed into full rows."""
     ids = job.random_ids(rows, job.length + 1, generator)
@@ -326,9 +325,6 @@ def _resampled_means(losses: NDArray[np.float64], counts: NDArray[np.int64]) -> 
     for _ in range(RESAMPLES):
         rows = rng.integers(0, len(losses), len(losses))
         yield float(losses[rows].sum() / counts[rows].sum())
-
-
-BATCH_TOKENS = 16_384  # read together when a language model is evaluated
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ from warmstart.model.backbone import Layout
 from warmstart.model.models import Classifier
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.training import Tuning
-from warmstart.tasks.finetuning import Baseline, FinetuningTask, Fit, Labels, text_outputs
+from warmstart.tasks.finetuning import Baseline, FinetuningTask, Fit, Labels
 from warmstart.tasks.task import Training, TrainingJob
 from warmstart.tasks.text_model import Prediction
-from warmstart.tasks.vectors import TextBatches, text_vectors
+from warmstart.tasks.vectors import TextBatches, text_outputs, text_vectors
 from warmstart.training.step import Evaluation, Objective
 
 Floats = NDArray[np.float64]

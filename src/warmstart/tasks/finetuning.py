@@ -1,7 +1,7 @@
 """The interface of tasks that are fine-tuned on labelled texts."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,15 +10,14 @@ from typing import Any, ClassVar, Protocol, TypeVar, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from warmstart import progress
-from warmstart.batching.batches import LabelledBatch, LabelledStream, cut_to_budget, move, pad_texts
+from warmstart.batching.batches import LabelledStream
 from warmstart.batching.truncation import EncodedTexts
 from warmstart.data.copies import Matches, count_seen
 from warmstart.data.labelled import Dataset
 from warmstart.errors import OVERFLOW, WarmstartError
-from warmstart.model.backbone import Layout
 from warmstart.runs.checkpoint import State
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun, Transfer, transfer_backbone
@@ -31,7 +30,11 @@ from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.labelled_data import for_tokenizer, read_labelled_file, rows_seen
 from warmstart.tasks.task import Task, Training
 from warmstart.tasks.text_model import TransformerModel
-from warmstart.tasks.vectors import KeptBatches, TextBatches, forward_tokens, pack_for
+from warmstart.tasks.vectors import (
+    RECORDED_LENGTHS,
+    KeptBatches,
+    TextBatches,
+)
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import epochs_between_validations, finetuning_epochs
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers, warmup_linear
@@ -407,53 +410,6 @@ def build_trainer(
         run,
         RecordedObjective(model, training.objective, fit.runtime) if fit.is_recorded else None,
     )
-
-
-RECORDED_LENGTHS = 64  # recorded batches are padded to a multiple of this
-PaddedTexts = tuple[list[int], LabelledBatch]  # rows, and their batch
-LEAST_TOKENS = {"cpu": 0, "cuda": 65_536}  # that fill a GPU; little memory without gradients
-
-
-def padded_batches(
-    texts: Sequence[Sequence[int]], batches: TextBatches, starts: Sequence[int] | None = None
-) -> Iterator[PaddedTexts]:
-    """Yield the rows of every batch, and the batch, on the device."""
-    device = batches.runtime.device
-    unused = [0] * len(texts)
-    budget = max(forward_tokens(batches.micro_tokens, device), LEAST_TOKENS[device.type])
-    for rows in cut_to_budget(range(len(texts)), texts, budget):
-        yield rows, move(pad_texts(texts, unused, rows, batches.pad, starts), device)
-        if batches.advance is not None:
-            batches.advance(sum(len(texts[row]) for row in rows))
-
-
-def text_outputs(
-    model: nn.Module,
-    texts: Sequence[Sequence[int]],
-    batches: TextBatches,
-    starts: Sequence[int] | None = None,
-) -> Tensor:
-    """Return what a model computes for every text, in float64, in the order given."""
-    model = pack_for(model, sum(map(len, texts)), batches.runtime, "backbone")
-    padded: Iterable[PaddedTexts] = padded_batches(texts, batches, starts)
-    if batches.kept is not None:
-        padded = batches.kept.of(texts, padded)
-    return _batch_outputs(model, padded, batches.runtime)
-
-
-@torch.inference_mode()
-def _batch_outputs(model: nn.Module, padded: Iterable[PaddedTexts], runtime: Runtime) -> Tensor:
-    """Return what a model computes for texts in batches, in the order of their rows."""
-    outputs: list[Tensor] = []
-    order: list[int] = []
-    with runtime.precision():  # around all batches, so that weights are cast once
-        for rows, batch in padded:
-            layout = Layout(batch.is_token, segments=batch.segments, skips_padding=True)
-            outputs.append(model(batch.ids, layout))
-            order += rows
-    if not order:
-        return torch.empty(0)
-    return torch.cat(outputs).double().cpu()[torch.tensor(order).argsort()]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,19 @@ USUAL: Mapping[str, tuple[Any, ...]] = {  # values that fit most families, the f
     "local_window": (0,),
     "first_norm": (True,),
 }
+_MODERN = {
+    "norm": ("rms",),
+    "norm_position": ("pre",),
+    "positions": ("rope",),
+    "activation": ("swiglu",),
+}
+_TRANSLATOR = {
+    "attention": ("bidirectional",),
+    "positions": ("sinusoidal",),
+    "tied": (True,),
+    "norm_eps": (1e-5,),
+    "shared": (True,),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,19 +174,6 @@ def _architectures(prefix: str, *endings: str) -> dict[str, str]:
     return {ending: f"{prefix}{ending}" for ending in ("Model", *endings, CLASSIFIER)}
 
 
-_MODERN = {
-    "norm": ("rms",),
-    "norm_position": ("pre",),
-    "positions": ("rope",),
-    "activation": ("swiglu",),
-}
-_TRANSLATOR = {
-    "attention": ("bidirectional",),
-    "positions": ("sinusoidal",),
-    "tied": (True,),
-    "norm_eps": (1e-5,),
-    "shared": (True,),
-}
 BERT = HubFamily(
     name="BERT",
     architectures=_architectures(

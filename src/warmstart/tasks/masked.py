@@ -48,6 +48,8 @@ from warmstart.training.step import Evaluation, Objective
 BERT_MASK_RATE = 0.15
 SHORTEST_PAIR = 5  # two tokens between three special ones
 SAMPLED_ROWS = 65_536  # from which the share of padding is estimated
+RARITY = 0.25  # a token counts in inverse proportion to this power of its frequency
+SAMPLED_TOKENS = 4_000_000  # from which frequencies are estimated, at most
 
 
 class MaskedTask(PretrainingTask):
@@ -313,10 +315,6 @@ def _token_scores(model: LanguageModel, hidden: Tensor, targets: Tensor) -> tupl
         losses.append(F.cross_entropy(logits, chunk_targets, ignore_index=IGNORE, reduction="none"))
         right.append(logits.argmax(1) == chunk_targets)
     return torch.cat(losses).double().view_as(targets), torch.cat(right).view_as(targets)
-
-
-RARITY = 0.25  # a token counts in inverse proportion to this power of its frequency
-SAMPLED_TOKENS = 4_000_000  # from which frequencies are estimated, at most
 
 
 def _documents(batch: MaskedBatch) -> Tensor:

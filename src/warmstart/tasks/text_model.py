@@ -49,6 +49,7 @@ KINDS = {
     "probable_words": ("predict words", "a language model", "pretrain"),
 }
 FORMS = ("single texts", "pairs (text, text2)")
+MICRO_TOKENS = 8192  # padded tokens read together by default
 
 
 @dataclass(frozen=True)
@@ -154,9 +155,6 @@ class TextModel:
         if self.reads_pairs is not None and self.reads_pairs != is_pairs:
             trained, received = FORMS[self.reads_pairs], FORMS[is_pairs]
             raise WarmstartError(f"{self.name} was trained on {trained}, not on {received}")
-
-
-MICRO_TOKENS = 8192  # padded tokens read together by default
 
 
 @dataclass(frozen=True, kw_only=True)

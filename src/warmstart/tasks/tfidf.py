@@ -44,6 +44,12 @@ MAX_ITERATIONS = 1000
 STRENGTHS = (10.0, 1.0, 100.0, 3.0, 30.0, 0.3, 300.0, 0.1, 1000.0)  # of C, in the order of trial
 CLASSIFY = ClassifyTask()
 TOLERANCE = 1e-6  # tight enough that the score follows C, not where the solver happened to stop
+Ints = NDArray[np.integer[Any]]
+NGRAMS: Mapping[str, Mapping[str, Any]] = {
+    "words": {"token_pattern": r"\w+", "ngram_range": (1, 2)},  # words of one letter too
+    "characters": {"analyzer": "char_wb", "ngram_range": (2, 5)},
+}
+CACHED_WORDS = 2**16  # most words of a text are among the frequent ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,14 +328,6 @@ class TfidfTask(Task):
 
     def usage(self, path: Path) -> str:
         return f"warmstart predict {path} texts.txt"
-
-
-Ints = NDArray[np.integer[Any]]
-NGRAMS: Mapping[str, Mapping[str, Any]] = {
-    "words": {"token_pattern": r"\w+", "ngram_range": (1, 2)},  # words of one letter too
-    "characters": {"analyzer": "char_wb", "ngram_range": (2, 5)},
-}
-CACHED_WORDS = 2**16  # most words of a text are among the frequent ones
 
 
 @dataclass(frozen=True)

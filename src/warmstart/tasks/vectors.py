@@ -1,4 +1,4 @@
-"""Vectors and attention weights of texts."""
+"""Outputs, vectors and attention weights of texts, computed in batches of similar length."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +24,11 @@ from warmstart.tokenization.tokenizer import Tokenizer
 
 ENOUGH_TOKENS = 4096  # that keep a CPU busy
 MANY_TOKENS = 8192  # that repay packing the weights
+MOST_KEPT = 1 << 22  # tokens of texts that stay on the device, padded
+BLANKS = ("▁", " ", "\n", "\t")
+RECORDED_LENGTHS = 64  # recorded batches are padded to a multiple of this
+PaddedTexts = tuple[list[int], LabelledBatch]  # rows, and their batch
+LEAST_TOKENS = {"cpu": 0, "cuda": 65_536}  # that fill a GPU; little memory without gradients
 
 
 def forward_tokens(micro_tokens: int, device: torch.device) -> int:
@@ -46,9 +51,6 @@ def backbone_of(model: nn.Module) -> Backbone:
     backbone = model.encoder if isinstance(model, Translator) else model.backbone
     assert isinstance(backbone, Backbone)
     return backbone
-
-
-MOST_KEPT = 1 << 22  # tokens of texts that stay on the device, padded
 
 
 @dataclass(frozen=True)
@@ -176,9 +178,6 @@ def _weight_type(backbone: Backbone) -> torch.dtype:
     return backbone.embed.weight.dtype
 
 
-BLANKS = ("▁", " ", "\n", "\t")
-
-
 def tokens_of(tokenizer: Tokenizer, ids: Sequence[int]) -> Tokens:
     """Return ids as pieces with the word of each; a special token is a word of its own."""
     marks = {tokenizer.bos, tokenizer.eos, tokenizer.pad, tokenizer.mask}
@@ -279,3 +278,45 @@ def _greedy_translation(
 
 def _to_numpy(weights: Tensor) -> np.ndarray:
     return weights.float().cpu().numpy()
+
+
+def padded_batches(
+    texts: Sequence[Sequence[int]], batches: TextBatches, starts: Sequence[int] | None = None
+) -> Iterator[PaddedTexts]:
+    """Yield the rows of every batch, and the batch, on the device."""
+    device = batches.runtime.device
+    unused = [0] * len(texts)
+    budget = max(forward_tokens(batches.micro_tokens, device), LEAST_TOKENS[device.type])
+    for rows in cut_to_budget(range(len(texts)), texts, budget):
+        yield rows, move(pad_texts(texts, unused, rows, batches.pad, starts), device)
+        if batches.advance is not None:
+            batches.advance(sum(len(texts[row]) for row in rows))
+
+
+def text_outputs(
+    model: nn.Module,
+    texts: Sequence[Sequence[int]],
+    batches: TextBatches,
+    starts: Sequence[int] | None = None,
+) -> Tensor:
+    """Return what a model computes for every text, in float64, in the order given."""
+    model = pack_for(model, sum(map(len, texts)), batches.runtime, "backbone")
+    padded: Iterable[PaddedTexts] = padded_batches(texts, batches, starts)
+    if batches.kept is not None:
+        padded = batches.kept.of(texts, padded)
+    return _batch_outputs(model, padded, batches.runtime)
+
+
+@torch.inference_mode()
+def _batch_outputs(model: nn.Module, padded: Iterable[PaddedTexts], runtime: Runtime) -> Tensor:
+    """Return what a model computes for texts in batches, in the order of their rows."""
+    outputs: list[Tensor] = []
+    order: list[int] = []
+    with runtime.precision():  # around all batches, so that weights are cast once
+        for rows, batch in padded:
+            layout = Layout(batch.is_token, segments=batch.segments, skips_padding=True)
+            outputs.append(model(batch.ids, layout))
+            order += rows
+    if not order:
+        return torch.empty(0)
+    return torch.cat(outputs).double().cpu()[torch.tensor(order).argsort()]

@@ -33,6 +33,10 @@ HALF = "\ufffd"  # what part of a character decodes to
 MOST_UNUSED = 100_000  # ids without an entry
 PROBES = ("", " a, 1!", "a" * 64 + "!", " " * 64 + ".", "Été\n\t漢 👩‍👩‍👧 e\u0301")
 _KINDS = {"BPE": "bpe", "Unigram": "unigram", "WordLevel": "pieces", "WordPiece": "wordpiece"}
+SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")  # ids 0 to 4
+MIN_VOCAB_SIZE = len(SPECIALS) + 256
+_UNSEEN_STEP = 0.0001  # by which the library raises the score of each unseen byte
+TARGET_FOLDER = "target"  # inside a run, where the target has a tokenizer of its own
 
 
 class JsonTokenizer(Tokenizer):
@@ -253,11 +257,6 @@ def _is_whole_model(content: bytes) -> bool:
     return bool(model.pieces) and all(model.HasField(spec) for spec in specs)
 
 
-SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")  # ids 0 to 4
-MIN_VOCAB_SIZE = len(SPECIALS) + 256
-_UNSEEN_STEP = 0.0001  # by which the library raises the score of each unseen byte
-
-
 def train_tokenizer(texts: Iterable[str], kind: str = "bpe", vocab_size: int = 16000) -> Tokenizer:
     """Train on all of `texts`; report when too little text gives a smaller vocabulary."""
     tokenizer = JsonTokenizer(train_json(texts, kind, vocab_size).encode())
@@ -385,9 +384,6 @@ def _parse_piece(line: str, where: str) -> str:
             f"{where}: {piece} belongs to a WordPiece vocabulary, which needs its tokenizer.json"
         )
     return piece
-
-
-TARGET_FOLDER = "target"  # inside a run, where the target has a tokenizer of its own
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,24 @@ from warmstart.jsonfiles import show
 
 Names = Mapping[str, str]  # of special tokens, by role: bos, eos, pad, unk, mask
 SPACE_MARK = "▁"  # how a piece writes a space
+SPECIALS_FILE = "special_tokens_map.json"
+START_KEY = "add_bos_token"
+# The likeliest name comes first; it is also the name of a token that has to be added.
+USUAL = {
+    "bos": ("<s>", "[CLS]", "<|begin_of_text|>", "<bos>", "<|startoftext|>", "<|endoftext|>"),
+    "eos": ("</s>", "[SEP]", "<|end_of_text|>", "<eos>", "<|endoftext|>"),
+    "pad": ("<pad>", "[PAD]", "<|pad|>", "<|finetune_right_pad_id|>"),
+    "unk": ("<unk>", "[UNK]"),
+    "mask": ("<mask>", "[MASK]"),
+}
+# `cls` and `sep` take precedence over bos and eos where a vocabulary has both.
+_KEYS = {
+    "bos": ("cls_token", "bos_token"),
+    "eos": ("sep_token", "eos_token"),
+    "pad": ("pad_token",),
+    "unk": ("unk_token",),
+    "mask": ("mask_token",),
+}
 
 
 class Tokenizer(ABC):
@@ -132,28 +150,6 @@ def text_reader(tokenizer: Tokenizer, is_split: bool, name: str) -> Callable[[st
             "add --pieces if the text is already split"
         )
     return str
-
-
-SPECIALS_FILE = "special_tokens_map.json"
-START_KEY = "add_bos_token"
-
-# The likeliest name comes first; it is also the name of a token that has to be added.
-USUAL = {
-    "bos": ("<s>", "[CLS]", "<|begin_of_text|>", "<bos>", "<|startoftext|>", "<|endoftext|>"),
-    "eos": ("</s>", "[SEP]", "<|end_of_text|>", "<eos>", "<|endoftext|>"),
-    "pad": ("<pad>", "[PAD]", "<|pad|>", "<|finetune_right_pad_id|>"),
-    "unk": ("<unk>", "[UNK]"),
-    "mask": ("<mask>", "[MASK]"),
-}
-
-# `cls` and `sep` take precedence over bos and eos where a vocabulary has both.
-_KEYS = {
-    "bos": ("cls_token", "bos_token"),
-    "eos": ("sep_token", "eos_token"),
-    "pad": ("pad_token",),
-    "unk": ("unk_token",),
-    "mask": ("mask_token",),
-}
 
 
 def parse_names(entries: Mapping[str, Any], file: object) -> dict[str, str]:

@@ -23,6 +23,15 @@ from warmstart.settings.shared import TrainingRun
 from warmstart.training.step import LoopSettings
 from warmstart.training.trainer import Trainer
 
+TIMED_SHARE = 0.03  # share of a budget in which steps are timed
+TIMED_S = 1.0  # time in which steps are timed without a budget
+MIN_TIMED, MAX_TIMED = 3, 200  # bursts, steps
+TIMED_STEPS = 0.1  # share of a training of known length that is rehearsed at most
+RECORDED_BURST, MAX_RECORDED = 32, 512  # steps in which the shapes of batches are recorded
+BURST_S, MAX_BURST = 0.25, 16  # steps between two looks at the clock
+LONG_S = 60.0  # the estimate for a longer training includes its validations
+CHECKPOINT_WEIGHTS = 3  # size of a checkpoint in weights: AdamW keeps two numbers for each
+
 
 @dataclass(frozen=True)
 class Clock:
@@ -131,16 +140,6 @@ def _later_length(
         "rate falls to that end, so this is no longer the run that was started"
     )
     return Length(from_step=step, steps=steps)
-
-
-TIMED_SHARE = 0.03  # share of a budget in which steps are timed
-TIMED_S = 1.0  # time in which steps are timed without a budget
-MIN_TIMED, MAX_TIMED = 3, 200  # bursts, steps
-TIMED_STEPS = 0.1  # share of a training of known length that is rehearsed at most
-RECORDED_BURST, MAX_RECORDED = 32, 512  # steps in which the shapes of batches are recorded
-BURST_S, MAX_BURST = 0.25, 16  # steps between two looks at the clock
-LONG_S = 60.0  # the estimate for a longer training includes its validations
-CHECKPOINT_WEIGHTS = 3  # size of a checkpoint in weights: AdamW keeps two numbers for each
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Muon, Optimizer
 
 Named = dict[str, nn.Parameter]
+Schedule = Callable[[int], float]  # steps done before this one -> factor from 0 to 1
 
 
 @dataclass(frozen=True)
@@ -140,9 +141,6 @@ def orthogonal(
         gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x.mT if is_tall else x
-
-
-Schedule = Callable[[int], float]  # steps done before this one -> factor from 0 to 1
 
 
 def warmup_cosine(steps: int, warmup: float, floor: float = 0.05) -> Schedule:

@@ -18,6 +18,7 @@ from warmstart.training.optimizers import clip_gradients
 
 BUCKET = 1 << 24  # gradients that processes send together: fewer wait longer, more need memory
 Counts = Mapping[str, float] | Mapping[str, Tensor]  # of targets, by term
+MIN_INTERVAL, NUM_VALIDATIONS = 200, 20  # by default; a GPU takes 200 steps in 3 seconds
 
 
 class Stream(Protocol):
@@ -173,9 +174,6 @@ class Evaluation:
     def is_better_than(self, score: float | None, loss: float) -> bool:
         """Tell whether the score is higher than a former one, or as high with a lower loss."""
         return score is None or (self.score, -self.loss) > (score, -loss)
-
-
-MIN_INTERVAL, NUM_VALIDATIONS = 200, 20  # by default; a GPU takes 200 steps in 3 seconds
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,6 +41,11 @@ SMALL: dict[str, Any] = {
     "dropout": 0.1,
     "batch_tokens": 64,
 }
+_POLL_S = 0.01
+WRITE_POLL_S = 0.0003  # a write is short; polling this often at all times would slow the runs
+_PATIENCE_S = 120.0  # for a session to make progress
+_NEW_RUN_SHARE = 0.4  # of kills after which the next one hits a new run
+_WRITE_S = 0.004  # longest delay between the start of a write and the kill
 
 
 @dataclass(frozen=True)
@@ -152,13 +157,6 @@ def short_job(command: str, values: dict[str, Any], config: VerifyResumeConfig) 
     }
     given = {key: value for key, value in machine.items() if value is not None}
     return KilledJob(command, settings.override(values, {**brief[command], **given}))
-
-
-_POLL_S = 0.01
-WRITE_POLL_S = 0.0003  # a write is short; polling this often at all times would slow the runs
-_PATIENCE_S = 120.0  # for a session to make progress
-_NEW_RUN_SHARE = 0.4  # of kills after which the next one hits a new run
-_WRITE_S = 0.004  # longest delay between the start of a write and the kill
 
 
 def kill_and_resume(
