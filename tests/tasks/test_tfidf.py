@@ -17,10 +17,10 @@ from warmstart.settings.training import Balance
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.registry import load, load_transformer
 from warmstart.tasks.tfidf import (
-    Baseline,
     BaselineTexts,
     CountedTexts,
     TfidfBaseline,
+    TfidfModel,
     save_baseline,
 )
 
@@ -31,7 +31,7 @@ TEXTS, CLASSES = GOOD + BAD, [1] * len(GOOD) + [0] * len(BAD)
 
 def fit_baseline(
     texts: list[str], classes: list[int], c: float, balance: Balance = "none"
-) -> Baseline:
+) -> TfidfModel:
     """Fit one baseline."""
     return BaselineTexts(texts, classes, balance, CountedTexts()).fit(c)[0]
 
@@ -125,7 +125,7 @@ def test_tampered_features_are_refused(names: dict[str, object], run: RunFolder)
         load(run.path)
 
 
-def _weights(found: Baseline) -> NDArray[np.float64]:
+def _weights(found: TfidfModel) -> NDArray[np.float64]:
     return np.append(found.model.coef_, found.model.intercept_)
 
 

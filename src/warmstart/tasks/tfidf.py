@@ -53,7 +53,7 @@ CACHED_WORDS = 2**16  # most words of a text are among the frequent ones
 
 
 @dataclass(frozen=True, kw_only=True)
-class Baseline:
+class TfidfModel:
     """A fitted baseline: texts in, classes out."""
 
     features: "FeatureUnion"
@@ -84,7 +84,7 @@ class FeaturesFile:
     characters: tuple[str, ...]
 
 
-def save_baseline(baseline: Baseline, run: RunFolder) -> None:
+def save_baseline(baseline: TfidfModel, run: RunFolder) -> None:
     """Write the features and the weights of a baseline to its run folder."""
     vectorizers = dict(baseline.features.transformer_list)
     names = {
@@ -101,7 +101,7 @@ def save_baseline(baseline: Baseline, run: RunFolder) -> None:
     )
 
 
-def read_baseline(run: SavedRun) -> Baseline:
+def read_baseline(run: SavedRun) -> TfidfModel:
     """Return the baseline of a run, which predicts what the saved one did."""
     file = run.folder.path / "features.json"
     names = typed(FeaturesFile, run.folder.read_json(file), file)
@@ -115,7 +115,7 @@ def read_baseline(run: SavedRun) -> Baseline:
     return baseline
 
 
-def _rebuild(names: FeaturesFile, arrays: dict[str, Any]) -> Baseline:
+def _rebuild(names: FeaturesFile, arrays: dict[str, Any]) -> TfidfModel:
     features = _new_features(asdict(names), {kind: arrays[f"{kind}.idf"] for kind in NGRAMS})
     from sklearn.linear_model import LogisticRegression
 
@@ -126,7 +126,7 @@ def _rebuild(names: FeaturesFile, arrays: dict[str, Any]) -> Baseline:
     num_rows = 1 if num_classes == 2 else num_classes  # scikit-learn keeps one row for two classes
     if model.coef_.shape != (num_rows, num_features) or model.intercept_.shape != (num_rows,):
         raise ValueError(f"coef has the shape {model.coef_.shape}")
-    return Baseline(features=features, model=model)
+    return TfidfModel(features=features, model=model)
 
 
 class CountedTexts:
@@ -176,15 +176,15 @@ class BaselineTexts:
         self.features = _new_features(self._names, idf)
         self._read_s = counting_s + time.monotonic() - started
         self._predicted: dict[tuple[str, ...], Any] = {}
-        self._fitted: dict[float, tuple[Baseline, float]] = {}
+        self._fitted: dict[float, tuple[TfidfModel, float]] = {}
 
-    def fit(self, c: float) -> tuple[Baseline, float]:
+    def fit(self, c: float) -> tuple[TfidfModel, float]:
         """Return the baseline of a value of C, and the seconds that it takes to train."""
         if c not in self._fitted:
             started = time.monotonic()
             model = _fit_model(self._columns, self._classes, c, self._balance)
             elapsed_s = self._read_s + time.monotonic() - started
-            self._fitted[c] = Baseline(features=self.features, model=model), elapsed_s
+            self._fitted[c] = TfidfModel(features=self.features, model=model), elapsed_s
         return self._fitted[c]
 
     def columns_of(self, texts: Sequence[str]) -> Any:
@@ -280,7 +280,7 @@ class TfidfBaseline:
 class TfidfPredictor(TextModel):
     """A saved baseline in use."""
 
-    baseline: Baseline
+    baseline: TfidfModel
     names: tuple[str, ...]
 
     @property
