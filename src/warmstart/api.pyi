@@ -32,10 +32,12 @@ from warmstart.look.transfer import look_transfer as _look_transfer
 from warmstart.look.word import look_word as _look_word
 from warmstart.planning.commands import (
     ParamsConfig,
+    PlanCompareConfig,
     PlanFinetuneConfig,
     PlanPretrainConfig,
     PlanTrainTranslatorConfig,
 )
+from warmstart.planning.comparison import plan_compare as _plan_compare
 from warmstart.planning.params import count_parameters as _count_parameters
 from warmstart.planning.plan import plan as plan
 from warmstart.planning.plan import plan_finetune as _plan_finetune
@@ -111,6 +113,7 @@ look_transfer = verb(LookTransferConfig, _look_transfer)
 look_word = verb(LookWordConfig, _look_word)
 make_samples = verb(SamplesConfig, _make_samples)
 make_tokenizer = verb(TokenizerConfig, _make_tokenizer)
+plan_compare = verb(PlanCompareConfig, _plan_compare)
 plan_finetune = verb(PlanFinetuneConfig, _plan_finetune)
 plan_pretrain = verb(PlanPretrainConfig, _plan_pretrain)
 plan_train_translator = verb(PlanTrainTranslatorConfig, _plan_train_translator)

@@ -119,6 +119,11 @@ COMMANDS = {
             "--from runs/base --train train.tsv --on rtx-4090",
         ),
         _room(
+            "plan compare",
+            "planning.comparison:plan_compare",
+            f"--from runs/base {FILES} --labels 100,400,all --on rtx-4090",
+        ),
+        _room(
             "plan train-translator",
             "planning.plan:plan_train_translator",
             "--preset vaswani-base --batch-tokens 50000 --on rtx-4090",

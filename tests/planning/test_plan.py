@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import warmstart
-from command_line import run, succeed
+from command_line import World, run, succeed
 from warmstart.planning.commands import PlanPretrainConfig
 from warmstart.planning.devices import known_devices, step_seconds, target_on
 from warmstart.planning.job import planned_pretraining
@@ -32,6 +32,17 @@ def test_a_small_job_is_measured_here() -> None:
     assert time["measured"]["peak_bytes"] > time["measured"]["baseline_bytes"] > 0
     assert found["fits"]
     assert any("as measured" in line for line in found["sentences"])
+
+
+@pytest.mark.slow
+def test_the_reading_of_a_frozen_backbone_is_measured_here(world: World, masked: Path) -> None:
+    texts = f"--train {world.train} --valid {world.valid}"
+    found = figures(f"plan finetune {texts} --from {masked} --frozen --seconds 0.1 --threads 1")
+    files = (world.train, world.valid)
+    num_texts = sum(len(file.read_text().splitlines()) - 1 for file in files)
+    row_s = found["time"]["step_s"] / found["job"]["rows"]
+    assert found["time"]["total_s"] == pytest.approx(num_texts * row_s)
+    assert f"to read {num_texts} texts once on this machine's CPU" in found["sentences"][2]
 
 
 def test_what_does_not_fit_is_told_how_to() -> None:
@@ -63,7 +74,7 @@ def test_the_table_of_devices_is_printed() -> None:
         ("plan lab --steps 5 --tokens 5", "are mutually exclusive"),
         ("plan pretrain --objective classify --on h200", "--objective 'classify' is unknown"),
         ("plan pretrain --objective causal --nsp --on h200", "--nsp has no effect"),
-        ("plan finetune --from {empty} --frozen --on h200", "--frozen cannot be planned"),
+        ("plan finetune --frozen --on h200", "--frozen needs --from"),
         ("plan train-translator --source a.txt --target b.txt --train c.tsv", "--train holds both"),
     ],
 )

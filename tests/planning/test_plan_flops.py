@@ -53,6 +53,17 @@ def test_closed_form_equals_the_counter_of_torch(kind: str) -> None:
     assert counter.get_total_flops() == job.rows * sum(part.both for part in row_flops(job))
 
 
+def test_a_frozen_backbone_only_reads() -> None:
+    job = job_of("classify", replace(KINDS["classify"], biases=False), is_frozen=True)
+    task = task_named(job.task)
+    model, objective = task.planned_model(job), task.planned_objective(job, torch.device("cpu"))
+    batch = task.random_batch(job, job.rows, torch.Generator().manual_seed(0))
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        objective(model, batch)
+    *backbone, head = row_flops(job)
+    assert counter.get_total_flops() == job.rows * (sum(p.both for p in backbone) + head.forward)
+
+
 def test_the_head_and_the_lengths_square_stand_apart() -> None:
     parts = {part.name: part for part in row_flops(job_of("causal", SMALL))}
     longer = {part.name: part for part in row_flops(job_of("causal", SMALL, length=40))}

@@ -27,6 +27,7 @@ COMMANDS = [
     "pretrain {texts} --from {masked} --minutes 3",
     f"finetune {LABELLED}",
     f"finetune {LABELLED} --from {{masked}} --epochs 2",
+    f"finetune {LABELLED} --from {{masked}} --frozen",
     f"train-translator {FILES}",
     f"train-translator {FILES} --preset vaswani-base --optimizer adamw --minutes 5",
     f"train-translator {FILES} --from {{masked}} --steps 9",
@@ -92,6 +93,7 @@ def test_the_defaults_on_a_gpu_are_planned() -> None:
         (f"pretrain {{texts}} {SHAPE} --batch-tokens 64 --steps 2", 2),
         (f"pretrain {{texts}} {SHAPE} --batch-tokens 64 --tokens 640 --objective causal", 10),
         (f"finetune {LABELLED} --from {{masked}} {QUICK}", None),
+        (f"finetune {LABELLED} --from {{masked}} --frozen {QUICK}", None),
         (f"train-translator {FILES} {SHORT}", 6),
     ],
 )

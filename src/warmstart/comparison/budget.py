@@ -64,15 +64,21 @@ class ArmPace:
 def limit_to_minutes(config: CompareConfig, plan: ExperimentPlan, clock: Clock) -> Limit:
     """Return how much of a comparison fits into --minutes; without, say how long it takes."""
     seconds = TIMED_S if clock.minutes is None else TIMED_SHARE * 60 * clock.minutes
-    paces = _measure_arms(plan, config, seconds)
+    return choose_limit(config, plan, measure_arms(plan, config, seconds), clock)
+
+
+def choose_limit(
+    config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPace], clock: Clock
+) -> Limit:
+    """Return how much of a comparison fits into the time of the clock, given each arm's pace."""
     taken = config
     if clock.minutes is None:
-        total = duration(_total_s(config, plan, paces))
+        total = duration(total_seconds(config, plan, paces))
         progress.say(f"the comparison takes about {total} on this machine")
     else:
         spent_s = clock.spent_s + REPORT_S
         taken = largest_within(60 * clock.minutes - spent_s, config, plan, paces)
-        if (total_s := _total_s(taken, plan, paces) + spent_s) > 60 * clock.minutes:
+        if (total_s := total_seconds(taken, plan, paces) + spent_s) > 60 * clock.minutes:
             raise WarmstartError(
                 f"--minutes {clock.minutes:g} is too short: the smallest label subset takes "
                 f"{total_s / 60:.1f} minutes with one trial, {len(taken.seeds)} seeds and "
@@ -153,7 +159,7 @@ def largest_within(
 ) -> CompareConfig:
     """Return the largest comparison that takes at most `seconds`; the smallest if none does."""
     for smaller in _smaller_comparisons(config, plan):
-        if _total_s(smaller, plan, paces) <= seconds:
+        if total_seconds(smaller, plan, paces) <= seconds:
             break
     return smaller
 
@@ -214,22 +220,12 @@ def _subsets(labels: Sequence[str], config: CompareConfig, plan: ExperimentPlan)
     return subset_sizes(sized, plan.texts)
 
 
-def _total_s(config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPace]) -> float:
-    subsets = _subsets(config.labels, config, plan)
-    pool = plan.texts.pool
-    sizes = [labels if config.refits else pool.divide(labels)[0] for labels in subsets]
-    all_texts, held_out = plan.texts.data, plan.texts.held_out
-    num_counted = min(
-        sum(map(len, all_texts.values())),
-        (len(config.seeds) + 1) * sizes[-1] + sum(len(all_texts[name]) for name in held_out),
-    )
+def total_seconds(config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPace]) -> float:
+    """Return the time of all cells and tunings, given each arm's pace."""
     device_s = other_s = counting_s = 0.0
     for planned, pace in zip(plan.arms, paces, strict=True):
-        cells_s = sum(
-            pace.cells_s(size, config, labels == len(pool))
-            for size, labels in zip(sizes, subsets, strict=True)
-        )
-        counting_s += num_counted * pace.counting_s
+        arm_counting_s, cells_s = _arm_parts(config, plan, pace)
+        counting_s += arm_counting_s
         if planned.arm.uses_device:
             device_s += cells_s
         else:
@@ -239,7 +235,29 @@ def _total_s(config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPac
     return counting_s + (device_s + other_s) / num_at_once(config)  # each process counts n-grams
 
 
-def _measure_arms(plan: ExperimentPlan, config: CompareConfig, seconds: float) -> list[ArmPace]:
+def arm_seconds(config: CompareConfig, plan: ExperimentPlan, pace: ArmPace) -> float:
+    """Return the time of an arm's cells and tunings, one after the other."""
+    return sum(_arm_parts(config, plan, pace))
+
+
+def _arm_parts(config: CompareConfig, plan: ExperimentPlan, pace: ArmPace) -> tuple[float, float]:
+    """Return the time to count an arm's n-grams, and that of its cells and tunings."""
+    subsets = _subsets(config.labels, config, plan)
+    pool = plan.texts.pool
+    sizes = [labels if config.refits else pool.divide(labels)[0] for labels in subsets]
+    all_texts, held_out = plan.texts.data, plan.texts.held_out
+    num_counted = min(
+        sum(map(len, all_texts.values())),
+        (len(config.seeds) + 1) * sizes[-1] + sum(len(all_texts[name]) for name in held_out),
+    )
+    cells_s = sum(
+        pace.cells_s(size, config, labels == len(pool))
+        for size, labels in zip(sizes, subsets, strict=True)
+    )
+    return num_counted * pace.counting_s, cells_s
+
+
+def measure_arms(plan: ExperimentPlan, config: CompareConfig, seconds: float) -> list[ArmPace]:
     """Return the pace of every arm; arms that do the same work are timed once."""
     measured: dict[object, ArmPace] = {}
     paces = []

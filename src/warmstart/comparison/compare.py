@@ -83,8 +83,7 @@ class CompareResult(Shown):
 
 def compare(config: CompareConfig) -> CompareResult:
     """Compare warm, frozen and cold starts and TF-IDF on labelled texts."""
-    clock, task = Clock(config.minutes), finetuning_task(config.task)
-    config = task.choose_truncation(share_threads(config))
+    clock, config = Clock(config.minutes), resolve(config)
     with open_run("compare", config, config.out, config.resume) as run:
         is_finished = (run.path / "results.json").exists()
         if is_finished:
@@ -119,6 +118,11 @@ def compare(config: CompareConfig) -> CompareResult:
             _write_cards(run)
             _write(result)
         return result
+
+
+def resolve(config: CompareConfig) -> CompareConfig:
+    """Return the settings with every default that is known before the texts are read."""
+    return finetuning_task(config.task).choose_truncation(share_threads(config))
 
 
 def _train_final_model(

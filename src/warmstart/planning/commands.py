@@ -4,18 +4,19 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from warmstart.comparison.commands import CompareConfig
 from warmstart.printing import print_json, print_table, say
 from warmstart.settings.base import advanced, argument, option
 from warmstart.settings.model import ArchitectureOverrides, Attention
-from warmstart.settings.shared import Checkpoints, TrainingRun
+from warmstart.settings.shared import Checkpoints, Destination, Machine, TrainingRun
 from warmstart.settings.training import FinetuneConfig, PretrainConfig, TrainTranslatorConfig
 
 if TYPE_CHECKING:
-    from warmstart.planning.devices import Device
+    from warmstart.planning.comparison import ComparisonPlan
     from warmstart.planning.plan import JobPlan
     from warmstart.tasks.task import TrainingJob
 
-C = TypeVar("C", bound="PlanOptions")
+C = TypeVar("C", bound="PlanTraining")
 
 
 class ParamsConfig(ArchitectureOverrides, panel="Model"):
@@ -32,7 +33,7 @@ class ParamsConfig(ArchitectureOverrides, panel="Model"):
     transform: bool | None = option("dense + norm before the output weights", None)
 
 
-class PlanOptions(TrainingRun, panel="Saving"):
+class PlanOptions(Destination, Machine, panel="Saving"):
     """What `plan` takes besides the settings of the command that it plans."""
 
     on: str | None = option(
@@ -51,16 +52,21 @@ class PlanOptions(TrainingRun, panel="Saving"):
     # Accepted, so that a command can be planned as it is written; nothing is saved.
     out: str = advanced("not written", "", short="-o", metavar="PATH", recorded=False)
     resume: bool = advanced("of no effect here", False, recorded=False)
+
+
+class PlanTraining(PlanOptions, TrainingRun, panel="Saving"):
+    """What `plan` takes besides the settings of a command that trains one model."""
+
     save_every: int = advanced("of no effect here", Checkpoints.save_every, least=1)
 
 
-class PlanPretrainConfig(PlanOptions, PretrainConfig, panel="Training"):
+class PlanPretrainConfig(PlanTraining, PretrainConfig, panel="Training"):
     """A pretraining in; FLOPs, memory and time out."""
 
     files: tuple[str, ...] = argument("text, for the number of passes over it", ())
 
 
-class PlanFinetuneConfig(PlanOptions, FinetuneConfig, panel="Training"):
+class PlanFinetuneConfig(PlanTraining, FinetuneConfig, panel="Training"):
     """A fine-tuning in; FLOPs, memory and time out."""
 
     train: tuple[str, ...] = option(
@@ -68,10 +74,14 @@ class PlanFinetuneConfig(PlanOptions, FinetuneConfig, panel="Training"):
     )
 
 
-class PlanTrainTranslatorConfig(PlanOptions, TrainTranslatorConfig, panel="Training"):
+class PlanTrainTranslatorConfig(PlanTraining, TrainTranslatorConfig, panel="Training"):
     """The training of a translator in; FLOPs, memory and time out."""
 
     needs_pairs = False
+
+
+class PlanCompareConfig(PlanOptions, CompareConfig, panel="Training"):
+    """A comparison in; its models, memory and time out."""
 
 
 def short_for(model: str) -> tuple[str, str]:
@@ -88,7 +98,7 @@ def short_for(model: str) -> tuple[str, str]:
 
 def write_out(words: list[str]) -> list[str]:
     """Write `plan PRESET` or `plan RUN` as the command that it is short for."""
-    if words[0] in ("pretrain", "finetune", "train-translator", "-h", "--help"):
+    if words[0] in ("pretrain", "finetune", "compare", "train-translator", "-h", "--help"):
         return words
     if words[0].startswith("-"):
         return ["pretrain", *words]
@@ -125,6 +135,20 @@ def plan_finetune(config: PlanFinetuneConfig, as_json: bool) -> None:
     _print(config, as_json, plan)
 
 
+def plan_compare(config: PlanCompareConfig, as_json: bool) -> None:
+    """Estimate models, memory and time of a comparison, and whether it fits."""
+    if config.on == "list":
+        _print_devices(as_json)
+        return
+    from warmstart.planning.comparison import plan_compare as plan
+
+    planned = plan(config)
+    if as_json:
+        print_json(_comparison_json(planned))
+    else:
+        _print_comparison(planned)
+
+
 def plan_train_translator(config: PlanTrainTranslatorConfig, as_json: bool) -> None:
     """Estimate FLOPs, memory and time of training a translator, and whether it fits."""
     from warmstart.planning.plan import plan_train_translator as plan
@@ -135,16 +159,17 @@ def plan_train_translator(config: PlanTrainTranslatorConfig, as_json: bool) -> N
 def _print(config: C, as_json: bool, plan: "Callable[[C], JobPlan]") -> None:
     """Print a plan, or the table of devices."""
     if config.on == "list":
-        from warmstart.planning.devices import known_devices
-
-        _print_devices(known_devices(), as_json)
+        _print_devices(as_json)
     elif as_json:
         print_json(_plan_json(plan(config)))
     else:
         _print_plan(plan(config))
 
 
-def _print_devices(devices: "dict[str, Device]", as_json: bool) -> None:
+def _print_devices(as_json: bool) -> None:
+    from warmstart.planning.devices import known_devices
+
+    devices = known_devices()
     if as_json:
         print_json({name: asdict(device) for name, device in devices.items()})
         return
@@ -171,11 +196,45 @@ def _print_plan(planned: "JobPlan") -> None:
     totals = [(f"peak, at {planned.memory.moment}", "", _mib(planned.memory.peak))]
     rows = [(name, formula, _mib(size)) for name, formula, size in _memory_rows(planned)]
     print_table(("memory", "formula", "MiB"), rows, totals=totals)
-    total = f": {planned.steps * planned.step_flops:.3g} FLOPs in all" if planned.steps else ""
+    total = f": {planned.total_flops:.3g} FLOPs in all" if planned.total_flops else ""
     steps = f"{planned.steps:,} steps" if planned.steps else "steps"
-    say(f"{planned.parameters:,} parameters; {steps} of {job.step_tokens:,} tokens{total}")
+    tokens = "on the head" if job.is_frozen else f"of {job.step_tokens:,} tokens"
+    say(f"{planned.parameters:,} parameters; {steps} {tokens}{total}")
     for line in sentences(planned):
         say(line)
+
+
+def _print_comparison(planned: "ComparisonPlan") -> None:
+    from warmstart.formats import duration
+    from warmstart.planning.comparison import sentences
+
+    rows = []
+    for arm in planned.arms:
+        memory = _mib(arm.memory.peak) if arm.memory else "–"
+        seconds = "–" if arm.seconds is None else duration(arm.seconds)
+        rows.append((arm.name, f"{arm.num_models:,}", memory, seconds, ", ".join(arm.settings)))
+    print_table(("arm", "models", "MiB at the peak", "time", "tried"), rows)
+    for line in sentences(planned):
+        say(line)
+
+
+def _comparison_json(planned: "ComparisonPlan") -> dict[str, Any]:
+    from warmstart.planning.comparison import sentences
+
+    return {
+        "command": "compare",
+        "settings": planned.config.recorded(),
+        "subsets": planned.subsets,
+        "cells": planned.num_cells,
+        "models": planned.num_models,
+        "arms": [asdict(arm) for arm in planned.arms],
+        "memory": {"peak": planned.peak, "room": planned.machine.memory},
+        "where": planned.machine.title,
+        "precision": "bf16" if planned.machine.target.is_bf16 else "fp32",
+        "fits": planned.fits,
+        "time": {"total_s": planned.total_s},
+        "sentences": sentences(planned),
+    }
 
 
 def _memory_rows(planned: "JobPlan") -> list[tuple[str, str, int]]:
@@ -206,7 +265,7 @@ def _plan_json(planned: "JobPlan") -> dict[str, Any]:
     from warmstart.planning.memory import optimizer_flops
     from warmstart.planning.plan import sentences
 
-    job, total = planned.job, planned.steps and planned.steps * planned.step_flops
+    job = planned.job
     return {
         "command": planned.planned.command,
         "settings": planned.settings,
@@ -226,7 +285,7 @@ def _plan_json(planned: "JobPlan") -> dict[str, Any]:
             "per_token_in_all": planned.token_flops,
             "optimizer_per_step": optimizer_flops(job),
             "per_step": planned.step_flops,
-            "in_all": total,
+            "in_all": planned.total_flops,
         },
         "memory": {**asdict(planned.memory), "room": planned.machine.memory},
         "where": planned.machine.title,

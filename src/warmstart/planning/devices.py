@@ -1,15 +1,17 @@
 """Common devices by their data sheets (devices.toml), and how fast they train."""
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Literal
 
 from warmstart.planning.memory import (
+    BACKWARD,
     ComputeTarget,
     empty_model,
     muon_parameters,
+    optimizer_flops,
     step_flops,
     step_memory,
 )
@@ -58,21 +60,43 @@ def target_on(device: Device, precision: str) -> ComputeTarget:
 
 def step_seconds(job: TrainingJob, device: Device, target: ComputeTarget) -> float:
     """Estimate the time of one optimizer step from the data sheet."""
-    rate = 1e12 * device.fp32_tflops * (FP32_SHARE if device.kind == "cuda" else CPU_SHARE)
-    if target.is_bf16 and device.bf16_tflops is not None:
-        rate = 1e12 * device.bf16_tflops * BF16_SHARE
+    if job.is_frozen:
+        return reading_seconds(job, device, target)
+    update_bytes = UPDATE_BYTES * sum(p.numel() for p in empty_model(job).parameters())
+    seconds = optimizer_flops(job) / _rate(device, target) + _moving_s(update_bytes, device)
+    if device.kind == "cuda":
+        seconds += MUON_KERNELS * len({p.shape for p in muon_parameters(job)}) * KERNEL_S
+    return seconds + _passes_seconds(job, device, target)
+
+
+def reading_seconds(job: TrainingJob, device: Device, target: ComputeTarget) -> float:
+    """Estimate the time to read the rows of one step and learn nothing from them."""
+    return _passes_seconds(replace(job, is_frozen=False), device, target) / (1 + BACKWARD)
+
+
+def _passes_seconds(job: TrainingJob, device: Device, target: ComputeTarget) -> float:
+    """Estimate the time of all forward and backward passes of one step."""
     rows = min(job.rows, job.micro_rows)
     logits = job.num_predictions(rows) * job.head_vocab_size * target.product_bytes
     pass_bytes = PASSES * step_memory(job, target, rows).activations + LOGIT_PASSES * logits
-    moved = job.num_passes * pass_bytes
-    moved += UPDATE_BYTES * sum(p.numel() for p in empty_model(job).parameters())
-    seconds = step_flops(job) / rate + moved / (BANDWIDTH_SHARE * device.bandwidth_gb * 1e9)
+    flops = step_flops(job) - optimizer_flops(job)
+    seconds = flops / _rate(device, target) + _moving_s(job.num_passes * pass_bytes, device)
     return seconds + (_num_kernels(job) * KERNEL_S if device.kind == "cuda" else 0.0)
 
 
+def _rate(device: Device, target: ComputeTarget) -> float:
+    """Return the operations per second that training reaches."""
+    if target.is_bf16 and device.bf16_tflops is not None:
+        return 1e12 * device.bf16_tflops * BF16_SHARE
+    return 1e12 * device.fp32_tflops * (FP32_SHARE if device.kind == "cuda" else CPU_SHARE)
+
+
+def _moving_s(num_bytes: int, device: Device) -> float:
+    return num_bytes / (BANDWIDTH_SHARE * device.bandwidth_gb * 1e9)
+
+
 def _num_kernels(job: TrainingJob) -> int:
-    """Return how many kernels a step launches."""
+    """Return how many kernels the passes of a step launch."""
     shape = job.model
     blocks = shape.depth + (2 * shape.decoder_depth if job.has_decoder else 0)
-    passes = job.num_passes * (KERNELS + BLOCK_KERNELS * blocks)
-    return passes + MUON_KERNELS * len({p.shape for p in muon_parameters(job)})
+    return job.num_passes * (KERNELS + BLOCK_KERNELS * blocks)

@@ -8,18 +8,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from sys import maxsize
 
+import torch
+
 from warmstart.batching.batches import TokenLists, round_lengths_up
 from warmstart.data.corpus import source_of
-from warmstart.errors import WarmstartError
 from warmstart.formats import quantity
 from warmstart.recipes import finetune, pretrain, train_translator
 from warmstart.runs.saved import SavedRun
+from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import TrainingRun
-from warmstart.settings.training import FinetuneConfig, PretrainConfig, TrainTranslatorConfig
+from warmstart.settings.training import (
+    FinetuneConfig,
+    PretrainConfig,
+    TrainTranslatorConfig,
+    Tuning,
+)
 from warmstart.tasks.labelled_data import for_tokenizer, read_training_texts
 from warmstart.tasks.registry import finetuning_task, pretraining_task, read_backbone
 from warmstart.tasks.task import TrainingJob
 from warmstart.tasks.translate import TranslateTask, read_training_pairs
+from warmstart.tasks.vectors import forward_tokens
 from warmstart.tokenization.backends import TokenizerPair, load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import (
@@ -44,6 +52,7 @@ class PlannedCommand:
     steps: int | None  # at most; None: not known before there is data
     minutes: float | None = None
     epoch_steps: float | None = None  # steps of one pass over the data; None: not known
+    num_read: int = 0  # texts that a frozen backbone reads, once each; 0: not known
     notes: tuple[str, ...] = ()
 
 
@@ -101,33 +110,53 @@ def _sample_text(
     return tokenizer, max(1, round(share * num_tokens * max(1.0, num_bytes / size)))
 
 
+@dataclass(frozen=True)
+class LabelledSample:
+    """What the labelled texts of a fine-tuning decide, or is assumed without them."""
+
+    length: int  # tokens of a text, on average
+    num_labels: int = 2
+    num_train: int = 0
+    num_valid: int = 0
+
+    @property
+    def note(self) -> str:
+        if self.num_train:
+            return f"{quantity(self.num_train, 'text')} of {self.length:,} tokens on average"
+        return f"without --train, texts are as long as --max-length {self.length}, of two labels"
+
+
 def planned_finetuning(given: FinetuneConfig, device: str) -> PlannedCommand:
     """Return what `finetune` would run on a kind of device."""
-    if given.frozen:
-        raise WarmstartError("--frozen cannot be planned: its backbone reads each text only once")
     parent = read_backbone(given.from_run) if given.from_run else None
-    task = finetuning_task(given.task)
     config = finetune.resolve(given, None, parent, device)
     model = finetune.finetuning_architecture(config, parent)
-    tokenizer = _given_tokenizer(config, parent)
-    num_labels, length, steps, epoch_steps = 2, model.max_length, None, None
-    note = f"without --train, texts are as long as --max-length {length}, of two labels"
+    tokenizer, sample = _given_tokenizer(config, parent), LabelledSample(model.max_length)
     if config.train:
-        train, _ = finetune.take_labels(
-            *read_training_texts(config, task.has_classes), task, config
-        )
-        num_labels = len(task.read_labels(train).get("classes", ())) or 2
-        sample = train.subset(_every(len(train), SAMPLED_TEXTS))
-        tokenizer = tokenizer or train_tokenizer(sample.texts, "bpe", model.vocab_size)
-        sample = for_tokenizer(sample, tokenizer, config.pieces)
-        length = _mean_length(tokenizer, sample.texts, sample.seconds, model.max_length)
-        epoch_steps = -(-len(train) // config.batch_size)
-        steps = finetuning_epochs(len(train), config) * epoch_steps
-        note = f"{quantity(len(train), 'text')} of {length:,} tokens on average"
+        tokenizer, sample = _sample_labelled(config, model, tokenizer)
     if tokenizer and not parent:
         model = replace(model, vocab_size=tokenizer.vocab_size)
-    job = TrainingJob(
-        task=task.name,
+    job = finetuning_job(config, config.task, model, sample.length, sample.num_labels)
+    epoch_steps = -(-sample.num_train // config.batch_size)
+    epochs = finetuning_epochs(sample.num_train, config) if sample.num_train else 0
+    return PlannedCommand(
+        command="finetune",
+        settings=config,
+        job=reading_job(job, config, device) if config.frozen else job,
+        steps=epochs * epoch_steps or None,
+        num_read=sample.num_train + sample.num_valid,
+        minutes=config.minutes,
+        epoch_steps=epoch_steps or None,
+        notes=(sample.note,),
+    )
+
+
+def finetuning_job(
+    config: Tuning, task: str, model: ModelConfig, length: int, num_labels: int
+) -> TrainingJob:
+    """Return a step of a fine-tuning on texts of this length."""
+    return TrainingJob(
+        task=task,
         model=model,
         optimizer="adamw",
         rows=config.batch_size,
@@ -135,15 +164,45 @@ def planned_finetuning(given: FinetuneConfig, device: str) -> PlannedCommand:
         length=length,
         labels=num_labels,
     )
-    return PlannedCommand(
-        command="finetune",
-        settings=config,
-        job=job,
-        steps=steps,
-        minutes=config.minutes,
-        epoch_steps=epoch_steps,
-        notes=(note,),
-    )
+
+
+def reading_job(job: TrainingJob, config: Tuning, device: str) -> TrainingJob:
+    """Return a fine-tuning's job as a pass that only reads, as of a frozen backbone."""
+    rows = max(1, forward_tokens(config.micro_tokens, torch.device(device)) // job.length)
+    return replace(job, rows=rows, micro_rows=rows, is_frozen=True)
+
+
+def _sample_labelled(
+    config: FinetuneConfig, model: ModelConfig, tokenizer: Tokenizer | None
+) -> tuple[Tokenizer, LabelledSample]:
+    """Return the tokenizer, or one from a sample, and what the labelled texts decide."""
+    task = finetuning_task(config.task)
+    texts = read_training_texts(config, task.has_classes)
+    train, valid = finetune.take_labels(*texts, task, config)
+    sample = train.subset(_every(len(train), SAMPLED_TEXTS))
+    tokenizer = tokenizer or train_tokenizer(sample.texts, "bpe", model.vocab_size)
+    sample = for_tokenizer(sample, tokenizer, config.pieces)
+    length = _mean_length(tokenizer, sample.texts, sample.seconds, model.max_length)
+    num_labels = len(task.read_labels(train).get("classes", ())) or 2
+    return tokenizer, LabelledSample(length, num_labels, len(train), len(valid))
+
+
+@dataclass(frozen=True)
+class PairSample:
+    """What the sentence pairs of a translator decide, or is assumed without them."""
+
+    length: int  # tokens on each side, on average
+    consistency: float
+    num_pairs: int = 0
+
+    def notes(self, config: TrainTranslatorConfig) -> tuple[str, ...]:
+        if self.num_pairs:
+            pairs = quantity(self.num_pairs, "pair")
+            return (f"{pairs} of {self.length:,} tokens on each side on average",)
+        note = f"without pairs, sentences of {self.length} tokens on each side"
+        if config.consistency is not None:
+            return (note,)
+        return note, "without pairs, --consistency is 0, its default with many"
 
 
 def planned_translator(given: TrainTranslatorConfig, device: str) -> PlannedCommand:
@@ -152,47 +211,61 @@ def planned_translator(given: TrainTranslatorConfig, device: str) -> PlannedComm
     config = train_translator.resolve(given, None, parent, device)
     tokenizers = _given_tokenizers(config, parent)
     model = train_translator.translator_architecture(config, parent, tokenizers)
-    length, steps, epoch_steps = min(SENTENCE_TOKENS, model.max_length), config.steps, None
-    consistency = config.consistency or 0.0
-    notes = [f"without pairs, sentences of {length} tokens on each side"]
-    if config.consistency is None:
-        notes.append("without pairs, --consistency is 0, its default with many")
+    length = min(SENTENCE_TOKENS, model.max_length)
+    sample, steps, epoch_steps = PairSample(length, config.consistency or 0.0), config.steps, None
     if config.source or config.train:
-        pairs, _ = read_training_pairs(config)
-        rows = _every(len(pairs), SAMPLED_TEXTS)
-        sides = [[texts[row] for row in rows] for texts in (pairs.sources, pairs.targets)]
-        if tokenizers is None:
-            joint = train_tokenizer((*sides[0], *sides[1]), config.tokenizer_kind, model.vocab_size)
-            tokenizers = TokenizerPair(joint, joint)
-            model = train_translator.translator_architecture(config, parent, tokenizers)
-        length = _mean_pair_length(tokenizers, sides, model.max_length)
-        if config.consistency is None:
-            consistency = translation_consistency(len(pairs), model)
-        epoch_steps = -(-len(pairs) * 2 * length // config.batch_tokens)
-        epochs = config.epochs or translation_epochs(len(pairs))
+        model, sample = _sample_pairs(config, parent, model, tokenizers)
+        epoch_steps = -(-sample.num_pairs * 2 * sample.length // config.batch_tokens)
+        epochs = config.epochs or translation_epochs(sample.num_pairs)
         steps = config.steps or epochs * epoch_steps
-        notes = [f"{quantity(len(pairs), 'pair')} of {length:,} tokens on each side on average"]
-    rows_per_step = max(1, config.batch_tokens // (2 * length))
-    job = TrainingJob(
-        task=TranslateTask.name,
-        model=model,
-        optimizer=config.optimizer,
-        rows=rows_per_step,
-        micro_rows=min(rows_per_step, max(1, config.micro_tokens // (2 * length))),
-        length=length,
-        sides=2,
-        label_smoothing=config.label_smoothing,
-        consistency=consistency,
-    )
     return PlannedCommand(
         command="train-translator",
-        settings=replace(config, consistency=consistency),
-        job=job,
+        settings=replace(config, consistency=sample.consistency),
+        job=_translator_job(config, model, sample),
         steps=None if config.minutes else steps,
         minutes=config.minutes,
         epoch_steps=epoch_steps,
-        notes=tuple(notes),
+        notes=sample.notes(config),
     )
+
+
+def _translator_job(
+    config: TrainTranslatorConfig, model: ModelConfig, sample: PairSample
+) -> TrainingJob:
+    pair_tokens = 2 * sample.length
+    rows = max(1, config.batch_tokens // pair_tokens)
+    return TrainingJob(
+        task=TranslateTask.name,
+        model=model,
+        optimizer=config.optimizer,
+        rows=rows,
+        micro_rows=min(rows, max(1, config.micro_tokens // pair_tokens)),
+        length=sample.length,
+        sides=2,
+        label_smoothing=config.label_smoothing,
+        consistency=sample.consistency,
+    )
+
+
+def _sample_pairs(
+    config: TrainTranslatorConfig,
+    parent: SavedRun | None,
+    model: ModelConfig,
+    tokenizers: TokenizerPair | None,
+) -> tuple[ModelConfig, PairSample]:
+    """Return the architecture with its tokenizers' vocabularies, and what the pairs decide."""
+    pairs, _ = read_training_pairs(config)
+    rows = _every(len(pairs), SAMPLED_TEXTS)
+    sides = [[texts[row] for row in rows] for texts in (pairs.sources, pairs.targets)]
+    if tokenizers is None:
+        joint = train_tokenizer((*sides[0], *sides[1]), config.tokenizer_kind, model.vocab_size)
+        tokenizers = TokenizerPair(joint, joint)
+        model = train_translator.translator_architecture(config, parent, tokenizers)
+    consistency = config.consistency
+    if consistency is None:
+        consistency = translation_consistency(len(pairs), model)
+    length = _mean_pair_length(tokenizers, sides, model.max_length)
+    return model, PairSample(length, consistency, len(pairs))
 
 
 def _given_tokenizers(

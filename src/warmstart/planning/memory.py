@@ -15,7 +15,7 @@ from warmstart.kernels.loss import LOGITS_PER_CHUNK, LOGITS_PER_SOFTMAX
 from warmstart.settings.model import ModelConfig, decoder_config, encoder_config
 from warmstart.tasks.causal import DOCUMENT_TOKENS
 from warmstart.tasks.registry import task_named
-from warmstart.tasks.task import TrainingJob
+from warmstart.tasks.task import TrainingJob, num_parameters
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 
 FP32_BYTES = 4  # of the residual stream and of norms
@@ -34,7 +34,10 @@ ITERATIONS = 5  # of the polynomial with which Muon makes a matrix orthogonal
 def empty_model(job: TrainingJob) -> nn.Module:
     """Return the model of a job on the meta device, which takes no memory; do not change it."""
     with torch.device("meta"):
-        return task_named(job.task).planned_model(job)
+        model = task_named(job.task).planned_model(job)
+    if job.is_frozen:
+        model.get_submodule("backbone").requires_grad_(False)
+    return model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +167,8 @@ def step_memory(job: TrainingJob, target: ComputeTarget, rows: int | None = None
     """Return the memory of a step with `rows` in each forward pass; default: as planned."""
     rows = job.micro_rows if rows is None else rows
     model = empty_model(job)
+    if job.is_frozen:
+        return _reading_memory(job, target, rows)
     sizes = {name: p.numel() for name, p in model.named_parameters()}
     matrices = [p.numel() for name, p in model.named_parameters() if _is_block_matrix(name, p)]
     weights = gradients = FP32_BYTES * sum(sizes.values())
@@ -203,6 +208,31 @@ def step_memory(job: TrainingJob, target: ComputeTarget, rows: int | None = None
         program=program,
         peak=moments[moment],
         moment=moment,
+    )
+
+
+def _reading_memory(job: TrainingJob, target: ComputeTarget, rows: int) -> StepMemory:
+    """Return the memory of reading rows with a frozen backbone, one block after the other."""
+    model = empty_model(job)
+    sizes = [p.numel() for p in model.parameters()]
+    trained = FP32_BYTES * num_parameters(model, trainable=True)
+    matrices = [p.numel() for name, p in model.named_parameters() if _is_block_matrix(name, p)]
+    copies = target.product_bytes * sum(matrices) if target.is_bf16 else 0
+    block = replace(job.model, depth=1, dropout=0.0)
+    activations = backbone_pass(job, target, block, rows).saved_bytes()
+    weights = FP32_BYTES * (sum(sizes) + sum(buffer.numel() for buffer in model.buffers()))
+    program = PROGRAM_BYTES + RESERVED_BYTES if target.device == "cpu" else 0
+    return StepMemory(
+        weights=weights,
+        gradients=trained,
+        optimizer=2 * trained,
+        copies=copies,
+        activations=activations,
+        loss=0,
+        backward=0,
+        program=program,
+        peak=weights + 3 * trained + copies + activations + program,
+        moment="reading the texts",
     )
 
 
@@ -290,11 +320,12 @@ class PartFlops:
     name: str
     formula: str  # per token, in the letters of `legend`
     forward: int  # per row
+    is_trained: bool = True  # False: there is no backward pass
 
     @property
     def both(self) -> int:
         """Return the operations of the forward and backward pass."""
-        return (1 + BACKWARD) * self.forward
+        return (1 + BACKWARD * self.is_trained) * self.forward
 
 
 def legend(job: TrainingJob) -> str:
@@ -312,7 +343,8 @@ def row_flops(job: TrainingJob) -> list[PartFlops]:
     """Return the parts of a forward pass over one row."""
     T = job.length
     if not job.has_decoder:
-        return [*_attention(job.model, T, ""), _ffn(job.model, T, ""), *_head(job)]
+        parts = [*_attention(job.model, T, ""), _ffn(job.model, T, "")]
+        return [*(replace(part, is_trained=not job.is_frozen) for part in parts), *_head(job)]
     encoder, decoder = encoder_config(job.model), decoder_config(job.model)
     parts = [
         *_attention(encoder, T, "encoder "),

@@ -125,7 +125,7 @@ class JobPlan(Shown):
     def steps(self) -> int | None:
         """Return the number of steps, or as many as fit into the minutes; None: not known."""
         steps, minutes = self.planned.steps, self.planned.minutes
-        if minutes is None:
+        if minutes is None or self.job.is_frozen:  # only reading takes time
             return steps
         if self.step_s is None:
             return None
@@ -140,10 +140,17 @@ class JobPlan(Shown):
         return self.steps / self.planned.epoch_steps
 
     @property
+    def num_timed(self) -> float | None:
+        """Return how often the work of a step is done; a frozen backbone reads each text once."""
+        return self.planned.num_read / self.job.rows or None if self.job.is_frozen else self.steps
+
+    @property
     def total_s(self) -> float | None:
-        if self.step_s is None or self.steps is None:
-            return None
-        return self.steps * self.step_s
+        return self.num_timed and self.step_s and self.num_timed * self.step_s
+
+    @property
+    def total_flops(self) -> float | None:
+        return self.num_timed and self.num_timed * self.step_flops
 
     def pieces(self) -> list[str]:
         return sentences(self)
@@ -225,7 +232,8 @@ def sentences(plan: JobPlan) -> list[str]:
     """Say what is planned, whether it fits, how long it takes, and what was assumed."""
     lines = [f"planned: {command_line(plan.planned)}", _fit_sentence(plan)]
     if plan.step_s is not None:
-        lines.append(_time_sentence(plan, plan.step_s))
+        sentence = _reading_sentence if plan.job.is_frozen else _time_sentence
+        lines.append(sentence(plan, plan.step_s))
     if plan.passes is not None:
         lines.append(f"{plan.passes:,.1f} passes over the data")
     return [*lines, *plan.planned.notes, *_uncounted_settings(plan.planned)]
@@ -258,9 +266,7 @@ def _fit_sentence(plan: JobPlan) -> str:
 
 def _time_sentence(plan: JobPlan, step_s: float) -> str:
     """Say how long the steps take, or how many fit into the minutes."""
-    rate, attained = plan.job.step_tokens / step_s, plan.step_flops / step_s / 1e12
-    basis = "as measured" if plan.machine.sheet is None else "by its data sheet"
-    pace = f"on {plan.machine.title}, {basis}: {rate:,.0f} tokens/s, {attained:.3g} TFLOP/s"
+    pace = _pace(plan, step_s)
     if plan.steps is None or plan.total_s is None:
         return f"{1000 * step_s:,.1f} ms a step {pace}; how many steps is not known without data"
     steps = quantity(plan.steps, "step")
@@ -269,6 +275,22 @@ def _time_sentence(plan: JobPlan, step_s: float) -> str:
         steps = f"about {steps}, {tokens}, fit into --minutes {plan.planned.minutes:g}"
         return f"{steps} {pace}, if validation and saving took no time"
     return f"{long_time(plan.total_s)} for {steps} {pace}, without validation and saving"
+
+
+def _reading_sentence(plan: JobPlan, step_s: float) -> str:
+    """Say how long a frozen backbone reads."""
+    rest = "training the head on their vectors takes little beside it"
+    reading = f"{1000 * step_s / plan.job.rows:,.1f} ms to read a text"
+    if plan.total_s is not None:
+        texts = quantity(plan.planned.num_read, "text")
+        reading = f"{long_time(plan.total_s)} to read {texts} once"
+    return f"{reading} {_pace(plan, step_s)}; {rest}"
+
+
+def _pace(plan: JobPlan, step_s: float) -> str:
+    rate, attained = plan.job.step_tokens / step_s, plan.step_flops / step_s / 1e12
+    basis = "as measured" if plan.machine.sheet is None else "by its data sheet"
+    return f"on {plan.machine.title}, {basis}: {rate:,.0f} tokens/s, {attained:.3g} TFLOP/s"
 
 
 def _uncounted_settings(planned: PlannedCommand) -> list[str]:

@@ -17,12 +17,15 @@ from pathlib import Path
 
 import torch
 
+from warmstart.data.labelled import Dataset
 from warmstart.errors import WarmstartError
 from warmstart.runtime import Runtime, choose_runtime
 from warmstart.settings.model import model_from_json
 from warmstart.settings.shared import Machine
+from warmstart.tasks.finetuning import FinetuningTask
 from warmstart.tasks.registry import task_named
 from warmstart.tasks.task import TrainingJob
+from warmstart.tasks.vectors import MANY_TOKENS, TextBatches
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers
 from warmstart.training.step import train_step
 
@@ -30,6 +33,7 @@ CLIP = 1.0
 LEARNING_RATE = 1e-4  # has no effect on time and memory
 MIN_ROUNDS, MAX_ROUNDS = 2, 30
 FEW_ROWS = 4
+READ_TOKENS = 2 * MANY_TOKENS  # to time reading, which packs the weights for so many
 CPU_STEPS = 6  # steps of the largest size that must fit into the time on a CPU
 PACKAGES = Path(__file__).parents[2]  # so that the child process finds this package
 
@@ -142,6 +146,22 @@ def _time_parts(bench: _Bench, rows: int, seconds: float) -> StepTiming:
     return bench.result(rows, num_steps, pass_s=pass_s, row_s=row_s, optimizer_s=optimizer_s)
 
 
+def _time_reading(bench: _Bench, seconds: float) -> StepTiming:
+    """Time how a frozen backbone reads: as a model predicts."""
+    job, task = bench.job, bench.task
+    assert isinstance(task, FinetuningTask)
+    rows = max(job.rows, READ_TOKENS // job.length)
+    texts = Dataset(ids=job.random_ids(rows, job.length, bench.generator).tolist())
+    batches = TextBatches(job.micro_rows * job.length, 0, bench.runtime)
+    ends, times = time.monotonic() + seconds, list[float]()
+    while len(times) < MIN_ROUNDS or (time.monotonic() < ends and len(times) < MAX_ROUNDS):
+        began = time.perf_counter()
+        task.outputs(bench.model.eval(), texts, batches)
+        times.append(time.perf_counter() - began)
+    row_s = statistics.median(times) / rows
+    return bench.result(rows, len(times), pass_s=0.0, row_s=row_s, optimizer_s=0.0)
+
+
 def _time_whole(bench: _Bench, seconds: float) -> StepTiming:
     """Time steps of the planned size."""
     rows, num_passes = bench.job.micro_rows, bench.job.num_passes
@@ -177,7 +197,10 @@ def main() -> None:
     job = TrainingJob(**{**job, "model": model_from_json(job["model"])})
     bench = _Bench(job, choose_runtime(*request["runtime"]))
     rows, seconds = request["rows"], request["seconds"]
-    timing = _time_whole(bench, seconds) if rows is None else _time_parts(bench, rows, seconds)
+    if job.is_frozen:
+        timing = _time_reading(bench, seconds)
+    else:
+        timing = _time_whole(bench, seconds) if rows is None else _time_parts(bench, rows, seconds)
     sys.stdout.write(json.dumps(asdict(timing)) + "\n")
 
 

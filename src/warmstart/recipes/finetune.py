@@ -86,6 +86,8 @@ def resolve(
 
     A resumed run keeps the architecture it was started with; `run` is None without a folder.
     """
+    if config.frozen and not parent:
+        raise WarmstartError("--frozen needs --from: a backbone from scratch would stay random")
     config = finetuning_task(config.task).choose_truncation(config)
     config = replace(config, preset=config.preset or (None if parent else DEFAULT_PRESETS[device]))
     model = recorded_model(run) or finetuning_architecture(config, parent)
@@ -116,8 +118,6 @@ def finetuning_architecture(config: FinetuneConfig, parent: SavedRun | None) -> 
 
 def _train(given: FinetuneConfig, run: RunFolder, clock: Clock) -> None:
     """Train the model of an unfinished run."""
-    if given.frozen and not given.from_run:
-        raise WarmstartError("--frozen needs --from: a backbone from scratch would stay random")
     parent = read_backbone(given.from_run) if given.from_run else None
     runtime = training_runtime(given)
     config = resolve(given, run, parent, runtime.device.type)

@@ -48,6 +48,7 @@ class TrainingJob:
     has_segments: bool = False  # rows are pairs of segments, for next-sentence prediction
     document_loss: float = 0.0
     labels: int = 0  # of a classification head; 0: a vocabulary head
+    is_frozen: bool = False  # the rows are only read, once each, for a head to train on
     label_smoothing: float = 0.0
     consistency: float = 0.0
 
