@@ -14,10 +14,11 @@ from torch import nn
 from command_line import base, here, masked, warm, world
 from http_server import server
 from hub_folders import saved
-from shapes import TINY
+from shapes import TINY, small_tokenizer
 from toy_pairs import beginner, toy, translator
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
+from warmstart.tokenization.tokenizer import Tokenizer
 
 __all__ = [  # fixtures, here so that each is made once for all tests of a process
     "base",
@@ -83,6 +84,12 @@ def any_shape(request: pytest.FixtureRequest) -> ModelConfig:
 def some_shape(request: pytest.FixtureRequest) -> ModelConfig:
     """Return every combination of the words that shape the path through a block."""
     return request.param
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Tokenizer:
+    """Return a tokenizer that knows a few words and splits the others."""
+    return small_tokenizer()
 
 
 @pytest.fixture(scope="session")

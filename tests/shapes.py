@@ -1,10 +1,12 @@
-"""The small architecture of most tests, and any architecture at all."""
+"""The small architecture and tokenizer of most tests, and any architecture at all."""
 
 from typing import Any, get_args
 
 from hypothesis import strategies as st
 
 from warmstart.settings.model import Activation, ModelConfig
+from warmstart.tokenization.backends import train_tokenizer
+from warmstart.tokenization.tokenizer import Tokenizer
 
 TINY = ModelConfig(
     vocab_size=23, width=16, depth=2, heads=2, ffn_width=24, max_length=32, dropout=0.0
@@ -35,3 +37,8 @@ def any_architecture(**more: st.SearchStrategy[Any]) -> st.SearchStrategy[ModelC
         half=st.integers(1, 5),
         **{**settings, **more},
     )
+
+
+def small_tokenizer() -> Tokenizer:
+    """Return a tokenizer that knows a few words and splits the others."""
+    return train_tokenizer(["Ce livre est un ennui. " * 20, "une merveille " * 9], "bpe", 300)

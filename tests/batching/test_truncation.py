@@ -6,18 +6,12 @@ from warmstart.batching.batches import pad_texts
 from warmstart.batching.truncation import Truncation, encode_texts, truncate, truncate_pair
 from warmstart.errors import WarmstartError
 from warmstart.settings.shared import Truncate
-from warmstart.tokenization.backends import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 TEXTS = ["one two three four five", "six", "seven eight"]
 
 
 SECONDS = ["a b", "c d e f g h i j k l m n", "o"]
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return train_tokenizer([*TEXTS, *SECONDS], "bpe", 300)
 
 
 def test_a_pair_stands_between_marks_with_its_segments(tokenizer: Tokenizer) -> None:

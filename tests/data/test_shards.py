@@ -24,11 +24,6 @@ BOOKS = [f"Book {n} begins. It is short.\nIts last line, number {n}." for n in r
 SHARD_CHARS = 3_000
 
 
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return train_tokenizer(BOOKS, "bpe", 350)
-
-
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
     path = tmp_path / "books.txt"

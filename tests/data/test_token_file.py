@@ -15,7 +15,6 @@ from warmstart.data.sentences import SentenceFinder
 from warmstart.data.shards import ShardWriter
 from warmstart.data.token_file import SentenceFile, TokenFile, TokenWriter
 from warmstart.errors import WarmstartError
-from warmstart.tokenization.backends import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 
@@ -82,11 +81,6 @@ SENTENCES = [
     ["The other book is short."],
     ["A third one.", "With two sentences.", "No, three."],
 ]
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return train_tokenizer([row for book in BOOKS for row in book] * 9, "bpe", 350)
 
 
 def _sentences(path: Path, tokenizer: Tokenizer) -> list[list[str]]:

@@ -20,7 +20,7 @@ from warmstart.model.models import Translator
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.using import Beam
-from warmstart.tokenization.backends import TokenizerPair, train_tokenizer
+from warmstart.tokenization.backends import TokenizerPair
 from warmstart.tokenization.tokenizer import Tokenizer
 
 SHAPE = ModelConfig(
@@ -115,11 +115,6 @@ def test_in_single_precision_nearly_all_are_the_same() -> None:
         found = _in_batches(model, sources, size, Beam(beam=1))
         same = [a[0].ids == b[0].ids for a, b in zip(alone, found, strict=True)]
         assert sum(same) >= 0.999 * len(same)
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return train_tokenizer([" ".join(WORDS[k:] + WORDS[:k]) for k in range(10)], "bpe", 300)
 
 
 @pytest.fixture(scope="module")

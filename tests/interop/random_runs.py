@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from safetensors.torch import save_file
 from torch import nn
@@ -15,18 +14,12 @@ from warmstart.runs.folder import FORMAT
 from warmstart.settings.model import PRESETS, ModelConfig
 from warmstart.tasks.hub import HubModel
 from warmstart.tasks.registry import task_named
-from warmstart.tokenization.backends import train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 SMALL: dict[str, Any] = {"width": 16, "depth": 2, "heads": 2, "ffn_width": 24, "max_length": 48}
 TEXTS = ["the book is good and the story is long", "été 漢字 🎉", "bad"] * 20
 ENCODER: dict[str, Any] = {"attention": "bidirectional"}
 CLASSES = ["a", "b", "c"]
-
-
-@pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
-    return train_tokenizer(TEXTS, "bpe", 290)
 
 
 def shape(preset: str, tokenizer: Tokenizer, **changes: Any) -> ModelConfig:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from shapes import small_tokenizer
 from warmstart.model.attention_weights import AttentionMap
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
 from warmstart.runs.saved import SavedRun
@@ -17,18 +18,13 @@ from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.registry import task_of
 from warmstart.tasks.text_model import TransformerModel
-from warmstart.tokenization.backends import TokenizerPair, train_tokenizer
+from warmstart.tokenization.backends import TokenizerPair
 from warmstart.tokenization.tokenizer import Tokenizer
 
 SHAPE = ModelConfig(
     vocab_size=300, width=16, depth=2, heads=2, ffn_width=24, max_length=40, dropout=0.0
 )
 TEXT = "Ce livre est une merveille, vraiment."
-
-
-def make_tokenizer() -> Tokenizer:
-    """Return a tokenizer that knows a few words and splits the others."""
-    return train_tokenizer(["Ce livre est un ennui. " * 20, "une merveille " * 9], vocab_size=300)
 
 
 def make_run(task: str, tokenizer: Tokenizer, **words: Any) -> tuple[nn.Module, SavedRun]:
@@ -58,7 +54,7 @@ def make_run(task: str, tokenizer: Tokenizer, **words: Any) -> tuple[nn.Module, 
 
 def open_model(task: str, **words: Any) -> TransformerModel:
     """Return a random model of a kind, opened as its run would be."""
-    _, run = make_run(task, make_tokenizer(), **words)
+    _, run = make_run(task, small_tokenizer(), **words)
     return task_of(run).open(run, Runtime(torch.device("cpu")))  # type: ignore[return-value]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_runs import TEXT, look, make_run, make_tokenizer
+from small_runs import TEXT, look, make_run
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -30,11 +30,6 @@ from warmstart.tokenization.backends import TokenizerPair, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
 KINDS = ("causal", "masked", "backbone", "classify")
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Tokenizer:
-    return make_tokenizer()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,3 +1,0 @@
-from random_runs import tokenizer
-
-__all__ = ["tokenizer"]
