@@ -88,6 +88,18 @@ def succeed(command: str, stdin: bytes = b"", **places: object) -> Ran:
     return ran
 
 
+def figures(command: str, **places: object) -> Any:
+    """Return what a command prints with --json."""
+    return succeed(f"{command} --json", **places).json
+
+
+def refuse(command: str, stdin: bytes = b"", **places: object) -> str:
+    """Run a command that must be refused, and return its one sentence."""
+    ran = run(command, stdin, **places)
+    assert ran.code == 2, ran
+    return ran.said
+
+
 def arguments_of(command: str, **places: object) -> list[str]:
     """Return a command line for a process of its own."""
     return [sys.executable, "-m", "warmstart", *shlex.split(command.format(**places))]

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import warmstart
-from command_line import MACHINE, World, read_labelled_rows, run, succeed
+from command_line import MACHINE, World, read_labelled_rows, refuse, run, succeed
 
 WIDTH = 16
 
@@ -113,9 +113,7 @@ def test_the_verb_returns_vectors_where_no_file_is_named(base: Path, texts: list
     ],
 )
 def test_refusals(options: str, said: str, base: Path, texts: list[str], here: Path) -> None:
-    ran = run(f"embed {base} {options} {MACHINE}")
-    assert ran.code == 2
-    assert said in ran.said
+    assert said in refuse(f"embed {base} {options} {MACHINE}")
     assert [path.name for path in here.iterdir()] == ["texts.txt"]
 
 

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from command_line import MACHINE, World, read, read_labelled_rows, run, succeed, write_labelled
+from command_line import (
+    MACHINE,
+    World,
+    read,
+    read_labelled_rows,
+    refuse,
+    succeed,
+    write_labelled,
+)
 from warmstart.tasks import finetuning as finetuning_task
 
 
@@ -64,9 +72,7 @@ def test_a_table_is_read_by_its_text_column(world: World, warm: Path) -> None:
 
 def test_a_bad_line_writes_no_file(warm: Path, here: Path) -> None:
     (here / "texts.txt").write_bytes(b"good\n" * 2000 + b"caf\xe9\n")
-    ran = run(f"predict {warm} texts.txt -o labels.txt")
-    assert ran.code == 2
-    assert "texts.txt line 2001" in ran.said
+    assert "texts.txt line 2001" in refuse(f"predict {warm} texts.txt -o labels.txt")
     assert not (here / "labels.txt").exists()
 
 
@@ -184,9 +190,9 @@ def test_every_evaluation_is_in_the_ledger(world: World, warm: Path) -> None:
 @pytest.mark.parametrize("kind", ["base", "warm"])
 def test_a_folder_is_not_evaluated(kind: str, here: Path, request: pytest.FixtureRequest) -> None:
     (here / "texts").mkdir()
-    ran = run(f"evaluate {request.getfixturevalue(kind)} --test texts")
-    assert ran.code == 2
-    assert "--test texts is a folder" in ran.said
+    assert "--test texts is a folder" in refuse(
+        f"evaluate {request.getfixturevalue(kind)} --test texts"
+    )
 
 
 def test_the_ledger_says_which_weights_were_scored(world: World, base: Path, here: Path) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from shapes import TINY
 from warmstart import progress
 from warmstart.decoding.beam import SpecialIds
 from warmstart.decoding.engines import (
@@ -28,16 +29,7 @@ from warmstart.runtime import Runtime
 from warmstart.settings.model import PRESETS, ModelConfig, decoder_config
 from warmstart.settings.using import Beam
 
-SHAPE = ModelConfig(
-    vocab_size=23,
-    width=16,
-    depth=2,
-    heads=2,
-    ffn_width=24,
-    max_length=32,
-    dropout=0.0,
-    decoder_depth=2,
-)
+SHAPE = replace(TINY, decoder_depth=2)
 EngineType = Callable[[Translator, Runtime], Engine]
 CPU = Runtime(torch.device("cpu"))
 HALF = Runtime(torch.device("cpu"), torch.bfloat16)

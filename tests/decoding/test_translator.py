@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 import warmstart
+from shapes import TINY
 from warmstart.decoding import translator as module
 from warmstart.decoding.beam import Hypothesis, SpecialIds, beam_search
 from warmstart.decoding.engines import Engine, fast_engine, plain_engine, translate_ids
@@ -23,21 +24,11 @@ from warmstart.settings.using import Beam
 from warmstart.tokenization.backends import TokenizerPair
 from warmstart.tokenization.tokenizer import Tokenizer
 
-SHAPE = ModelConfig(
-    vocab_size=23,
-    width=16,
-    depth=2,
-    heads=2,
-    ffn_width=24,
-    max_length=32,
-    dropout=0.0,
-    decoder_depth=2,
-    norm_position="pre",
-)
+SHAPE = replace(TINY, decoder_depth=2, norm_position="pre")
 CPU = Runtime(torch.device("cpu"))
 SPECIAL = SpecialIds(bos=1, eos=2, suppressed=[0, 1])
 BEAM = Beam(beam=2, batch_tokens=64)
-WORDS = ["the", "big", "small", "dog", "cat", "sees", "runs", "to", "a", "house", "and"]
+WORDS = ["Ce", "livre", "est", "un", "ennui", "une", "merveille"]
 
 
 def _sources(num: int, vocab_size: int = 23, longest: int = 18) -> list[list[int]]:
@@ -242,8 +233,8 @@ def test_a_ratio_limits_the_length(
         return translate_ids(engine, sources, limits, *rest)
 
     monkeypatch.setattr(module, "translate_ids", noting)
-    assert len(decoder.source.encode(["the dog sees a house"])[0]) + 2 == 7
-    decoder.translate(["the dog sees a house"], replace(BEAM, max_ratio=ratio))
+    assert len(decoder.source.encode(["Ce livre est un ennui"])[0]) + 2 == 7
+    decoder.translate(["Ce livre est un ennui"], replace(BEAM, max_ratio=ratio))
     assert given == [min(23, share + module.EXTRA_TOKENS)]
 
 

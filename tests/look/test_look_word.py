@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import warmstart
-from command_line import MACHINE, run, succeed
+from command_line import MACHINE, refuse, succeed
 
 SENTENCES = "The bank is slow.\nNo word here.\nMy Bank, far away!\nA river bank.\n"
 
@@ -60,9 +60,7 @@ def test_a_word_from_python(base: Path, file: Path) -> None:
     ],
 )
 def test_refusals(base: Path, here: Path, arguments: str, fault: str) -> None:
-    ran = run(f"look word {base} {arguments} {MACHINE}", SENTENCES.encode())
-    assert ran.code == 2
-    assert fault in ran.said
+    assert fault in refuse(f"look word {base} {arguments} {MACHINE}", SENTENCES.encode())
     assert not list(here.iterdir())
 
 

@@ -1,11 +1,10 @@
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import warmstart
-from command_line import World, run, succeed
+from command_line import World, figures, refuse, run, succeed
 from warmstart.planning.commands import PlanPretrainConfig
 from warmstart.planning.devices import known_devices, step_seconds, target_on
 from warmstart.planning.job import planned_pretraining
@@ -13,10 +12,6 @@ from warmstart.planning.plan import long_time
 from warmstart.runs.folder import FORMAT
 
 SMALL = "plan tiny --vocab-size 300 --width 16 --heads 2 --depth 1 --ffn-width 32 --max-length 16"
-
-
-def figures(command: str, **places: object) -> Any:
-    return succeed(f"{command} --json", **places).json
 
 
 @pytest.mark.slow
@@ -79,9 +74,7 @@ def test_the_table_of_devices_is_printed() -> None:
     ],
 )
 def test_errors_name_what_is_wrong(command: str, said: str, tmp_path: Path) -> None:
-    ran = run(command, empty=tmp_path)
-    assert ran.code == 2
-    assert said in ran.said
+    assert said in refuse(command, empty=tmp_path)
 
 
 def test_a_run_is_planned_as_what_it_is(tmp_path: Path, warm: Path, masked: Path) -> None:

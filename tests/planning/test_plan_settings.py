@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from command_line import MACHINE, QUICK, SHAPE, World, read, succeed
+from command_line import MACHINE, QUICK, SHAPE, World, figures, read, succeed
 from toy_pairs import FILES, SHORT, Toy
 from warmstart.planning.devices import known_devices
 from warmstart.recipes import finetune, pretrain, train_translator
@@ -32,10 +32,6 @@ COMMANDS = [
     f"train-translator {FILES} --preset vaswani-base --optimizer adamw --minutes 5",
     f"train-translator {FILES} --from {{masked}} --steps 9",
 ]
-
-
-def figures(command: str, **places: object) -> Any:
-    return succeed(f"{command} --json", **places).json
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import MACHINE, World, run, succeed
+from command_line import MACHINE, World, refuse, succeed
 
 
 @pytest.fixture
@@ -86,6 +86,4 @@ def test_a_tampered_ledger_is_refused_in_one_sentence(
 ) -> None:
     scores = {**json.loads((labels / "scores.json").read_text()), "ledger": [entry]}
     (labels / "scores.json").write_text(json.dumps(scores))
-    ran = run(f"evaluate {labels} --test {world.test} {MACHINE}")
-    assert ran.code == 2
-    assert place in ran.said
+    assert place in refuse(f"evaluate {labels} --test {world.test} {MACHINE}")

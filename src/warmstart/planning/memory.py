@@ -25,6 +25,7 @@ MAX_ROWS = 1 << 24  # of a forward pass
 # Memory of a CPU process besides tensors, as measured with glibc.
 PROGRAM_BYTES = 220 << 20  # the interpreter and its libraries
 RESERVED_BYTES = 330 << 20  # what the libraries load and reserve when first used
+READING_BYTES = 165 << 20  # the same without a backward pass
 FRAGMENTED_SHARE = 0.5  # free memory inside the heap, as a share of the activations
 BACKWARD = 2  # the two gradients of a product are products of the same size
 ITERATIONS = 5  # of the polynomial with which Muon makes a matrix orthogonal
@@ -221,7 +222,7 @@ def _reading_memory(job: TrainingJob, target: ComputeTarget, rows: int) -> StepM
     block = replace(job.model, depth=1, dropout=0.0)
     activations = backbone_pass(job, target, block, rows).saved_bytes()
     weights = FP32_BYTES * (sum(sizes) + sum(buffer.numel() for buffer in model.buffers()))
-    program = PROGRAM_BYTES + RESERVED_BYTES if target.device == "cpu" else 0
+    program = PROGRAM_BYTES + READING_BYTES if target.device == "cpu" else 0
     return StepMemory(
         weights=weights,
         gradients=trained,
