@@ -31,7 +31,7 @@ from warmstart.decoding.beam import SpecialIds
 from warmstart.decoding.engines import fast_engine, translate_ids
 from warmstart.model.models import Classifier, Translator
 from warmstart.planning.memory import step_flops
-from warmstart.progress import silenced
+from warmstart.progress import silence
 from warmstart.report.style import FAINT, styled
 from warmstart.runtime import choose_runtime
 from warmstart.settings.model import PRESETS, ModelConfig
@@ -148,7 +148,7 @@ class Corpus:
         source, writer = TextSource((file,), "line"), ShardWriter(self.tokenizer)
 
         def work() -> None:
-            with tempfile.TemporaryDirectory() as fresh, silenced():
+            with tempfile.TemporaryDirectory() as fresh, silence():
                 prepare(source, None, writer, Path(fresh) / "tokens")
 
         return work

@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1_000)
     given = parser.parse_args()
     sizes = Sizes(given.every)
-    with tempfile.TemporaryDirectory() as made, progress.shown_by(sizes):
+    with tempfile.TemporaryDirectory() as made, progress.show_on(sizes):
         files = write_samples(Path(made) / "samples", sizes=SampleSizes(unlabelled=2_000))
         pretrain(
             PretrainConfig(

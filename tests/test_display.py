@@ -20,7 +20,7 @@ def test_no_more_time_is_left_than_the_job_may_take(
     console = Console(file=shown, force_terminal=is_terminal, width=200, get_time=lambda: now[0])
     display = TerminalDisplay(console) if is_terminal else LineDisplay(console)
     with (
-        progress.shown_by(display),
+        progress.show_on(display),
         progress.due_in(due_s),
         progress.bar("comparing", 100, "model") as bar,
     ):
@@ -35,7 +35,7 @@ def test_items_are_counted_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None
     now = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     shown = io.StringIO()
-    with progress.shown_by(LineDisplay(Console(file=shown, width=200))):
+    with progress.show_on(LineDisplay(Console(file=shown, width=200))):
         for item, expected in zip(progress.along("abc", "labelling", "text"), "abc", strict=True):
             assert item == expected
             now[0] += 25.0

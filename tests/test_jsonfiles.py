@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from warmstart import jsonfiles
 from warmstart.errors import WarmstartError
-from warmstart.jsonfiles import parse_object, read_object, show, to_json, typed
+from warmstart.jsonfiles import from_json, parse_object, read_object, show, to_json
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -53,7 +53,7 @@ def test_a_whole_file_becomes_its_dataclass(tmp_path: Path) -> None:
     file.write_text("\ufeff" + json.dumps(WHOLE), encoding="utf-8")
     inner = Inner("x", 1)
     expected = Outer(3, "b", inners=(inner,), figures={"loss": 0.25})
-    assert typed(Outer, read_object(file), file) == expected
+    assert from_json(Outer, read_object(file), file) == expected
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def test_a_whole_file_becomes_its_dataclass(tmp_path: Path) -> None:
 )
 def test_a_value_of_another_type_is_named(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(WarmstartError) as error:
-        typed(Outer, WHOLE | changes, "a.json")
+        from_json(Outer, WHOLE | changes, "a.json")
     assert str(error.value).startswith(said)
 
 
 @given(st.dictionaries(st.sampled_from(sorted(WHOLE)), VALUES))
 def test_no_value_raises_anything_else(changes: dict[str, Any]) -> None:
     with contextlib.suppress(WarmstartError):
-        outer = typed(Outer, WHOLE | changes, "a.json")
+        outer = from_json(Outer, WHOLE | changes, "a.json")
         assert type(outer.size) is int
         assert outer.kind in ("a", "b")
         assert all(isinstance(inner.name, str) for inner in outer.inners)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from warmstart.commands import TYPES, VERBS, find
-from warmstart.display import shown_in_notebooks
+from warmstart.display import show_in_notebooks
 from warmstart.settings.base import check_keywords
 
 P = ParamSpec("P")
@@ -23,7 +23,7 @@ def verb(settings: Callable[P, C], recipe: Callable[[C], R]) -> Callable[P, R]:
 
     def call(*args: P.args, **keywords: P.kwargs) -> R:
         check_keywords(recipe.__name__, keywords, signature.parameters)
-        with shown_in_notebooks():
+        with show_in_notebooks():
             return recipe(settings(*args, **keywords))
 
     call.__name__ = call.__qualname__ = recipe.__name__

@@ -21,21 +21,21 @@ from rich.progress import (
 from rich.text import Text
 
 from warmstart.formats import visible
-from warmstart.progress import Bar, due_time, is_shown, shown_by
+from warmstart.progress import Bar, due_time, is_shown, show_on
 
 REFRESH_INTERVAL_S = 0.1  # of a live bar
 LINE_INTERVAL_S = 20.0  # between two lines about one bar
 
 
 @contextmanager
-def shown_in_notebooks() -> Iterator[None]:
+def show_in_notebooks() -> Iterator[None]:
     """Show live bars below a cell of a notebook; elsewhere change nothing."""
     console = Console()
     if is_shown() or not console.is_jupyter:
         yield
     else:
         is_live = importlib.util.find_spec("ipywidgets") is not None  # a bar is a widget
-        with shown_by(TerminalDisplay(console) if is_live else LineDisplay(console)):
+        with show_on(TerminalDisplay(console) if is_live else LineDisplay(console)):
             yield
 
 

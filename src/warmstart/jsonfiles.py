@@ -121,7 +121,7 @@ def has_type(value: object, value_type: type) -> bool:
     return isinstance(value, (int, float) if value_type is float else value_type)
 
 
-def typed(kind: type[T], value: object, file: object, key: str = "") -> T:
+def from_json(kind: type[T], value: object, file: object, key: str = "") -> T:
     """Return a JSON value as `kind`, whose every part has its declared type.
 
     Kinds are dataclasses, lists, tuples of any length, dicts, literals, plain types, each of these

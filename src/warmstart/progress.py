@@ -45,7 +45,7 @@ _display: ContextVar[Display] = ContextVar("display", default=_QUIET)
 
 
 @contextmanager
-def shown_by(display: Display) -> Iterator[None]:
+def show_on(display: Display) -> Iterator[None]:
     """Send all messages and bars of the block to `display`."""
     token = _display.set(display)
     try:
@@ -55,9 +55,9 @@ def shown_by(display: Display) -> Iterator[None]:
 
 
 @contextmanager
-def silenced() -> Iterator[None]:
+def silence() -> Iterator[None]:
     """Hide all messages and bars of the block."""
-    with shown_by(_QUIET):
+    with show_on(_QUIET):
         yield
 
 

@@ -180,7 +180,7 @@ def test_a_long_text_is_cut_and_said(tokenizer: Tokenizer) -> None:
 
         def bar(self, *_: object) -> Any: ...
 
-    with progress.shown_by(Listener()):
+    with progress.show_on(Listener()):
         found = look(model, source, "Ce livre " * 60)["self"]
     assert len(found.keys) == source.model.max_length
     assert found.keys.pieces[-1] == "</s>"

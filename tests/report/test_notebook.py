@@ -77,11 +77,11 @@ def test_names_are_escaped() -> None:
 
 
 def test_only_a_notebook_chooses_a_display(monkeypatch: pytest.MonkeyPatch) -> None:
-    with display.shown_in_notebooks():
+    with display.show_in_notebooks():
         assert not progress.is_shown()
     monkeypatch.setattr(display, "Console", lambda: Console(force_jupyter=True))
-    with display.shown_in_notebooks():
+    with display.show_in_notebooks():
         assert progress.is_shown()
-    with progress.shown_by(display.LineDisplay(Console())), display.shown_in_notebooks():
+    with progress.show_on(display.LineDisplay(Console())), display.show_in_notebooks():
         assert progress.is_shown()
     assert not progress.is_shown()

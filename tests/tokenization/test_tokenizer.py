@@ -13,7 +13,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from warmstart.errors import WarmstartError
 from warmstart.model.attention_weights import join_word
-from warmstart.progress import shown_by
+from warmstart.progress import show_on
 from warmstart.tokenization.backends import SentencePieceTokenizer, load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
@@ -116,7 +116,7 @@ class _Lines(list[str]):
 @pytest.mark.parametrize("texts", [[" "], ["", "a b c"], ["été été été"] * 3])
 def test_little_text_gives_a_smaller_vocabulary_and_says_so(kind: str, texts: list[str]) -> None:
     lines = _Lines()
-    with shown_by(lines):  # type: ignore[arg-type]
+    with show_on(lines):  # type: ignore[arg-type]
         made = train_tokenizer(texts, kind, 5000)
     assert 261 <= made.vocab_size < 300
     assert f"{made.vocab_size} pieces, fewer than the 5,000 requested" in lines[0]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.model.models import LanguageModel
-from warmstart.progress import Bar, shown_by
+from warmstart.progress import Bar, show_on
 from warmstart.runs.checkpoint import list_checkpoints, load_latest, read_weights
 from warmstart.runs.facts import read_metrics
 from warmstart.runs.folder import RunFolder
@@ -321,7 +321,7 @@ def test_a_damaged_checkpoint_costs_steps_not_exactness(
     newest = list_checkpoints(run)[-1] / "model.safetensors"
     newest.write_bytes(newest.read_bytes()[:-8])
     again, lines = build(run), Lines()
-    with shown_by(lines):
+    with show_on(lines):
         again.train("second")
     assert "skipped a damaged checkpoint" in lines.said[0]
     assert "step-6" in lines.said[0]

@@ -17,7 +17,7 @@ from warmstart.commands import COMMANDS, find
 from warmstart.display import LineDisplay, TerminalDisplay
 from warmstart.errors import ReportedError, StoppedError, WarmstartError
 from warmstart.formats import visible
-from warmstart.progress import shown_by, silenced
+from warmstart.progress import show_on, silence
 from warmstart.signals import limit_spinning
 
 app = typer.Typer(
@@ -94,7 +94,7 @@ def main() -> None:
         if not is_lead:
             discard_output()
         display = TerminalDisplay(console) if console.is_terminal else LineDisplay(console)
-        with shown_by(display) if is_lead else silenced():
+        with show_on(display) if is_lead else silence():
             program()()
     except ReportedError as error:
         sys.exit(error.exit_code)

@@ -247,7 +247,7 @@ class TransformerArm:
         """Train a model; return its outputs on validation after each epoch, trainer and state."""
         outputs: list[NDArray[Any]] = []
         trainer = self.trainer(splits, seed, rate, outputs.append)
-        with progress.silenced():
+        with progress.silence():
             return outputs, trainer, trainer.train(self.name)
 
     def _fit(self, splits: Splits, seed: int, rate: float) -> Fit:

@@ -35,7 +35,7 @@ def attention_example(
     for arm in arms:
         model = load_transformer(kept[arm].path, config)
         read = for_tokenizer(texts, model.tokenizer, config.pieces)
-        with progress.silenced():
+        with progress.silence():
             maps[arm] = model.attention(*read.texts, *(read.seconds or ()))["self"]
         predictions[arm] = model.predict(read.texts, read.seconds)[0].label
     return AttentionExample(

@@ -23,7 +23,7 @@ from warmstart.data.splits import LabelPool, nested_rows
 from warmstart.errors import WarmstartError
 from warmstart.files import remove, whole_folder, write_json
 from warmstart.formats import quantity
-from warmstart.jsonfiles import read_object, typed
+from warmstart.jsonfiles import from_json, read_object
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import write_config
 from warmstart.runs.saved import lineage_of
@@ -174,13 +174,13 @@ class CellGroup:
             ) from None
 
     def _tuned(self, content: dict[str, Any]) -> TunedArm:
-        tuned = typed(TunedArm, content, "tuning")
+        tuned = from_json(TunedArm, content, "tuning")
         if len(tuned.values) != len(self.splits.selections):
             raise ValueError(f"{len(tuned.values)} values were chosen")
         return tuned
 
     def _cell(self, seed: int, content: dict[str, Any]) -> Cell:
-        cell = typed(Cell, content.get("cell"), "cell")
+        cell = from_json(Cell, content.get("cell"), "cell")
         if (cell.arm, cell.labels, cell.seed) != (self.arm.name, self.labels, seed):
             raise ValueError("it is another cell")
         splits = {"validation": self.splits.valid, "test": self.splits.test}

@@ -36,7 +36,7 @@ from warmstart.comparison.workers import open_workers
 from warmstart.data.copies import NamedTexts, SharedTexts, describe_shared, find_matches
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.files import write_json
-from warmstart.jsonfiles import typed
+from warmstart.jsonfiles import from_json
 from warmstart.recipes.card import write_card
 from warmstart.report.html import Shown, soft
 from warmstart.report.style import save_figure
@@ -157,7 +157,7 @@ def _say_what_is_not_exportable(plan: ExperimentPlan) -> None:
 
 def _limit(config: CompareConfig, plan: ExperimentPlan, run: RunFolder, clock: Clock) -> Limit:
     """Return how much is trained, as recorded; the first time, decide and record it."""
-    limit = typed(ConfigFile, run.config(), run.config_file).within_minutes
+    limit = from_json(ConfigFile, run.config(), run.config_file).within_minutes
     if limit is None:
         limit = limit_to_minutes(config, plan, clock)
         update_config(run, within_minutes=asdict(limit))

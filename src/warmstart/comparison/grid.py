@@ -161,7 +161,7 @@ def train_final_model(
     name, is_refitted = tuned[0].arm, config.refits
     progress.say(f"training {name} on the texts of all folds, to keep the model")
     config = replace(config, folds=None)
-    with progress.silenced():
+    with progress.silence():
         plan = plan_arms(config, plan.texts.without_folds(is_refitted), plan.sources)
     planned = next(planned for planned in plan.arms if planned.arm.name == name)
     labels = len(plan.texts.pool)

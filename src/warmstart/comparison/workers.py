@@ -20,7 +20,7 @@ from warmstart.comparison.cells import CellGroup, Result, Step, cell_groups
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.plan import plan_experiment, subset_sizes
 from warmstart.errors import StoppedError, WarmstartError
-from warmstart.jsonfiles import typed
+from warmstart.jsonfiles import from_json
 from warmstart.pool import ProcessPool
 from warmstart.ray_cluster import RayCluster, refuse_other_code
 from warmstart.runs.facts import ConfigFile
@@ -69,7 +69,7 @@ class CellOrder:
         """Run the step in this process, which does nothing else."""
         display = _Lines([])
         try:
-            with progress.shown_by(display):
+            with progress.show_on(display):
                 result = self._train()
         except StoppedError:  # the process was told to end
             os._exit(1)
@@ -86,7 +86,7 @@ class CellOrder:
                 "system that all machines share"
             )
         os.chdir(self.folder)
-        with progress.silenced():  # the command has shown these messages
+        with progress.silence():  # the command has shown these messages
             group = _groups(self.config)[self.group]
         return group.run(self.step, self.tuned)
 
@@ -97,7 +97,7 @@ def _groups(config: CompareConfig) -> dict[str, CellGroup]:
     run = RunFolder(config.out)
     check_unchanged(run)
     plan = plan_experiment(config)
-    limit = typed(ConfigFile, run.config(), run.config_file).within_minutes
+    limit = from_json(ConfigFile, run.config(), run.config_file).within_minutes
     assert limit is not None, "it is decided before the first cell"
     config, plan = apply_limit(config, plan, limit)
     subsets = subset_sizes(config, plan.texts)

@@ -26,7 +26,7 @@ from warmstart.data.sentences import SentenceFinder
 from warmstart.data.token_file import DocumentWriter, encode, join_token_files
 from warmstart.errors import LostProcessError, WarmstartError
 from warmstart.files import make_folder, whole_folder, write_json, write_whole
-from warmstart.jsonfiles import read_object, typed
+from warmstart.jsonfiles import from_json, read_object
 from warmstart.pool import ProcessPool, hide_script
 from warmstart.ray_cluster import RETRIES, RayCluster, refuse_other_code
 from warmstart.tokenization.tokenizer import Tokenizer, join_pieces
@@ -128,7 +128,7 @@ def join_shards(shards: Sequence[Path], folder: Path) -> Fingerprints:
 
 
 def _fingerprints(file: Path) -> Fingerprints:
-    return typed(PackedFingerprints, read_object(file), file).unpack()
+    return from_json(PackedFingerprints, read_object(file), file).unpack()
 
 
 def write_shards(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from warmstart.data.corpus import Passage, cut_chunks, map_ahead
 from warmstart.data.sentences import SentenceFinder
 from warmstart.errors import WarmstartError
-from warmstart.jsonfiles import read_object, typed
+from warmstart.jsonfiles import from_json, read_object
 from warmstart.tokenization.tokenizer import Tokenizer
 
 Ints = NDArray[np.int64]
@@ -188,7 +188,7 @@ class _TokenFacts:
 
 def _read_facts(path: Path) -> _TokenFacts:
     file = path.with_suffix(".json")
-    return typed(_TokenFacts, read_object(file), file)
+    return from_json(_TokenFacts, read_object(file), file)
 
 
 class TokenFile:

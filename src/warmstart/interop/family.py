@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Size, Tensor, nn
 
 from warmstart.errors import WarmstartError
-from warmstart.jsonfiles import has_type, parse_object, show, typed
+from warmstart.jsonfiles import from_json, has_type, parse_object, show
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
 from warmstart.settings.model import Activation, ModelConfig
 from warmstart.settings.shared import Pooling
@@ -401,7 +401,7 @@ class HfFolder:
 
     def _read_shards(self, index: dict[str, Any]) -> dict[str, Tensor]:
         index_file = self.path / INDEX
-        shards = typed(dict[str, str], index.get("weight_map", {}), index_file, "weight_map")
+        shards = from_json(dict[str, str], index.get("weight_map", {}), index_file, "weight_map")
         if not shards:
             raise WarmstartError(f"{index_file}: no weight_map, the file of each tensor")
         tensors: dict[str, Tensor] = {}

@@ -14,7 +14,7 @@ from torch import Tensor
 from warmstart.errors import WarmstartError
 from warmstart.interop.family import Family, HfConfig, HfFolder, HfHead, HfTensors, from_hub
 from warmstart.interop.tokenizers import CONTROL, NORMAL, UNKNOWN, UNUSED, parse_model
-from warmstart.jsonfiles import typed
+from warmstart.jsonfiles import from_json
 from warmstart.model.attention import sinusoids
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks import hub
@@ -155,7 +155,7 @@ PEGASUS = replace(
 
 def read_marian_tokenizers(folder: HfFolder) -> TokenizerPair:
     """Return both tokenizers, with the ids of vocab.json."""
-    vocab = typed(dict[str, int], folder.read_json(VOCAB), folder.path / VOCAB)
+    vocab = from_json(dict[str, int], folder.read_json(VOCAB), folder.path / VOCAB)
     _check_vocab(vocab, folder)
     source, target = (_read_model(folder, name, vocab) for name in (SOURCE, TARGET))
     return TokenizerPair(

@@ -107,7 +107,7 @@ class TokenGrid:
         is_token = is_token.flatten()
         self.num_tokens = int(is_token.sum())
         order = is_token.logical_not().to(torch.uint8).argsort(stable=True)  # tokens first
-        self.places = order[: rounded(self.num_tokens)]  # (N,) in the padded rows
+        self.places = order[: round_up(self.num_tokens)]  # (N,) in the padded rows
         numbers = is_token.cumsum(0) - 1
         self.numbers = torch.where(is_token, numbers, len(self.places))  # (B T,) N where padded
 
@@ -135,11 +135,11 @@ def grid_of(is_token: Tensor | None) -> TokenGrid | None:
     """Return the grid of padded rows on a CPU; None: the padding is not worth leaving out."""
     if is_token is None or is_token.device.type != "cpu" or torch.compiler.is_compiling():
         return None
-    is_worth_it = rounded(int(is_token.sum())) < (1 - ENOUGH_PADDING) * is_token.numel()
+    is_worth_it = round_up(int(is_token.sum())) < (1 - ENOUGH_PADDING) * is_token.numel()
     return TokenGrid(is_token) if is_worth_it else None
 
 
-def rounded(num_tokens: int) -> int:
+def round_up(num_tokens: int) -> int:
     """Return a number of tokens rounded up to the multiple that is computed."""
     return -(-num_tokens // MULTIPLE) * MULTIPLE
 

@@ -139,13 +139,13 @@ def look_ablations(config: LookAblationsConfig) -> Ablations:
         jobs = [_job(config, Path(name), part, seed) for part in parts for seed in config.seeds]
         for job in jobs:
             pretraining_task(job.objective).check(job)
-        with progress.silenced():
+        with progress.silence():
             text = _write_text(Path(name))
         pairs = WordPairs(text.read_text(encoding="utf-8").splitlines())
         trainings = []
         with progress.bar("training without one part", len(jobs), "model") as bar:
             for job in jobs:
-                with progress.silenced():
+                with progress.silence():
                     trainings.append(_train(job, pairs))
                 bar.advance(1, job.ablate)
     title = f"What each part is for: {config.objective} models after {config.steps} steps"

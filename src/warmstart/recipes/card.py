@@ -11,7 +11,7 @@ from typing import Any
 from warmstart.batching.truncation import REMAINDER
 from warmstart.files import write_whole
 from warmstart.formats import duration, quantity
-from warmstart.jsonfiles import typed
+from warmstart.jsonfiles import from_json
 from warmstart.runs.checkpoint import weight_shapes
 from warmstart.runs.facts import ConfigFile, DataFile, InputFiles, ScoresFile, TestFacts
 from warmstart.runs.folder import RunFolder
@@ -46,7 +46,7 @@ class RunFacts:
 
     @cached_property
     def config(self) -> ConfigFile:
-        return typed(ConfigFile, self.folder.config(), self.folder.config_file)
+        return from_json(ConfigFile, self.folder.config(), self.folder.config_file)
 
     @cached_property
     def task(self) -> Task:
@@ -76,7 +76,7 @@ class RunFacts:
 
 def write_card(folder: RunFolder, scores: dict[str, Any], name: str | None = None) -> None:
     """Write the card of a run that is about to be finished with these scores."""
-    own = typed(ScoresFile, scores, folder.scores_file)
+    own = from_json(ScoresFile, scores, folder.scores_file)
     facts = RunFacts(folder, replace(own, ledger=folder.scores().ledger))
     write_whole(folder.path / FILE, run_card(facts, name or folder.path.name).encode())
 
@@ -152,7 +152,7 @@ def _data(facts: RunFacts) -> Iterator[str]:
 def _data_rows(facts: RunFacts, data: DataFile) -> Iterator[tuple[str, str]]:
     file, scores = facts.folder.data_file, facts.scores
     listed = facts.folder.read_json(file).get("files", [])
-    files = typed(InputFiles, {"files": listed}, file).files
+    files = from_json(InputFiles, {"files": listed}, file).files
     if files:
         yield "files", ", ".join(f"`{Path(entry.path).name}`" for entry in files)
     if data.rows:
@@ -185,7 +185,7 @@ def _scores(facts: RunFacts) -> Iterator[str]:
     yield "On validation data, which may have chosen the settings:" if shown else "None recorded."
     yield from ("", *_figures(shown)) if shown else ()
     for entry in facts.scores.ledger:
-        test = typed(TestFacts, entry.scores, facts.folder.scores_file, "ledger.scores")
+        test = from_json(TestFacts, entry.scores, facts.folder.scores_file, "ledger.scores")
         weights = "" if entry.checkpoint == "best" else f", weights of {entry.checkpoint}"
         yield from ("", f"On test data (`{Path(entry.file).name}`, {entry.when[:10]}{weights}):")
         yield from ("", *_figures(_with_intervals(entry.scores, test)), "", _leaks(test))

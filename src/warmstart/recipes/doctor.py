@@ -58,7 +58,7 @@ def _train(config: DoctorConfig) -> Finding:
     from warmstart.recipes.pretrain import pretrain  # loads torch, which may be broken
 
     try:
-        with tempfile.TemporaryDirectory(prefix="warmstart-doctor-") as name, progress.silenced():
+        with tempfile.TemporaryDirectory(prefix="warmstart-doctor-") as name, progress.silence():
             result = pretrain(_job(config, Path(name)))
     except (WarmstartError, RuntimeError, OSError, MemoryError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__

@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 
 from warmstart.errors import WarmstartError
 from warmstart.files import flush_file, temporary_path, whole_folder, write_whole
-from warmstart.jsonfiles import read_object, to_json, typed
+from warmstart.jsonfiles import from_json, read_object, to_json
 from warmstart.runs.folder import RunFolder
 from warmstart.textfiles import sha256_of
 
@@ -138,7 +138,7 @@ def read_state(path: Path) -> State:
 def _read_state(path: Path) -> tuple[State, dict[str, str]]:
     file = path / "state.json"
     content = read_object(file)
-    known = typed(_StateFile, content, file)
+    known = from_json(_StateFile, content, file)
     checksum = _checksum_of({"step": known.state.step, "state": content["state"]})
     _check(path, file.name, known.sha256.get("state") == checksum)
     if known.state.step != step_of(path):

@@ -9,7 +9,7 @@ from typing import Any
 
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
-from warmstart.jsonfiles import read_object, show, typed
+from warmstart.jsonfiles import from_json, read_object, show
 from warmstart.runs.facts import ConfigFile, Figures, ScoresFile
 
 FORMAT = 2  # of a run folder; raised whenever a run of an earlier version can no longer be resumed
@@ -71,7 +71,7 @@ class RunFolder:
                 f"reads {READABLE[0]} and {FORMAT}: warmstart {show(config.get('warmstart'))} "
                 "reads it, which wrote it; use that, or train the run again"
             )
-        classes = typed(ConfigFile, config, self.config_file).classes
+        classes = from_json(ConfigFile, config, self.config_file).classes
         if len(set(classes)) < len(classes):
             raise WarmstartError(f"{self.config_file}: classes={show(classes)} must be different")
         return config
@@ -85,7 +85,7 @@ class RunFolder:
 
     def scores(self) -> ScoresFile:
         """Return the scores of the run; those of an unfinished one are empty."""
-        return typed(ScoresFile, self._scores(), self.scores_file)
+        return from_json(ScoresFile, self._scores(), self.scores_file)
 
     def valid_scores(self) -> Figures:
         """Return the validation scores of a finished run."""

@@ -21,7 +21,7 @@ from warmstart.files import (
     remove_leftovers,
     write_json,
 )
-from warmstart.jsonfiles import typed
+from warmstart.jsonfiles import from_json
 from warmstart.runs.checkpoint import list_checkpoints
 from warmstart.runs.facts import InputFiles
 from warmstart.runs.folder import FORMAT, RunFolder
@@ -185,7 +185,7 @@ def _present(entry: dict[str, Any]) -> Path:
 
 def _entries(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the entries of data.json about training and validation files."""
-    typed(InputFiles, facts, "data.json")
+    from_json(InputFiles, facts, "data.json")
     return [*facts["files"], *(facts.get("valid") or {}).get("files", [])]
 
 

@@ -14,7 +14,7 @@ from warmstart import progress
 from warmstart.data.fingerprints import Fingerprints, join_fingerprints
 from warmstart.errors import WarmstartError
 from warmstart.formats import quantity
-from warmstart.jsonfiles import typed
+from warmstart.jsonfiles import from_json
 from warmstart.model.count import count_backbone, count_translator
 from warmstart.runs.checkpoint import (
     list_checkpoints,
@@ -194,7 +194,7 @@ def resumed_model(run: RunFolder) -> ModelConfig:
 
 def read_data(run: RunFolder) -> DataFile:
     """Return what data.json records of the texts of a run."""
-    return typed(DataFile, run.read_json(run.data_file), run.data_file)
+    return from_json(DataFile, run.read_json(run.data_file), run.data_file)
 
 
 def check_sizes(model: ModelConfig, weights: Path, config_file: Path) -> None:
@@ -234,8 +234,8 @@ def advised_model(comparison: RunFolder) -> tuple[Path, str]:
         )
     advice: Any = comparison.read_json(file)
     for key in ("summary", "advice"):
-        advice = typed(dict, advice.get(key), file, key)
-    arm = typed(str, advice.get("arm"), file, "summary.advice.arm")
+        advice = from_json(dict, advice.get(key), file, key)
+    arm = from_json(str, advice.get("arm"), file, "summary.advice.arm")
     models = kept_models(comparison)
     scores = {path: RunFolder(path).scores() for path, of_arm in models.items() if of_arm == arm}
     accuracies = {path: RunFolder(path).valid_scores()["accuracy"] for path in scores}
@@ -287,7 +287,7 @@ def _own_cost(run: SavedRun) -> tuple[int, float]:
     else:
         length = run.model.max_length
         recorded = run.settings.get("batch_tokens", 0)  # only pretraining counts tokens
-        batch_tokens = typed(int, recorded, folder.config_file, "settings.batch_tokens")
+        batch_tokens = from_json(int, recorded, folder.config_file, "settings.batch_tokens")
         tokens = state.step * max(1, batch_tokens // length) * length if batch_tokens else 0
     return tokens, state.elapsed_s
 

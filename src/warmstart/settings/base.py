@@ -26,7 +26,7 @@ from typing import (
 )
 
 from warmstart.errors import WarmstartError
-from warmstart.jsonfiles import TYPE_NAMES, has_type, read_object, show, typed
+from warmstart.jsonfiles import TYPE_NAMES, from_json, has_type, read_object, show
 from warmstart.textfiles import missing
 
 T = TypeVar("T")
@@ -280,10 +280,10 @@ def read_settings_file(path: Path, command: str | None = None) -> dict[str, Any]
 
 def _read_recorded(path: Path, command: str | None) -> dict[str, Any]:
     data = read_object(path)
-    writer = typed(str, data.get("command", command or ""), path, "command")
+    writer = from_json(str, data.get("command", command or ""), path, "command")
     if command and writer != command:
         raise WarmstartError(f"--config {path} was written by {writer}, not {command}")
-    return typed(dict, data.get("settings", data), path, "settings")
+    return from_json(dict, data.get("settings", data), path, "settings")
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from torch import nn
 from warmstart.data.labelled import Dataset, join_pair
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
-from warmstart.jsonfiles import typed
+from warmstart.jsonfiles import from_json
 from warmstart.runs.checkpoint import save_weights
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun
@@ -104,7 +104,7 @@ def save_baseline(baseline: TfidfModel, run: RunFolder) -> None:
 def read_baseline(run: SavedRun) -> TfidfModel:
     """Return the baseline of a run, which predicts what the saved one did."""
     file = run.folder.path / "features.json"
-    names = typed(FeaturesFile, run.folder.read_json(file), file)
+    names = from_json(FeaturesFile, run.folder.read_json(file), file)
     try:
         baseline = _rebuild(names, {name: array.numpy() for name, array in run.weights.items()})
     except (KeyError, TypeError, ValueError) as error:

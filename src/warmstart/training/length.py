@@ -13,7 +13,7 @@ from warmstart import progress
 from warmstart.errors import WarmstartError
 from warmstart.files import temporary_path
 from warmstart.formats import duration, quantity
-from warmstart.jsonfiles import typed
+from warmstart.jsonfiles import from_json
 from warmstart.runs.checkpoint import save_weights
 from warmstart.runs.facts import ConfigFile, Length
 from warmstart.runs.folder import RunFolder
@@ -79,7 +79,7 @@ def set_length(
 
 def _recorded_lengths(recorded: Mapping[str, Any], file: Path, step: int) -> tuple[Length, ...]:
     """Return every number of steps a run had; the last must not exceed the recorded --steps."""
-    config = typed(ConfigFile, recorded, file)
+    config = from_json(ConfigFile, recorded, file)
     if step and not config.lengths:
         raise WarmstartError(f"{file} has no 'lengths', though the run has taken {step:,} steps")
     asked = config.settings.get("steps")
@@ -237,7 +237,7 @@ def _rehearse(trainer: Trainer, steps: range) -> None:
 def _time_validation(trainer: Trainer) -> float:
     if trainer.run and not trainer.destination:
         return 0.0  # another process validates
-    with progress.silenced():
+    with progress.silence():
         if trainer.runtime.device.type == "cuda":
             trainer.validate()  # compiles
         return _seconds_of(trainer.validate)

@@ -17,7 +17,7 @@ from typing import Any
 from warmstart import progress
 from warmstart.errors import WarmstartError
 from warmstart.files import final_name
-from warmstart.jsonfiles import read_object, typed
+from warmstart.jsonfiles import from_json, read_object
 from warmstart.report.html import Shown, bullets
 from warmstart.runs.checkpoint import TENSORS, list_checkpoints
 from warmstart.runs.folder import RunFolder
@@ -136,7 +136,7 @@ def _command_in(path: Path) -> str | None:
     if path.suffix != ".json":
         return None
     command = read_object(path).get("command")
-    return None if command is None else typed(str, command, path, "command")
+    return None if command is None else from_json(str, command, path, "command")
 
 
 def short_job(command: str, values: dict[str, Any], config: VerifyResumeConfig) -> KilledJob:

@@ -110,7 +110,7 @@ def _run(command: str, settings: dict[str, Any], log: Path) -> None:
     config, recipe = (JOBS | WRITERS)[command]
     code = 0
     try:
-        with progress.shown_by(_LogDisplay()):
+        with progress.show_on(_LogDisplay()):
             recipe(config.from_values(settings))
     except WarmstartError as error:
         sys.stderr.write(f"warmstart: {error}\n")
