@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -104,33 +104,8 @@ def train_translator(config: TrainTranslatorConfig) -> TranslatorResult:
 
 def _train(given: TrainTranslatorConfig, run: RunFolder, clock: Clock) -> None:
     """Train the translator of an unfinished run."""
-    train, valid = read_training_pairs(given)
     runtime = training_runtime(given)
-    parent = read_translator_parent(given.from_run) if given.from_run else None
-    config = resolve(given, run, parent, runtime.device.type)
-    tokenizers, architecture = _tokenizers_and_architecture(
-        config, train, parent, run, runtime.device.type
-    )
-    encoded = [encode_pairs(p, tokenizers, architecture.max_length) for p in (train, valid)]
-    seed_weights(config.seed, "translator")
-    model = Translator(architecture)
-    if parent:
-        warm_start_translator(model, parent)
-    if not run.data_file.exists():  # written last: everything before it is complete
-        write_config(run, "train-translator", given, architecture, task=TranslateTask.name)
-        tokenizers.save(run.path)
-        write_json(run.data_file, _facts(train, valid, parent))
-        hub = HubModel(model=architecture, task=TranslateTask())
-        say_not_exportable(str(run.path), hub.problem)
-    model.to(runtime.device)
-    validation = TranslationValidation(
-        encoded[1], valid, tokenizers, config.micro_tokens, config.select, config.samples
-    )
-    if config.consistency is None:
-        usual = translation_consistency(len(encoded[0]), architecture)
-        config = replace(config, consistency=usual)
-    stream = _stream(config, encoded[0], tokenizers, _is_recorded(config, runtime))
-    trainer = _trainer(config, model, stream, validation, runtime, run)
+    config, trainer, validation = _prepare(given, run, runtime)
     steps = None if config.minutes else trainer.settings.steps
     trainer.restore()
     recorded = run.config()  # before the lead process changes it
@@ -147,12 +122,49 @@ def _train(given: TrainTranslatorConfig, run: RunFolder, clock: Clock) -> None:
         batch_tokens=config.batch_tokens,
         consistency=config.consistency or 0.0,
         steps=trainer.settings.steps,
-        max_length=architecture.max_length,
+        max_length=config.max_length or 0,
     )
     state = trainer.train("training")
-    evaluate = partial(validation, model, runtime)
     if not run.is_read_only:
+        evaluate = partial(validation, cast(Translator, trainer.model), runtime)
         _finish(config, run, trainer, state, evaluate)
+
+
+def _prepare(
+    given: TrainTranslatorConfig, run: RunFolder, runtime: Runtime
+) -> tuple[TrainTranslatorConfig, Trainer, TranslationValidation]:
+    """Read the pairs, write what the run records of them, and build the trainer."""
+    train, valid = read_training_pairs(given)
+    device = runtime.device.type
+    parent = read_translator_parent(given.from_run) if given.from_run else None
+    config = resolve(given, run, parent, device)
+    tokenizers, architecture = _tokenizers_and_architecture(config, train, parent, run, device)
+    encoded = [encode_pairs(p, tokenizers, architecture.max_length) for p in (train, valid)]
+    model = _initial_model(architecture, parent, config.seed)
+    if not run.data_file.exists():  # written last: everything before it is complete
+        write_config(run, "train-translator", given, architecture, task=TranslateTask.name)
+        tokenizers.save(run.path)
+        write_json(run.data_file, _facts(train, valid, parent))
+        hub = HubModel(model=architecture, task=TranslateTask())
+        say_not_exportable(str(run.path), hub.problem)
+    model.to(runtime.device)
+    validation = TranslationValidation(
+        encoded[1], valid, tokenizers, config.micro_tokens, config.select, config.samples
+    )
+    if config.consistency is None:
+        usual = translation_consistency(len(encoded[0]), architecture)
+        config = replace(config, consistency=usual)
+    stream = _stream(config, encoded[0], tokenizers, _is_recorded(config, runtime))
+    return config, _trainer(config, model, stream, validation, runtime, run), validation
+
+
+def _initial_model(architecture: ModelConfig, parent: SavedRun | None, seed: int) -> Translator:
+    """Return a translator with seeded weights, and with those of its parent."""
+    seed_weights(seed, "translator")
+    model = Translator(architecture)
+    if parent:
+        warm_start_translator(model, parent)
+    return model
 
 
 def resolve(
