@@ -20,6 +20,7 @@ from warmstart.training.optimizers import (
     annealing,
     build_optimizers,
     clip_gradients,
+    limit_head_steps,
     orthogonal,
     set_rates,
     warmup_cosine,
@@ -109,6 +110,14 @@ def test_a_new_head_learns_alone_first(kind: str, tiny: ModelConfig) -> None:
     groups = _built(LanguageModel(tiny), kind, head_steps=3)
     starts = {name: group["start_step"] for name, group in groups.items()}
     assert all(start == (0 if name.startswith("head.") else 3) for name, start in starts.items())
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_a_head_start_can_be_shortened(kind: str, tiny: ModelConfig) -> None:
+    model = LanguageModel(tiny)
+    optimizers = build_optimizers(model, OptimizerSettings(kind, RATE, 0.1, head_steps=200))
+    limit_head_steps(optimizers, 4)
+    assert {g["start_step"] for o in optimizers.values() for g in o.param_groups} == {0, 4}
 
 
 def test_rates_are_shares_of_each_peak(tiny: ModelConfig) -> None:

@@ -11,9 +11,11 @@ ExportPrecision = Literal["fp32", "int8"]
 
 
 class ImportConfig(Settings):
-    """A Hugging Face folder in, run folder out."""
+    """A Hugging Face model in, run folder out."""
 
-    folder: str = argument("Hugging Face folder of a BERT, RoBERTa, DistilBERT, GPT-2, Llama …")
+    folder: str = argument(
+        "Hugging Face folder of a BERT, RoBERTa, DistilBERT, GPT-2, Llama …, or hf:OWNER/NAME"
+    )
     out: str = option("run folder to write", short="-o", recorded=False)
 
 

@@ -1,7 +1,7 @@
 """The verbs `import` and `export`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ from warmstart.interop.ctranslate2_write import write_ctranslate2
 from warmstart.interop.formats import ExportRequest, ExportResult, exported_card
 from warmstart.interop.hf_read import ImportedModel, read_folder
 from warmstart.interop.hf_write import write_hf
+from warmstart.interop.hub_download import download, is_hub_name
 from warmstart.interop.onnx_write import write_onnx
 from warmstart.recipes.card import write_card
+from warmstart.runs.facts import HubSource
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import write_config
 from warmstart.runs.saved import SavedRun, read_run
@@ -81,19 +83,31 @@ def import_model(config: ImportConfig) -> ImportResult:
     """Read a Hugging Face folder into a run folder that every other command takes."""
     out = Path(config.out)
     with new_folder(out) as temporary:
-        imported = read_folder(Path(config.folder))
+        source = None
+        folder = Path(config.folder)
+        if is_hub_name(config.folder):
+            folder, source = download(config.folder)
+        imported = read_folder(folder)
         if imported.classes and imported.model.is_causal:
             tokenizer = imported.tokenizers.source
             bos, eos = tokenizer.pieces([tokenizer.bos, tokenizer.eos])
             progress.say(f"warmstart puts every text between {bos} and {eos}")
-        _write_run(config, imported, RunFolder(temporary), out)
+        _write_run(config, imported, source, RunFolder(temporary), out)
     kind = imported.task.description
     parameters = imported.num_parameters
     return ImportResult(out, imported.architecture, kind, parameters, imported.left_out)
 
 
-def _write_run(config: ImportConfig, imported: ImportedModel, run: RunFolder, out: Path) -> None:
+def _write_run(
+    config: ImportConfig,
+    imported: ImportedModel,
+    source: HubSource | None,
+    run: RunFolder,
+    out: Path,
+) -> None:
     facts: dict[str, Any] = {"task": imported.task.name, "architecture": imported.architecture}
+    if source:
+        facts["source"] = asdict(source)
     if imported.classes:
         facts["classes"] = list(imported.classes)
     if imported.has_pairs:

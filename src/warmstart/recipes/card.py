@@ -133,6 +133,8 @@ def _model(facts: RunFacts) -> Iterator[str]:
             "vocabulary": f"{model.vocab_size:,} entries",
             "longest text": f"{model.max_length:,} tokens",
         }
+    if facts.config.source:
+        rows["imported from"] = str(facts.config.source)
     if facts.config.classes:
         rows["classes"] = ", ".join(facts.config.classes)
     yield from _table(rows)

@@ -52,10 +52,21 @@ from warmstart.tasks.registry import pretraining_task, task_of
 from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
 from warmstart.tokenization.backends import load_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
-from warmstart.training.defaults import HEAD_STEPS, compile_backbone, pretraining_rate, seed_weights
+from warmstart.training.defaults import (
+    HEAD_SHARE,
+    HEAD_STEPS,
+    compile_backbone,
+    pretraining_rate,
+    seed_weights,
+)
 from warmstart.training.length import Clock, set_length
 from warmstart.training.opening import open_training, training_runtime
-from warmstart.training.optimizers import OptimizerSettings, build_optimizers, warmup_cosine
+from warmstart.training.optimizers import (
+    OptimizerSettings,
+    build_optimizers,
+    limit_head_steps,
+    warmup_cosine,
+)
 from warmstart.training.step import LoopSettings, RecordedObjective, prefetch
 from warmstart.training.trainer import Trainer
 
@@ -115,6 +126,7 @@ def _train(given: PretrainConfig, run: RunFolder, clock: Clock) -> None:
     if config.shard:
         trainer.shard()
     set_length(trainer, given, recorded, clock, trainer.settings.steps)
+    limit_head_steps(trainer.optimizers, trainer.settings.lengths[0].steps // HEAD_SHARE)
     announce(
         run,
         given,

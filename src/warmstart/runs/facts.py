@@ -26,6 +26,20 @@ class ConfigFile:
     pairs: bool | None = None  # whether its texts have a second text; None: not known
     lengths: tuple["Length", ...] = ()  # every number of steps it had, the first one first
     within_minutes: "Limit | None" = None  # how much of a comparison is trained
+    source: "HubSource | None" = None  # of an imported model
+
+
+@dataclass(frozen=True, kw_only=True)
+class HubSource:
+    """Where on a model hub an imported model came from."""
+
+    name: str
+    revision: str  # the commit, which never changes
+    licence: str | None  # as the model's card states it
+
+    def __str__(self) -> str:
+        licence = f"licence {self.licence}" if self.licence else "its card names no licence"
+        return f"{self.name}, revision {self.revision[:12]}, {licence}"
 
 
 @dataclass(frozen=True, kw_only=True)

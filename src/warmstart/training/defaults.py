@@ -20,6 +20,7 @@ FEW_PAIRS = 200_000
 USUAL_LENGTH = 512  # tokens that hold most texts
 Backend = Callable[..., Callable[..., Any]]  # compiles a graph
 HEAD_STEPS = 200  # in which a head that is new to a pretrained backbone learns alone
+HEAD_SHARE = 10  # of a short training, one step in this many at most
 
 
 def seed_weights(seed: int, purpose: str) -> None:

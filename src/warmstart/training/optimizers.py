@@ -53,6 +53,13 @@ def set_rates(optimizers: dict[str, Optimizer], step: int, factor: float) -> Non
             group["lr"] = group["peak"] * factor if step >= group["start_step"] else 0.0
 
 
+def limit_head_steps(optimizers: dict[str, Optimizer], most: int) -> None:
+    """Let every group start after `most` steps at the latest."""
+    for optimizer in optimizers.values():
+        for group in optimizer.param_groups:
+            group["start_step"] = min(group["start_step"], most)
+
+
 def _adamw(named: Named, settings: OptimizerSettings, rate: float) -> AdamW:
     blocks = [int(m[1]) for name in named if (m := re.match(r"backbone\.blocks\.(\d+)\.", name))]
     depth = max(blocks, default=-1) + 1
