@@ -43,6 +43,7 @@ from warmstart.planning.plan import plan as plan
 from warmstart.planning.plan import plan_finetune as _plan_finetune
 from warmstart.planning.plan import plan_pretrain as _plan_pretrain
 from warmstart.planning.plan import plan_train_translator as _plan_train_translator
+from warmstart.recipes.advice import start as _start
 from warmstart.recipes.doctor import doctor as _doctor
 from warmstart.recipes.embed import embed as _embed
 from warmstart.recipes.evaluate import evaluate as _evaluate
@@ -70,6 +71,7 @@ from warmstart.settings.using import (
     GenerateConfig,
     PredictConfig,
     SamplesConfig,
+    StartConfig,
     TokenizerConfig,
     TranslateConfig,
 )
@@ -121,6 +123,7 @@ predict = verb(PredictConfig, _predict)
 pretrain = verb(PretrainConfig, _pretrain)
 report_data = verb(DataConfig, _report_data)
 serve = verb(ServeConfig, _serve)
+start = verb(StartConfig, _start)
 train_translator = verb(TrainTranslatorConfig, _train_translator)
 translate = verb(TranslateConfig, _translate)
 verify_resume = verb(VerifyResumeConfig, _verify_resume)

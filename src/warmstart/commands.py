@@ -60,6 +60,7 @@ def _room(name: str, verb: str, example: str) -> Command:
 
 COMMANDS = {
     "Start": (
+        _core("start", "recipes.advice:start", "archive.txt labels.csv"),
         _core("demo", "samples.demo:demo", "-o demo"),
         _core("samples", "recipes.prepare_files:make_samples", "-o samples --language french"),
         _core("doctor", "recipes.doctor:doctor", "--device cuda"),
@@ -180,7 +181,11 @@ COMMANDS = {
         ),
     ),
     "Exchange": (
-        _room("import", "interop.exchange:import_model", "bert-base-uncased -o runs/bert"),
+        _room(
+            "import",
+            "interop.exchange:import_model",
+            "hf:google-bert/bert-base-uncased -o runs/bert",
+        ),
         _room("export", "interop.exchange:export_model", "runs/warm --to hf -o exported"),
     ),
 }

@@ -70,6 +70,11 @@ def choose_runtime(
     return Runtime(chosen, torch.bfloat16 if is_bf16 else None)
 
 
+def describe_gpu() -> str | None:
+    """Return the name of the GPU; None: there is none."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
+
+
 def num_threads(num_processes: int = 1) -> int:
     """Return the threads of each of several processes: OMP_NUM_THREADS, or a share of the cores."""
     first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # others are for nesting

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from warmstart.settings.using import (
     GenerateConfig,
     PredictConfig,
     SamplesConfig,
+    StartConfig,
     TokenizerConfig,
     TranslateConfig,
 )
@@ -69,8 +71,25 @@ def doctor(config: DoctorConfig, as_json: bool) -> None:
         raise WarmstartError(f"this installation is not ready to train: see {names}")
 
 
+def start(config: StartConfig, as_json: bool) -> None:
+    """Read what there is and say what to run, with the times."""
+    from warmstart.recipes.advice import start as run
+
+    result = run(config)
+    if as_json:
+        print_json(asdict(result))
+        return
+    for line in result.findings:
+        say(line)
+    for number, step in enumerate(result.steps, 1):
+        say(f"{number}. {step.purpose}")
+        if step.command:
+            say(f"   warmstart {step.command}")
+
+
 def report_data(config: DataConfig, as_json: bool) -> None:
     """Report on files before training: lengths, labels, repeats, shared texts."""
+    from warmstart.recipes.advice import next_steps
     from warmstart.recipes.prepare_files import report_data
 
     report = report_data(config)
@@ -80,6 +99,8 @@ def report_data(config: DataConfig, as_json: bool) -> None:
     _print_files(report)
     for line in _data_sentences(report):
         say(line)
+    for step in islice(next_steps(report), 1):
+        say(f"next: {f'warmstart {step.command}  # ' if step.command else ''}{step.purpose}")
 
 
 def _print_files(report: "DataReport") -> None:

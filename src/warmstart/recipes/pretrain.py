@@ -22,6 +22,7 @@ from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.formats import duration
 from warmstart.model.backbone import recompute_activations
+from warmstart.recipes.advice import little_text_advice
 from warmstart.recipes.card import write_card
 from warmstart.report.html import Shown
 from warmstart.report.training_figure import loss_curve
@@ -242,6 +243,8 @@ def _prepare(
         f"{facts['tokens']:,} tokens to train on, {text.valid.num_tokens:,} to validate with, "
         f"vocabulary {tokenizer.vocab_size:,}"
     )
+    if not parent and (advice := little_text_advice(facts["tokens"])):
+        progress.say(advice)
     return tokenizer, architecture, text
 
 

@@ -154,6 +154,12 @@ class DataConfig(LabelledColumns):
     against: str | None = option("run; report which texts occur in its training data", None)
 
 
+class StartConfig(LabelledColumns):
+    """Files in, what to run with them out."""
+
+    files: tuple[str, ...] = argument("what there is: texts, labelled texts, or both")
+
+
 class TokenizerConfig(Documents, TextColumn):
     """Text in, tokenizer out."""
 

@@ -1,0 +1,80 @@
+"""What to run is said from what there is."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from command_line import run, succeed
+from warmstart.recipes.advice import guess_language, little_text_advice
+
+SENTENCES = {
+    "English": "The story of this book is good and it was written for the young.",
+    "French": "Le livre est une histoire qui parle des enfants et que je ne lirai pas.",
+    "German": "Das Buch ist nicht gut und ich habe es mit der Zeit auf den Tisch gelegt.",
+    "Spanish": "El libro es una historia que los niños leen con las manos para el padre.",
+    "Chinese": "这本书写得很好，我很喜欢。",
+    "Japanese": "この本はとても面白かったです。",
+    "Thai": "หนังสือเล่มนี้ดีมาก",
+}
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    path = tmp_path / "archive.txt"
+    path.write_text("The service of this shop was good and it is near.\n" * 300)
+    return path
+
+
+@pytest.fixture
+def labels(tmp_path: Path) -> Path:
+    rows = [f"{'good' if i % 2 else 'bad'},comment number {i} is short\n" for i in range(60)]
+    path = tmp_path / "labels.csv"
+    path.write_text("label,text\n" + "".join(rows))
+    return path
+
+
+@pytest.mark.parametrize(("language", "text"), SENTENCES.items(), ids=SENTENCES)
+def test_languages_are_told_apart(language: str, text: str) -> None:
+    assert guess_language([text]) == language
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["12 34"], ["xqz vrk plm"]])
+def test_no_language_is_made_up(texts: list[str]) -> None:
+    assert guess_language(texts) is None
+
+
+def test_little_text_leads_to_a_public_model(archive: Path, labels: Path) -> None:
+    done = succeed("start {archive} {labels}", archive=archive, labels=labels)
+    assert "300 texts without labels, 3,300 words" in done.out
+    assert "60 labelled texts of 2 classes" in done.out
+    assert "language: English" in done.out
+    lines = [line.strip() for line in done.out.splitlines() if "warmstart" in line]
+    assert lines[0].startswith(f"warmstart compare --unlabelled {archive} --train {labels}")
+    assert lines[1].startswith("warmstart import hf:")
+    assert lines[2].startswith("warmstart compare --from runs/public")
+
+
+def test_files_without_labels_need_some(archive: Path) -> None:
+    steps = json.loads(succeed("start {archive} --json", archive=archive).out)["steps"]
+    assert [bool(step["command"]) for step in steps] == [True, False]
+    assert "label a hundred texts" in steps[-1]["purpose"]
+
+
+def test_the_data_report_ends_with_the_next_command(archive: Path, labels: Path) -> None:
+    done = succeed("data {archive} {labels}", archive=archive, labels=labels)
+    assert done.out.splitlines()[-1].startswith("next: warmstart compare --unlabelled")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    done = run("start {file}", file=tmp_path / "absent.txt")
+    assert done.code == 2
+    assert "absent.txt" in done.err
+
+
+def test_enough_text_needs_no_advice() -> None:
+    assert little_text_advice(2_000_000) is None
+    advice = little_text_advice(156_000)
+    assert advice is not None
+    assert "120,000 words" in advice
+    assert "import hf:" in advice
