@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -79,6 +81,20 @@ def serving(arguments: str, environment: Mapping[str, str] | None = None) -> Ite
     finally:
         if process.process.is_alive():
             process.end(signal.SIGKILL)
+
+
+def connect(server: Server) -> socket.socket:
+    """Open a connection on which a client may send what it likes."""
+    parts = urlsplit(server.url)
+    assert parts.hostname
+    assert parts.port
+    return socket.create_connection((parts.hostname, parts.port), timeout=30)
+
+
+def head(path: str, length: int) -> bytes:
+    """Return the head of a request with a body of so many bytes."""
+    lines = (f"POST {path} HTTP/1.1", "Host: localhost", "Content-Type: application/json")
+    return "\r\n".join([*lines, f"Content-Length: {length}", "", ""]).encode()
 
 
 @pytest.fixture(scope="session")

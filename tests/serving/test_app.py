@@ -7,24 +7,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
 import warmstart
-from http_server import Reply, Server, serving
-
-
-def connect(server: Server) -> socket.socket:
-    parts = urlsplit(server.url)
-    assert parts.hostname
-    assert parts.port
-    return socket.create_connection((parts.hostname, parts.port), timeout=30)
-
-
-def head(path: str, length: int) -> bytes:
-    lines = (f"POST {path} HTTP/1.1", "Host: localhost", "Content-Type: application/json")
-    return "\r\n".join([*lines, f"Content-Length: {length}", "", ""]).encode()
+from http_server import Reply, Server, connect, head, serving
 
 
 def wait_until_idle(server: Server) -> None:

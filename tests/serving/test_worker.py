@@ -16,7 +16,7 @@ from warmstart.serving.commands import ServeConfig
 from warmstart.serving.responses import RefusedError
 from warmstart.serving.service import Service
 from warmstart.serving.worker import Call, Worker
-from warmstart.tasks.text_model import GeneratedPiece, TextModel
+from warmstart.tasks.text_model import GeneratedPiece, TextModel, TextSize
 
 PREDICT = Call("predict")
 
@@ -148,6 +148,74 @@ def test_a_request_that_nobody_waits_for_is_not_computed(model: Echo) -> None:
     assert model.batches == [["first"], ["last"]]
 
 
+def test_a_large_request_is_computed_in_parts_with_others_in_between(model: Echo) -> None:
+    async def run() -> list[Any]:
+        worker = Worker(model, batch_tokens=4)
+        first = await started(worker, model)
+        large = worker.submit(PREDICT, [f"text {number}" for number in range(5)])
+        small = worker.submit(PREDICT, ["small"])
+        assert worker.num_waiting == 6
+        model.is_allowed.set()
+        await asyncio.gather(first, large, small)
+        worker.close()
+        return [large.result().results, large.result().num_tokens]
+
+    assert asyncio.run(run()) == [[f"text {number}" for number in range(5)], 10]
+    parts = [["text 0", "text 1"], ["small"], ["text 2", "text 3"], ["text 4"]]
+    assert model.batches[1:] == parts
+
+
+def test_the_rest_of_a_request_that_nobody_waits_for_is_not_computed(model: Echo) -> None:
+    async def run() -> None:
+        worker = Worker(model, batch_tokens=1)
+        large = worker.submit(PREDICT, [str(number) for number in range(1000)])
+        while worker.num_waiting > 999:
+            await asyncio.sleep(0.001)
+        large.cancel()
+        assert worker.num_waiting == 0
+        model.is_allowed.set()
+        await worker.submit(PREDICT, ["last"])
+        worker.close()
+
+    asyncio.run(run())
+    assert model.batches == [["0"], ["last"]]
+
+
+def test_a_part_that_fails_ends_its_request(model: Echo) -> None:
+    model.is_allowed.set()
+
+    async def run() -> None:
+        worker = Worker(model, batch_tokens=1)
+        with pytest.raises(WarmstartError, match="a bad text"):
+            await worker.submit(PREDICT, ["good", "bad", "never", "ever"])
+        await worker.submit(PREDICT, ["last"])
+        worker.close()
+
+    asyncio.run(run())
+    assert model.batches == [["good"], ["bad"], ["last"]]
+
+
+def test_sizes_are_checked_before_anything_is_computed(model: Echo) -> None:
+    def check(_: Any, sizes: Sequence[TextSize]) -> None:
+        if sum(size.num_tokens for size in sizes) > 2:
+            raise RefusedError(413, "too many words")
+
+    async def run() -> None:
+        worker = Worker(model)
+        first = await started(worker, model)
+        call = Call("predict", check=check)
+        large = worker.submit(call, ["three words here"])
+        small = worker.submit(call, ["two words"])
+        model.is_allowed.set()
+        await asyncio.gather(first, small)
+        with pytest.raises(RefusedError, match="too many words"):
+            await large
+        worker.close()
+
+    asyncio.run(run())
+    assert model.batches == [["first"], ["two words"]]
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_dies_answers_everyone(model: Echo) -> None:
     async def run() -> tuple[list[Any], Worker]:
@@ -232,3 +300,66 @@ def test_a_stream_that_nobody_reads_ends(model: Echo) -> None:
         worker.close()
 
     asyncio.run(run())
+
+
+def test_texts_of_one_request_leave_room_for_others(model: Echo) -> None:
+    """A request of many texts has one token in turn with each other request, not all of them."""
+    order: list[str] = []
+
+    def texts(prompt: str, num_texts: int) -> Iterator[GeneratedPiece]:
+        for _ in range(num_texts):
+            for piece in model.stream(prompt, 2):
+                order.append(prompt)
+                yield piece
+
+    async def run() -> None:
+        worker = Worker(model)
+        first = await started(worker, model)
+        large = worker.stream(lambda: texts("large", 100), 100)
+        small = worker.stream(lambda: texts("small", 1))
+        assert worker.num_waiting == 101
+        model.is_allowed.set()
+        ends = [piece.end async for piece in small.pieces(5) if piece.end]
+        ends += [piece.end async for piece in large.pieces(5) if piece.end]
+        assert ends == ["length"] * 101
+        await first
+        worker.close()
+
+    asyncio.run(run())
+    assert order[:6] == ["large", "small"] * 3
+
+
+def test_texts_that_nobody_reads_leave_the_queue_though_their_turn_has_not_come(
+    model: Echo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_STREAMS", 1)
+    model.is_allowed.set()
+
+    async def run() -> None:
+        worker = Worker(model)
+        endless = worker.stream(lambda: model.stream("x", 10**9))
+        behind = worker.stream(lambda: model.stream("y", 1), 50)
+        behind.is_cancelled = True
+        while worker.num_waiting > 1:
+            await asyncio.sleep(0.001)
+        endless.is_cancelled = True
+        await asyncio.to_thread(worker.close)
+
+    asyncio.run(run())
+
+
+def test_a_whole_text_has_one_time_limit() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Slow(Echo):
+        def stream(self, *_: Any) -> Iterator[GeneratedPiece]:  # type: ignore[override]
+            for _ in range(10**6):
+                self.is_allowed.wait(0.05)
+                yield GeneratedPiece("x")
+
+    config = ServeConfig(runs=("echo",), timeout=0.5)
+    app = create_app(Service({"echo": Slow()}, config), None)
+    with TestClient(app, "http://localhost") as client:
+        for path in ("/generate", "/v1/completions"):
+            reply = client.post(path, json={"model": "echo", "prompt": "a"})
+            assert reply.status_code == 504
+            assert "no answer in 0.5 seconds" in reply.json()["error"]["message"]

@@ -2,11 +2,13 @@
 
 import asyncio
 import hmac
+import re
 import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -15,19 +17,24 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from warmstart.errors import WarmstartError
-from warmstart.serving.commands import LOOPBACK, ServeConfig
+from warmstart.serving.commands import ServeConfig, is_loopback
+from warmstart.serving.connections import (
+    MOST_CONNECTIONS,
+    Connection,
+    SilentConnections,
+    connection_limit,
+)
 from warmstart.serving.openai import openai_routes
 from warmstart.serving.pages import monitor_routes, page_routes
 from warmstart.serving.responses import RefusedError, answer_error, refusal
 from warmstart.serving.routes import VERB_PATHS, post_routes
 from warmstart.serving.service import Metrics, Service
 
-MOST_CONNECTIONS = 2048
 OPEN_PATHS = {"/", "/page.css", "/page.js", "/health", "/docs", "/openapi.json"}
+PORT = re.compile(r":\d*$")
 DISCARDED = 64  # times the limit: a body is read so far and dropped; the client gets an error
 
 
@@ -51,8 +58,9 @@ def create_app(service: Service, token: str | None) -> Starlette:
         guards.append(Middleware(TokenGuard, token=token))
     elif service.config.is_local:
         # A web page could point its host name at this machine, and so read the answers.
-        guards.append(Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK))
-    guards.append(Middleware(LimitGuard, config=service.config))
+        guards.append(Middleware(HostGuard))
+    timeout_s = service.config.timeout
+    guards.append(Middleware(LimitGuard, timeout_s=timeout_s, max_bytes=service.max_bytes))
     kinds = (RefusedError, WarmstartError, HTTPException, Exception)
     handlers: Any = dict.fromkeys(kinds, answer_error)
     return Starlette(
@@ -86,6 +94,23 @@ class MetricsGuard:
             self.metrics.seconds.labels(path).observe(time.perf_counter() - started)
 
 
+class HostGuard:
+    """Refuses requests under any name but those of this machine."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+            name = host.rpartition(":")[0] if PORT.search(host) else host
+            if not is_loopback(name.removeprefix("[").removesuffix("]")):
+                error = RefusedError(400, "this server answers only to the names of its machine")
+                await refusal(error)(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+
 class TokenGuard:
     """Refuses requests without the token, except to the open paths, such as the page."""
 
@@ -106,9 +131,8 @@ class TokenGuard:
 class LimitGuard:
     """Reads a whole body within its limits; then ends the work as soon as the client leaves."""
 
-    def __init__(self, app: ASGIApp, config: ServeConfig) -> None:
-        self.app, self.timeout_s = app, config.timeout
-        self.max_bytes = round(config.max_megabytes * 1e6)
+    def __init__(self, app: ASGIApp, timeout_s: float, max_bytes: int) -> None:
+        self.app, self.timeout_s, self.max_bytes = app, timeout_s, max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -188,16 +212,19 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def serve_app(app: Starlette, listener: socket.socket, timeout_s: float) -> None:
+def serve_app(app: Starlette, listener: socket.socket, limits: ServeConfig) -> None:
     """Serve until SIGINT or SIGTERM; then take no more requests, and answer those accepted."""
+    silent, most = SilentConnections(limits.max_silent), connection_limit()
+    connection: Any = partial(Connection, silent=silent, most=most, timeout_s=limits.timeout)
     config = uvicorn.Config(
         app,
-        log_level="warning",
+        http=connection,
+        ws="none",
+        log_level="error",  # a warning for every request that is not HTTP would fill a disk
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # nothing here depends on the address of a client
-        limit_concurrency=MOST_CONNECTIONS,
-        timeout_graceful_shutdown=max(1, round(timeout_s)),
+        proxy_headers=False,  # a client could write what it likes into them
+        timeout_graceful_shutdown=max(1, round(limits.timeout)),
     )
     _Server(config).run(sockets=[listener])
 

@@ -1,11 +1,11 @@
 """The settings and the command of `serve`."""
 
+from ipaddress import ip_address
+
 from warmstart.formats import quantity
 from warmstart.printing import say
 from warmstart.settings.base import advanced, argument, option
 from warmstart.settings.shared import Machine, Precision
-
-LOOPBACK = ("127.0.0.1", "localhost")  # reached from this machine alone
 
 
 class ServeConfig(Machine, panel="Server"):
@@ -26,6 +26,11 @@ class ServeConfig(Machine, panel="Server"):
     )
     max_texts: int = advanced("texts in one request", 256, least=1)
     max_megabytes: float = advanced("size of one request", 1.0, above=0)
+    max_silent: int = advanced(
+        "connections of one client address without a whole request; 0: any, behind a proxy",
+        128,
+        least=0,
+    )
     allow_origin: tuple[str, ...] = advanced(
         "web site whose pages may call the server; may repeat", (), metavar="URL"
     )
@@ -36,7 +41,15 @@ class ServeConfig(Machine, panel="Server"):
     @property
     def is_local(self) -> bool:
         """Tell whether only this machine can reach the server."""
-        return self.host in LOOPBACK
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a name or an address means the machine itself."""
+    try:
+        return host.lower() == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def serve(config: ServeConfig) -> None:

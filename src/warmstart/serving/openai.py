@@ -3,12 +3,13 @@
 import base64
 import time
 import uuid
-from collections.abc import AsyncIterator
-from functools import partial
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from anyio.to_thread import run_sync
+from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -19,13 +20,15 @@ from warmstart.serving.responses import (
     RefusedError,
     await_first,
     event_stream,
-    read_whole,
     stop_before,
 )
-from warmstart.serving.routes import VERB_PATHS, Function, post_routes
-from warmstart.serving.service import Service
+from warmstart.serving.routes import VERB_PATHS, Count, Function, Strict, Strings, post_routes
+from warmstart.serving.service import MOST_TOKENS, Service
 from warmstart.serving.worker import Call, Worker
 from warmstart.settings.using import Sampling
+from warmstart.tasks.text_model import GeneratedPiece
+
+MOST_STOPS = 16
 
 
 def openai_routes(service: Service) -> list[Route]:
@@ -64,20 +67,16 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-Strings = Annotated[list[str], BeforeValidator(_as_list)]
-
-
-class Strict(BaseModel):
-    """A message of which nothing is ignored."""
-
-    model_config = ConfigDict(extra="forbid")
+OneOrMore = Annotated[Strings, BeforeValidator(_as_list)]
+StopString = Annotated[str, Field(min_length=1, max_length=1000)]
+StopStrings = Annotated[list[StopString], Field(fail_fast=True), BeforeValidator(_as_list)]
 
 
 class EmbeddingsRequest(Strict):
     """Texts to turn into vectors of length 1. Lists of token numbers are not read."""
 
     model: str
-    input: Strings = Field(min_length=1)
+    input: OneOrMore = Field(min_length=1)
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = None
     user: str | None = None
@@ -117,13 +116,13 @@ class CompletionRequest(Strict):
     """Prompts to continue. Lists of token numbers are not read."""
 
     model: str
-    prompt: Strings = Field([""], min_length=1)
-    max_tokens: int = Field(16, ge=1)
+    prompt: OneOrMore = Field([""], min_length=1)
+    max_tokens: Count = 16
     temperature: float = Field(1.0, ge=0)
     top_p: float = Field(1.0, gt=0, le=1)
-    n: int = Field(1, ge=1)
+    n: Count = 1
     seed: int | None = Field(None, ge=0, lt=2**63)
-    stop: Strings | None = None
+    stop: StopStrings | None = Field(None, max_length=MOST_STOPS)
     echo: bool = False
     stream: bool = False
     stream_options: StreamOptions | None = None
@@ -139,27 +138,42 @@ class CompletionRequest(Strict):
 async def completions(service: Service, body: CompletionRequest) -> dict[str, Any] | Response:
     """Continue prompts."""
     worker = service.choose(body.model)
-    prompts = [prompt for prompt in body.prompt for _ in range(body.n)]
-    service.check_number(prompts)
-    seed = service.seed(body.seed)
-    sampling = Sampling(temperature=body.temperature, top_p=body.top_p)
-    texts = []
-    for index, prompt in enumerate(prompts):
-        start = partial(worker.model.stream, prompt, body.max_tokens, sampling, seed + index)
-        pieces = stop_before(service.generate(worker, start), body.stop or [])
-        texts.append(await await_first(pieces))
-    completion = Completion(worker, body, prompts)
+    _check_sizes(service, worker, body)
+    completion = Completion(service, worker, body)
     if body.stream:
-        return event_stream(completion.chunks(texts), last="[DONE]")
-    return await completion.values(texts)
+        chunks = completion.chunks(await await_first(completion.pieces()))
+        return event_stream(chunks, last="[DONE]")
+    async with service.time_limit():
+        return await completion.values()
+
+
+def _check_sizes(service: Service, worker: Worker, body: CompletionRequest) -> None:
+    """Refuse sizes whose product is too large, before anything is built."""
+    num_texts = body.n * len(body.prompt)
+    service.check_number(num_texts)
+    num_chars, most_chars = body.n * sum(map(len, body.prompt)), service.max_bytes
+    if num_chars > most_chars:
+        raise RefusedError(
+            413, f"n {body.n} times the prompts is more than {most_chars:,} characters: send less"
+        )
+    config = getattr(worker.model, "config", None)  # a model without one generates nothing
+    num_tokens = min(body.max_tokens, config.max_length) if config else 0
+    if num_texts * num_tokens > MOST_TOKENS:
+        raise RefusedError(
+            413,
+            f"n {body.n} × {len(body.prompt)} prompts × {num_tokens:,} tokens are "
+            f"{num_texts * num_tokens:,} tokens: one request may ask for {MOST_TOKENS:,}",
+        )
 
 
 class Completion:
     """One answer of /v1/completions, whole or in chunks."""
 
-    def __init__(self, worker: Worker, body: CompletionRequest, prompts: list[str]) -> None:
-        self.worker, self.body = worker, body
-        self.echoes = [prompt * body.echo for prompt in prompts]
+    def __init__(self, service: Service, worker: Worker, body: CompletionRequest) -> None:
+        self.service, self.worker, self.body = service, worker, body
+        self.seed = service.seed(body.seed)
+        self.prompts = [prompt for prompt in body.prompt for _ in range(body.n)]
+        self.echoes = [prompt * body.echo for prompt in self.prompts]
         self.head = {
             "id": f"cmpl-{uuid.uuid4().hex}",
             "object": "text_completion",
@@ -167,30 +181,48 @@ class Completion:
             "model": body.model,
         }
 
-    async def values(self, texts: list[Pieces]) -> dict[str, Any]:
+    def pieces(self) -> Pieces:
+        """Return the pieces of every text, one text after the other."""
+        return self.service.generate(self.worker, self._generate, len(self.prompts))
+
+    def _generate(self) -> Iterator[GeneratedPiece]:
+        """Generate every text; runs in the thread of the model."""
+        body, stream = self.body, self.worker.model.stream
+        sampling = Sampling(temperature=body.temperature, top_p=body.top_p)
+        for index, prompt in enumerate(self.prompts):
+            pieces = stream(prompt, body.max_tokens, sampling, self.seed + index)
+            yield from stop_before(pieces, body.stop or [])
+
+    async def values(self) -> dict[str, Any]:
         """Return the answer when every text is complete."""
-        choices, num_generated = [], 0
-        for index, pieces in enumerate(texts):
-            text, num_tokens = await read_whole(pieces)
-            choices.append(_choice(index, self.echoes[index] + text.text, text.end))
-            num_generated += num_tokens
-        return {**self.head, "choices": choices, "usage": self._usage(num_generated)}
-
-    async def chunks(self, texts: list[Pieces]) -> AsyncIterator[dict[str, Any]]:
-        """Yield the answer as it grows, text after text."""
-        num_tokens = 0
-        for index, pieces in enumerate(texts):
-            if self.body.echo:
-                yield {**self.head, "choices": [_choice(index, self.echoes[index], None)]}
+        choices: list[dict[str, Any]] = []
+        text, num_generated = "", 0
+        async with aclosing(self.pieces()) as pieces:
             async for piece in pieces:
-                num_tokens += piece.end is None
-                if piece.text or piece.end:
-                    yield {**self.head, "choices": [_choice(index, piece.text, piece.end)]}
-        if self.body.stream_options and self.body.stream_options.include_usage:
-            yield {**self.head, "choices": [], "usage": self._usage(num_tokens)}
+                text += piece.text
+                num_generated += piece.end is None
+                if piece.end is not None:
+                    index = len(choices)
+                    choices.append(_choice(index, self.echoes[index] + text, piece.end))
+                    text = ""
+        return {**self.head, "choices": choices, "usage": await self._usage(num_generated)}
 
-    def _usage(self, num_generated: int) -> dict[str, int]:
-        sizes = self.worker.model.measure(self.body.prompt)
+    async def chunks(self, pieces: Pieces) -> AsyncIterator[dict[str, Any]]:
+        """Yield the answer as it grows, text after text."""
+        index, num_tokens, is_new = 0, 0, True
+        async for piece in pieces:
+            if is_new and self.body.echo:
+                yield {**self.head, "choices": [_choice(index, self.echoes[index], None)]}
+            if piece.text or piece.end:
+                yield {**self.head, "choices": [_choice(index, piece.text, piece.end)]}
+            is_new = piece.end is not None
+            index += is_new
+            num_tokens += not is_new
+        if self.body.stream_options and self.body.stream_options.include_usage:
+            yield {**self.head, "choices": [], "usage": await self._usage(num_tokens)}
+
+    async def _usage(self, num_generated: int) -> dict[str, int]:
+        sizes = await run_sync(self.worker.model.measure, self.body.prompt)
         return _usage(sum(size.num_tokens for size in sizes), num_generated)
 
 

@@ -53,13 +53,14 @@ def monitor_routes(service: Service) -> list[Route]:
 def page_routes(documented: Sequence[Route]) -> list[Route]:
     """Return the routes of the page, and of the documentation of `documented`."""
     schema = openapi(documented)
+    documentation = docs_page(schema)  # once: it takes longer than any answer
 
     async def asset(request: Request) -> Response:
-        name, media_type = ASSETS[request.url.path]
+        name, media_type = ASSETS[request.scope["path"]]
         return Response(_read_asset(name), media_type=media_type, headers=SAFE)
 
     async def docs(request: Request) -> Response:
-        return HTMLResponse(docs_page(schema), headers=SAFE)
+        return HTMLResponse(documentation, headers=SAFE)
 
     async def openapi_json(request: Request) -> Response:
         return Json(schema)

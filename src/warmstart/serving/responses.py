@@ -1,6 +1,6 @@
 """Answers: JSON, errors with their status, and texts that grow piece by piece."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -52,16 +52,17 @@ async def answer_error(request: Request, error: Exception) -> Json:
         case WarmstartError():
             return refusal(RefusedError(400, str(error)))
         case HTTPException():
-            message = f"{request.method} {request.url.path}: {error.detail}"
+            # Not request.url, which fails where the Host header is not a host.
+            message = f"{request.method} {request.scope['path']}: {error.detail}"
             return refusal(RefusedError(error.status_code, message, error.headers))
     return refusal(RefusedError(500, "the server failed; its log says why"))
 
 
-async def read_whole(pieces: Pieces) -> tuple[GeneratedPiece, int]:
-    """Wait for the end of a text; return the text in one piece, and its number of tokens."""
+async def read_whole(pieces: Pieces) -> GeneratedPiece:
+    """Wait for the end of a text; return it in one piece."""
     async with aclosing(pieces):
         parts = [piece async for piece in pieces]
-    return GeneratedPiece("".join(part.text for part in parts), parts[-1].end), len(parts) - 1
+    return GeneratedPiece("".join(part.text for part in parts), parts[-1].end)
 
 
 async def await_first(pieces: Pieces) -> Pieces:
@@ -77,25 +78,40 @@ async def await_first(pieces: Pieces) -> Pieces:
     return every()
 
 
-async def stop_before(pieces: Pieces, stops: Sequence[str]) -> Pieces:
-    """End a text before the first stop string; no part of a stop string is sent."""
+class StopSearch:
+    """Finds a stop string in a text that grows, in linear time (Knuth, Morris and Pratt 1977)."""
+
+    def __init__(self, stop: str) -> None:
+        self.stop, self.num_matched = stop, 0  # characters of it that the text ends with
+        self._borders = [0]  # of each beginning: how much of it is also its end
+        for char in stop[1:]:
+            self._borders.append(self._extend(self._borders[-1], char))
+
+    def read(self, char: str) -> bool:
+        """Read one more character; return whether the text now ends with the stop string."""
+        self.num_matched = self._extend(self.num_matched, char)
+        return self.num_matched == len(self.stop)
+
+    def _extend(self, num_matched: int, char: str) -> int:
+        while num_matched and self.stop[num_matched] != char:
+            num_matched = self._borders[num_matched - 1]
+        return num_matched + (self.stop[num_matched] == char)
+
+
+def stop_before(pieces: Iterable[GeneratedPiece], stops: Sequence[str]) -> Iterator[GeneratedPiece]:
+    """End a text before the first complete stop string; no part of a stop string is yielded."""
+    searches = [StopSearch(stop) for stop in stops]
     unsent = ""
-    async with aclosing(pieces):
-        async for piece in pieces:
-            unsent += piece.text
-            starts = [start for stop in stops if (start := unsent.find(stop)) >= 0]
-            if starts:
-                yield GeneratedPiece(unsent[: min(starts)], "stop")
+    for piece in pieces:
+        for char in piece.text:
+            unsent += char
+            if ends := [len(search.stop) for search in searches if search.read(char)]:
+                yield GeneratedPiece(unsent[: -max(ends)], "stop")
                 return
-            size = len(unsent) - (0 if piece.end else _num_pending(unsent, stops))
-            yield GeneratedPiece(unsent[:size], piece.end)
-            unsent = unsent[size:]
-
-
-def _num_pending(text: str, stops: Sequence[str]) -> int:
-    """Return how many characters at the end of a text may be the beginning of a stop string."""
-    sizes = (size for stop in stops for size in range(1, len(stop)) if text.endswith(stop[:size]))
-    return max(sizes, default=0)
+        num_pending = max((search.num_matched for search in searches), default=0)
+        size = len(unsent) if piece.end else len(unsent) - num_pending
+        yield GeneratedPiece(unsent[:size], piece.end)
+        unsent = unsent[size:]
 
 
 def event_stream(chunks: AsyncIterator[Mapping[str, Any]], last: str = "") -> StreamingResponse:

@@ -22,15 +22,21 @@ from warmstart.serving.responses import (
     event_stream,
     read_whole,
 )
-from warmstart.serving.service import Service
+from warmstart.serving.service import MOST_TOKENS, Service
 from warmstart.serving.worker import Call
 from warmstart.settings.shared import Pooling
 from warmstart.settings.using import Sampling
-from warmstart.tasks.text_model import FilledText
+from warmstart.tasks.mask_filler import split_at_masks
+from warmstart.tasks.text_model import FilledText, TextSize
 
 Function = Callable[[Service, Any], Awaitable[Any]]  # from the service and a message to the answer
 MOST_WEIGHTS = 2_000_000  # attention weights in one answer
-Texts = Annotated[list[str], Field(min_length=1, description="texts; one result for each")]
+MOST_WORDS = 50_000  # probable words in one answer
+Strings = Annotated[
+    list[str], Field(fail_fast=True)
+]  # one error, not one for each of half a million
+Texts = Annotated[Strings, Field(min_length=1, description="texts; one result for each")]
+Count = Annotated[int, Field(ge=1, lt=2**63)]
 NumTokens = Annotated[int, Field(description="tokens that were read")]
 NumTruncated = Annotated[int, Field(description="texts that were too long and lost a part")]
 
@@ -86,10 +92,14 @@ def post_routes(service: Service, functions: Mapping[str, Function]) -> list[Rou
     ]
 
 
-class Message(BaseModel):
-    """What every request may have."""
+class Strict(BaseModel):
+    """A message of which nothing is ignored, and whose numbers are finite."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class Message(Strict):
+    """What every request may have."""
 
     model: str | None = Field(None, description="name of a run; needed if several can answer")
 
@@ -98,7 +108,7 @@ class ClassifyRequest(Message):
     """Texts to label, or pairs of texts."""
 
     texts: Texts
-    texts2: list[str] | None = Field(None, description="second texts, for a model of pairs")
+    texts2: Strings | None = Field(None, description="second texts, for a model of pairs")
 
 
 @dataclass(frozen=True)
@@ -161,9 +171,20 @@ class FillMaskAnswer:
 
 async def fill_mask(service: Service, body: FillMaskRequest) -> FillMaskAnswer:
     """Restore masked words."""
-    call = Call("fill_mask", {"top_k": body.top_k})
+    call = Call("fill_mask", {"top_k": body.top_k}, check=partial(_check_words, body))
     answer = await service.answer(body.model, call, body.texts)
     return FillMaskAnswer(answer.model, answer.results)
+
+
+def _check_words(body: FillMaskRequest, model: Any, _: Sequence[TextSize]) -> None:
+    """Refuse an answer of too many words."""
+    num_masks = sum(len(split_at_masks(model.tokenizer, text)) - 1 for text in body.texts)
+    if num_masks * body.top_k > MOST_WORDS:
+        raise RefusedError(
+            413,
+            f"{num_masks:,} masks with top_k {body.top_k:,} are {num_masks * body.top_k:,} words: "
+            f"one answer may have {MOST_WORDS:,}",
+        )
 
 
 class TranslateRequest(Message):
@@ -185,18 +206,30 @@ class TranslateAnswer:
 
 async def translate(service: Service, body: TranslateRequest) -> TranslateAnswer:
     """Translate sentences."""
-    call = Call("translate", body.model_dump(include={"beam", "n_best", "length_penalty"}))
+    options = body.model_dump(include={"beam", "n_best", "length_penalty"})
+    call = Call("translate", options, cost=body.beam, check=partial(_check_beam, body.beam))
     answer = await service.answer(body.model, call, body.texts)
     return TranslateAnswer(answer.model, answer.results)
+
+
+def _check_beam(beam: int, _: Any, sizes: Sequence[TextSize]) -> None:
+    """Refuse too many tokens for the size of the beam."""
+    num_tokens = sum(size.num_tokens for size in sizes)
+    if num_tokens * beam > MOST_TOKENS:
+        raise RefusedError(
+            413,
+            f"{num_tokens:,} tokens with beam {beam} are too many for one request: it may have "
+            f"{MOST_TOKENS // beam:,} of them",
+        )
 
 
 class GenerateRequest(Message):
     """A prompt to continue."""
 
     prompt: str = Field("", description="text to continue")
-    max_tokens: int = Field(100, ge=1, description="tokens to add, at most")
+    max_tokens: Count = Field(100, description="tokens to add, at most")
     temperature: float = Field(0.8, ge=0, description="0: the most likely token each time")
-    top_k: int | None = Field(None, ge=1)
+    top_k: Count | None = None
     top_p: float | None = Field(None, gt=0, le=1)
     seed: int | None = Field(None, ge=0, lt=2**63, description="the same seed, the same text")
     stream: bool = Field(False, description="send the text as it grows, as server-sent events")
@@ -218,10 +251,11 @@ async def generate(service: Service, body: GenerateRequest) -> GenerateAnswer | 
     sampling = Sampling(**body.model_dump(include={"temperature", "top_k", "top_p"}))
     seed = service.seed(body.seed)
     start = partial(worker.model.stream, body.prompt, body.max_tokens, sampling, seed)
-    pieces = await await_first(service.generate(worker, start))
+    pieces = service.generate(worker, start)
     if body.stream:
-        return event_stream(_events(pieces))
-    text, _ = await read_whole(pieces)
+        return event_stream(_events(await await_first(pieces)))
+    async with service.time_limit():
+        text = await read_whole(pieces)
     return GenerateAnswer(worker.model.name, text.text, text.end, seed)
 
 
@@ -256,22 +290,32 @@ class AttentionAnswer:
     """The attention of a text, part by part."""
 
     model: str
+    tokens: NumTokens
+    truncated: NumTruncated
     maps: list[AttentionMapAnswer]
 
 
 async def attention(service: Service, body: AttentionRequest) -> AttentionAnswer:
     """Return the attention weights of every layer and head on a text."""
     texts2 = None if body.text2 is None else [body.text2]
-    call = Call("attention", {"target": body.target})
+    call = Call("attention", {"target": body.target}, check=_check_attention)
     answer = await service.answer(body.model, call, [body.text], texts2)
-    maps = answer.results[0].values()
-    if sum(weights.weights.size for weights in maps) > MOST_WEIGHTS:
+    parts = answer.results[0].values()
+    _check_weights(sum(weights.weights.size for weights in parts))  # those of a target too
+    maps = [_map(weights.by_word() if body.words else weights) for weights in parts]
+    return AttentionAnswer(answer.model, answer.num_tokens, answer.num_truncated, maps)
+
+
+def _check_attention(model: Any, sizes: Sequence[TextSize]) -> None:
+    """Refuse a text with too many weights before they are computed."""
+    _check_weights(model.config.depth * model.config.heads * sizes[0].num_tokens ** 2)
+
+
+def _check_weights(num_weights: int) -> None:
+    if num_weights > MOST_WEIGHTS:
         raise RefusedError(
             413, f"the text has more than {MOST_WEIGHTS:,} attention weights: shorten it"
         )
-    return AttentionAnswer(
-        answer.model, [_map(weights.by_word() if body.words else weights) for weights in maps]
-    )
 
 
 def _map(weights: AttentionMap) -> AttentionMapAnswer:

@@ -29,5 +29,5 @@ def serve(config: ServeConfig) -> int:
         if not (token or config.is_local):
             progress.say(f"everybody who can reach {config.host} may use it: --token limits that")
         progress.say(f"serving on {url_of(listener)}; Ctrl-C stops")
-        serve_app(app, listener, config.timeout)
+        serve_app(app, listener, config)
         return service.metrics.num_requests

@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from warmstart.settings.shared import Machine
 from warmstart.tasks.registry import open_saved
 from warmstart.tasks.text_model import VERBS, GeneratedPiece, TextModel
 
+MOST_TOKENS = 131_072  # that one request may have generated, in all its texts and hypotheses
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
@@ -107,33 +109,47 @@ class Service:
     ) -> Answer:
         """Return the results of a run for texts, computed together with other requests."""
         worker = self.choose(name, call.verb)
-        self.check_number(texts)
+        self.check_number(len(texts))
         if texts2 is not None and len(texts2) != len(texts):
             raise RefusedError(422, f"{len(texts):,} texts but {len(texts2):,} second texts")
         future = worker.submit(call, texts, texts2)
+        async with self.time_limit():
+            return await future
+
+    @asynccontextmanager
+    async def time_limit(self) -> AsyncIterator[None]:
+        """Refuse what takes longer than one request may."""
         try:
             async with asyncio.timeout(self.config.timeout):
-                return await future
+                yield
         except TimeoutError:
             raise self._late() from None
 
-    def check_number(self, texts: Sequence[str]) -> None:
+    def check_number(self, num_texts: int) -> None:
         """Refuse too many texts."""
         most = self.config.max_texts
-        if len(texts) > most:
+        if num_texts > most:
             raise RefusedError(
-                413, f"{len(texts):,} texts are too many: a request may have {most:,}"
+                413, f"{num_texts:,} texts are too many: a request may have {most:,}"
             )
 
     async def generate(
-        self, worker: Worker, start: Callable[[], Iterator[GeneratedPiece]]
+        self,
+        worker: Worker,
+        start: Callable[[], Iterator[GeneratedPiece]],
+        num_texts: int = 1,
     ) -> Pieces:
-        """Yield the pieces of a text that a function starts to generate."""
+        """Yield the pieces of texts that a function starts to generate, one after the other."""
         try:
-            async for piece in worker.stream(start).pieces(self.config.timeout):
+            async for piece in worker.stream(start, num_texts).pieces(self.config.timeout):
                 yield piece
         except TimeoutError:
             raise self._late() from None
+
+    @property
+    def max_bytes(self) -> int:
+        """Return how large the body of a request may be."""
+        return round(self.config.max_megabytes * 1e6)
 
     def seed(self, wanted: int | None) -> int:
         """Return the seed that a request names, or a new one."""

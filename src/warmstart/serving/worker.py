@@ -1,7 +1,8 @@
 """The thread of one model: takes the requests that wait, as many as a token budget allows.
 
 Nothing waits for a batch to fill: a batch starts once the event loop has sent the answers of the
-last one and read the requests that have arrived.
+last one and read the requests that have arrived. A request beyond the budget is computed in parts,
+the others in between; what nobody waits for any more is not begun.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import accumulate, islice
+from itertools import accumulate, islice, takewhile
 from typing import Any
 
 from warmstart.serving.responses import RefusedError
@@ -18,6 +19,7 @@ from warmstart.tasks.text_model import GeneratedPiece, TextModel, TextSize
 MOST_STREAMS = 16  # texts generated in turns; each keeps its keys and values in memory
 QUIET_TURNS = 2  # of the event loop: bytes that arrive in one turn are a request in the next
 LONGEST_S = 0.02  # longest wait of a batch for requests to stop arriving
+MEASURED_CHARS = 500_000  # counted in tokens before a batch, so that long texts delay few others
 
 
 @dataclass(frozen=True)
@@ -45,18 +47,35 @@ class Call:
 
     verb: str
     options: Mapping[str, Any] = field(default_factory=dict)  # other options have their defaults
+    cost: int = 1  # of one token, in the budget of a batch
+    # Refuses sizes that are too much for one request, before anything is computed.
+    check: Callable[[Any, Sequence[TextSize]], None] | None = field(default=None, compare=False)
+
+    def measure(
+        self, model: Any, texts: Sequence[str], texts2: Sequence[str] | None
+    ) -> Sequence[TextSize]:
+        """Return how much is read of each text."""
+        if self.verb == "translate":  # what is too long is not cut, but translated in parts
+            return [TextSize(len(ids)) for ids in model.tokenizer.encode(texts)]
+        sizes: Sequence[TextSize] = model.measure(texts, texts2)
+        return sizes
 
     def __call__(
-        self, model: TextModel, texts: Sequence[str], texts2: Sequence[str] | None
+        self,
+        model: TextModel,
+        texts: Sequence[str],
+        texts2: Sequence[str] | None,
+        first_number: int = 1,
     ) -> Sequence[Any]:
-        """Return one result for every text."""
+        """Return one result for every text; errors number the texts from `first_number`."""
         method = getattr(model, self.verb)
         if self.verb == "attention":  # the one verb that reads a single text
             seconds: Sequence[str | None] = texts2 or [None] * len(texts)
             pairs = zip(texts, seconds, strict=True)
             return [method(text, text2, **self.options) for text, text2 in pairs]
         pair = {} if texts2 is None else {"texts2": texts2}
-        results: Sequence[Any] = method(texts, **pair, **self.options)
+        numbered = {"first_number": first_number} if self.verb == "fill_mask" else {}
+        results: Sequence[Any] = method(texts, **pair, **self.options, **numbered)
         return results
 
 
@@ -69,11 +88,40 @@ class Job:
     texts2: Sequence[str] | None
     future: asyncio.Future[Answer]
     sizes: Sequence[TextSize] = ()  # of each text; counted when its turn comes near
+    results: list[Any] = field(default_factory=list)  # of the texts that are computed
+    num_taken: int = 0  # texts that are computed, or in the batch that is being computed
+
+    @property
+    def num_left(self) -> int:
+        """Return how many texts are still to be taken."""
+        return 0 if self.future.done() else len(self.texts) - self.num_taken
+
+    @property
+    def batch(self) -> slice:
+        """Return which texts are being computed."""
+        return slice(len(self.results), self.num_taken)
 
     @property
     def num_tokens(self) -> int:
-        """Return how many tokens are to be read, once they are counted."""
-        return sum(size.num_tokens for size in self.sizes)
+        """Return how many tokens the texts being computed have, if they could be counted."""
+        return sum(size.num_tokens for size in self.sizes[self.batch])
+
+    def costs(self) -> Iterator[int]:
+        """Return an iterator over the sums of what the next text costs, the next two, and so on."""
+        sizes = self.sizes[self.num_taken :]
+        return accumulate(self.call.cost * size.num_tokens for size in sizes)
+
+    def take(self, budget: int) -> int:
+        """Take all texts that are left; too many for the budget, then as many as fit, or one."""
+        costs = list(takewhile(lambda cost: cost <= budget, self.costs()))
+        num_texts = max(1, len(costs)) if self.sizes else self.num_left
+        self.num_taken += num_texts
+        return costs[-1] if costs else budget
+
+    def answer(self, name: str) -> Answer | None:
+        """Return the answer, once every text is computed."""
+        is_whole = len(self.results) == len(self.texts)
+        return Answer(name, self.results, self.sizes) if is_whole else None
 
     def is_like(self, other: "Job") -> bool:
         """Tell whether both jobs can be computed together."""
@@ -91,21 +139,21 @@ class Job:
 
 @dataclass(eq=False)
 class GrowingText:
-    """One text that grows piece by piece, and the queue of what is not yet sent.
+    """The texts of one request, which grow one after the other, and the queue of what is not sent.
 
-    The model never waits for a slow client: the queue holds at most the tokens of one text.
+    The model never waits for a slow client: the queue holds at most the tokens of one request.
     """
 
     start: Callable[[], Iterator[GeneratedPiece]]
+    num_texts: int  # the last piece of each says why it ends
     loop: asyncio.AbstractEventLoop
     is_cancelled: bool = False
+    num_ended: int = 0
     _pieces: asyncio.Queue[GeneratedPiece | Exception] = field(default_factory=asyncio.Queue)
     _source: Iterator[GeneratedPiece] | None = None
 
     def advance(self) -> bool:
         """Compute one piece in the model's thread; return whether more may follow."""
-        if self.is_cancelled:
-            return False
         outcome: GeneratedPiece | Exception
         try:
             self._source = self._source or self.start()
@@ -113,7 +161,10 @@ class GrowingText:
         except Exception as error:  # an error ends this text, not the thread
             outcome = error
         hand_over(self.loop, self._pieces.put_nowait, outcome)
-        return isinstance(outcome, GeneratedPiece) and outcome.end is None
+        if isinstance(outcome, Exception):
+            return False
+        self.num_ended += outcome.end is not None
+        return self.num_ended < self.num_texts
 
     def refuse(self, error: Exception) -> None:
         """End the text with an error."""
@@ -121,15 +172,15 @@ class GrowingText:
 
     async def pieces(self, timeout_s: float) -> AsyncIterator[GeneratedPiece]:
         """Yield every piece, each within the time limit; leaving early stops the generation."""
+        num_read = 0
         try:
-            while True:
+            while num_read < self.num_texts:
                 async with asyncio.timeout(timeout_s):
                     outcome = await self._pieces.get()
                 if isinstance(outcome, Exception):
                     raise outcome
+                num_read += outcome.end is not None
                 yield outcome
-                if outcome.end is not None:
-                    return
         finally:
             self.is_cancelled = True
 
@@ -148,7 +199,6 @@ class Worker:
         self.batch_tokens, self.max_queue = batch_tokens, max_queue
         self._jobs: list[Job] = []
         self._streams: list[GrowingText] = []
-        self._num_waiting = 0
         self._changed = threading.Condition()
         self._is_ready = self._is_closing = self._is_dead = False
         self._num_arrived = 0
@@ -164,7 +214,9 @@ class Worker:
     @property
     def num_waiting(self) -> int:
         """Return how many texts wait or are being generated."""
-        return self._num_waiting
+        with self._changed:
+            num_growing = sum(stream.num_texts - stream.num_ended for stream in self._streams)
+            return num_growing + sum(job.num_left for job in self._jobs)
 
     def submit(
         self, call: Call, texts: Sequence[str], texts2: Sequence[str] | None = None
@@ -179,11 +231,13 @@ class Worker:
         self._start_gathering()
         return job.future
 
-    def stream(self, start: Callable[[], Iterator[GeneratedPiece]]) -> GrowingText:
-        """Queue a text to generate."""
-        stream = GrowingText(start, asyncio.get_running_loop())
+    def stream(
+        self, start: Callable[[], Iterator[GeneratedPiece]], num_texts: int = 1
+    ) -> GrowingText:
+        """Queue texts to generate one after the other."""
+        stream = GrowingText(start, num_texts, asyncio.get_running_loop())
         with self._changed:
-            self._admit(1)
+            self._admit(num_texts)
             self._streams.append(stream)
             self._changed.notify()
         return stream
@@ -200,14 +254,14 @@ class Worker:
             raise self._death()
         if self._is_closing:
             raise RefusedError(503, "the server is shutting down", {"Retry-After": "5"})
-        if self._num_waiting + num_texts > self.max_queue:
+        num_waiting = self.num_waiting
+        if num_waiting + num_texts > self.max_queue:
             raise RefusedError(
                 429,
-                f"{self._num_waiting:,} texts are waiting for {self.model.name}, which takes "
+                f"{num_waiting:,} texts are waiting for {self.model.name}, which takes "
                 f"{self.max_queue:,}: try again in a second",
                 {"Retry-After": "1"},
             )
-        self._num_waiting += num_texts
 
     def _start_gathering(self) -> None:
         """Let the next batch start soon; runs in the event loop."""
@@ -235,9 +289,10 @@ class Worker:
         except BaseException:  # such as a panic in a library's Rust code: the thread dies
             with self._changed:
                 self._is_dead = True
-                self._num_waiting = 0
-            self._refuse(self._jobs)
-            for stream in self._streams:
+                jobs, streams = self._jobs, self._streams
+                self._jobs, self._streams = [], []
+            self._refuse(jobs)
+            for stream in streams:
                 stream.refuse(self._death())
             raise
 
@@ -259,43 +314,68 @@ class Worker:
             return bool(self._jobs or self._streams)
 
     def _advance_streams(self) -> None:
-        """Compute one token of each text that is being generated."""
-        finished = [stream for stream in self._streams[:MOST_STREAMS] if not stream.advance()]
+        """Compute one token for each request of which a text is being generated."""
         with self._changed:
-            self._streams = [stream for stream in self._streams if stream not in finished]
-            self._num_waiting -= len(finished)
+            self._streams = [stream for stream in self._streams if not stream.is_cancelled]
+            streams = self._streams[:MOST_STREAMS]
+        ended = {stream for stream in streams if not stream.advance()}
+        with self._changed:
+            self._streams = [stream for stream in self._streams if stream not in ended]
 
     def _take(self) -> list[Job]:
-        """Take the first job, and later ones that can be computed with it within the budget."""
+        """Take texts of the first job, and later jobs that fit into the budget with them."""
         with self._changed:
             self._is_ready = False  # until the answers are sent
-            waiting = [job for job in self._jobs if not job.future.done()]
-        waiting = [job for job in waiting if job.is_like(waiting[0])]
-        self._measure(waiting)
-        totals = accumulate(job.num_tokens for job in waiting)
-        num_fitting = sum(total <= self.batch_tokens for total in totals)
-        batch = waiting[: max(1, num_fitting)]
-        with self._changed:
-            kept = [job for job in self._jobs if job not in batch and not job.future.done()]
-            self._num_waiting -= sum(len(job.texts) for job in self._jobs)
-            self._num_waiting += sum(len(job.texts) for job in kept)
-            self._jobs = kept
+            self._jobs = [job for job in self._jobs if job.num_left]
+            waiting = [job for job in self._jobs if job.is_like(self._jobs[0])]
+        waiting = self._measure(waiting)
+        budget, batch = self.batch_tokens, waiting[:1]
+        for job in batch:
+            budget -= job.take(budget)
+        for job in waiting[1:]:
+            if max(job.costs(), default=0) > budget:
+                break
+            budget -= job.take(budget)
+            batch.append(job)
+        with self._changed:  # a job that has texts left waits behind the others
+            others = [job for job in self._jobs if job not in batch]
+            self._jobs = others + [job for job in batch if job.num_left]
         return batch
 
-    def _measure(self, jobs: Sequence[Job]) -> None:
+    def _measure(self, jobs: Sequence[Job]) -> list[Job]:
+        """Count the tokens of the first jobs; return these, without those that are refused."""
+        sizes = accumulate(sum(map(len, job.texts)) for job in jobs)
+        num_jobs = max(1, sum(size <= MEASURED_CHARS for size in sizes))
+        jobs = jobs[:num_jobs]
+        self._count_tokens([job for job in jobs if not job.sizes])
+        return [job for job in jobs if self._is_allowed(job)]
+
+    def _count_tokens(self, jobs: Sequence[Job]) -> None:
         """Count the tokens of jobs; one whose texts cannot be read fails when it is computed."""
-        jobs = [job for job in jobs if not job.sizes]
         if not jobs:
             return
         try:
-            sizes = iter(self.model.measure(*_texts(jobs)))
+            sizes = iter(jobs[0].call.measure(self.model, *_texts(jobs, [slice(None)] * len(jobs))))
         except Exception:
             if len(jobs) > 1:
                 for job in jobs:
-                    self._measure([job])
+                    self._count_tokens([job])
             return
         for job in jobs:
             job.sizes = list(islice(sizes, len(job.texts)))
+
+    def _is_allowed(self, job: Job) -> bool:
+        """Tell whether one request may have a job of this size; refuse it if not."""
+        is_new = job.sizes and not job.num_taken
+        if job.call.check is None or not (is_new and hasattr(self.model, job.call.verb)):
+            return True  # what the model cannot do fails when it is computed
+        try:
+            job.call.check(self.model, job.sizes)
+        except Exception as error:
+            job.num_taken = len(job.texts)
+            hand_over(job.future.get_loop(), self._settle, [job], [error])
+            return False
+        return True
 
     def _answer(self, jobs: Sequence[Job]) -> None:
         """Compute jobs together, and hand over their answers together."""
@@ -306,39 +386,42 @@ class Worker:
             raise
         hand_over(jobs[0].future.get_loop(), self._settle, jobs, outcomes)
 
-    def _settle(self, jobs: Sequence[Job], outcomes: Sequence[Answer | Exception]) -> None:
-        """Give every job its outcome, then start on the jobs that wait; runs in the event loop."""
+    def _settle(self, jobs: Sequence[Job], outcomes: Sequence[Answer | Exception | None]) -> None:
+        """Give jobs their outcomes, then start on the jobs that wait; runs in the event loop."""
         for job, outcome in zip(jobs, outcomes, strict=True):
-            job.settle(outcome)
+            if outcome is not None:
+                job.settle(outcome)
         if self._jobs:
             self._start_gathering()
 
-    def _outcomes(self, jobs: Sequence[Job]) -> Sequence[Answer | Exception]:
+    def _outcomes(self, jobs: Sequence[Job]) -> Sequence[Answer | Exception | None]:
         """Compute jobs together; if that fails, one by one, so that no job spoils the others."""
         try:
-            return self._compute(jobs)
+            self._compute(jobs)
         except Exception as error:
             if len(jobs) == 1:
+                jobs[0].num_taken = len(jobs[0].texts)  # the rest is not computed
                 return [error]
-        return [outcome for job in jobs for outcome in self._outcomes([job])]
+            return [outcome for job in jobs for outcome in self._outcomes([job])]
+        return [job.answer(self.model.name) for job in jobs]
 
-    def _compute(self, jobs: Sequence[Job]) -> list[Answer]:
-        texts, texts2 = _texts(jobs)
+    def _compute(self, jobs: Sequence[Job]) -> None:
+        """Add the results of the texts that are taken to each job."""
+        texts, texts2 = _texts(jobs, [job.batch for job in jobs])
         self._observe(len(texts), sum(job.num_tokens for job in jobs))
-        results = jobs[0].call(self.model, texts, texts2)
-        ends = list(accumulate(len(job.texts) for job in jobs))
-        return [
-            Answer(self.model.name, results[end - len(job.texts) : end], job.sizes)
-            for job, end in zip(jobs, ends, strict=True)
-        ]
+        first_number = len(jobs[0].results) + 1  # right where it counts: when one fails alone
+        results = iter(jobs[0].call(self.model, texts, texts2, first_number))
+        for job in jobs:
+            job.results += islice(results, job.num_taken - len(job.results))
 
 
-def _texts(jobs: Sequence[Job]) -> tuple[list[str], list[str] | None]:
-    """Return the texts of jobs, and their second texts if they are pairs."""
-    texts = [text for job in jobs for text in job.texts]
+def _texts(jobs: Sequence[Job], parts: Sequence[slice]) -> tuple[list[str], list[str] | None]:
+    """Return a part of the texts of each job, and of their second texts if they are pairs."""
+    shares = list(zip(jobs, parts, strict=True))
+    texts = [text for job, part in shares for text in job.texts[part]]
     if jobs[0].texts2 is None:
         return texts, None
-    return texts, [text for job in jobs for text in job.texts2 or ()]
+    return texts, [text for job, part in shares for text in (job.texts2 or ())[part]]
 
 
 def hand_over(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: Any) -> None:

@@ -26,6 +26,7 @@ from warmstart.tokenization.tokenizer import USUAL, Tokenizer
 # Text after a mask is encoded behind one of these, because many tokenizers put a space before the
 # first character they read. The second serves where letters would join the first.
 ANCHORS = ("a", ".")
+MASKS_TOGETHER = 256  # masks whose probabilities, each over the vocabulary, are in memory together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,29 +88,34 @@ class MaskFiller(TransformerModel):
         """Yield the number of each text with the words for each of its masks."""
         budget = forward_tokens(MICRO_TOKENS, self.runtime.device)
         for rows in cut_to_budget(range(len(texts)), texts, budget):
-            probabilities = self._probabilities(texts, rows)  # (M, V), all masks in order
-            best = probabilities.topk(min(top_k, probabilities.shape[1]))
-            words = iter(
-                tuple(map(self.probable_word, ids, shares))
-                for ids, shares in zip(best.indices.tolist(), best.values.tolist(), strict=True)
-            )
+            words = self._words(texts, rows, top_k)
             for row in rows:
                 yield row, [next(words) for _ in range(texts[row].count(self._mask))]
 
-    def _probabilities(self, texts: list[list[int]], rows: list[int]) -> Tensor:
-        """Return the probability of every token at every mask, special tokens at zero: (M, V)."""
+    def _words(
+        self, texts: list[list[int]], rows: list[int], top_k: int
+    ) -> Iterator[tuple[ProbableWord, ...]]:
+        """Yield the most probable words for every mask of a batch, in order."""
+        for probabilities in self._probabilities(texts, rows):  # (M, V)
+            best = probabilities.topk(min(top_k, probabilities.shape[1]))
+            for ids, shares in zip(best.indices.tolist(), best.values.tolist(), strict=True):
+                yield tuple(map(self.probable_word, ids, shares))
+
+    def _probabilities(self, texts: list[list[int]], rows: list[int]) -> Iterator[Tensor]:
+        """Yield the probability of every token at some masks, special tokens at zero: (M, V)."""
         model = cast(LanguageModel, self.model)
         unused = [0] * len(texts)
         batch = move(pad_texts(texts, unused, rows, self.tokenizer.pad), self.runtime.device)
         with self.runtime.precision():
             hidden = model.backbone(batch.ids, Layout(batch.is_token, segments=batch.segments))
-            at_masks = hidden[batch.ids == self._mask]  # (M, D)
-            logits = model.head(at_masks, model.backbone.embed.weight).float()  # (M, V)
-        if not logits.isfinite().all():
-            raise WarmstartError(f"the model's outputs are NaN or infinite; {OVERFLOW}")
-        suppressed = [*self.tokenizer.suppressed_ids(logits.shape[1]), self.tokenizer.eos]
-        columns = torch.tensor(suppressed, device=logits.device)
-        return logits.softmax(-1).index_fill(1, columns, 0.0).cpu()
+        for at_masks in hidden[batch.ids == self._mask].split(MASKS_TOGETHER):  # (M, D)
+            with self.runtime.precision():
+                logits = model.head(at_masks, model.backbone.embed.weight).float()  # (M, V)
+            if not logits.isfinite().all():
+                raise WarmstartError(f"the model's outputs are NaN or infinite; {OVERFLOW}")
+            suppressed = [*self.tokenizer.suppressed_ids(logits.shape[1]), self.tokenizer.eos]
+            columns = torch.tensor(suppressed, device=logits.device)
+            yield logits.softmax(-1).index_fill(1, columns, 0.0).cpu()
 
 
 def _fill_in(parts: list[str], words: list[tuple[ProbableWord, ...]]) -> FilledText:
