@@ -2,7 +2,10 @@
 // but this server.
 "use strict";
 
-const MOST_WORDS = 200; // that are left out one by one: the server limits the texts of a request
+// Words that are left out one by one, and characters of all the texts without one of them: the
+// server limits the texts of a request, and its size.
+const MOST_WORDS = 200;
+const MOST_CHARACTERS = 200000;
 const find = (id) => document.getElementById(id);
 const percent = (share) => `${(100 * share).toFixed(1)}%`;
 
@@ -99,7 +102,8 @@ async function classify(card, model, text) {
 
 // What each word changes: the text is labelled again without it.
 async function leaveOut(card, model, whole, words) {
-  const tried = words.slice(0, MOST_WORDS);
+  const size = words.join(" ").length;
+  const tried = words.slice(0, Math.min(MOST_WORDS, Math.ceil(MOST_CHARACTERS / size)));
   const without = tried.map((_, left) => words.filter((_, at) => at !== left).join(" "));
   const others = await labels(model, without);
   const changes = others.map((other) => whole.probability - other.probabilities[whole.label]);
@@ -116,7 +120,7 @@ async function leaveOut(card, model, whole, words) {
     shade(buttons[at], 0.75 * Math.abs(change) / largest, change > 0 ? "for" : "against");
     buttons[at].classList.toggle("decides", others[at].label !== whole.label);
   });
-  const limit = words.length > MOST_WORDS ? ` Only the first ${MOST_WORDS} words are tried.` : "";
+  const limit = words.length > tried.length ? ` Words tried: the first ${tried.length}.` : "";
   card.append(
     element("h3", {}, "Each word left out"), row,
     element("p", { class: "note" }, `Choose a word to see the labels without it. Blue words speak ` +
@@ -170,7 +174,10 @@ async function translate(card, model, text) {
 
 async function attention(card, model, text) {
   const body = { model, text, text2: second(model), words: find("words").checked };
-  const { maps } = await ask("attention", body);
+  const { maps, truncated } = await ask("attention", body);
+  if (truncated) {
+    card.append(element("p", { class: "note" }, "The text is too long: a part of it is not read."));
+  }
   const choices = (name, values) => element("select", { "aria-label": name, onchange: show },
     ...values.map((value, at) => element("option", { value: at }, value)));
   const numbered = (name, num) => Array.from({ length: num }, (_, at) => `${name} ${at + 1}`);
