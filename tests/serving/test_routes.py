@@ -165,6 +165,7 @@ def test_the_documentation_names_every_route_and_loads_nothing(server: Server) -
     page = server.get("/docs").body.decode()
     assert {"/classify", "/generate", "/v1/embeddings", "/health", "/metrics"} <= set(paths)
     assert all(path in page for path in paths)
+    assert paths["/v1/models/{name}"]["get"]["parameters"][0]["name"] == "name"
     assert "http://" not in page
     assert "https://" not in page
 

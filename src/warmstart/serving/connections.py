@@ -117,7 +117,7 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self.cycle.response_complete and not self.transport.is_closing():
+        if self.cycle.response_complete:  # no other request is waiting
             self._await_request()
 
     def pause_writing(self) -> None:

@@ -22,7 +22,7 @@ from warmstart.serving.responses import (
     event_stream,
     stop_before,
 )
-from warmstart.serving.routes import VERB_PATHS, Count, Function, Strict, Strings, post_routes
+from warmstart.serving.routes import VERB_PATHS, Count, Function, Name, Strict, Strings, post_routes
 from warmstart.serving.service import MOST_TOKENS, Service
 from warmstart.serving.worker import Call, Worker
 from warmstart.settings.using import Sampling
@@ -75,10 +75,10 @@ StopStrings = Annotated[list[StopString], Field(fail_fast=True), BeforeValidator
 class EmbeddingsRequest(Strict):
     """Texts to turn into vectors of length 1. Lists of token numbers are not read."""
 
-    model: str
+    model: Name
     input: OneOrMore = Field(min_length=1)
     encoding_format: Literal["float", "base64"] = "float"
-    dimensions: int | None = None
+    dimensions: Count | None = None
     user: str | None = None
 
 
@@ -115,7 +115,7 @@ class StreamOptions(Strict):
 class CompletionRequest(Strict):
     """Prompts to continue. Lists of token numbers are not read."""
 
-    model: str
+    model: Name
     prompt: OneOrMore = Field([""], min_length=1)
     max_tokens: Count = 16
     temperature: float = Field(1.0, ge=0)

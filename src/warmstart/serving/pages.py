@@ -112,7 +112,11 @@ def _operations(route: Route, schemas: Mapping[Any, Any]) -> dict[str, Any]:
         "responses": {"200": {"description": "Successful Response", **answer}},
     }
     if not is_post:
-        return {"get": operation}
+        named = {"in": "path", "required": True, "schema": {"type": "string"}}
+        return {
+            "get": operation
+            | {"parameters": [{"name": n, **named} for n in route.param_convertors]}
+        }
     return {"post": operation | {"requestBody": {**content(endpoint.message), "required": True}}}
 
 

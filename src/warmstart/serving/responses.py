@@ -14,6 +14,7 @@ from warmstart.jsonfiles import to_json
 from warmstart.tasks.text_model import GeneratedPiece
 
 Pieces = AsyncGenerator[GeneratedPiece, None]
+MOST_CHARS = 1000  # of the message of an error, which may quote what a client sent
 
 
 class RefusedError(Exception):
@@ -36,6 +37,7 @@ class Json(Response):
 def error_values(status: int, message: str) -> dict[str, Any]:
     """Return an error in the form that clients of OpenAI know."""
     kind = "invalid_request_error" if status < 500 else "server_error"
+    message = message if len(message) <= MOST_CHARS else f"{message[:MOST_CHARS]}…"
     return {"error": {"message": message, "type": kind, "param": None, "code": None}}
 
 

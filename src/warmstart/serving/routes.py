@@ -37,6 +37,7 @@ Strings = Annotated[
 ]  # one error, not one for each of half a million
 Texts = Annotated[Strings, Field(min_length=1, description="texts; one result for each")]
 Count = Annotated[int, Field(ge=1, lt=2**63)]
+Name = Annotated[str, Field(max_length=1000)]
 NumTokens = Annotated[int, Field(description="tokens that were read")]
 NumTruncated = Annotated[int, Field(description="texts that were too long and lost a part")]
 
@@ -101,7 +102,7 @@ class Strict(BaseModel):
 class Message(Strict):
     """What every request may have."""
 
-    model: str | None = Field(None, description="name of a run; needed if several can answer")
+    model: Name | None = Field(None, description="name of a run; needed if several can answer")
 
 
 class ClassifyRequest(Message):
@@ -132,7 +133,9 @@ class EmbedRequest(Message):
 
     texts: Texts
     pooling: Pooling = Field("mean", description="positions of the text vector")
-    layer: int | None = Field(None, ge=0, description="block of the vectors; default: the last")
+    layer: int | None = Field(
+        None, ge=0, lt=2**63, description="block of the vectors; default: the last"
+    )
     normalize: bool = Field(False, description="scale every vector to length 1")
 
 

@@ -344,7 +344,7 @@ class Worker:
 
     def _measure(self, jobs: Sequence[Job]) -> list[Job]:
         """Count the tokens of the first jobs; return these, without those that are refused."""
-        sizes = accumulate(sum(map(len, job.texts)) for job in jobs)
+        sizes = accumulate(sum(map(len, [*job.texts, *(job.texts2 or ())])) for job in jobs)
         num_jobs = max(1, sum(size <= MEASURED_CHARS for size in sizes))
         jobs = jobs[:num_jobs]
         self._count_tokens([job for job in jobs if not job.sizes])
