@@ -148,7 +148,7 @@ def test_a_request_that_nobody_waits_for_is_not_computed(model: Echo) -> None:
     assert model.batches == [["first"], ["last"]]
 
 
-def test_a_large_request_is_computed_in_parts_with_others_in_between(model: Echo) -> None:
+def test_a_large_request_is_computed_in_parts_with_small_ones_beside_it(model: Echo) -> None:
     async def run() -> list[Any]:
         worker = Worker(model, batch_tokens=4)
         first = await started(worker, model)
@@ -161,7 +161,7 @@ def test_a_large_request_is_computed_in_parts_with_others_in_between(model: Echo
         return [large.result().results, large.result().num_tokens]
 
     assert asyncio.run(run()) == [[f"text {number}" for number in range(5)], 10]
-    parts = [["text 0", "text 1"], ["small"], ["text 2", "text 3"], ["text 4"]]
+    parts = [["text 0", "small"], ["text 1", "text 2"], ["text 3", "text 4"]]
     assert model.batches[1:] == parts
 
 
@@ -269,6 +269,21 @@ def test_a_full_queue_is_refused_and_empties(model: Echo) -> None:
         worker.close()
         with pytest.raises(RefusedError, match="shutting down"):
             worker.submit(PREDICT, ["f"])
+
+    asyncio.run(run())
+
+
+def test_large_requests_leave_room_in_the_queue_for_small_ones(model: Echo) -> None:
+    async def run() -> None:
+        worker = Worker(model, max_queue=16)
+        first = await started(worker, model)
+        futures = [worker.submit(PREDICT, ["large"] * 8), worker.submit(PREDICT, ["large"] * 4)]
+        with pytest.raises(RefusedError, match="12 texts are waiting"):
+            worker.submit(PREDICT, ["large"] * 4)
+        futures += [worker.submit(PREDICT, ["small"]) for _ in range(4)]
+        model.is_allowed.set()
+        await asyncio.gather(first, *futures)
+        worker.close()
 
     asyncio.run(run())
 

@@ -2,7 +2,7 @@
 
 Nothing waits for a batch to fill: a batch starts once the event loop has sent the answers of the
 last one and read the requests that have arrived. A request beyond the budget is computed in parts,
-the others in between; what nobody waits for any more is not begun.
+small ones beside each part; what nobody waits for any more is not begun.
 """
 
 import asyncio
@@ -10,7 +10,8 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import accumulate, islice, takewhile
+from functools import cached_property
+from itertools import accumulate, islice
 from typing import Any
 
 from warmstart.serving.responses import RefusedError
@@ -19,7 +20,8 @@ from warmstart.tasks.text_model import GeneratedPiece, TextModel, TextSize
 MOST_STREAMS = 16  # texts generated in turns; each keeps its keys and values in memory
 QUIET_TURNS = 2  # of the event loop: bytes that arrive in one turn are a request in the next
 LONGEST_S = 0.02  # longest wait of a batch for requests to stop arriving
-MEASURED_CHARS = 500_000  # counted in tokens before a batch, so that long texts delay few others
+MEASURED_CHARS = 200_000  # counted in tokens before a batch, so that long texts delay few others
+YIELDED = 8  # a request beyond the budget takes this part of it while others wait
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,11 @@ class Job:
     results: list[Any] = field(default_factory=list)  # of the texts that are computed
     num_taken: int = 0  # texts that are computed, or in the batch that is being computed
 
+    @cached_property
+    def num_chars(self) -> int:
+        """Return how long all texts are."""
+        return sum(map(len, [*self.texts, *(self.texts2 or ())]))
+
     @property
     def num_left(self) -> int:
         """Return how many texts are still to be taken."""
@@ -112,11 +119,14 @@ class Job:
         return accumulate(self.call.cost * size.num_tokens for size in sizes)
 
     def take(self, budget: int) -> int:
-        """Take all texts that are left; too many for the budget, then as many as fit, or one."""
-        costs = list(takewhile(lambda cost: cost <= budget, self.costs()))
-        num_texts = max(1, len(costs)) if self.sizes else self.num_left
+        """Take the texts that fit into a budget, at least one; return what they cost."""
+        costs = list(self.costs())
+        if not costs:  # they could not be counted
+            self.num_taken = len(self.texts)
+            return budget
+        num_texts = max(1, sum(cost <= budget for cost in costs))
         self.num_taken += num_texts
-        return costs[-1] if costs else budget
+        return costs[num_texts - 1]
 
     def answer(self, name: str) -> Answer | None:
         """Return the answer, once every text is computed."""
@@ -255,7 +265,9 @@ class Worker:
         if self._is_closing:
             raise RefusedError(503, "the server is shutting down", {"Retry-After": "5"})
         num_waiting = self.num_waiting
-        if num_waiting + num_texts > self.max_queue:
+        # Half of the room that is left: a few large requests do not turn away the small ones.
+        room = self.max_queue - num_waiting
+        if num_texts > (-(-room // 2) if num_waiting else room):
             raise RefusedError(
                 429,
                 f"{num_waiting:,} texts are waiting for {self.model.name}, which takes "
@@ -328,14 +340,17 @@ class Worker:
             self._is_ready = False  # until the answers are sent
             self._jobs = [job for job in self._jobs if job.num_left]
             waiting = [job for job in self._jobs if job.is_like(self._jobs[0])]
-        waiting = self._measure(waiting)
-        budget, batch = self.batch_tokens, waiting[:1]
-        for job in batch:
-            budget -= job.take(budget)
-        for job in waiting[1:]:
-            if max(job.costs(), default=0) > budget:
-                break
-            budget -= job.take(budget)
+            num_others = len(self._jobs) - 1
+        batch: list[Job] = []
+        budget = self.batch_tokens
+        for job in self._measure(waiting):
+            is_whole = max(job.costs(), default=0) <= budget
+            if is_whole:
+                budget -= job.take(budget)
+            elif not batch:
+                budget -= job.take(budget // YIELDED if num_others else budget)
+            else:
+                continue
             batch.append(job)
         with self._changed:  # a job that has texts left waits behind the others
             others = [job for job in self._jobs if job not in batch]
@@ -343,10 +358,11 @@ class Worker:
         return batch
 
     def _measure(self, jobs: Sequence[Job]) -> list[Job]:
-        """Count the tokens of the first jobs; return these, without those that are refused."""
-        sizes = accumulate(sum(map(len, [*job.texts, *(job.texts2 or ())])) for job in jobs)
-        num_jobs = max(1, sum(size <= MEASURED_CHARS for size in sizes))
-        jobs = jobs[:num_jobs]
+        """Count the tokens of the first job and of short ones; return those that are allowed."""
+        others = sorted(jobs[1:], key=lambda job: job.num_chars)
+        sizes = accumulate(0 if job.sizes else job.num_chars for job in others)
+        num_short = sum(size <= MEASURED_CHARS for size in sizes)
+        jobs = [*jobs[:1], *others[:num_short]]
         self._count_tokens([job for job in jobs if not job.sizes])
         return [job for job in jobs if self._is_allowed(job)]
 
