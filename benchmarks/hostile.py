@@ -27,14 +27,6 @@ CONTEXT = multiprocessing.get_context("spawn")
 NUM_CLIENTS = 16
 PAUSE_S = 0.5  # between two bytes of a slow body, and two requests of one hostile client
 AIM = 3.0  # times the 99th percentile without hostile clients, at most
-OVERSIZED: list[tuple[str, dict[str, Any]]] = [
-    ("/v1/completions", {"model": "classifier", "n": 10**12}),
-    ("/v1/completions", {"model": "classifier", "stop": "a" * 900_000}),
-    ("/fill-mask", {"texts": ["[MASK] " * 60] * 256, "top_k": 1000}),
-    ("/classify", {"texts": [1] * 300_000}),
-    ("/generate", {"temperature": 1e400}),
-    ("/classify", {"texts": ["a"] * 5000}),
-]
 
 
 def request(path: str, values: Any) -> bytes:
@@ -42,6 +34,19 @@ def request(path: str, values: Any) -> bytes:
     body = json.dumps(values).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+# Written once: the attackers share the cores, and should take little of them.
+OVERSIZED = (
+    request("/v1/completions", {"model": "classifier", "n": 10**12}),
+    request("/v1/completions", {"model": "classifier", "stop": "a" * 900_000}),
+    request("/fill-mask", {"texts": ["[MASK] " * 60] * 256, "top_k": 1000}),
+    request("/classify", {"texts": [1] * 300_000}),
+    request("/generate", {"temperature": 1e400}),
+    request("/classify", {"texts": ["a"] * 5000}),
+)
+SLOW = request("/classify", {"texts": ["a" * 1000]})
+LARGE = request("/classify", {"texts": ["a rather long text " * 50] * 256})
 
 
 async def say_nothing(reader: Any, writer: Any) -> None:
@@ -57,9 +62,8 @@ async def begin_a_head(reader: Any, writer: Any) -> None:
 
 async def drip(reader: Any, writer: Any) -> None:
     """Send a body byte by byte."""
-    whole = request("/classify", {"texts": ["a" * 1000]})
-    writer.write(whole[:-900])
-    for byte in whole[-900:]:
+    writer.write(SLOW[:-900])
+    for byte in SLOW[-900:]:
         writer.write(bytes([byte]))
         await writer.drain()
         await asyncio.sleep(PAUSE_S)
@@ -67,8 +71,8 @@ async def drip(reader: Any, writer: Any) -> None:
 
 async def ask_for_too_much(reader: Any, writer: Any) -> None:
     """Send one request of each kind that is refused."""
-    for path, values in OVERSIZED:
-        writer.write(request(path, values))
+    for oversized in OVERSIZED:
+        writer.write(oversized)
         await writer.drain()
         await reader.readuntil(b"}}")
         await asyncio.sleep(PAUSE_S)
@@ -76,7 +80,7 @@ async def ask_for_too_much(reader: Any, writer: Any) -> None:
 
 async def leave(reader: Any, writer: Any) -> None:
     """Ask for much, and leave before the answer."""
-    writer.write(request("/classify", {"texts": ["a rather long text " * 50] * 256}))
+    writer.write(LARGE)
     await writer.drain()
     await asyncio.sleep(PAUSE_S)
 

@@ -21,6 +21,7 @@ MOST_STREAMS = 16  # texts generated in turns; each keeps its keys and values in
 QUIET_TURNS = 2  # of the event loop: bytes that arrive in one turn are a request in the next
 LONGEST_S = 0.02  # longest wait of a batch for requests to stop arriving
 MEASURED_CHARS = 200_000  # counted in tokens before a batch, so that long texts delay few others
+PART_CHARS = 50_000  # of one request that are counted together
 YIELDED = 8  # a request beyond the budget takes this part of it while others wait
 
 
@@ -89,7 +90,7 @@ class Job:
     texts: Sequence[str]
     texts2: Sequence[str] | None
     future: asyncio.Future[Answer]
-    sizes: Sequence[TextSize] = ()  # of each text; counted when its turn comes near
+    sizes: list[TextSize] = field(default_factory=list)  # of the texts whose turn is near
     results: list[Any] = field(default_factory=list)  # of the texts that are computed
     num_taken: int = 0  # texts that are computed, or in the batch that is being computed
 
@@ -117,6 +118,22 @@ class Job:
         """Return an iterator over the sums of what the next text costs, the next two, and so on."""
         sizes = self.sizes[self.num_taken :]
         return accumulate(self.call.cost * size.num_tokens for size in sizes)
+
+    def uncounted(self) -> Sequence[slice]:
+        """Return which texts to count next, if any: a part of them, unless all are checked."""
+        start = len(self.sizes)
+        if start > self.num_taken or start == len(self.texts):
+            return []
+        if self.call.check is not None:
+            return [slice(start, len(self.texts))]
+        totals = accumulate(map(len, self.texts[start:]))
+        num_texts = max(1, sum(total <= PART_CHARS for total in totals))
+        return [slice(start, start + num_texts)]
+
+    def fits(self, budget: int) -> bool:
+        """Tell whether all texts that are left are known to fit into a budget."""
+        is_counted = len(self.sizes) in (0, len(self.texts))  # 0: they cannot be counted
+        return is_counted and max(self.costs(), default=0) <= budget
 
     def take(self, budget: int) -> int:
         """Take the texts that fit into a budget, at least one; return what they cost."""
@@ -344,8 +361,7 @@ class Worker:
         batch: list[Job] = []
         budget = self.batch_tokens
         for job in self._measure(waiting):
-            is_whole = max(job.costs(), default=0) <= budget
-            if is_whole:
+            if job.fits(budget):
                 budget -= job.take(budget)
             elif not batch:
                 budget -= job.take(budget // YIELDED if num_others else budget)
@@ -363,22 +379,22 @@ class Worker:
         sizes = accumulate(0 if job.sizes else job.num_chars for job in others)
         num_short = sum(size <= MEASURED_CHARS for size in sizes)
         jobs = [*jobs[:1], *others[:num_short]]
-        self._count_tokens([job for job in jobs if not job.sizes])
+        self._count_tokens([(job, part) for job in jobs for part in job.uncounted()])
         return [job for job in jobs if self._is_allowed(job)]
 
-    def _count_tokens(self, jobs: Sequence[Job]) -> None:
-        """Count the tokens of jobs; one whose texts cannot be read fails when it is computed."""
-        if not jobs:
+    def _count_tokens(self, parts: Sequence[tuple[Job, slice]]) -> None:
+        """Count the tokens of texts; a job whose texts cannot be read fails when it is computed."""
+        if not parts:
             return
         try:
-            sizes = iter(jobs[0].call.measure(self.model, *_texts(jobs, [slice(None)] * len(jobs))))
+            sizes = iter(parts[0][0].call.measure(self.model, *_texts(parts)))
         except Exception:
-            if len(jobs) > 1:
-                for job in jobs:
-                    self._count_tokens([job])
+            if len(parts) > 1:
+                for part in parts:
+                    self._count_tokens([part])
             return
-        for job in jobs:
-            job.sizes = list(islice(sizes, len(job.texts)))
+        for job, texts in parts:
+            job.sizes += islice(sizes, texts.stop - texts.start)
 
     def _is_allowed(self, job: Job) -> bool:
         """Tell whether one request may have a job of this size; refuse it if not."""
@@ -423,7 +439,7 @@ class Worker:
 
     def _compute(self, jobs: Sequence[Job]) -> None:
         """Add the results of the texts that are taken to each job."""
-        texts, texts2 = _texts(jobs, [job.batch for job in jobs])
+        texts, texts2 = _texts([(job, job.batch) for job in jobs])
         self._observe(len(texts), sum(job.num_tokens for job in jobs))
         first_number = len(jobs[0].results) + 1  # right where it counts: when one fails alone
         results = iter(jobs[0].call(self.model, texts, texts2, first_number))
@@ -431,13 +447,12 @@ class Worker:
             job.results += islice(results, job.num_taken - len(job.results))
 
 
-def _texts(jobs: Sequence[Job], parts: Sequence[slice]) -> tuple[list[str], list[str] | None]:
+def _texts(parts: Sequence[tuple[Job, slice]]) -> tuple[list[str], list[str] | None]:
     """Return a part of the texts of each job, and of their second texts if they are pairs."""
-    shares = list(zip(jobs, parts, strict=True))
-    texts = [text for job, part in shares for text in job.texts[part]]
-    if jobs[0].texts2 is None:
+    texts = [text for job, part in parts for text in job.texts[part]]
+    if parts[0][0].texts2 is None:
         return texts, None
-    return texts, [text for job, part in shares for text in (job.texts2 or ())[part]]
+    return texts, [text for job, part in parts for text in (job.texts2 or ())[part]]
 
 
 def hand_over(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: Any) -> None:
