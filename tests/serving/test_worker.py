@@ -161,7 +161,7 @@ def test_a_large_request_is_computed_in_parts_with_small_ones_beside_it(model: E
         return [large.result().results, large.result().num_tokens]
 
     assert asyncio.run(run()) == [[f"text {number}" for number in range(5)], 10]
-    parts = [["text 0", "small"], ["text 1", "text 2"], ["text 3", "text 4"]]
+    parts = [["small", "text 0"], ["text 1", "text 2"], ["text 3", "text 4"]]
     assert model.batches[1:] == parts
 
 

@@ -21,8 +21,8 @@ MOST_STREAMS = 16  # texts generated in turns; each keeps its keys and values in
 QUIET_TURNS = 2  # of the event loop: bytes that arrive in one turn are a request in the next
 LONGEST_S = 0.02  # longest wait of a batch for requests to stop arriving
 MEASURED_CHARS = 200_000  # counted in tokens before a batch, so that long texts delay few others
-PART_CHARS = 50_000  # of one request that are counted together
-YIELDED = 8  # a request beyond the budget takes this part of it while others wait
+PART_CHARS = 40_000  # of one request that are counted together
+YIELDED = 8  # a request beyond the budget takes this part of it while others wait elsewhere
 
 
 @dataclass(frozen=True)
@@ -360,14 +360,16 @@ class Worker:
             num_others = len(self._jobs) - 1
         batch: list[Job] = []
         budget = self.batch_tokens
-        for job in self._measure(waiting):
+        jobs = self._measure(waiting)
+        is_large = bool(jobs) and not jobs[0].fits(budget)
+        for job in jobs[is_large:]:
             if job.fits(budget):
                 budget -= job.take(budget)
-            elif not batch:
-                budget -= job.take(budget // YIELDED if num_others else budget)
-            else:
-                continue
-            batch.append(job)
+                batch.append(job)
+        if is_large:  # it takes as much as the others beside it
+            num_spent = self.batch_tokens - budget
+            jobs[0].take(num_spent or budget // (YIELDED if num_others else 1))
+            batch.append(jobs[0])
         with self._changed:  # a job that has texts left waits behind the others
             others = [job for job in self._jobs if job not in batch]
             self._jobs = others + [job for job in batch if job.num_left]
