@@ -43,6 +43,11 @@ T = TypeVar("T")
 RATE_FACTORS = (1.0, 2.0, 0.5, 4.0, 0.25, 1.4, 0.7, 8.0, 0.125)  # tried in this order
 LOWERED = 0.3  # factor for a learning rate that diverges
 MOST_LOWERED = 8  # rates tried before an arm is given up
+DESCRIPTIONS: Mapping[ArmKind, str] = {
+    "warm": "starts from the pretrained model and trains all of it on the labels",
+    "frozen": "the same start, but only the new head is trained",
+    "cold": "the same model with random weights, trained on the labels only",
+}
 
 
 @dataclass(frozen=True)
@@ -193,6 +198,7 @@ class TransformerArm:
         return Arm(
             name=self.name,
             kind=self.kind,
+            description=DESCRIPTIONS[self.kind],
             source=None if is_cold else str(self.source.path),
             parameters=num_all,
             trainable=num_all - num_backbone if self.kind == "frozen" else num_all,
@@ -308,11 +314,12 @@ def train_stably(train: Callable[[float], T], rate: float, name: str) -> tuple[T
 
 @dataclass(frozen=True)
 class BaselineArm:
-    """The simple model that a Transformer has to beat."""
+    """A simple model that a Transformer has to beat."""
 
     task: FinetuningTask
     labels: Labels
     baseline: Baseline
+    parent: SavedRun | None = None  # the run whose text it has seen
     uses_device: ClassVar[bool] = False
 
     @property
@@ -321,7 +328,7 @@ class BaselineArm:
 
     def describe(self) -> Arm:
         """Describe the arm without its number of parameters, which depends on the texts."""
-        return Arm(name=self.name, kind="baseline")
+        return Arm(name=self.name, kind="baseline", description=self.baseline.description)
 
     def settings(self, trials: int) -> list[float]:
         return self.baseline.settings(trials)
@@ -334,9 +341,9 @@ class BaselineArm:
         for value in values:
             fitted = self.baseline.fit(splits.train, value)
             outputs = [fitted.outputs(splits.valid.texts)]
-            saving = Saving(self.baseline.task, None, None, fitted.save)
+            saving = Saving(self.baseline.task, None, self.parent, fitted.save)
             predict = partial(self._predict, fitted)
-            yield TrainedModel(value, outputs, (), fitted.elapsed_s, predict, saving)
+            yield TrainedModel(fitted.value, outputs, (), fitted.elapsed_s, predict, saving)
 
     def _predict(self, fitted: FittedBaseline, split: Dataset) -> NDArray[Any]:
         return fitted.outputs(split.texts)

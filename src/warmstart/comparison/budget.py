@@ -12,7 +12,7 @@ import torch
 
 from warmstart import progress
 from warmstart.comparison.arms import BaselineArm, ExperimentArm, Splits, TransformerArm
-from warmstart.comparison.commands import CompareConfig
+from warmstart.comparison.commands import BASELINE_ARMS, CompareConfig
 from warmstart.comparison.plan import ExperimentPlan, subset_sizes
 from warmstart.data.splits import nested_rows
 from warmstart.errors import WarmstartError
@@ -104,7 +104,8 @@ def num_at_once(config: CompareConfig) -> int:
 def is_beside(config: CompareConfig) -> bool:
     """Tell whether the baseline is fitted in a process beside the one that uses the GPU."""
     is_alone = num_at_once(config) == 1 and not config.ray
-    return is_alone and "tfidf" in config.arms and _num_gpus(config) > 0
+    has_baseline = not set(BASELINE_ARMS).isdisjoint(config.arm_names)
+    return is_alone and has_baseline and _num_gpus(config) > 0
 
 
 def _num_gpus(config: CompareConfig) -> int:

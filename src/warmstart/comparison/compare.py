@@ -82,7 +82,7 @@ class CompareResult(Shown):
 
 
 def compare(config: CompareConfig) -> CompareResult:
-    """Compare warm, frozen and cold starts and TF-IDF on labelled texts."""
+    """Compare warm, frozen and cold starts, LSA and TF-IDF on labelled texts."""
     clock, config = Clock(config.minutes), resolve(config)
     with open_run("compare", config, config.out, config.resume) as run:
         is_finished = (run.path / "results.json").exists()
@@ -92,7 +92,8 @@ def compare(config: CompareConfig) -> CompareResult:
             check_unchanged(run)
         plan = plan_experiment(config)
         if not run.data_file.exists():
-            write_config(run, "compare", config, plan.sources[0].model)
+            model = plan.sources[0].model if plan.sources else None
+            write_config(run, "compare", config, model)
             write_json(run.data_file, {"files": file_facts(_files(plan))})
             if config.save != "none":
                 _say_what_is_not_exportable(plan)
@@ -166,7 +167,8 @@ def _limit(config: CompareConfig, plan: ExperimentPlan, run: RunFolder, clock: C
 
 def _files(plan: ExperimentPlan) -> dict[Path, int]:
     """Return every file that the result depends on, with its rows."""
-    return plan.texts.files | {source.weights_file: len(source.weights) for source in plan.sources}
+    weights = {source.weights_file: len(source.weights) for source in plan.sources}
+    return {**plan.texts.files, **weights, **plan.spaces.files}
 
 
 def _comparison(

@@ -13,8 +13,9 @@ from warmstart.comparison.arms import (
     Splits,
     TransformerArm,
 )
-from warmstart.comparison.commands import CompareConfig
+from warmstart.comparison.commands import BASELINE_ARMS, CompareConfig
 from warmstart.comparison.results import ArmKind, SplitName
+from warmstart.comparison.spaces import Spaces, read_spaces
 from warmstart.data.fingerprints import Fingerprints
 from warmstart.data.labelled import Dataset
 from warmstart.data.splits import (
@@ -127,6 +128,7 @@ class ExperimentPlan:
     texts: ExperimentTexts
     sources: list[SavedRun]
     seen: dict[str, Fingerprints]  # texts that trained each source, by its name
+    spaces: Spaces
     notes: list[str]
     left_out: str | None = None  # what a limit of time left out
 
@@ -152,20 +154,38 @@ def plan_arms(
         describe_unrecorded(name) for name, source in named.items() if source.has_unrecorded_texts
     ]
     arms = _transformer_arms(config, texts, named, notes)
-    if "tfidf" in config.arms:
-        arm = _baseline_arm(config, texts)
-        arms.append(PlannedArm(arm, texts.parts(_whole_texts(config, texts))))
-    return ExperimentPlan(arms, texts, list(sources), seen, notes)
+    spaces = read_spaces(config, named) if "lsa" in config.arm_names else Spaces()
+    arms += _baseline_arms(config, texts, spaces, notes)
+    if len(arms) < 2:
+        raise WarmstartError(f"only {arms[0].arm.name} is left to compare: {notes[-1]}")
+    return ExperimentPlan(arms, texts, list(sources), seen, spaces, notes)
 
 
-def _baseline_arm(config: CompareConfig, texts: ExperimentTexts) -> BaselineArm:
-    baseline = texts.task.baseline(texts.labels, config)
-    if baseline is None:
-        raise WarmstartError(
-            f"--arms {','.join(config.arms)}: {texts.task.description} has no baseline to compare "
-            "with; leave tfidf out"
+def _baseline_arms(
+    config: CompareConfig, texts: ExperimentTexts, spaces: Spaces, notes: list[str]
+) -> list[PlannedArm]:
+    """Return the baselines that are asked for; those by default only where there are any."""
+    by_name = {name: analysed.space for name, analysed in spaces.by_arm.items()}
+    baselines = list(texts.task.baselines(texts.labels, config, by_name))
+    for name in (name for name in BASELINE_ARMS if name in config.arm_names):
+        if name not in {baseline.task for baseline in baselines}:
+            reason = f"{texts.task.description} has no baseline to compare with"
+            if baselines:
+                reason = "there is no analysis of unlabelled text; give text with --unlabelled"
+            if config.arms:
+                raise WarmstartError(
+                    f"--arms {','.join(config.arms)}: {reason}, or leave {name} out"
+                )
+            notes.append(f"{name} is left out: {reason}")
+            progress.say(notes[-1])
+    parts = texts.parts(_whole_texts(config, texts))
+    return [
+        PlannedArm(
+            BaselineArm(texts.task, texts.labels, baseline, spaces.parent_of(baseline.name)), parts
         )
-    return BaselineArm(texts.task, texts.labels, baseline)
+        for baseline in baselines
+        if baseline.task in config.arm_names
+    ]
 
 
 def _run_names(sources: Sequence[SavedRun]) -> list[str]:
@@ -194,7 +214,7 @@ def _transformer_arms(
     cold_names, planned = _cold_names(config, sources, notes), set[str]()
     shared = SharedModule()
     kinds: tuple[ArmKind, ...] = ("warm", "frozen", "cold")
-    arms: dict[ArmKind, list[PlannedArm]] = {kind: [] for kind in kinds if kind in config.arms}
+    arms: dict[ArmKind, list[PlannedArm]] = {kind: [] for kind in kinds if kind in config.arm_names}
     for run_name, source in sources.items():
         check_length(source.model, config.max_length, source.path)
         model = _architecture(config, source)
@@ -247,7 +267,7 @@ def _cold_names(
         model = replace(model, tied=False, transform=False, output_bias=True)
         groups.setdefault((model, source.tokenizer.fingerprint()), []).append(name)
     for group in groups.values():
-        if 1 < len(group) < len(sources) and "cold" in config.arms:
+        if 1 < len(group) < len(sources) and "cold" in config.arm_names:
             names = f"{', '.join(group[:-1])} and {group[-1]}"
             notes.append(f"{names} share architecture and tokenizer, so one cold arm: {group[0]}")
     return {
@@ -277,7 +297,7 @@ def _encoded_texts(
 
 
 def _whole_texts(config: CompareConfig, texts: ExperimentTexts) -> dict[str, Dataset]:
-    """Return each split as TF-IDF reads it."""
+    """Return each split as a baseline reads it."""
     return {
         name: replace(split, texts=readable_rows(split, config.pieces), seconds=None)
         for name, split in texts.data.items()

@@ -53,8 +53,9 @@ class Cell:
 class Arm:
     """One way to get a model."""
 
-    name: str  # "warm", "frozen", "cold", "tf-idf"; "warm: NAME" with several runs
+    name: str  # "warm", "frozen", "cold", "lsa", "tf-idf"; "warm: NAME" with several runs
     kind: ArmKind
+    description: str = ""  # for the reader of a report
     source: str | None = None  # the pretrained run it starts from
     parameters: int = 0  # of the whole model; 0 for the baseline
     trainable: int = 0

@@ -49,6 +49,7 @@ from warmstart.runtime import num_threads
 from warmstart.settings.model import DEFAULT_PRESETS, ModelConfig, apply_overrides, preset_named
 from warmstart.settings.training import BATCH_TOKENS, MICRO_TOKENS, PretrainConfig
 from warmstart.tasks.hub import HubModel, say_not_exportable
+from warmstart.tasks.latent_semantics import SPACE_FILE, documents_of, fit_space
 from warmstart.tasks.registry import pretraining_task, task_of
 from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
 from warmstart.tokenization.backends import load_tokenizer
@@ -342,8 +343,18 @@ def _finish(
         "elapsed_s": state.elapsed_s,
     }
     write_card(run, scores)
+    _keep_analysis(config, run)
     run.finish(scores)
     run.drop_cache()
+
+
+def _keep_analysis(config: PretrainConfig, run: RunFolder) -> None:
+    """Keep a latent semantic analysis of the text, which a comparison starts from."""
+    with progress.silenced():  # the files were described when the tokens were prepared
+        source = source_of(config.files, config.document, config)
+    space = fit_space(documents_of(source), config.seed)
+    if space:
+        space.save(run.path / SPACE_FILE)
 
 
 def _result(run: RunFolder) -> PretrainResult:

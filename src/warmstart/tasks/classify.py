@@ -1,7 +1,7 @@
 """Label a text, or a pair of texts, with one of several classes."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -24,6 +24,7 @@ from warmstart.model.models import Classifier
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.training import Tuning
 from warmstart.tasks.finetuning import Baseline, FinetuningTask, Fit, Labels
+from warmstart.tasks.latent_semantics import LatentSpace
 from warmstart.tasks.task import Training, TrainingJob
 from warmstart.tasks.text_model import Prediction
 from warmstart.tasks.vectors import TextBatches, text_outputs, text_vectors
@@ -237,10 +238,16 @@ class ClassifyTask(FinetuningTask):
     def calibrate(self, outputs: NDArray[Any], targets: Sequence[Any]) -> Floats:
         return at_temperature(outputs, fit_temperature(targets, outputs))
 
-    def baseline(self, labels: Labels, tuning: Tuning) -> Baseline:
-        from warmstart.tasks.tfidf import TfidfBaseline  # TF-IDF is a classifier too
+    def baselines(
+        self, labels: Labels, tuning: Tuning, spaces: Mapping[str, LatentSpace]
+    ) -> Iterator[Baseline]:
+        from warmstart.tasks.lsa import LsaBaseline  # baselines are classifiers too
+        from warmstart.tasks.tfidf import CountedTexts, TfidfBaseline
 
-        return TfidfBaseline(len(labels["classes"]), tuning.balance)
+        num_classes, balance, counted = len(labels["classes"]), tuning.balance, CountedTexts()
+        for name, space in spaces.items():
+            yield LsaBaseline(name, space, num_classes, balance, counted)
+        yield TfidfBaseline(num_classes, balance, counted)
 
     def training(self, model: nn.Module, fit: Fit) -> Training:
         """Return objective, batches and validation; a frozen backbone reads each text once."""

@@ -1,7 +1,7 @@
 """The interface of tasks that are fine-tuned on labelled texts."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from warmstart.settings.shared import Checkpoints, Destination, Truncate
 from warmstart.settings.training import Tuning
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.labelled_data import for_tokenizer, read_labelled_file, rows_seen
+from warmstart.tasks.latent_semantics import LatentSpace
 from warmstart.tasks.task import Task, Training
 from warmstart.tasks.text_model import TransformerModel
 from warmstart.tasks.vectors import (
@@ -306,15 +307,21 @@ class FinetuningTask(Task):
         """Return validation outputs as the model that is kept would give them."""
         return outputs
 
-    def baseline(self, labels: Labels, tuning: Tuning) -> "Baseline | None":
-        """Return the simple model that a Transformer has to beat; None: there is none."""
-        return None
+    def baselines(
+        self, labels: Labels, tuning: Tuning, spaces: Mapping[str, LatentSpace]
+    ) -> Iterator["Baseline"]:
+        """Yield the simple models that a Transformer has to beat, if there are any.
+
+        `spaces` are analyses of unlabelled text, by the name of their arm.
+        """
+        yield from ()
 
 
 @dataclass(frozen=True)
 class FittedBaseline:
     """A baseline that was fitted with one setting."""
 
+    value: float  # the setting, or the one that was chosen inside the training labels
     outputs: Callable[[Sequence[str]], NDArray[Any]]  # texts -> outputs like a model's
     save: Callable[[RunFolder], None]  # writes its files into a run folder
     elapsed_s: float
@@ -324,7 +331,8 @@ class Baseline(Protocol):
     """A simple model that a Transformer has to beat, as a comparison fits it."""
 
     name: str  # of its arm
-    task: str  # that opens its run folder
+    description: str  # for the reader of a report
+    task: str  # that opens its run folder, and its name after --arms
 
     def settings(self, trials: int) -> list[float]:
         """Return the settings to try, the default first."""

@@ -15,6 +15,7 @@ from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.causal import CausalTask
 from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.finetuning import FinetuningTask
+from warmstart.tasks.lsa import LsaTask
 from warmstart.tasks.masked import MaskedTask
 from warmstart.tasks.task import PretrainingTask, Task
 from warmstart.tasks.text_model import TextModel, TransformerModel
@@ -55,6 +56,7 @@ for _task in (
     CausalTask(),
     BackboneTask(),
     ClassifyTask(),
+    LsaTask(),
     TfidfTask(),
     TranslateTask(),
 ):
