@@ -189,7 +189,7 @@ def test_the_arm_to_use_is_trained_on_the_texts_of_all_folds_and_kept(
     assert scores["valid"]["accuracy"] == np.mean(np.array(truth) == predicted)
 
 
-@pytest.mark.parametrize("arm", ["warm", "frozen", "cold", "tf-idf"])
+@pytest.mark.parametrize("arm", ["warm", "frozen", "cold", "lsa", "tf-idf"])
 def test_any_arm_can_be_the_one_to_keep(arm: str, world: World, base: Path, here: Path) -> None:
     config = CompareConfig.from_values(
         {"from": [str(base)], "train": [str(world.train)], "folds": 3, "out": "out", "epochs": 1}

@@ -15,6 +15,7 @@ from warmstart.runs.saved import read_run
 from warmstart.settings.shared import Machine
 from warmstart.settings.training import Balance
 from warmstart.settings.using import EvaluateConfig
+from warmstart.tasks.logistic import class_shares
 from warmstart.tasks.registry import load, load_transformer
 from warmstart.tasks.tfidf import (
     BaselineTexts,
@@ -151,7 +152,7 @@ def test_texts_read_before_are_predicted_the_same() -> None:
     texts = BaselineTexts(TEXTS, CLASSES, "none", CountedTexts())
     baseline, unseen = texts.fit(10.0)[0], ["vraiment magnifique", "vraiment ennuyeux"]
     for _ in range(2):
-        outputs = baseline.column_probabilities(texts.columns_of(unseen), 2)
+        outputs = class_shares(baseline.model, texts.columns_of(unseen), 2)
         assert np.array_equal(outputs, baseline.probabilities(unseen, 2))
         assert outputs.argmax(1).tolist() == baseline.predict(unseen)
 

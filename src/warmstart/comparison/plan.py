@@ -9,6 +9,7 @@ from warmstart import progress
 from warmstart.comparison.arms import (
     BaselineArm,
     ExperimentArm,
+    FrozenArm,
     SharedModule,
     Splits,
     TransformerArm,
@@ -171,11 +172,10 @@ def _baseline_arms(
         if name not in {baseline.task for baseline in baselines}:
             reason = f"{texts.task.description} has no baseline to compare with"
             if baselines:
-                reason = "there is no analysis of unlabelled text; give text with --unlabelled"
+                reason = "no run keeps an analysis of its text; give the text with --unlabelled"
             if config.arms:
-                raise WarmstartError(
-                    f"--arms {','.join(config.arms)}: {reason}, or leave {name} out"
-                )
+                arms = ",".join(config.arms)
+                raise WarmstartError(f"--arms {arms}: {reason}, or leave {name} out")
             notes.append(f"{name} is left out: {reason}")
             progress.say(notes[-1])
     parts = texts.parts(_whole_texts(config, texts))
@@ -227,7 +227,8 @@ def _transformer_arms(
             if kind == "cold" and cold in planned:
                 continue
             name = cold if kind == "cold" else f"{kind}{ending}"
-            arm = TransformerArm(
+            is_solved = kind == "frozen" and texts.task.solves_heads
+            arm = (FrozenArm if is_solved else TransformerArm)(
                 name=name,
                 kind=kind,
                 source=source,

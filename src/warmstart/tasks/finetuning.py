@@ -24,9 +24,10 @@ from warmstart.runs.saved import SavedRun, Transfer, transfer_backbone
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
 from warmstart.settings.model import ModelConfig
-from warmstart.settings.shared import Checkpoints, Destination, Truncate
+from warmstart.settings.shared import Checkpoints, Destination, Pooling, Truncate
 from warmstart.settings.training import Tuning
 from warmstart.settings.using import EvaluateConfig
+from warmstart.tasks.frozen import FrozenVectors, SolvedHead
 from warmstart.tasks.labelled_data import for_tokenizer, read_labelled_file, rows_seen
 from warmstart.tasks.latent_semantics import LatentSpace
 from warmstart.tasks.task import Task, Training
@@ -117,6 +118,7 @@ class FinetuningTask(Task):
     command = "finetune"
     select_by: ClassVar[str] = "accuracy"  # the validation score that picks the best epoch
     has_classes: ClassVar[bool] = True  # False: every text may have a label of its own
+    solves_heads: ClassVar[bool] = False  # whether `solve_head` finds what training would
     truncate: ClassVar[Truncate] = "head"  # what an overlong text keeps, unless told otherwise
 
     @abstractmethod
@@ -190,6 +192,12 @@ class FinetuningTask(Task):
             return self.validate_epoch(model, self.outputs(model, fit.valid, fit.batches), fit)
 
         return Training(self.objective(fit), fit.stream(), evaluate)
+
+    def solve_head(
+        self, model: nn.Module, fit: Fit, poolings: Sequence[Pooling], known: FrozenVectors
+    ) -> SolvedHead:
+        """Give a model with a frozen backbone its best head, with one of these poolings."""
+        raise NotImplementedError
 
     def validate_epoch(self, model: nn.Module, outputs: NDArray[Any], fit: Fit) -> Evaluation:
         """Validate, and show the outputs to whoever watches the training."""

@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 SPACE_FILE = "lsa.safetensors"  # in a run folder
 MAX_DIMENSIONS = 256
+SEED = 0  # the same text gives the same space, whatever the seed of a training
 MAX_WORDS = 20_000  # the most frequent ones; rarer ones add megabytes and no accuracy
 MIN_DOCUMENTS = 2  # that have a word
 DOCUMENT_CHARS = 8_192  # a longer document counts as several
@@ -147,7 +148,7 @@ def documents_of(source: TextSource) -> Iterator[str]:
         yield from (text[i : i + DOCUMENT_CHARS] for i in range(0, len(text), DOCUMENT_CHARS))
 
 
-def fit_space(documents: Iterable[str], seed: int = 0) -> LatentSpace | None:
+def fit_space(documents: Iterable[str]) -> LatentSpace | None:
     """Analyse documents; None: they are too few, or share no words."""
     from threadpoolctl import threadpool_limits
 
@@ -157,7 +158,7 @@ def fit_space(documents: Iterable[str], seed: int = 0) -> LatentSpace | None:
     if rank < 1:
         return None
     with threadpool_limits(1, "blas"):  # threads that meet after every small sum take longer
-        found = decompose(occurrences, rank, seed)
+        found = decompose(occurrences, rank, SEED)
     spread = np.maximum(found.coordinates.std(axis=0), 1e-9)
     return LatentSpace(
         tuple(units[column] for column in columns),

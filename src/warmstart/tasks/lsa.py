@@ -21,9 +21,9 @@ from warmstart.runs.saved import SavedRun
 from warmstart.settings.training import Balance
 from warmstart.tasks.finetuning import FittedBaseline
 from warmstart.tasks.latent_semantics import SPACE_FILE, LatentSpace, read_space
+from warmstart.tasks.linear import LinearPredictor, LinearTask
 from warmstart.tasks.logistic import (
-    LinearPredictor,
-    LinearTask,
+    CHOSEN_INSIDE,
     check_classes,
     choose_columns,
     class_shares,
@@ -69,7 +69,6 @@ SETTINGS = (
     LsaSetting(256, 0.01),
     LsaSetting(256, 0.1, 10.0),
 )
-CHOSEN_INSIDE = -1.0  # in place of the number of a setting: choose inside the training labels
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.training import Balance
 from warmstart.tasks.finetuning import FittedBaseline
+from warmstart.tasks.linear import LinearTask
 from warmstart.tasks.logistic import (
-    LinearTask,
     check_classes,
     class_shares,
     fit_logistic,
