@@ -100,6 +100,8 @@ class LatentSpace:
         """Return the vector of every text, (texts, D); zeros if it has no known word."""
         from scipy.sparse import csr_array
 
+        if not len(texts):
+            return np.zeros((0, self.num_dimensions))
         columns = [
             sorted({self._columns[unit] for unit in units_of(text) if unit in self._columns})
             for text in texts

@@ -18,6 +18,7 @@ from warmstart.data.labelled import Dataset
 from warmstart.errors import WarmstartError
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun
+from warmstart.settings.shared import Pooling
 from warmstart.settings.training import Balance
 from warmstart.tasks.finetuning import FittedBaseline
 from warmstart.tasks.latent_semantics import SPACE_FILE, LatentSpace, read_space
@@ -30,6 +31,7 @@ from warmstart.tasks.logistic import (
     fit_logistic,
     rebuild_logistic,
 )
+from warmstart.tasks.text_model import checks_keywords
 from warmstart.tasks.tfidf import (
     BaselineTexts,
     CountedTexts,
@@ -203,10 +205,24 @@ class LsaPredictor(LinearPredictor):
 
     linear: LsaModel
 
-    def embed(self, texts: Sequence[str], normalize: bool = False) -> NDArray[np.float32]:
-        """Return one vector for every text: (texts, D)."""
+    @property
+    def width(self) -> int:
+        """Return the number of dimensions of a vector."""
+        return self.linear.space.num_dimensions
+
+    @checks_keywords
+    def embed(
+        self,
+        texts: Sequence[str],
+        pooling: Pooling = "mean",
+        layer: int | None = None,
+        normalize: bool = False,
+    ) -> NDArray[np.float32]:
+        """Return one vector for every text: (texts, D); it has no layers, and one pooling."""
         if isinstance(texts, str):
             raise WarmstartError("embed takes a list of texts, not one text")
+        if layer is not None or pooling != "mean":
+            raise WarmstartError(f"{self.name} is {self.description}: leave out layer and pooling")
         vectors = self.linear.space.vectors(texts)
         if normalize:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

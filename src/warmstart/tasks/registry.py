@@ -142,7 +142,13 @@ def open_saved(saved: SavedRun, machine: Machine) -> TextModel:
 
 def load_transformer(run: str | Path, machine: Machine) -> TransformerModel:
     """Load a run that must be a Transformer."""
-    model = load_on(run, machine)
+    return as_transformer(load_on(run, machine))
+
+
+def as_transformer(model: TextModel) -> TransformerModel:
+    """Return a model that must be a Transformer."""
     if not isinstance(model, TransformerModel):
-        raise WarmstartError(f"{run} is {model.description}, which has no Transformer inside")
+        raise WarmstartError(
+            f"{model.name} is {model.description}, which has no Transformer inside"
+        )
     return model
