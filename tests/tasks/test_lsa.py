@@ -15,14 +15,14 @@ from warmstart.tasks.latent_semantics import LatentSpace, fit_space
 from warmstart.tasks.logistic import CHOSEN_INSIDE
 from warmstart.tasks.lsa import SETTINGS, LsaBaseline
 from warmstart.tasks.registry import load
-from warmstart.tasks.tfidf import CountedTexts
+from warmstart.tasks.tfidf import CountedTexts, TfidfBaseline
 
 DRAW = np.random.default_rng(1)
 LABELLED = Dataset(
     texts=[" ".join(DRAW.choice(TOPICS[i % 2][:8], 6)) for i in range(60)],
     targets=[i % 2 for i in range(60)],
 )
-UNSEEN = [" ".join(topic[8:12]) for topic in TOPICS]  # words that no labelled text has
+UNSEEN = [" ".join(topic[8:12]) for topic in TOPICS]
 
 
 def _baseline(analysis: LatentSpace) -> LsaBaseline:
@@ -41,9 +41,19 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 def test_it_knows_words_that_no_labelled_text_has() -> None:
-    fitted = _baseline(space()).fit(LABELLED, CHOSEN_INSIDE)
-    assert fitted.outputs(UNSEEN).argmax(1).tolist() == [0, 1]
-    assert fitted.value in range(len(SETTINGS))
+    random = np.random.default_rng(0)
+    words = ["".join(random.choice(list("abcdefghijklmnopqrstuvwxyz"), 6)) for _ in range(160)]
+    texts = [" ".join(random.choice(words[80 * (i % 2) :][:80], 8)) for i in range(600)]
+    analysis = fit_space(texts)
+    assert analysis is not None
+    train = Dataset(texts=texts[:12], targets=[i % 2 for i in range(12)])
+    tfidf = TfidfBaseline(2, "none", CountedTexts())
+    accuracies = [
+        (fitted.outputs(texts[12:]).argmax(1) == np.arange(588) % 2).mean()
+        for fitted in (_baseline(analysis).fit(train, CHOSEN_INSIDE), tfidf.fit(train, 10.0))
+    ]
+    assert accuracies[0] > accuracies[1]
+    assert accuracies[0] > 0.9
 
 
 @pytest.mark.parametrize("words", ["雨水湿河海", "ฝนน้ำเปียก"])

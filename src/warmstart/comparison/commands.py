@@ -7,7 +7,7 @@ from warmstart.formats import percent, quantity
 from warmstart.printing import print_table, quote, say, say_next
 from warmstart.settings.base import advanced, option
 from warmstart.settings.shared import Destination, LabelledFiles, Machine, SeveralProcesses
-from warmstart.settings.training import Tuning
+from warmstart.settings.training import DEFAULT_MINUTES, Tuning
 
 if TYPE_CHECKING:
     from warmstart.comparison.results import Arm, ArmScore, Comparison, Summary
@@ -157,6 +157,13 @@ def compare(config: CompareConfig) -> None:
     if model:
         command = f"predict {quote(model)} texts.txt -o labelled.csv"
     say_next(f"{result.report}: open it in a browser", command)
+    if not config.from_runs:
+        files = " ".join(map(quote, config.unlabelled))
+        say(
+            f"A pretrained Transformer may do better. By default that takes {DEFAULT_MINUTES} "
+            f"minutes: warmstart pretrain {files} -o runs/base, then compare --from runs/base; "
+            f"warmstart plan pretrain {files} says what it costs on a GPU."
+        )
 
 
 def _training(config: CompareConfig, arm: "Arm") -> str | None:

@@ -21,6 +21,7 @@ TOLERANCE = 1e-6  # tight enough that the score follows C, not where the solver 
 ROUGH_TOLERANCE = 1e-3  # enough to rank settings
 FOLDS, FEW_FOLDS = 10, 3
 MANY_LABELS = 500  # from which on a few folds choose as well
+CLEARLY = 2.0  # standard errors by which a setting is better than the default
 MOST_CHOOSING = 2000  # labels that choose a setting: more take time and change nothing
 
 
@@ -72,8 +73,7 @@ def choose_columns(
     """Return which features predict labels best that were left out, each with C 1.
 
     Features are compared by their cross-validated loss once calibrated, which says more than
-    accuracy where labels are few. The first ones stay unless others are better by more than one
-    standard error.
+    accuracy where labels are few. The first ones stay unless others are clearly better.
     """
     truth = np.asarray(classes)
     rows, folds = _folds(truth)
@@ -91,7 +91,7 @@ def choose_columns(
         losses.append(_calibrated_losses(shares, truth[rows]))
     best = int(np.argmin([loss.mean() for loss in losses]))
     gains = losses[0] - losses[best]
-    return best if gains.mean() > gains.std() / len(gains) ** 0.5 else 0
+    return best if gains.mean() > CLEARLY * gains.std() / len(gains) ** 0.5 else 0
 
 
 def _folds(truth: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any] | None]:
