@@ -280,7 +280,8 @@ def _solve(run: RunFolder, trainer: Trainer, fit: Fit) -> None:
     task, started, known = finetuning_task(run.entry("task")), time.monotonic(), FrozenVectors()
     pooling, model = fit.tuning.pooling, trainer.model
     head = task.solve_head(model, fit, [pooling], known)
-    progress.say(f"frozen: the head is a logistic regression, {describe_head(head.number)}")
+    setting = describe_head(head.number)
+    progress.say(f"frozen: the head is solved for, without epochs: logistic regression, {setting}")
     model.eval()
     evaluation = task.validate(model, task.outputs(model, fit.valid, fit.batches), fit)
     with closing(Record(run, 0)) as record:
