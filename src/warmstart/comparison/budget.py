@@ -46,6 +46,7 @@ class ArmPace:
     text_s: float = 0.0  # to read a training text before the first epoch
     reading_s: float = 0.0  # to read the validation texts before the first epoch
     scoring_s: float = 0.0  # to label the test texts at the end
+    is_tuned: bool = True  # False: it chooses its setting inside the training labels
     is_random: bool = True  # False: with all labels, every seed has the same model
 
     def cells_s(self, num_train: int, config: CompareConfig, is_all: bool = False) -> float:
@@ -58,7 +59,7 @@ class ArmPace:
             + num_epochs * -(-num_train // config.batch_size) * self.step_s
             + num_validations * self.validation_s
         )
-        num_tried = config.trials if config.trials > 1 else 0
+        num_tried = config.trials if config.trials > 1 and self.is_tuned else 0
         per_seed = 1 if config.test or config.folds or not num_tried else TRAININGS
         num_seeds = len(config.seeds)
         if is_all and not self.is_random:
@@ -296,7 +297,11 @@ def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds:
     if isinstance(arm, FrozenArm):
         (first,), (second,) = (list(arm.fit(sample, [value], seed)) for _ in range(2))
         reading_s = max(first.elapsed_s - second.elapsed_s, 0.0)  # each text is read once
-        return ArmPace(counting_s=reading_s / len(rows), text_s=second.elapsed_s / len(rows))
+        return ArmPace(
+            counting_s=reading_s / len(rows),
+            text_s=second.elapsed_s / len(rows),
+            is_tuned=False,
+        )
     if isinstance(arm, BaselineArm):
         (model,) = arm.fit(sample, [value], seed)
         counting_s = arm.baseline.reading_s(sample.train.texts)
@@ -308,6 +313,7 @@ def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds:
             text_s=(model.elapsed_s - counting_s) / len(rows),
             reading_s=reading_s * num_valid,
             scoring_s=reading_s * num_test,
+            is_tuned=len(arm.settings(2)) > 1,
             is_random=False,
         )
     assert isinstance(arm, TransformerArm)

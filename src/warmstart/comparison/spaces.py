@@ -71,5 +71,6 @@ def _analyse(config: CompareConfig) -> LatentSpace:
             f"--unlabelled {' '.join(config.unlabelled)}: too little text for an analysis, which "
             "needs several documents that share words"
         )
-    space.save(file)
+    if file.parent.is_dir():  # else the comparison is only planned
+        space.save(file)
     return space

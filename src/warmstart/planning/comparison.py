@@ -71,9 +71,9 @@ class ComparisonPlan(Shown):
     def _cost(self, number: int) -> ArmCost:
         planned, config = self.experiment.arms[number], self.config
         arm = planned.arm
-        num_tried = config.trials if config.trials > 1 else 0
-        num_models = len(self.subsets) * len(planned.parts) * (num_tried + len(config.seeds))
         settings = tuple(map(arm.describe_setting, arm.settings(config.trials)))
+        num_tried = len(settings) if len(settings) > 1 else 0
+        num_models = len(self.subsets) * len(planned.parts) * (num_tried + len(config.seeds))
         job = arm_job(planned, config, self.machine.target.device)
         memory = step_memory(job, self.machine.target) if job else None
         seconds = None

@@ -350,7 +350,7 @@ def _finish(
 
 def _keep_analysis(config: PretrainConfig, run: RunFolder) -> None:
     """Keep a latent semantic analysis of the text, which a comparison starts from."""
-    with progress.silenced():  # the files were described when the tokens were prepared
+    with progress.silence():  # the files were described when the tokens were prepared
         source = source_of(config.files, config.document, config)
     space = fit_space(documents_of(source))
     if space:
