@@ -19,6 +19,8 @@ def test_text_alone_is_enough_for_a_comparison(world: World, here: Path) -> None
     assert {arm["kind"] for arm in result["arms"]} == {"baseline"}
     assert "no pretrained model was compared" in ran.out
     assert f"warmstart pretrain {world.texts} -o runs/base" in ran.out
+    between = {(found["a"], found["b"]): found["rows"] for found in result["overlaps"]}
+    assert between["unlabelled text", "test"] == 0
     settings = {cell["setting"] for cell in result["cells"] if cell["arm"] == "lsa"}
     assert all("dimensions, C " in setting for setting in settings)
     page = (here / "out/report.html").read_text(encoding="utf-8")

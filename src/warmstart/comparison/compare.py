@@ -31,6 +31,7 @@ from warmstart.comparison.results import (
     Summary,
     TunedArm,
 )
+from warmstart.comparison.spaces import unlabelled_source
 from warmstart.comparison.verdict import contrast, summarise
 from warmstart.comparison.workers import open_workers
 from warmstart.data.copies import NamedTexts, SharedTexts, describe_shared, find_matches
@@ -219,6 +220,12 @@ def _find_overlaps(
     Test texts are compared with validation too, because settings are chosen by it.
     """
     overlaps, earlier = list[SharedTexts](), list[NamedTexts]()
+    trained_on = {f"pretraining of {name}": seen for name, seen in plan.seen.items()}
+    if config.unlabelled:
+        with progress.silence():
+            passages = unlabelled_source(config).passages()
+        documents = ("\n".join(passage.rows) for passage in passages)
+        trained_on["unlabelled text"] = fingerprints_of(documents)
     is_shared: dict[str, NDArray[np.bool_]] = {}
     for name, split in plan.texts.data.items():
         texts = readable_rows(split, config.pieces)
@@ -228,10 +235,10 @@ def _find_overlaps(
             matches = find_matches(named.fingerprints, other.fingerprints)
             is_shared[name] |= matches.both
             overlaps.append(describe_shared(other, named, matches))
-        for run_name, seen in plan.seen.items():
+        for source_name, seen in trained_on.items():
             matches = rows_seen(split, seen, config.pieces)
             is_shared[name] |= matches.both
-            source = NamedTexts(f"pretraining of {run_name}", seen)
+            source = NamedTexts(source_name, seen)
             overlaps.append(describe_shared(source, named, matches))
         earlier.append(named)
     return overlaps, is_shared

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from warmstart import progress
 from warmstart.comparison.commands import CompareConfig
-from warmstart.data.corpus import source_of
+from warmstart.data.corpus import TextSource, source_of
 from warmstart.errors import WarmstartError
 from warmstart.runs.saved import SavedRun
+from warmstart.settings.shared import TableFormat
 from warmstart.tasks.latent_semantics import (
     SPACE_FILE,
     LatentSpace,
@@ -59,13 +60,19 @@ def read_spaces(config: CompareConfig, sources: Mapping[str, SavedRun]) -> Space
     return Spaces(analysed, files)
 
 
+def unlabelled_source(config: CompareConfig) -> TextSource:
+    """Return the text of --unlabelled; its columns are not those of the labelled tables."""
+    tables = TableFormat(delimiter=config.delimiter, encoding=config.encoding)
+    return source_of(config.unlabelled, "auto", tables)
+
+
 def _analyse(config: CompareConfig) -> LatentSpace:
     """Return the analysis of --unlabelled, which is kept with the comparison."""
     file = Path(config.out) / SPACE_FILE
     if file.exists():
         return read_space(file)
     progress.say("latent semantic analysis of --unlabelled")
-    space = fit_space(documents_of(source_of(config.unlabelled, "auto", config)))
+    space = fit_space(documents_of(unlabelled_source(config)))
     if space is None:
         raise WarmstartError(
             f"--unlabelled {' '.join(config.unlabelled)}: too little text for an analysis, which "
