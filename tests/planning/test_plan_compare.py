@@ -85,6 +85,6 @@ def test_what_fits_into_the_minutes_is_planned(places: dict[str, object]) -> Non
 def test_the_table_has_a_row_for_each_arm(places: dict[str, object]) -> None:
     said = succeed(f"plan {SMALL} --on h200 --processes 4", **places).out
     assert all(f"\n {name}" in said or f"│ {name}" in said for name in ("warm", "frozen", "tf-idf"))
-    assert "3 arms × 1 label subset × 2 seeds: 6 cells, and 6 models to tune" in said
+    assert "3 arms × 1 label subset × 2 seeds: 6 cells, and 4 models to tune" in said
     assert "tf-idf runs on the CPU beside it and is not counted" in said
     assert "--processes is not counted" in said
