@@ -212,3 +212,17 @@ def test_a_workbook_that_expands_without_end_is_refused(
     monkeypatch.setattr("warmstart.data.table_files.MAX_EXPANSION", 2)
     with pytest.raises(WarmstartError, match="decompresses to more than"):
         _rows(path)
+
+
+def test_a_repeated_key_among_many_is_found_in_one_pass(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    keys = ", ".join(f'"k{n}": 1' for n in range(150_000))
+    path.write_text(f'{{{keys}, "k149999": 2}}\n')
+    with pytest.raises(WarmstartError, match=r"line 1: .*the key 'k149999' occurs more than once"):
+        _rows(path)
+
+
+def test_quotes_that_are_doubled_without_end(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text('text\tlabel\n"' + '""' * 200_000 + "x\ta\nb\tc\n")
+    assert [label for _, label in _values(path)] == ["a", "c"]

@@ -2,10 +2,10 @@
 
 import csv
 import json
-import re
 import tempfile
 import warnings
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,6 @@ from warmstart.textfiles import (
 )
 
 NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-_DOUBLED = re.compile(r'"(?:[^"]|"")*""(?:[^"]|"")*"')  # a quoted field with quotes inside
 _LONGEST_FIELD = 2**31 - 1  # the csv module's own limit refuses long texts
 
 Fields = tuple[int, list[str]]  # number of the line where a row begins, and its fields
@@ -117,10 +116,16 @@ def _shows_quoting(lines: Sequence[str]) -> bool:
     first = next((line for line in lines if line), "").split("\t")
     is_needed = (
         all(len(field) > 1 and field[0] == field[-1] == '"' for field in first)
-        or any(_DOUBLED.fullmatch(field) for line in lines for field in line.split("\t"))
+        or any(_has_doubled(field) for line in lines for field in line.split("\t"))
         or plain < quoted
     )
     return is_needed and quoted > 0.99  # the last of these lines may end inside a field
+
+
+def _has_doubled(field: str) -> bool:
+    """Tell whether a field is quoted, with quotes inside that are doubled."""
+    inner = field[1:-1]
+    return field[:1] == field[-1:] == '"' and '""' in inner and '"' not in inner.replace('""', "")
 
 
 def show(value: object) -> str:
@@ -149,10 +154,13 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object; refuse a repeated key, of which one value would be lost."""
     record = dict(pairs)
     if len(record) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
+        repeated = _first_repeated(name for name, _ in pairs)
         raise ValueError(f"the key {show(repeated)} occurs more than once")
     return record
+
+
+def _first_repeated(names: Iterable[str]) -> str | None:
+    return next((name for name, number in Counter(names).items() if number > 1), None)
 
 
 def read_parquet(path: Path) -> Iterator[Record]:
@@ -165,9 +173,8 @@ def read_parquet(path: Path) -> Iterator[Record]:
         try:
             table = pq.ParquetFile(stream)
             names = table.schema_arrow.names
-            for name in names:
-                if names.count(name) > 1:
-                    raise WarmstartError(f"{path}: the column {name} occurs more than once")
+            if (repeated := _first_repeated(names)) is not None:
+                raise WarmstartError(f"{path}: the column {repeated} occurs more than once")
             for batch in table.iter_batches(batch_size=1024):
                 for cells in zip(*map(_values, batch.columns), strict=True):
                     number += 1

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from warmstart.data.columns import ColumnLayout, find_layout, parse_columns
-from warmstart.data.detection import Sample, is_surely_header
+from warmstart.data.detection import Sample, is_surely_header, list_names
 from warmstart.data.table_files import (
     Cells,
     Dialect,
@@ -100,9 +100,8 @@ class Table:
         for number, record in records:
             for name in names.values() if record else ():
                 if name not in record:
-                    listed = ", ".join(record)
                     raise WarmstartError(
-                        f"{self.path} line {number}: no column {name} (there: {listed})"
+                        f"{self.path} line {number}: no column {name} (there: {list_names(record)})"
                     )
             values = {role: record.get(name, "") for role, name in names.items()}
             yield Row(self.path, number, values, record)
@@ -170,16 +169,15 @@ def _read_sample(path: Path, tables: TableFormat) -> tuple[Dialect | None, Sampl
         case "csv" | "tsv":
             lines, is_whole = _first(filter(None, read_lines(path, tables.encoding)))
             dialect = find_dialect(path, lines, tables.delimiter)
-            return dialect, Sample(path, None, _split(lines, dialect), is_whole)
+            rows = _split(lines, dialect)
+            return dialect, _sample_of_cells(path, rows, len(rows[0]) if rows else 0, is_whole)
         case "xlsx":
             rows, is_whole = _first(cells for _, cells in read_xlsx(path) if cells)
-            width = max(map(len, rows), default=0)
-            padded = [[*row, *[""] * (width - len(row))] for row in rows]
-            return None, Sample(path, None, padded, is_whole)
+            return None, _sample_of_cells(path, rows, max(map(len, rows), default=0), is_whole)
         case "jsonl":
-            return None, _sample_of(path, read_jsonl(path, tables.encoding))
+            return None, _sample_of_records(path, read_jsonl(path, tables.encoding))
         case "parquet":
-            return None, _sample_of(path, read_parquet(path))
+            return None, _sample_of_records(path, read_parquet(path))
         case "lines":
             raise ValueError(f"{path} is not a table")
 
@@ -203,11 +201,18 @@ def _split(lines: Sequence[str], dialect: Dialect) -> list[list[str]]:
     return rows
 
 
-def _sample_of(path: Path, records: Iterator[tuple[int, dict[str, Any]]]) -> Sample:
+def _sample_of_cells(
+    path: Path, rows: Sequence[Sequence[Any]], width: int, is_whole: bool
+) -> Sample:
+    return Sample(path, None, [dict(enumerate(row)) for row in rows], width, is_whole)
+
+
+def _sample_of_records(path: Path, records: Iterator[tuple[int, dict[str, Any]]]) -> Sample:
     first, is_whole = _first(record for _, record in records if record)
     names = tuple(dict.fromkeys(name for record in first for name in record))
-    rows = [[record.get(name) for name in names] for record in first]
-    return Sample(path, names, rows, is_whole)
+    index_of = {name: index for index, name in enumerate(names)}
+    rows = [{index_of[name]: cell for name, cell in record.items()} for record in first]
+    return Sample(path, names, rows, len(names), is_whole)
 
 
 def _has_content(cells: Sequence[str]) -> bool:
