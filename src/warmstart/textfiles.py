@@ -13,6 +13,7 @@ import os
 import re
 import shlex
 import sys
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -23,14 +24,17 @@ from typing import Any, BinaryIO, Literal, cast
 from warmstart.errors import WarmstartError
 from warmstart.files import create_file, new_temporary
 
-Format = Literal["lines", "jsonl", "csv", "tsv", "parquet", "xlsx"]
+Format = Literal["lines", "jsonl", "csv", "tsv", "parquet", "workbook"]
 _FORMATS: dict[str, Format] = {
     ".txt": "lines",
     ".csv": "csv",
     ".tsv": "tsv",
     ".jsonl": "jsonl",
     ".parquet": "parquet",
-    ".xlsx": "xlsx",
+    ".xlsx": "workbook",
+    ".xls": "workbook",
+    ".xlsb": "workbook",
+    ".ods": "workbook",
 }
 TABLE_SUFFIXES = " ".join(suffix for suffix, name in _FORMATS.items() if name != "lines")
 LONGEST_LINE = 1 << 27  # bytes; a longer line would exhaust the memory
@@ -163,7 +167,7 @@ def format_of(path: Path) -> Format:
 
 def text_size(path: Path) -> int | None:
     """Return the bytes of text in a file; None where a compressed format hides them."""
-    is_hidden = is_compressed(path) or format_of(path) in ("parquet", "xlsx")
+    is_hidden = is_compressed(path) or format_of(path) in ("parquet", "workbook")
     return None if is_hidden else path.stat().st_size
 
 
@@ -193,6 +197,25 @@ def open_binary(path: Path) -> BinaryIO:
         return cast(BinaryIO, opener(path))
     except UNREADABLE as error:
         raise WarmstartError(f"{path}: {explain(error)}") from None
+
+
+def open_seekable(path: Path) -> BinaryIO:
+    """Open a file for random access, through a temporary copy when it is compressed."""
+    stream = open_binary(path)
+    if not is_compressed(path):
+        return stream
+    copy = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
+    with stream:
+        try:
+            limit = max_bytes(path) or 0
+            while block := stream.read(1 << 20):
+                if copy.tell() + len(block) > limit:
+                    raise bomb_error(str(path))
+                copy.write(block)
+        except UNREADABLE as error:
+            raise WarmstartError(f"{path}: {explain(error)}") from None
+    copy.seek(0)
+    return cast(BinaryIO, copy)
 
 
 def explain(error: Exception) -> str:

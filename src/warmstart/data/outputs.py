@@ -41,7 +41,7 @@ def write_table(path: Path, rows: Iterable[TableRow], delimiter: str = ",") -> P
                 file.writelines(_json_line(row) for row in rows)
             case "parquet":
                 _write_parquet(file, rows)
-            case "lines" | "xlsx":
+            case "lines" | "workbook":
                 raise ValueError(f"{path} is not a table that is written")
     return path
 

@@ -1,37 +1,21 @@
-"""Read the cells of .csv, .tsv, .xlsx, .jsonl and .parquet files, row by row."""
+"""Read the cells of .csv, .tsv, .jsonl and .parquet files, row by row."""
 
 import csv
 import json
-import tempfile
-import warnings
-import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from warmstart.errors import WarmstartError
-from warmstart.textfiles import (
-    MAX_EXPANSION,
-    SAFE_BYTES,
-    UNREADABLE,
-    bomb_error,
-    explain,
-    format_of,
-    is_compressed,
-    max_bytes,
-    open_binary,
-    read_lines,
-)
+from warmstart.textfiles import UNREADABLE, format_of, open_seekable, read_lines
 
 NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _LONGEST_FIELD = 2**31 - 1  # the csv module's own limit refuses long texts
 
 Fields = tuple[int, list[str]]  # number of the line where a row begins, and its fields
-Cells = tuple[int, list[Any]]  # number of a row, and its cells; none on a blank row
 Record = tuple[int, dict[str, Any]]  # number of a line or row, and its cells by name
-_BROKEN_ZIP = (SyntaxError, zipfile.BadZipFile, NotImplementedError, *UNREADABLE)  # broken XML, zip
 
 
 class QuotingError(ValueError):
@@ -169,7 +153,7 @@ def read_parquet(path: Path) -> Iterator[Record]:
     import pyarrow.parquet as pq
 
     number = 0
-    with _seekable(path) as stream:
+    with open_seekable(path) as stream:
         try:
             table = pq.ParquetFile(stream)
             names = table.schema_arrow.names
@@ -195,67 +179,3 @@ def _values(column: Any) -> list[Any]:
     except ValueError:  # times in nanoseconds have no Python type
         values = column.cast("string").to_pylist()
     return values
-
-
-def read_xlsx(path: Path) -> Iterator[Cells]:
-    """Yield the cells of the first sheet as text, row by row, without empty ones at the end."""
-    with _seekable(path) as stream:
-        try:
-            _refuse_zip_bomb(path, stream)
-            for number, cells in enumerate(_first_sheet(stream).iter_rows(values_only=True), 1):
-                texts = [_cell_text(cell) for cell in cells]
-                while texts and not texts[-1]:
-                    texts.pop()
-                yield number, texts
-        except ImportError:
-            raise WarmstartError(
-                f"{path}: reading .xlsx needs openpyxl; pip install 'warmstart[excel]', "
-                "or save the sheet as CSV"
-            ) from None
-        except (ValueError, LookupError, TypeError, AttributeError, *_BROKEN_ZIP) as error:
-            reason = str(error).strip().split("\n")[0]
-            raise WarmstartError(f"{path}: not a whole .xlsx file ({reason})") from None
-
-
-def _refuse_zip_bomb(path: Path, stream: BinaryIO) -> None:
-    with zipfile.ZipFile(stream) as archive:
-        size = sum(entry.file_size for entry in archive.infolist())
-    if size > max(SAFE_BYTES, MAX_EXPANSION * path.stat().st_size):
-        raise bomb_error(str(path))
-
-
-def _first_sheet(stream: BinaryIO) -> Any:
-    import openpyxl
-
-    with warnings.catch_warnings(action="ignore"):  # about styles, which are not read
-        return openpyxl.load_workbook(stream, read_only=True, data_only=True).worksheets[0]
-
-
-def _cell_text(cell: object) -> str:
-    """Return a cell as Excel shows it in a column of text."""
-    if cell is None:
-        return ""
-    if isinstance(cell, bool):
-        return str(cell).lower()
-    if isinstance(cell, float) and cell.is_integer():
-        return str(int(cell))
-    return str(cell)
-
-
-def _seekable(path: Path) -> BinaryIO:
-    """Open a file for random access, through a temporary copy when it is compressed."""
-    stream = open_binary(path)
-    if not is_compressed(path):
-        return stream
-    copy = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
-    with stream:
-        try:
-            limit = max_bytes(path) or 0
-            while block := stream.read(1 << 20):
-                if copy.tell() + len(block) > limit:
-                    raise bomb_error(str(path))
-                copy.write(block)
-        except UNREADABLE as error:
-            raise WarmstartError(f"{path}: {explain(error)}") from None
-    copy.seek(0)
-    return cast(BinaryIO, copy)

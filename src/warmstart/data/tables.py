@@ -1,4 +1,4 @@
-"""Stream the rows of .csv, .tsv, .xlsx, .jsonl and .parquet files, with the requested columns."""
+"""Stream the rows of tables in files of any format, with the requested columns."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -10,16 +10,15 @@ from typing import Any, NamedTuple, TypeVar
 from warmstart.data.columns import ColumnLayout, find_layout, parse_columns
 from warmstart.data.detection import Sample, is_surely_header, list_names
 from warmstart.data.table_files import (
-    Cells,
     Dialect,
     QuotingError,
     find_dialect,
     read_fields,
     read_jsonl,
     read_parquet,
-    read_xlsx,
     show,
 )
+from warmstart.data.workbooks import Cells, read_workbook
 from warmstart.errors import WarmstartError
 from warmstart.formats import quantity
 from warmstart.settings.shared import TableFormat
@@ -35,13 +34,13 @@ class Row(NamedTuple):
     """One row of a table."""
 
     path: Path
-    number: int  # of the line where it begins; in Parquet and Excel, of the row
+    number: int  # of the line where it begins; in Parquet and workbooks, of the row
     values: dict[str, Any]  # by role; "" for every role on a blank line
     record: Mapping[str, Any] = MappingProxyType({})  # every cell by the name of its column
 
     @property
     def name(self) -> str:
-        is_line = format_of(self.path) not in ("parquet", "xlsx")
+        is_line = format_of(self.path) not in ("parquet", "workbook")
         return f"{self.path} {'line' if is_line else 'row'} {self.number}"
 
     def text(self, role: str) -> str:
@@ -91,7 +90,7 @@ class Table:
 
     def _cells(self) -> Iterator[Cells]:
         if self.dialect is None:
-            return read_xlsx(self.path)
+            return read_workbook(self.path)
         lines = read_lines(self.path, self.tables.encoding)
         return read_fields(self.path, lines, self.dialect)
 
@@ -171,8 +170,8 @@ def _read_sample(path: Path, tables: TableFormat) -> tuple[Dialect | None, Sampl
             dialect = find_dialect(path, lines, tables.delimiter)
             rows = _split(lines, dialect)
             return dialect, _sample_of_cells(path, rows, len(rows[0]) if rows else 0, is_whole)
-        case "xlsx":
-            rows, is_whole = _first(cells for _, cells in read_xlsx(path) if cells)
+        case "workbook":
+            rows, is_whole = _first(cells for _, cells in read_workbook(path) if cells)
             return None, _sample_of_cells(path, rows, max(map(len, rows), default=0), is_whole)
         case "jsonl":
             return None, _sample_of_records(path, read_jsonl(path, tables.encoding))

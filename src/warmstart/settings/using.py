@@ -71,9 +71,9 @@ class PredictConfig(TextLines, SplitTexts, Machine):
         if self.out is not None and is_compressed(Path(self.out)):
             plain = Path(self.out).with_suffix("")
             raise WarmstartError(f"-o {self.out}: compressed files are not written; name {plain}")
-        if self.out is not None and format_of(Path(self.out)) == "xlsx":
+        if self.out is not None and format_of(Path(self.out)) == "workbook":
             table = Path(self.out).with_suffix(".csv")
-            raise WarmstartError(f"-o {self.out}: Excel files are not written; name {table}")
+            raise WarmstartError(f"-o {self.out}: workbooks are not written; name {table}")
 
 
 class FillMaskConfig(TextLines, SplitTexts, Machine):
