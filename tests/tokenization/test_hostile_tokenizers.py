@@ -159,9 +159,9 @@ def test_usual_normalizers_are_read(whole: bytes, tmp_path: Path) -> None:
 def test_merges_that_repeat(whole: bytes, tmp_path: Path) -> None:
     spec = json.loads(whole)
     spec["model"]["merges"] = ["MERGE"]
-    merges = json.dumps(spec).replace('"MERGE"', '["a", "b"], ' * 2_999_999 + '["a", "b"]')
+    merges = json.dumps(spec).replace('"MERGE"', '["a", "b"], ' * 299_999 + '["a", "b"]')
     (tmp_path / "tokenizer.json").write_text(merges)
-    with pytest.raises(WarmstartError, match=r"3,000,000 merges, but .* some are repeated"):
+    with pytest.raises(WarmstartError, match=r"300,000 merges, but .* some are repeated"):
         load_tokenizer(tmp_path)
 
 

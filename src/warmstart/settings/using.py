@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from warmstart.errors import WarmstartError
-from warmstart.settings.base import Settings, argument, option
+from warmstart.settings.base import Settings, advanced, argument, option
 from warmstart.settings.shared import (
     MAX_VOCAB_SIZE,
     MIN_VOCAB_SIZE,
@@ -57,6 +57,9 @@ class PredictConfig(TextLines, SplitTexts, Machine):
         ".csv .tsv .jsonl .parquet: the input with new columns; any other name: one label per line",
         None,
         short="-o",
+    )
+    raw_cells: bool = advanced(
+        "write cells of .csv and .tsv that begin with = + - @ without an apostrophe", False
     )
     threshold: float | None = option(
         "answer 'unsure' where the probability is below this", None, least=0, most=1
