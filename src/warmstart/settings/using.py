@@ -13,6 +13,7 @@ from warmstart.settings.shared import (
     Machine,
     Pooling,
     Precision,
+    RemoteFiles,
     SplitTexts,
     TextColumn,
     TextLines,
@@ -147,7 +148,7 @@ class DoctorConfig(Machine):
     """Nothing in, findings on the installation and the machine out."""
 
 
-class DataConfig(LabelledColumns):
+class DataConfig(LabelledColumns, RemoteFiles):
     """Files in, report on them out."""
 
     files: tuple[str, ...] = argument("text or labelled files")
@@ -163,7 +164,7 @@ class StartConfig(LabelledColumns):
     files: tuple[str, ...] = argument("what there is: texts, labelled texts, or both")
 
 
-class TokenizerConfig(Documents, TextColumn):
+class TokenizerConfig(Documents, TextColumn, RemoteFiles):
     """Text in, tokenizer out."""
 
     files: tuple[str, ...] = argument("text files, folders or globs")
