@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import resource
 import sys
 import zipfile
 from collections.abc import Callable, Mapping
@@ -142,6 +141,7 @@ def test_two_cells_at_opposite_corners_get_one_sentence(tmp_path: Path) -> None:
     path = _cells(tmp_path / "a.xlsx", {(0, 0): "text", (1_048_575, 16_383): "label"})
     with pytest.raises(WarmstartError, match=r"takes far more memory .* save the sheet as CSV"):
         _rows(path)
+    resource = pytest.importorskip("resource")  # absent on Windows
     children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     assert children < 2_000_000, f"{children:,} KB"
 
