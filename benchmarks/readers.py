@@ -115,7 +115,7 @@ def texts(number: int) -> list[str]:
 
 def lines(size: int) -> bytes:
     """Return plain text."""
-    return "\n".join(texts(3000 * size)).encode()
+    return "\n".join(texts(600 * size)).encode()
 
 
 def fields(size: int, delimiter: str = ",") -> bytes:
@@ -134,7 +134,7 @@ def wide_fields(size: int) -> bytes:
 
 def quotes(size: int) -> bytes:
     """Return a field of doubled quotes that does not end."""
-    return b'text\tlabel\n"' + b'""' * 60_000 * size + b"x\ta\n"
+    return b'text\tlabel\n"' + b'""' * 10_000 * size + b"x\ta\n"
 
 
 def records(size: int) -> bytes:
@@ -154,8 +154,8 @@ def own_keys(size: int) -> bytes:
 
 def repeated_key(size: int) -> bytes:
     """Return a JSON object of many keys, one of them twice."""
-    keys = ", ".join(f'"k{n}": 1' for n in range(3000 * size))
-    return f'{{{keys}, "k{3000 * size - 1}": 2}}\n'.encode()
+    keys = ", ".join(f'"k{n}": 1' for n in range(1000 * size))
+    return f'{{{keys}, "k{1000 * size - 1}": 2}}\n'.encode()
 
 
 def parquet(size: int) -> bytes:
@@ -164,7 +164,7 @@ def parquet(size: int) -> bytes:
     import pyarrow.parquet as pq
 
     stream = io.BytesIO()
-    drawn = texts(3000 * size)
+    drawn = texts(1000 * size)
     table = pa.table({"text": drawn, "label": [n % 2 for n in range(len(drawn))]})
     pq.write_table(table, stream, compression="none", use_dictionary=False)
     return stream.getvalue()
@@ -187,20 +187,20 @@ def workbook(size: int) -> bytes:
     stream = io.BytesIO()
     with xlsxwriter.Workbook(stream) as book:
         sheet = book.add_worksheet()
-        for n, text in enumerate(texts(800 * size)):
+        for n, text in enumerate(texts(200 * size)):
             sheet.write_row(n, 0, (text, n % 2))
     return stream.getvalue()
 
 
 def json_object(size: int) -> bytes:
     """Return a JSON file of many numbers."""
-    return json.dumps({"values": list(range(4000 * size))}).encode()
+    return json.dumps({"values": list(range(1000 * size))}).encode()
 
 
 def bpe(size: int) -> bytes:
     """Return a tokenizer.json with merges."""
     pairs = [(a, b) for a in map(chr, range(256, 456)) for b in map(chr, range(256, 456))][
-        : 1600 * size
+        : 400 * size
     ]
     pieces = ["<s>", "</s>", "<pad>", *map(chr, range(256, 456)), *map("".join, pairs)]
     vocab = {piece: index for index, piece in enumerate(pieces)}
@@ -213,7 +213,7 @@ def sentencepiece(size: int) -> bytes:
     """Return a SentencePiece model."""
     model = import_module("sentencepiece.sentencepiece_model_pb2").ModelProto()
     model.pieces.add(piece="<unk>", score=0.0, type=2)
-    for n, word in enumerate(words(1500 * size)):
+    for n, word in enumerate(words(400 * size)):
         model.pieces.add(piece=f"{word}{n}", score=-float(n), type=1)
     model.trainer_spec.vocab_size = len(model.pieces)
     model.normalizer_spec.name = "identity"
@@ -223,7 +223,7 @@ def sentencepiece(size: int) -> bytes:
 
 def pieces(size: int) -> bytes:
     """Return a list of pieces."""
-    return "\n".join(f"{word}{n}" for n, word in enumerate(words(1500 * size))).encode()
+    return "\n".join(f"{word}{n}" for n, word in enumerate(words(400 * size))).encode()
 
 
 def zst(content: bytes) -> bytes:
