@@ -271,9 +271,9 @@ def read_pairs(path: Path) -> None:
 
 def read_json(path: Path) -> None:
     """Read a JSON object with its types."""
-    from warmstart.jsonfiles import read_object, typed
+    from warmstart.jsonfiles import from_json, read_object
 
-    typed(dict[str, list[int]], read_object(path), path)
+    from_json(dict[str, list[int]], read_object(path), path)
 
 
 def read_tokenizer(path: Path) -> None:

@@ -158,7 +158,7 @@ class DataConfig(LabelledColumns, RemoteFiles):
     against: str | None = option("run; report which texts occur in its training data", None)
 
 
-class StartConfig(LabelledColumns):
+class StartConfig(LabelledColumns, RemoteFiles):
     """Files in, what to run with them out."""
 
     files: tuple[str, ...] = argument("what there is: texts, labelled texts, or both")
