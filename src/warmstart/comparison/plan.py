@@ -31,6 +31,7 @@ from warmstart.data.splits import (
 from warmstart.errors import WarmstartError
 from warmstart.files import distinct_names
 from warmstart.formats import quantity
+from warmstart.remotefiles import local_name
 from warmstart.runs.lifecycle import check_length
 from warmstart.runs.saved import SavedRun, describe_unrecorded
 from warmstart.runtime import choose_runtime
@@ -46,7 +47,6 @@ from warmstart.tasks.labelled_data import (
     readable_rows,
 )
 from warmstart.tasks.registry import finetuning_task, read_backbone
-from warmstart.textfiles import local_name
 from warmstart.training.defaults import finetuning_length
 
 COMPILED_MODELS = 12  # of an arm, from which on compiling saves time: about 2 s for each
@@ -335,7 +335,7 @@ def _read_splits(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts
         valid = valid.subset(sorted(nested_rows(valid.strata, HALVING_SEED)[:num]))
     data = {"train": train, "validation": valid}
     if config.test:
-        test = local_name(config.test)
+        test = local_name(config.test, config.allow_private_urls)
         read = read_labelled_file(test, config.test_labels, config)
         data["test"] = _with_targets(read, task, labels)
     check_same_form(*data.values())

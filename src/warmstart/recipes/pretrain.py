@@ -211,7 +211,7 @@ def _prepare(
 ) -> tuple[Tokenizer, ModelConfig, PreparedText]:
     """Return tokenizer, architecture and tokens: prepared now, or before a resume."""
     has_index = task.reads_sentences(config)
-    source = source_of(config.files, config.document, config)
+    source = source_of(config.files, config.document, config, config.allow_private_urls)
     if run.config_file.exists() and run.data_file.exists():
         facts = run.read_json(run.data_file)
         if not run.is_read_only:  # else another process prepares the tokens and checks the files
@@ -253,7 +253,9 @@ def _write_tokens(
     source: TextSource, config: PretrainConfig, tokenizer: Tokenizer, run: RunFolder, index: bool
 ) -> dict[str, Any]:
     """Prepare the text; return the facts for data.json."""
-    valid = source_of(config.valid, config.document, config) if config.valid else None
+    valid = None
+    if config.valid:
+        valid = source_of(config.valid, config.document, config, config.allow_private_urls)
     writer = ShardWriter(tokenizer, has_index=index)
     with workers_of(config.ray, config.threads or num_threads()) as open_workers:
         return prepare(source, valid, writer, run.cache, open_workers)
