@@ -7,7 +7,6 @@ inside the training labels; it is written in the form that every other head has.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -18,7 +17,14 @@ from warmstart.data.labelled import Dataset
 from warmstart.model.models import Classifier
 from warmstart.settings.shared import Pooling
 from warmstart.settings.training import Balance
-from warmstart.tasks.logistic import choose_columns, fit_logistic
+from warmstart.tasks.logistic import (
+    ROUGH_TOLERANCE,
+    FitRows,
+    PredictRows,
+    class_shares,
+    fit_logistic,
+    folds_of,
+)
 from warmstart.tasks.vectors import TextBatches, text_vectors
 
 Floats = NDArray[np.float64]
@@ -91,8 +97,11 @@ def solve_head(
     standardised = {pooling: _standardise(of_pooling) for pooling, of_pooling in vectors.items()}
     settings = [(pooling, c) for pooling, c in SETTINGS if pooling in vectors]
     settings.sort(key=lambda setting: list(vectors).index(setting[0]))  # stable
-    candidates = [partial(_scaled, standardised[pooling][0], c) for pooling, c in settings]
-    pooling, c = settings[choose_columns(candidates, classes, balance)]
+    pooling, c = settings[0]
+    if folds := folds_of(classes):
+        truth = np.asarray(classes)
+        fits = (_fits(standardised[pooling][0], truth, c, balance) for pooling, c in settings)
+        pooling, c = settings[folds.choose([folds.predict(fit) for fit in fits])]
     columns, mean, spread = standardised[pooling]
     model = fit_logistic(columns, classes, c, balance)
     rows = model.coef_ if len(model.coef_) > 1 else np.concatenate([-model.coef_, model.coef_]) / 2
@@ -119,5 +128,11 @@ def _standardise(vectors: Floats) -> tuple[Floats, Floats, Floats]:
     return (vectors - mean) / spread, mean, spread
 
 
-def _scaled(columns: Floats, c: float) -> Any:
-    return columns * c**0.5
+def _fits(columns: Floats, truth: NDArray[Any], c: float, balance: Balance) -> FitRows:
+    """Return what fits a head on some rows, and predicts others with it."""
+
+    def fit(inside: NDArray[Any]) -> PredictRows:
+        model = fit_logistic(columns[inside], truth[inside], c, balance, ROUGH_TOLERANCE)
+        return lambda outside: class_shares(model, columns[outside], int(truth.max()) + 1)
+
+    return fit

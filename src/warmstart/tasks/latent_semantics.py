@@ -1,7 +1,8 @@
 """Latent semantic analysis (Deerwester et al., 1990): the directions in which texts differ most.
 
-A text is the set of its words, each divided by the root of the number of texts that have it, scaled
-to length one. Needs no labels, and seconds where a pretraining needs minutes.
+A text is the set of its words and pairs of words, each divided by the root of the number of texts
+that have it, scaled to length one. Pairs keep "not good" apart from "good". Needs no labels, and
+seconds where a pretraining needs minutes.
 """
 
 import re
@@ -25,11 +26,12 @@ Ints = NDArray[np.integer[Any]]
 SPACE_FILE = "lsa.safetensors"  # in a run folder
 MAX_DIMENSIONS = 256
 SEED = 0  # the same text gives the same space, whatever the seed of a training
-MAX_WORDS = 20_000  # the most frequent ones; rarer ones add megabytes and no accuracy
-MIN_DOCUMENTS = 2  # that have a word
+MAX_UNITS = 40_000  # the most frequent ones; rarer ones add megabytes and no accuracy
+MIN_DOCUMENTS = 5  # that have a unit
+MIN_DOCUMENTS_OF_FEW, FEW_DOCUMENTS = 2, 1_000  # in a text of fewer documents than these
 DOCUMENT_CHARS = 8_192  # a longer document counts as several
 MAX_DOCUMENTS = 100_000  # that are analysed; more are sampled evenly. About 1 GB of memory
-MAX_OCCURRENCES = 12_000_000  # of distinct words in these documents
+MAX_OCCURRENCES = 12_000_000  # of distinct units in these documents
 NGRAM_SIZES = (1, 2, 3)  # characters of a unit in scripts that are written without spaces
 # Thai and Lao, Burmese, Khmer, Japanese, Chinese
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf"
@@ -39,13 +41,18 @@ _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 
 
 def units_of(text: str) -> Iterator[str]:
-    """Yield the words of a text; where words are not separated, its character n-grams."""
+    """Yield the words of a text and pairs of them; its character n-grams in unspaced scripts."""
+    before = ""
     for run in _RUN.findall(text.lower()):
         if _IS_UNSPACED.match(run):
+            before = ""
             for size in NGRAM_SIZES:
                 yield from (run[i : i + size] for i in range(len(run) - size + 1))
         else:
             yield run
+            if before:
+                yield f"{before} {run}"
+            before = run
 
 
 @dataclass(frozen=True)
@@ -196,8 +203,10 @@ def _occurrences(documents: Sequence[Ints]) -> tuple[Any, Ints]:
 
     numbers = np.concatenate([*documents, np.zeros(0, np.int32)])
     frequencies = np.bincount(numbers)
-    columns = np.argsort(-frequencies, kind="stable")[:MAX_WORDS]
-    columns = columns[frequencies[columns] >= MIN_DOCUMENTS]
+    columns = np.argsort(-frequencies, kind="stable")[:MAX_UNITS]
+    is_small = len(documents) < FEW_DOCUMENTS
+    least = MIN_DOCUMENTS_OF_FEW if is_small else MIN_DOCUMENTS
+    columns = columns[frequencies[columns] >= least]
     column_of = np.full(len(frequencies), -1, np.int32)
     column_of[columns] = np.arange(len(columns))
     rows = np.repeat(np.arange(len(documents)), [len(document) for document in documents])

@@ -1,6 +1,7 @@
 """Logistic regression on the features of texts, its setting chosen inside the training labels."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
 
 Floats = NDArray[np.float64]
+Rows = NDArray[Any]  # numbers of rows
+PredictRows = Callable[[Rows], Floats]  # the probabilities of every class, (rows, C)
+FitRows = Callable[[Rows], PredictRows]
 CHOSEN_INSIDE = -1.0  # in place of the number of a setting: choose inside the training labels
 MAX_ITERATIONS = 1000
 TOLERANCE = 1e-6  # tight enough that the score follows C, not where the solver happened to stop
@@ -67,45 +71,47 @@ def check_classes(model: "LogisticRegression", run: SavedRun) -> None:
         raise WarmstartError(f"{run.weights_file} does not fit the classes in config.json")
 
 
-def choose_columns(
-    candidates: Sequence[Callable[[], Any]], classes: Sequence[int], balance: Balance
-) -> int:
-    """Return which features predict labels best that were left out, each with C 1.
+@dataclass(frozen=True)
+class Folds:
+    """Training labels in parts, each of which is predicted by a model fitted on the others."""
 
-    Features are compared by their cross-validated loss once calibrated, which says more than
-    accuracy where labels are few. The first ones stay unless others are clearly better.
+    rows: NDArray[Any]  # of the labels that choose
+    numbers: NDArray[Any]  # the fold of each
+    truth: NDArray[Any]  # the class of each
+
+    def predict(self, fit: FitRows) -> Floats:
+        """Return the probabilities of every class, (rows, C), by models that did not see the row."""
+        shares = np.zeros((len(self.rows), int(self.truth.max()) + 1))
+        for fold in range(self.numbers.max() + 1):
+            inside = self.numbers != fold
+            shares[~inside] = fit(self.rows[inside])(self.rows[~inside])
+        return shares
+
+    def choose(self, candidates: Sequence[Floats]) -> int:
+        """Return which probabilities are best; the first ones unless others are clearly better.
+
+        They are compared by their loss once calibrated, which says more than accuracy where labels
+        are few.
+        """
+        losses = [_calibrated_losses(shares, self.truth) for shares in candidates]
+        best = int(np.argmin([loss.mean() for loss in losses]))
+        gains = losses[0] - losses[best]
+        return best if gains.mean() > CLEARLY * gains.std() / len(gains) ** 0.5 else 0
+
+
+def folds_of(classes: Sequence[int]) -> Folds | None:
+    """Spread labels over folds, each class evenly; None: too few labels.
+
+    A class with two texts is in every training.
     """
     truth = np.asarray(classes)
-    rows, folds = _folds(truth)
-    if folds is None:
-        return 0
-    losses = []
-    for columns_of in candidates:
-        columns = columns_of()[rows]
-        shares = np.zeros((len(rows), int(truth.max()) + 1))
-        for fold in range(folds.max() + 1):
-            inside = folds != fold
-            labels = truth[rows][inside]
-            model = fit_logistic(columns[inside], labels, 1.0, balance, ROUGH_TOLERANCE)
-            shares[~inside] = class_shares(model, columns[~inside], shares.shape[1])
-        losses.append(_calibrated_losses(shares, truth[rows]))
-    best = int(np.argmin([loss.mean() for loss in losses]))
-    gains = losses[0] - losses[best]
-    return best if gains.mean() > CLEARLY * gains.std() / len(gains) ** 0.5 else 0
-
-
-def _folds(truth: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Return the rows that choose and the fold of each; None: too few labels for folds.
-
-    Each class is spread evenly over the folds, so that one with two texts is in every training.
-    """
     rows = np.argsort(truth, kind="stable")
     rows = rows[:: -(-len(rows) // MOST_CHOOSING)]
     _, counts = np.unique(truth[rows], return_counts=True)
     if (counts >= 2).sum() < 2:
-        return rows, None
+        return None
     num = min(FOLDS if len(rows) < MANY_LABELS else FEW_FOLDS, len(rows))
-    return rows, np.arange(len(rows)) % num
+    return Folds(rows, np.arange(len(rows)) % num, truth[rows])
 
 
 def _calibrated_losses(shares: Floats, truth: NDArray[Any]) -> Floats:

@@ -1,14 +1,13 @@
 """Latent semantic analysis of unlabelled text with logistic regression: the baseline to beat.
 
-Like a pretrained model it has seen the unlabelled text, and it takes seconds. Number of dimensions,
-regularisation, and whether TF-IDF joins, are chosen inside the training labels. A run of this kind
-has no Transformer: lsa.safetensors has the dimensions, model.safetensors the regression.
+Like a pretrained model it has seen the unlabelled text, and it takes seconds. Regularisation, and
+whether TF-IDF joins, are chosen inside the training labels. A run of this kind has no Transformer:
+lsa.safetensors has the dimensions, model.safetensors the regression.
 """
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,10 +24,14 @@ from warmstart.tasks.latent_semantics import SPACE_FILE, LatentSpace, read_space
 from warmstart.tasks.linear import LinearPredictor, LinearTask
 from warmstart.tasks.logistic import (
     CHOSEN_INSIDE,
+    ROUGH_TOLERANCE,
+    TOLERANCE,
+    FitRows,
+    PredictRows,
     check_classes,
-    choose_columns,
     class_shares,
     fit_logistic,
+    folds_of,
     rebuild_logistic,
 )
 from warmstart.tasks.text_model import checks_keywords
@@ -46,30 +49,28 @@ if TYPE_CHECKING:
     from sklearn.pipeline import FeatureUnion
 
 Floats = NDArray[np.float64]
+Ints = NDArray[Any]
+
+
+DIMENSIONS = (8, 16, 32, 64, 128, 256)  # that regressions use, whose average predicts
+FEW_LABELS = 32  # up to which as many dimensions are used
+TFIDF_C = 10.0
 
 
 @dataclass(frozen=True)
 class LsaSetting:
-    """How many dimensions are used, and how strongly each kind of feature is regularised."""
+    """How strongly the dimensions are regularised, and whether TF-IDF joins."""
 
-    num_dimensions: int
     c: float  # of the dimensions, whose variance is one
-    c_tfidf: float | None = None  # of TF-IDF; None: without it
+    is_joined: bool = False  # with a regression on TF-IDF, half and half
 
     def __str__(self) -> str:
-        joined = "" if self.c_tfidf is None else f", with TF-IDF, C {self.c_tfidf:g}"
-        return f"{self.num_dimensions} dimensions, C {self.c:g}{joined}"
+        return f"C {self.c:g}{', with TF-IDF' if self.is_joined else ''}"
 
 
-SETTINGS = (
-    LsaSetting(16, 0.1),  # unless another is clearly better
-    LsaSetting(16, 1.0),
-    LsaSetting(16, 0.1, 1.0),
-    LsaSetting(64, 0.01),
-    LsaSetting(64, 0.1),
-    LsaSetting(64, 0.1, 10.0),
-    LsaSetting(256, 0.01),
-    LsaSetting(256, 0.1, 10.0),
+SETTINGS = (  # the first unless another is clearly better
+    *(LsaSetting(c) for c in (0.3, 0.1, 1.0)),
+    *(LsaSetting(c, is_joined=True) for c in (0.3, 0.1, 1.0)),
 )
 
 
@@ -142,8 +143,8 @@ class LsaBaseline:
 
         def outputs(rows: Sequence[str]) -> Floats:
             tfidf = None if fitted.tfidf is None else texts.columns_of(rows)
-            known = self._vectors_of(rows)[:, : fitted.space.num_dimensions]
-            return class_shares(fitted.model, _join(known, tfidf), self._num_classes)
+            columns = _join(self._vectors_of(rows), tfidf)
+            return class_shares(fitted.model, columns, self._num_classes)
 
         elapsed_s = texts.read_s + time.monotonic() - started
         return FittedBaseline(float(number), outputs, fitted.save, elapsed_s)
@@ -153,18 +154,45 @@ class LsaBaseline:
         return self._counted.counting_s(texts)
 
     def _choose(self, texts: BaselineTexts, vectors: Floats) -> int:
-        """Return the number of the setting to use; none has more dimensions than labels."""
-        most = max(SETTINGS[0].num_dimensions, min(len(vectors), vectors.shape[1]))
-        numbers = [i for i, setting in enumerate(SETTINGS) if setting.num_dimensions <= most]
-        candidates = [partial(_columns, texts, vectors, SETTINGS[i]) for i in numbers]
-        return numbers[choose_columns(candidates, texts.classes, self._balance)]
+        """Return the number of the setting to use."""
+        folds = folds_of(texts.classes)
+        if folds is None:
+            return 0
+        truth = np.asarray(texts.classes)
+        strengths = dict.fromkeys(setting.c for setting in SETTINGS)
+        alone = {c: folds.predict(self._fits(vectors, truth, c)) for c in strengths}
+        tfidf = folds.predict(self._fits_tfidf(texts, truth))
+        shares = [
+            _average(alone[setting.c], tfidf) if setting.is_joined else alone[setting.c]
+            for setting in SETTINGS
+        ]
+        return folds.choose(shares)
+
+    def _fits(self, vectors: Floats, truth: Ints, c: float) -> FitRows:
+        def fit(inside: Ints) -> PredictRows:
+            model = fit_nested(vectors[inside], truth[inside], c, self._balance, ROUGH_TOLERANCE)
+            return lambda outside: class_shares(model, vectors[outside], int(truth.max()) + 1)
+
+        return fit
+
+    def _fits_tfidf(self, texts: BaselineTexts, truth: Ints) -> FitRows:
+        def fit(inside: Ints) -> PredictRows:
+            columns = texts.columns
+            model = fit_logistic(
+                columns[inside], truth[inside], TFIDF_C, self._balance, ROUGH_TOLERANCE
+            )
+            return lambda outside: class_shares(model, columns[outside], int(truth.max()) + 1)
+
+        return fit
 
     def _fit(self, texts: BaselineTexts, vectors: Floats, setting: LsaSetting) -> LsaModel:
-        columns = _columns(texts, vectors, setting)
-        model = fit_logistic(columns, texts.classes, 1.0, self._balance)
-        model.coef_ *= _scales(setting, vectors, columns.shape[1])  # for features as they are
-        tfidf = None if setting.c_tfidf is None else texts.features
-        return LsaModel(self._space.first(setting.num_dimensions), tfidf, model)
+        model = fit_nested(vectors, texts.classes, setting.c, self._balance)
+        if not setting.is_joined:
+            return LsaModel(self._space, None, model)
+        tfidf = fit_logistic(texts.columns, texts.classes, TFIDF_C, self._balance)
+        model.coef_ = np.hstack([model.coef_, tfidf.coef_]) / 2
+        model.intercept_ = (model.intercept_ + tfidf.intercept_) / 2
+        return LsaModel(self._space, texts.features, model)
 
     def _read(self, train: Dataset) -> BaselineTexts:
         """Return the training texts, read only if they differ from those of the latest cell."""
@@ -185,18 +213,39 @@ class LsaBaseline:
         return np.array(rows, np.float64).reshape(len(rows), self._space.num_dimensions)
 
 
-def _columns(texts: BaselineTexts, vectors: Floats, setting: LsaSetting) -> Any:
-    """Return the features of the training texts, scaled so that C 1 regularises each kind."""
-    dimensions = vectors[:, : setting.num_dimensions] * setting.c**0.5
-    return _join(dimensions, setting.c_tfidf and texts.columns * setting.c_tfidf**0.5)
+def fit_nested(
+    vectors: Floats,
+    classes: Sequence[int] | Ints,
+    c: float,
+    balance: Balance,
+    tolerance: float = TOLERANCE,
+) -> "LogisticRegression":
+    """Average regressions on the first dimensions: 8, 16, 32 and so on, up to the labels' number.
+
+    The average is a regression, too. It needs no choice of a number of dimensions, which few labels
+    cannot make.
+    """
+    most = max(FEW_LABELS, len(vectors))
+    sizes = [size for size in DIMENSIONS if size <= min(most, vectors.shape[1])]
+    models = [
+        fit_logistic(vectors[:, :size], classes, c, balance, tolerance)
+        for size in sizes or [vectors.shape[1]]
+    ]
+    mean = models[-1]
+    coefficients = np.zeros((len(mean.coef_), vectors.shape[1]))
+    for model in models:
+        coefficients[:, : model.coef_.shape[1]] += model.coef_ / len(models)
+    mean.coef_ = coefficients
+    mean.intercept_ = np.mean([model.intercept_ for model in models], axis=0)
+    return mean
 
 
-def _scales(setting: LsaSetting, vectors: Floats, num_columns: int) -> Floats:
-    """Return the factor of every feature."""
-    num_dimensions = min(setting.num_dimensions, vectors.shape[1])
-    scales = np.full(num_columns, setting.c**0.5)
-    scales[num_dimensions:] = (setting.c_tfidf or 0.0) ** 0.5
-    return scales
+def _average(first: Floats, second: Floats) -> Floats:
+    """Return the geometric mean of probabilities, as averaged logits give it."""
+    shares = np.sqrt(first * second)
+    total = shares.sum(axis=1, keepdims=True)
+    averaged: Floats = np.where(total > 0, shares / np.maximum(total, 1e-300), first)
+    return averaged
 
 
 @dataclass(frozen=True, kw_only=True)
