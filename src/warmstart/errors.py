@@ -1,6 +1,7 @@
 """Exceptions for the user; the command line prints each as one sentence."""
 
 import signal
+from pathlib import Path
 
 OVERFLOW = "its weights are too large for this precision or damaged: try --precision fp32"
 
@@ -25,6 +26,14 @@ def signal_of(interruption: KeyboardInterrupt) -> int:
     """Return the number of the signal that interrupted a job."""
     is_terminated = isinstance(interruption, TerminatedError)
     return signal.SIGTERM if is_terminated else signal.SIGINT
+
+
+class MovedFolderError(WarmstartError):
+    """The folder that a job writes to is no longer where it was."""
+
+    def __init__(self, message: str, place: Path | None) -> None:
+        super().__init__(message)
+        self.place = place  # where it is now; None: not known
 
 
 class LostProcessError(WarmstartError):
