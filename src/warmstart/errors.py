@@ -11,7 +11,7 @@ class WarmstartError(Exception):
 
 
 class StoppedError(WarmstartError):
-    """A signal stopped the job: Ctrl-C or SIGTERM."""
+    """A signal stopped the job."""
 
     def __init__(self, message: str, signal_number: int = signal.SIGINT) -> None:
         super().__init__(message)
@@ -19,13 +19,18 @@ class StoppedError(WarmstartError):
 
 
 class TerminatedError(KeyboardInterrupt):
-    """SIGTERM arrived; like Ctrl-C, it may arrive anywhere."""
+    """A signal arrived; it may arrive anywhere."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__()
+        self.signal_number = signal_number
 
 
 def signal_of(interruption: KeyboardInterrupt) -> int:
     """Return the number of the signal that interrupted a job."""
-    is_terminated = isinstance(interruption, TerminatedError)
-    return signal.SIGTERM if is_terminated else signal.SIGINT
+    if isinstance(interruption, TerminatedError):
+        return interruption.signal_number
+    return signal.SIGINT
 
 
 class MovedFolderError(WarmstartError):
