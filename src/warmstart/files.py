@@ -157,13 +157,14 @@ def whole_folder(path: Path) -> Iterator[Path]:
 def _publish(temporary: Path, path: Path) -> None:
     """Rename a folder; the system refuses to replace anything but an empty folder."""
     take_over([temporary])
+    (name, folder), (new_name, new_folder) = address(temporary), address(path)
     try:
         try:
-            rename(temporary, path)
+            os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
         except FileExistsError:  # Windows does not replace empty folders either
             with suppress(OSError):
-                path.rmdir()
-            rename(temporary, path)
+                os.rmdir(new_name, dir_fd=new_folder)
+            os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
     except OSError as error:
         if error.errno not in _OCCUPIED:
             raise
@@ -173,7 +174,7 @@ def _publish(temporary: Path, path: Path) -> None:
         ) from None
 
 
-def rename(path: Path, new: Path) -> None:
+def _rename(path: Path, new: Path) -> None:
     """Rename a file or folder inside the held folder that both belong to."""
     (name, folder), (new_name, new_folder) = address(path), address(new)
     os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
@@ -419,11 +420,11 @@ def remove_own(path: Path) -> bool:
         return False
     hidden = temporary_path(path)
     try:
-        rename(path, hidden)
+        _rename(path, hidden)
     except PermissionError:  # on Windows, a program has it open
         return False
     if not _is_own(hidden):  # it was exchanged a moment ago
-        rename(hidden, path)
+        _rename(hidden, path)
         return False
     _made.difference_update([identity(hidden)])
     remove(hidden)

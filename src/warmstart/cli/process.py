@@ -22,11 +22,13 @@ def open_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # or a file that is opened later would take its place
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (open until the process ends)
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (open until the process ends)
     codecs.register_error("unicode-escapes", _escape)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="unicode-escapes")
+            is_free = os.name == "nt" and "PYTHONIOENCODING" not in os.environ
+            # A pipe or a file gets the code page of Windows otherwise, which few texts fit into.
+            stream.reconfigure(encoding="utf-8" if is_free else None, errors="unicode-escapes")
     if sys.stdout is None:
         raise WarmstartError(
             "standard output is closed, so the result would be lost: send it to a file, or to "

@@ -222,7 +222,8 @@ def _choose_device(number: "Synchronized[int] | None") -> None:
     A process without a GPU gives way to the process that keeps the GPU busy.
     """
     if number is None:
-        os.nice(GIVE_WAY)
+        if hasattr(os, "nice"):
+            os.nice(GIVE_WAY)
     elif torch.cuda.is_available():
         with number.get_lock():
             torch.cuda.set_device(number.value % torch.cuda.device_count())

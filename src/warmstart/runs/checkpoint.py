@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from warmstart.errors import WarmstartError
-from warmstart.files import flush_file, remove_own, whole_folder, write_whole
+from warmstart.files import flush_file, remove_own, whole_folder, write_json, write_whole
 from warmstart.jsonfiles import from_json, read_object, to_json
 from warmstart.runs.folder import RunFolder
 from warmstart.textfiles import sha256_of
@@ -88,7 +88,7 @@ def save_checkpoint(
             sums = dict(zip(TENSORS, pool.map(_write_tensors, paths, parts), strict=True))
         content = {"step": state.step, "state": asdict(state)}
         sums["state"] = _checksum_of(content)
-        (folder / "state.json").write_text(to_json({**content, "sha256": sums}, indent=2))
+        write_json(folder / "state.json", {**content, "sha256": sums})
     listed = list_checkpoints(run)
     after = listed.index(path) + 1
     for old in [*listed[: max(0, after - keep)], *listed[after:]]:

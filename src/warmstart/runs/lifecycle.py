@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shlex
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from warmstart.files import (
     remove_own,
     write_json,
 )
+from warmstart.formats import shell_line
 from warmstart.jsonfiles import from_json
 from warmstart.runs.checkpoint import list_checkpoints
 from warmstart.runs.facts import InputFiles
@@ -266,7 +266,7 @@ def is_out_of_memory(fault: Exception) -> bool:
 def resume_command(command: str, run: RunFolder) -> str:
     """Return the command that resumes a run."""
     words = ["warmstart", command, "--config", str(run.config_file), "-o", str(run.path)]
-    return shlex.join([*words, "--resume"])
+    return shell_line([*words, "--resume"])
 
 
 def _safe(command: str, run: RunFolder) -> str:
