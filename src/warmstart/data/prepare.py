@@ -83,7 +83,8 @@ def prepare(
         writer, counts = replace(writer, held_out=share), dict[Path, RowCounts]()
         shards = write_shards(source, writer, folder.with_name("shards"), open_workers, counts)
         with whole_folder(folder) as temporary:
-            fingerprints = join_shards(shards, temporary).to_json()
+            held_out = () if valid else (VALID,)
+            fingerprints = join_shards(shards, temporary, (TRAIN, *held_out)).to_json()
             facts = _facts(counts, TokenFile(temporary / TRAIN))
             facts |= {"held_out": share, "fingerprints": fingerprints}
             if valid:
