@@ -21,7 +21,7 @@ from warmstart.comparison.selection import fit_cell, refit_cell, tune
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.splits import LabelPool, nested_rows
 from warmstart.errors import WarmstartError
-from warmstart.files import remove, whole_folder, write_json
+from warmstart.files import remove_own, take_over, whole_folder, write_json
 from warmstart.formats import quantity
 from warmstart.jsonfiles import from_json, read_object
 from warmstart.runs.folder import RunFolder
@@ -80,7 +80,9 @@ class ModelKeeper:
 
     def _write(self, cell: Cell, model: TrainedModel, rows: Sequence[int]) -> None:
         path = self.path(cell)
-        remove(path)  # a worse model, or one whose cell was not yet written
+        if RunFolder(path).config_file.exists():
+            take_over([path])  # another process of the comparison may have written it
+        remove_own(path)  # a worse model, or one whose cell was not yet written
         with whole_folder(path) as temporary:
             folder = RunFolder(temporary)
             write_config(

@@ -7,6 +7,7 @@ from typing import Any
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
+from warmstart.locks import watch
 from warmstart.recipes.card import enter_test
 from warmstart.report.html import Shown
 from warmstart.report.training_figure import score_table
@@ -57,8 +58,9 @@ def evaluate(config: EvaluateConfig) -> EvaluationResult:
     if run.has_unrecorded_texts:
         progress.say(describe_unrecorded(config.run))
     runtime = choose_runtime(config.device, config.precision, config.threads)
-    scores = task.evaluate(run, config, runtime)
-    times = _enter(file, run, scores)
+    with watch(run.folder.path):
+        scores = task.evaluate(run, config, runtime)
+        times = _enter(file, run, scores)
     if config.against:  # the other run was scored on the same file
         tests = scores["against"]["tests"]
         other = {test["metric"].lower(): test["other"] for test in tests}

@@ -101,6 +101,8 @@ def pretrain(config: PretrainConfig) -> PretrainResult:
     with open_training("pretrain", config) as run:
         if not run.is_finished:
             _train(config, run, clock)
+            if not run.is_read_only:
+                run.drop_cache()  # no longer mapped into memory: Windows deletes no such file
     return _result(run)
 
 
@@ -347,7 +349,6 @@ def _finish(
     write_card(run, scores)
     _keep_analysis(config, run)
     run.finish(scores)
-    run.drop_cache()
 
 
 def _keep_analysis(config: PretrainConfig, run: RunFolder) -> None:

@@ -14,7 +14,7 @@ from warmstart.batching.batches import EncodedPairs, PairStream
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.pairs import Pairs
 from warmstart.errors import WarmstartError
-from warmstart.files import write_json
+from warmstart.files import remove_own, write_json
 from warmstart.formats import duration
 from warmstart.model.backbone import recompute_activations
 from warmstart.model.models import Translator
@@ -381,7 +381,7 @@ def keep_snapshot(run: RunFolder, model: nn.Module, step: int, keep: int) -> Non
     """Keep the weights of the newest validations, to be averaged at the end."""
     save_weights(run.snapshots / f"step-{step}.safetensors", model.state_dict())
     for old in list_snapshots(run, up_to=step)[:-keep]:
-        old.unlink()
+        remove_own(old)
 
 
 def list_snapshots(run: RunFolder, up_to: int) -> list[Path]:

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from warmstart.errors import WarmstartError
-from warmstart.files import flush_file, temporary_path, whole_folder, write_whole
+from warmstart.files import flush_file, remove_own, whole_folder, write_json, write_whole
 from warmstart.jsonfiles import from_json, read_object, to_json
 from warmstart.runs.folder import RunFolder
 from warmstart.textfiles import sha256_of
@@ -79,10 +78,9 @@ class _StateFile:
 def save_checkpoint(
     run: RunFolder, model: nn.Module, optimizer: Mapping[str, Tensor], state: State, keep: int
 ) -> Path:
-    """Write `checkpoints/step-N` and remove all but the newest `keep`."""
+    """Write `checkpoints/step-N` and remove all but the newest `keep` that this run wrote."""
     path = run.checkpoints / f"step-{state.step}"
-    if path.exists():  # damaged: the run resumed before it
-        _remove(path)
+    remove_own(path)  # damaged: the run resumed before it
     with whole_folder(path) as folder:
         parts = (model.state_dict(), optimizer)
         paths = [folder / name for name in TENSORS]
@@ -90,11 +88,11 @@ def save_checkpoint(
             sums = dict(zip(TENSORS, pool.map(_write_tensors, paths, parts), strict=True))
         content = {"step": state.step, "state": asdict(state)}
         sums["state"] = _checksum_of(content)
-        (folder / "state.json").write_text(to_json({**content, "sha256": sums}, indent=2))
+        write_json(folder / "state.json", {**content, "sha256": sums})
     listed = list_checkpoints(run)
     after = listed.index(path) + 1
     for old in [*listed[: max(0, after - keep)], *listed[after:]]:
-        _remove(old)  # too old, or newer than a damaged checkpoint that the run resumed before
+        remove_own(old)  # too old, or newer than a damaged checkpoint that the run resumed before
     return path
 
 
@@ -247,10 +245,3 @@ def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _checksum_of(content: dict[str, Any]) -> str:
     return hashlib.sha256(to_json(content).encode()).hexdigest()
-
-
-def _remove(path: Path) -> None:
-    """Rename a checkpoint before deleting it, so that no half-deleted one is ever listed."""
-    hidden = temporary_path(path)
-    path.rename(hidden)
-    shutil.rmtree(hidden)
