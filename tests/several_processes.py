@@ -124,16 +124,26 @@ def build_sharded(task: str, runtime: Runtime, run: RunFolder | None) -> Trainer
     return trainer
 
 
+class GradientKeeper(torch.optim.Optimizer):
+    """Takes a step by keeping the gradients; those that are missing are zero."""
+
+    def step(self) -> None:  # type: ignore[override]
+        parameters = self.param_groups[0]["params"]
+        zeros = (torch.zeros_like(p) for p in parameters)
+        self.gradients = {
+            p: zero if p.grad is None else p.grad.clone()
+            for p, zero in zip(parameters, zeros, strict=True)
+        }
+
+
 def gradients_of(trainer: Trainer, step: int) -> dict[str, Tensor]:
-    """Return the gradients of a step: a step of plain gradient descent subtracts them."""
+    """Return the gradients of a step."""
     trained = trainer.sharded.model if trainer.sharded else trainer.model
     gather = trainer.sharded.gather if trainer.sharded else Tensor.clone
-    before = {name: gather(p.detach()).clone() for name, p in trained.named_parameters()}
-    descent = torch.optim.SGD(trained.parameters(), lr=1.0)
-    descent.param_groups[0] |= {"peak": 1.0, "start_step": 0}
-    trainer.optimizers, trainer.settings = {"sgd": descent}, replace(trainer.settings, clip=1e9)
+    keeper = GradientKeeper(trained.parameters(), {"peak": 1.0, "start_step": 0})
+    trainer.optimizers, trainer.settings = {"keeper": keeper}, replace(trainer.settings, clip=1e9)
     trainer.take_step(step, 1.0)
-    return {name: before[name] - gather(p.detach()) for name, p in trained.named_parameters()}
+    return {name: gather(keeper.gradients[p]) for name, p in trained.named_parameters()}
 
 
 CPU = Runtime(torch.device("cpu"))

@@ -89,11 +89,11 @@ def _assert_same_metrics(*runs: RunFolder) -> None:
 
 
 class Interrupted(Processes):
-    """Processes that get a signal while they agree whether to stop."""
+    """Processes that get a signal while they agree whether to save and whether to stop."""
 
     def largest(self, *numbers: int) -> list[int]:
         agreed = super().largest(*numbers)
-        if not any(agreed):
+        if len(numbers) == 2 and not any(agreed):
             signal.raise_signal(signal.SIGTERM)
         return agreed
 
