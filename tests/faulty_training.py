@@ -24,7 +24,9 @@ class FaultyStream:
     recur: bool
 
     def group(self, step: int, share: slice = ALL_ROWS) -> Sequence[Any]:
-        if step in self.faults:
+        groups = [g for o in self.trainer.optimizers.values() for g in o.param_groups]
+        is_timed = not any(group["lr"] for group in groups)  # and changes nothing
+        if step in self.faults and not is_timed:
             fault = self.faults[step] if self.recur else self.faults.pop(step)
             fault(self.trainer)
         return self.stream.group(step, share)
@@ -91,4 +93,5 @@ def spoil_weight(trainer: Trainer) -> None:
 def _moments(trainer: Trainer) -> list[Tensor]:
     states = [s for o in trainer.optimizers.values() for s in o.state.values()]
     share = trainer.sharded.own_share if trainer.sharded else lambda tensor: tensor
-    return [share(m) for state in states for m in state.values() if m.ndim]
+    moments = [share(m) for state in states for m in state.values() if m.ndim]
+    return [moment for moment in moments if moment.numel()]
