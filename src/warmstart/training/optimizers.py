@@ -139,7 +139,11 @@ class BatchedMuon(Muon):
         moments.lerp_(grads, 1 - group["momentum"])
         torch._foreach_copy_(buffers, moments.unbind(0))
         updates = grads.lerp_(moments, group["momentum"]).to(self.dtype)
-        updates = orthogonal(updates, group["ns_coefficients"], group["ns_steps"], group["eps"])
+        polynomial = group["ns_coefficients"], group["ns_steps"], group["eps"]
+        if updates.is_cuda:
+            updates = orthogonal(updates, *polynomial)
+        else:  # a CPU takes longer for a product of several matrices than for one at a time
+            updates = torch.stack([orthogonal(update, *polynomial) for update in updates])
         if self.found_inf is not None:
             updates.masked_fill_(self.found_inf > 0, 0.0)
         rate = group["lr"] * 0.2 * max(parameters[0].shape) ** 0.5
@@ -150,14 +154,15 @@ class BatchedMuon(Muon):
 def orthogonal(
     matrices: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float
 ) -> Tensor:
-    """Bring the singular values of matrices (B, m, n) near one."""
-    is_tall = matrices.shape[1] > matrices.shape[2]
+    """Bring the singular values of a matrix (m, n), or of several (B, m, n), near one."""
+    is_tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT if is_tall else matrices
-    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=eps)
+    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=eps)
     a, b, c = coefficients
+    add_product = torch.baddbmm if x.ndim == 3 else torch.addmm
     for _ in range(steps):
         gram = x @ x.mT
-        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+        x = add_product(x, add_product(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x.mT if is_tall else x
 
 
