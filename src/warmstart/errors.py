@@ -54,4 +54,8 @@ class ReportedError(WarmstartError):
 
 
 class DivergedError(WarmstartError):
-    """The loss or the weights became infinite or NaN."""
+    """The loss or the weights became infinite or NaN, and did so again when that was repeated."""
+
+
+class DamagedStateError(DivergedError):
+    """Weights, moments or scores are infinite or NaN: a step cannot be taken again from them."""

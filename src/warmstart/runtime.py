@@ -64,7 +64,8 @@ def choose_runtime(
     torch.set_num_threads(threads or num_threads())
     if chosen.type == "cpu":
         _keep_freed_memory()
-    # cuDNN's attention plans anew for every shape, which takes longer than a step of a small model.
+    # cuDNN's attention is never used. NaN from its backward pass with a mask were reported for H100
+    # and H200, and it plans anew for every shape: longer than a step of a small model takes.
     torch.backends.cuda.enable_cudnn_sdp(False)
     is_bf16 = precision == "bf16" or (precision == "auto" and computes_in_bf16(chosen))
     return Runtime(chosen, torch.bfloat16 if is_bf16 else None)

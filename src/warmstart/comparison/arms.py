@@ -14,7 +14,7 @@ from warmstart import progress
 from warmstart.comparison.results import Arm, ArmKind
 from warmstart.data.labelled import Dataset, join_datasets
 from warmstart.data.splits import Selection, selections
-from warmstart.errors import DivergedError, WarmstartError
+from warmstart.errors import DamagedStateError, DivergedError, WarmstartError
 from warmstart.model.models import Classifier
 from warmstart.runs.checkpoint import State, save_weights
 from warmstart.runs.folder import RunFolder
@@ -42,7 +42,7 @@ from warmstart.tasks.task import num_parameters
 from warmstart.tasks.vectors import KeptBatches, TextBatches, backbone_of
 from warmstart.training.defaults import compile_blocks, finetuning_layer_decay, finetuning_rate
 from warmstart.training.step import RecordedObjective
-from warmstart.training.trainer import Trainer
+from warmstart.training.trainer import MAX_REPEATS, Trainer
 
 T = TypeVar("T")
 RATE_FACTORS = (1.0, 2.0, 0.5, 4.0, 0.25, 1.4, 0.7, 8.0, 0.125)  # tried in this order
@@ -361,13 +361,20 @@ class FrozenArm(TransformerArm):
 
 
 def train_stably(train: Callable[[float], T], rate: float, name: str) -> tuple[T, float]:
-    """Train at a rate, or at the first lower one that does not diverge; return the rate too."""
+    """Train at a rate, or at the first lower one that does not diverge; return the rate too.
+
+    Weights that are damaged once are no fault of the rate: the training is repeated.
+    """
     for _ in range(MOST_LOWERED):
-        try:
-            return train(rate), rate
-        except DivergedError:
-            progress.say(f"{name}: learning rate {rate:.2g} diverged; trying a lower one")
-            rate *= LOWERED
+        for _ in range(MAX_REPEATS):
+            try:
+                return train(rate), rate
+            except DamagedStateError as error:
+                progress.say(f"{name}: {error}; training it again")
+            except DivergedError:
+                break
+        progress.say(f"{name}: learning rate {rate:.2g} diverged; trying a lower one")
+        rate *= LOWERED
     raise WarmstartError(
         f"{name} diverges even at learning rate {rate / LOWERED:.2g}; leave it out with --arms"
     )

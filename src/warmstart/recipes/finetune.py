@@ -297,7 +297,7 @@ def _finish(run: RunFolder, trainer: Trainer, fit: Fit) -> None:
     """Write the model card and the scores, which mark the run as finished."""
     state = trainer.state
     valid = {**state.best_scores(), "epoch": fit.epoch_of(state.best_step)}
-    scores = {"valid": valid, "elapsed_s": state.elapsed_s}
+    scores = {"valid": valid, "elapsed_s": state.elapsed_s, "faults": state.faults}
     write_card(run, scores)
     run.finish(scores)
 

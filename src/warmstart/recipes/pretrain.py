@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from warmstart import progress
@@ -309,6 +310,7 @@ def _trainer(
         config.learning_rate,
         config.weight_decay,
         head_steps=HEAD_STEPS if transfer and transfer.new else 0,  # lest it disturb the backbone
+        dtype=runtime.dtype or torch.float32,
     )
     trainer = Trainer(
         model,
@@ -345,6 +347,7 @@ def _finish(
             state.step * config.rows_per_step(architecture.max_length)
         ),
         "elapsed_s": state.elapsed_s,
+        "faults": state.faults,
     }
     write_card(run, scores)
     _keep_analysis(config, run)

@@ -275,7 +275,12 @@ def _trainer(
     assert config.learning_rate is not None  # resolved
     epochs = config.epochs or translation_epochs(len(stream.pairs))
     steps = config.steps or epochs * stream.steps_per_epoch
-    optimizer = OptimizerSettings(config.optimizer, config.learning_rate, config.weight_decay)
+    optimizer = OptimizerSettings(
+        config.optimizer,
+        config.learning_rate,
+        config.weight_decay,
+        dtype=runtime.dtype or torch.float32,
+    )
     schedules = {"cosine": warmup_cosine, "inverse-sqrt": warmup_inverse_sqrt}
 
     def evaluate() -> Evaluation:
@@ -326,7 +331,11 @@ def _finish(
             scores |= {k.removeprefix("valid_"): v for k, v in mean.figures.items()}
             save_weights(run.weights_file, trainer.model.state_dict())
     valid = {"loss": scores["loss"], "bleu": scores["bleu"], "step": step}
-    final = {"valid": {**valid, "averaged": num_averaged}, "elapsed_s": state.elapsed_s}
+    final = {
+        "valid": {**valid, "averaged": num_averaged},
+        "elapsed_s": state.elapsed_s,
+        "faults": state.faults,
+    }
     write_card(run, final)
     run.finish(final)
     run.drop_snapshots()

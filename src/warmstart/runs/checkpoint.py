@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -42,6 +42,7 @@ class State:
     num_parts: int = 1  # that each batch is computed in; more after memory ran out
     loss_sum: float = 0.0  # training loss since the last evaluation
     loss_steps: int = 0
+    faults: list[int] = field(default_factory=list)  # steps taken again: something was not finite
     evaluations: list[dict[str, float]] = field(default_factory=list)
 
     def add(self, figures: Mapping[str, float]) -> None:
@@ -123,9 +124,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
     state, sums = _read_state(path)
     for name in TENSORS:
         _check(path, name, sums.get(name) == sha256_of(path / name))
-    return Checkpoint(
-        path, read_weights(path / TENSORS[0]), _read_tensors(path / TENSORS[1]), state
-    )
+    weights, optimizer = (read_weights(path / name) for name in TENSORS)
+    return Checkpoint(path, weights, optimizer, state)
 
 
 def read_state(path: Path) -> State:
@@ -177,10 +177,15 @@ def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Return the weights in a safetensors file, which must all be finite."""
+    """Return the tensors in a safetensors file, which must all be finite."""
     tensors = _read_tensors(path)
     check_finite(tensors, path)
     return tensors
+
+
+def are_finite(tensors: Iterable[Tensor]) -> bool:
+    """Tell whether all values are finite; a GPU is waited for once."""
+    return bool(torch.stack([tensor.isfinite().all() for tensor in tensors]).all())
 
 
 def check_finite(weights: Mapping[str, Tensor], path: Path) -> None:

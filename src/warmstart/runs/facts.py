@@ -131,6 +131,7 @@ class ScoresFile:
     valid: dict[str, float] | None = None  # None: not finished
     tokens_seen: int = 0
     elapsed_s: float = 0.0
+    faults: tuple[int, ...] = ()  # steps taken again: something in them was not finite
     labels: int = 0  # that a model of a comparison took
     trained_on: int = 0  # of these labels; it was validated on the others
     seed: int = 0

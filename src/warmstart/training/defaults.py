@@ -31,7 +31,6 @@ def seed_weights(seed: int, purpose: str) -> None:
 def compile_backbone(backbone: nn.Module) -> None:
     """Compile in place for batches of one shape; the names of parameters stay the same."""
     backbone.compile(dynamic=False)
-    torch.backends.cuda.enable_cudnn_sdp(True)  # one shape repays its planning
 
 
 def compile_blocks(stack: Stack, backend: str | Backend = "inductor") -> None:

@@ -209,6 +209,7 @@ def time_steps(trainer: Trainer, seconds: float, steps: int | None = None) -> fl
         burst = next_burst if has_time or len(times) < MIN_TIMED else 0
     for optimizer in trainer.optimizers.values():
         optimizer.state.clear()
+    trainer.latch.open()  # a step that was not finite changed nothing
     return statistics.median(times)
 
 
