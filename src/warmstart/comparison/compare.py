@@ -30,6 +30,7 @@ from warmstart.comparison.results import (
     Split,
     Summary,
     TunedArm,
+    pool_pretrainings,
 )
 from warmstart.comparison.verdict import contrast, summarise
 from warmstart.comparison.workers import open_workers
@@ -43,7 +44,7 @@ from warmstart.report.style import save_figure
 from warmstart.runs.facts import ConfigFile, Limit
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, write_config
-from warmstart.runs.saved import kept_models
+from warmstart.runs.saved import kept_models, recipes_of
 from warmstart.tasks.classify import count_classes
 from warmstart.tasks.hub import say_not_exportable
 from warmstart.tasks.labelled_data import readable_rows, rows_seen
@@ -189,7 +190,7 @@ def _comparison(
         )
         for name in texts.held_out
     )
-    return Comparison(
+    comparison = Comparison(
         title=config.title,
         train_file=", ".join(config.train),
         class_names=texts.classes,
@@ -205,8 +206,11 @@ def _comparison(
         notes=tuple(plan.notes),
         attainable=config.attainable,
         left_out=plan.left_out,
+        num_labelled=len(texts.pool),
+        num_choosing=len(texts.data["validation"]) if config.valid and not config.folds else 0,
         task=texts.task.name,
     )
+    return pool_pretrainings(comparison, recipes_of(plan.sources))
 
 
 def _find_overlaps(
