@@ -14,6 +14,7 @@ from warmstart.tasks.registry import finetuning_task
 ArmKind = Literal["warm", "frozen", "cold", "baseline"]
 SplitName = Literal["validation", "test", "cross-validation"]
 Outcome = Literal["better", "worse", "none"]
+SKEWED = 1.5  # times the share of a class where all are equal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +86,16 @@ class Split:
     @property
     def majority_share(self) -> float:
         """Return the accuracy of always predicting the most frequent class."""
-        return max(Counter(map(str, self.classes)).values(), default=0) / max(len(self.classes), 1)
+        return max(self._counts.values(), default=0) / max(len(self.classes), 1)
+
+    @property
+    def is_skewed(self) -> bool:
+        """Tell whether the most frequent class is half as frequent again as in equal classes."""
+        return self.majority_share * len(self._counts) >= SKEWED
+
+    @property
+    def _counts(self) -> Counter[str]:
+        return Counter(map(str, self.classes))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,6 +46,7 @@ CLOSED = 0.005  # a lead of at most half a point counts as closed
 # Percent of comparisons that show 3 points between 85 and 82%, by seeds: 2,000 texts, seeds that
 # spread by 1 point; by benchmarks/coverage.py.
 POWER = {2: 14, 3: 39, 5: 83, 10: 100}
+MOST_NAMED = 5  # classes in one sentence
 FAR = 5  # times; between sizes farther apart, labels are not interpolated
 LEAST_ERROR = 1e-4  # smaller ones have no useful logarithm
 End = Literal["low", "high", "both"]  # of two sizes that are far apart
@@ -468,6 +469,31 @@ def _describe_seeds(
     below = f"{difference.num_below} of {difference.num_seeds} seeds of {arm} "
     below += f"{'is' if difference.num_below == 1 else 'are'} below {rival}"
     return f" The worst model of {arm} has {percent(score.lowest)}; {below}."
+
+
+def describe_classes(comparison: Comparison, scores: Sequence[ArmScore], arm: str) -> Iterator[str]:
+    """Give macro F1 where classes are skewed; name classes that the advised arm never predicts."""
+    split, labels = comparison.scored_split, comparison.subsets[-1]
+    if not comparison.class_names or not isinstance(split.classes[0], int):
+        return  # an answer is no class
+    f1 = {row.arm: row.scored.f1 for row in scores if row.labels == labels}
+    if split.is_skewed:
+        figures = ", ".join(f"{name} {percent(value)}" for name, value in f1.items() if value)
+        yield (
+            "The classes are skewed: always predicting the most frequent one gives "
+            f"{percent(split.majority_share)}. Macro F1 with {quantity(labels, 'label')}: "
+            f"{figures}."
+        )
+    cells = comparison.cells_of(arm, labels)
+    predicted = {answer for cell in cells for answer in comparison.predictions(cell)}
+    missed = [comparison.class_names[number] for number in sorted({*split.classes} - predicted)]
+    if missed:
+        more = f" and {len(missed) - MOST_NAMED:,} more" if len(missed) > MOST_NAMED else ""
+        names = ", ".join(f"'{name}'" for name in missed[:MOST_NAMED])
+        yield (
+            f"{arm} never predicts {names}{more}, which the texts to predict do have. More labels "
+            "of rare classes help, as do --balance weights and --select f1."
+        )
 
 
 def _describe_choice(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> str:

@@ -23,6 +23,7 @@ from warmstart.comparison.scores import (
     compare_arms,
     compare_pair,
     count_costs,
+    describe_classes,
     findings,
     mean_curves,
     rank_pretrained,
@@ -44,10 +45,14 @@ def summarise(comparison: Comparison) -> Summary:
     curves = tuple(mean_curves(comparison))
     saved_over_best = tuple(save_labels(comparison, scores, ("cold", "baseline")))
     verdicts = tuple(judge(comparison, scores))
+    advice = advise(comparison, scores, verdicts)
     return Summary(
         scored_split=comparison.scored_split.name,
-        advice=advise(comparison, scores, verdicts),
-        findings=tuple(findings(comparison, scores, verdicts, saved_over_best)),
+        advice=advice,
+        findings=(
+            *findings(comparison, scores, verdicts, saved_over_best),
+            *describe_classes(comparison, scores, advice.arm),
+        ),
         caveats=tuple(caveats(comparison, verdicts)),
         chance=comparison.scored_split.majority_share,
         scores=scores,

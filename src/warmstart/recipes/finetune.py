@@ -140,7 +140,7 @@ def _train(given: FinetuneConfig, run: RunFolder, clock: Clock) -> None:
     )
     trainer.train(fit.title)
     if not run.is_read_only:
-        _finish(run, trainer, fit)
+        _finish(run, finetuning_task(given.task), trainer, fit)
 
 
 def _prepare(
@@ -266,10 +266,12 @@ def _facts(
     }
 
 
-def _finish(run: RunFolder, trainer: Trainer, fit: Fit) -> None:
+def _finish(run: RunFolder, task: FinetuningTask, trainer: Trainer, fit: Fit) -> None:
     """Write the model card and the scores, which mark the run as finished."""
     state = trainer.state
-    valid = {**state.best_scores(), "epoch": fit.epoch_of(state.best_step)}
+    best = state.best_scores()
+    interval = task.valid_interval(best, len(fit.valid))
+    valid = {**best, **interval, "epoch": fit.epoch_of(state.best_step)}
     scores = {"valid": valid, "elapsed_s": state.elapsed_s}
     write_card(run, scores)
     run.finish(scores)

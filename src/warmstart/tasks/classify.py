@@ -19,6 +19,7 @@ from warmstart.errors import WarmstartError
 from warmstart.evaluation.calibration import at_temperature, calibration, fit_temperature
 from warmstart.evaluation.intervals import accuracy_interval
 from warmstart.evaluation.metrics import accuracy, class_scores, macro_f1
+from warmstart.formats import percent_range
 from warmstart.model.backbone import Layout
 from warmstart.model.models import Classifier
 from warmstart.settings.model import ModelConfig
@@ -166,11 +167,20 @@ class ClassifyTask(FinetuningTask):
         }
 
     def summary(self, scores: Mapping[str, float]) -> str:
-        summary = f"accuracy {scores['accuracy']:.1%}, F1 {scores['f1']:.3f}"
+        summary = f"accuracy {scores['accuracy']:.1%}"
+        if "accuracy_low" in scores:
+            limits = percent_range(scores["accuracy_low"], scores["accuracy_high"])
+            summary += f" (95% interval {limits})"
+        summary += f", F1 {scores['f1']:.3f}"
         if "temperature" not in scores:
             return summary
         errors = (scores[name] for name in ("uncalibrated_error", "calibration_error"))
         return f"{summary}, calibration error {' -> '.join(f'{error:.1%}' for error in errors)}"
+
+    def valid_interval(self, scores: Mapping[str, float], num_texts: int) -> dict[str, float]:
+        num_right = round(scores["accuracy"] * num_texts)
+        interval = accuracy_interval(np.arange(num_texts) < num_right)
+        return {"accuracy_low": interval.low, "accuracy_high": interval.high}
 
     def selection_score(self, scores: Mapping[str, float], tuning: Tuning) -> float:
         return scores[tuning.select]

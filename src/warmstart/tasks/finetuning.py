@@ -302,6 +302,10 @@ class FinetuningTask(Task):
         """Return the class of each target; every subset of the labels has its share of each."""
         return [0] * len(targets)
 
+    def valid_interval(self, scores: Mapping[str, float], num_texts: int) -> dict[str, float]:
+        """Return the ends of the 95% interval of the main validation score, by name; may be {}."""
+        return {}
+
     def calibrate(self, outputs: NDArray[Any], targets: Sequence[Any]) -> NDArray[Any]:
         """Return validation outputs as the model that is kept would give them."""
         return outputs
