@@ -60,13 +60,15 @@ class ModelKeeper:
         return self.run.models / (name if is_single else f"{name}-{cell.labels}-{cell.seed}")
 
     def _is_best(self, cell: Cell) -> bool:
-        """Tell whether a cell has all labels, and no kept model of its arm is better."""
+        """Tell whether no kept model of the arm has more labels, or is better with as many."""
         kept = RunFolder(self.path(cell))
-        if cell.labels < self.most_labels or not kept.is_finished:
-            return cell.labels == self.most_labels
+        if cell.labels < self.most_labels and self.config.minutes is None:
+            return False  # with --minutes, the largest subset may be left out
+        if not kept.is_finished:
+            return True
         facts = kept.read_json(kept.scores_file)
-        preference = self._preference(self._scores(cell), cell.seed)
-        return preference >= self._preference(facts["valid"], facts["seed"])
+        preference = cell.labels, *self._preference(self._scores(cell), cell.seed)
+        return preference >= (facts["labels"], *self._preference(facts["valid"], facts["seed"]))
 
     def _preference(self, scores: Mapping[str, float], seed: int) -> tuple[float, int]:
         score = self.plan.texts.task.selection_score(scores, self.config)

@@ -73,7 +73,7 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
     )
     trials: int = option("settings tried for each arm", 3, least=1, most=9, panel="Training")
     minutes: float | None = option(
-        "time to take in all: fewer trials, seeds, epochs, subsets",
+        "time to take in all: fewer trials, no cold, fewer seeds and subsets",
         None,
         above=0,
         panel="Training",
