@@ -14,6 +14,7 @@ from warmstart.comparison.results import (
     Cell,
     Comparison,
     Summary,
+    Trial,
     pool_pretrainings,
 )
 from warmstart.comparison.verdict import summarise
@@ -77,6 +78,23 @@ def test_seeds_that_share_their_training_texts_are_admitted(
 def test_labels_that_only_choose_are_counted(built: Built) -> None:
     assert said(summarise(replace(built[0], num_choosing=500)), "500 more labels, of --valid")
     assert not said(built[1], "more labels")
+
+
+@pytest.mark.parametrize("is_tuned", [True, False])
+def test_where_no_text_validates_the_tuning_chooses_the_arm(is_tuned: bool, built: Built) -> None:
+    comparison, _ = built
+    tuned = [
+        replace(t, trials=(Trial(setting="", valid_accuracy=0.9 if t.arm == "frozen" else 0.5),))
+        for t in comparison.tuned
+    ]
+    refitted = replace(
+        comparison, splits=comparison.splits[1:], tuned=tuple(tuned) if is_tuned else ()
+    )
+    summary = summarise(refitted)
+    assert refitted.is_refitted
+    assert {v.first for v in summary.verdicts} == {"frozen" if is_tuned else "warm"}
+    reason = "on labels set aside" if is_tuned else "the first is judged"
+    assert reason in summary.findings[0]
 
 
 def two_runs(builder: Callable[..., Built]) -> Comparison:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from warmstart import progress
 from warmstart.comparison.results import Arm, ArmKind
 from warmstart.data.labelled import Dataset, join_datasets
-from warmstart.data.splits import Selection, selections
+from warmstart.data.splits import HALVING_SEED, Selection, nested_rows, selections
 from warmstart.errors import DivergedError, WarmstartError
 from warmstart.runs.checkpoint import State, save_weights
 from warmstart.runs.folder import RunFolder
@@ -42,6 +42,7 @@ from warmstart.training.trainer import Trainer
 T = TypeVar("T")
 RATE_FACTORS = (1.0, 2.0, 0.5, 4.0, 0.25, 1.4, 0.7, 8.0, 0.125)  # tried in this order
 LOWERED = 0.3  # factor for a learning rate that diverges
+MOST_WATCHED = 400  # scored texts that every epoch of a refitted model is measured on
 MOST_LOWERED = 8  # rates tried before an arm is given up
 
 
@@ -53,6 +54,7 @@ class Splits:
     valid: Dataset
     test: Dataset | None
     num_selecting: int | None = None  # validation texts counted as labels; None: not counted
+    temperature: float | None = None  # that calibrates the model; None: by the validation texts
 
     @property
     def num_labels(self) -> int:
@@ -65,10 +67,14 @@ class Splits:
         return self.test or self.valid
 
     def for_refit(self) -> "Splits":
-        """Return splits that also train on the validation texts that selected the setting."""
+        """Return splits that also train on the validation texts that selected the setting.
+
+        Some of the texts that are scored show what each epoch learns; they choose nothing.
+        """
         (selection,) = self.selections
         train = join_datasets([self.train, self.valid.subset(selection.selecting.tolist())])
-        return replace(self, train=train, valid=self.scored, num_selecting=None)
+        rows = sorted(nested_rows(self.scored.strata, HALVING_SEED)[:MOST_WATCHED])
+        return replace(self, train=train, valid=self.scored.subset(rows), num_selecting=None)
 
     @cached_property
     def selections(self) -> tuple[Selection, ...]:
@@ -263,6 +269,7 @@ class TransformerArm:
             self.runtime,
             self.name,
             self.shared.kept,
+            temperature=splits.temperature,
         )
 
     def trainer(

@@ -243,6 +243,7 @@ def _same_work(arm: ExperimentArm) -> object:
 
 def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds: float) -> ArmPace:
     """Time one arm on a sample of the texts."""
+    splits = splits.for_refit() if config.refits else splits
     seed, value = config.seeds[0], arm.settings(1)[0]
     rows = nested_rows(splits.train.strata, seed)[: SAMPLE_BATCHES * config.batch_size]
     num_valid = len(splits.valid)

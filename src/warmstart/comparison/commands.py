@@ -107,7 +107,8 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
     @property
     def refits(self) -> bool:
         """Tell whether the texts that choose a setting are trained on once it is chosen."""
-        return self.folds is not None and self.keep_epoch == "last"
+        is_scored_apart = self.folds is not None or (self.test is not None and not self.valid)
+        return is_scored_apart and self.keep_epoch == "last"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -214,6 +214,7 @@ def _comparison(
             num_folds=config.folds,
         )
         for name in texts.held_out
+        if name != "validation" or not config.refits  # else its texts are trained on
     )
     described = [planned.arm.describe() for planned in plan.arms]
     comparison = Comparison(

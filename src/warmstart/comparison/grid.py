@@ -178,9 +178,12 @@ def train_final_model(
         plan = plan_arms(config, plan.texts.without_folds(is_refitted), plan.sources)
     planned = next(planned for planned in plan.arms if planned.arm.name == name)
     labels = len(plan.texts.pool)
+    # A model that is trained on all texts has none left to be calibrated by.
+    temperatures = [fold.temperature for fold in tuned]
+    temperature = float(np.exp(np.mean(np.log(temperatures)))) if is_refitted else None
     group = CellGroup(
         arm=planned.arm,
-        splits=planned.parts[0],
+        splits=replace(planned.parts[0], temperature=temperature),
         labels=labels,
         pool=plan.texts.pool,
         config=config,

@@ -35,6 +35,7 @@ class TunedArm:
     fold: int | None = None  # of a cross-validation, from 1
     values: tuple[float, ...]  # the best setting, or that of each half of validation
     settings: tuple[str, ...]  # the values as text
+    temperature: float = 1.0  # that calibrates a model with the first of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +140,12 @@ class Comparison:
     @property
     def has_test(self) -> bool:
         """Tell whether arms are scored on texts that they are not chosen by."""
-        return len(self.splits) > 1
+        return self.scored_split.name == "test"
+
+    @property
+    def is_refitted(self) -> bool:
+        """Tell whether the texts that chose the settings were trained on, so none validates."""
+        return self.has_test and len(self.splits) == 1
 
     @property
     def num_folds(self) -> int | None:
@@ -149,6 +155,8 @@ class Comparison:
     @property
     def chosen_on(self) -> str:
         """Say on which texts the best arms were chosen."""
+        if self.is_refitted:
+            return "on labels set aside" if self.tuned else "by their order"
         return self.choosing_split.where if self.num_folds else "on validation"
 
     def predictions(self, cell: Cell) -> tuple[Any, ...]:
@@ -249,7 +257,8 @@ class ArmScore:
     labels: int
     scored: Score  # on the scored split
     clean: Score | None  # without shared texts; None when none, or all, are shared
-    choosing: Score  # on the split that arms are chosen by; `scored` without a test
+    choosing: Score  # on validation; `scored` where no text validates
+    preference: float  # what arms are chosen by, the highest first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -437,4 +446,4 @@ def pool_pretrainings(comparison: Comparison, recipes: Mapping[str, object]) -> 
 def rank_arms(scores: Sequence[ArmScore], labels: int) -> list[str]:
     """Return the arms at one subset, the best on validation first; equal ones in their order."""
     rows = [score for score in scores if score.labels == labels]
-    return [row.arm for row in sorted(rows, key=lambda row: -row.choosing.accuracy)]
+    return [row.arm for row in sorted(rows, key=lambda row: -row.preference)]

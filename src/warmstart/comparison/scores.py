@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.comparison.results import (
+    Arm,
     ArmKind,
     ArmScore,
     Cell,
@@ -57,13 +58,23 @@ def score_arms(comparison: Comparison) -> Iterator[ArmScore]:
     split = comparison.scored_split
     clean = clean_rows(split)
     for arm, labels, cells in comparison.groups():
+        choosing = _score(comparison, cells, comparison.choosing_split)
+        is_refitted = comparison.is_refitted
         yield ArmScore(
             arm=arm.name,
             labels=labels,
             scored=_score(comparison, cells, split),
             clean=None if clean is None else _score(comparison, cells, split, clean),
-            choosing=_score(comparison, cells, comparison.choosing_split),
+            choosing=choosing,
+            preference=_tuned_score(comparison, arm, labels) if is_refitted else choosing.accuracy,
         )
+
+
+def _tuned_score(comparison: Comparison, arm: Arm, labels: int) -> float:
+    """Return the score of the best setting on the labels that were set aside; 0: none was tried."""
+    tunings = [t for t in comparison.tuned if (t.arm, t.labels) == (arm.name, labels)]
+    best = [max(trial.valid_accuracy for trial in tuned.trials) for tuned in tunings]
+    return float(np.mean(best)) if best else 0.0
 
 
 def clean_rows(split: Split) -> Ints | None:
@@ -501,6 +512,8 @@ def _describe_choice(comparison: Comparison, scores: Sequence[ArmScore], labels:
     ranked = rank_pretrained(comparison, scores, labels)
     if len(ranked) == 1:
         return ""
+    if comparison.is_refitted and not comparison.tuned:
+        return f"of {len(ranked)} pretrained arms the first is judged, as no label chose one: "
     return f"{ranked[0]} is the best of {len(ranked)} pretrained arms {comparison.chosen_on}: "
 
 

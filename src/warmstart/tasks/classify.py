@@ -190,7 +190,7 @@ class ClassifyTask(FinetuningTask):
 
         Dividing the head's weights by a temperature calibrates every use and every export.
         """
-        temperature = fit_temperature(fit.valid.targets, outputs)
+        temperature = fit.temperature or self.temperature(outputs, fit.valid.targets)
         calibrated = at_temperature(outputs, temperature)
         evaluation = super().validate(model, calibrated, fit)
         before, after = (
@@ -244,8 +244,11 @@ class ClassifyTask(FinetuningTask):
     def strata(self, targets: Sequence[Any]) -> Sequence[int]:
         return targets
 
+    def temperature(self, outputs: NDArray[Any], targets: Sequence[Any]) -> float:
+        return fit_temperature(targets, outputs)
+
     def calibrate(self, outputs: NDArray[Any], targets: Sequence[Any]) -> Floats:
-        return at_temperature(outputs, fit_temperature(targets, outputs))
+        return at_temperature(outputs, self.temperature(outputs, targets))
 
     def baseline(self, labels: Labels, tuning: Tuning) -> Baseline:
         from warmstart.tasks.tfidf import TfidfBaseline  # TF-IDF is a classifier too
