@@ -212,15 +212,18 @@ def test_texts_shared_between_splits_or_with_pretraining_are_reported(
     assert overlap["near_copy"]["text"][:60] in html.unescape(shown)
 
 
-def test_several_runs_are_several_warm_arms(world: World, base: Path, here: Path) -> None:
-    for folder in ("a", "b"):
-        succeed(f"pretrain {world.texts} -o {folder}/base {TINY} --seed {ord(folder)}")
+@pytest.mark.parametrize(("other", "num_arms"), [("--clip 0.5", 7), ("", 5)])
+def test_several_runs_are_several_warm_arms_but_for_their_seeds(
+    other: str, num_arms: int, world: World, here: Path
+) -> None:
+    for folder, options in (("a", ""), ("b", other)):
+        succeed(f"pretrain {world.texts} -o {folder}/base {TINY} {options} --seed {ord(folder)}")
     command = COMMAND.replace("--from {base}", "--from a/base --from b/base")
     options = OPTIONS.replace("--trials 2", "--trials 1")
     succeed(f"{command} {options} --seeds 0 -o out", **vars(world))
     result = read(here / "out/results.json")
     arms = [arm["name"] for arm in result["arms"]]
-    assert len(set(arms)) == len(arms) == 7
+    assert len(set(arms)) == len(arms) == num_arms
     assert "lsa" in arms  # of the text that both runs were trained on
     assert len(list((here / "out/cells").glob("*-0.json"))) == 7
 

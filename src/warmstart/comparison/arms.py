@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from warmstart import progress
 from warmstart.comparison.results import Arm, ArmKind
 from warmstart.data.labelled import Dataset, join_datasets
-from warmstart.data.splits import Selection, selections
+from warmstart.data.splits import HALVING_SEED, Selection, nested_rows, selections
 from warmstart.errors import DamagedStateError, DivergedError, WarmstartError
 from warmstart.model.models import Classifier
 from warmstart.runs.checkpoint import State, save_weights
@@ -47,6 +47,7 @@ from warmstart.training.trainer import MAX_REPEATS, Trainer
 T = TypeVar("T")
 RATE_FACTORS = (1.0, 2.0, 0.5, 4.0, 0.25, 1.4, 0.7, 8.0, 0.125)  # tried in this order
 LOWERED = 0.3  # factor for a learning rate that diverges
+MOST_WATCHED = 400  # scored texts that every epoch of a refitted model is measured on
 MOST_LOWERED = 8  # rates tried before an arm is given up
 DESCRIPTIONS: Mapping[ArmKind, str] = {
     "warm": "starts from the pretrained model and trains all of it on the labels",
@@ -63,6 +64,7 @@ class Splits:
     valid: Dataset
     test: Dataset | None
     num_selecting: int | None = None  # validation texts counted as labels; None: not counted
+    temperature: float | None = None  # that calibrates the model; None: by the validation texts
 
     @property
     def num_labels(self) -> int:
@@ -75,10 +77,14 @@ class Splits:
         return self.test or self.valid
 
     def for_refit(self) -> "Splits":
-        """Return splits that also train on the validation texts that selected the setting."""
+        """Return splits that also train on the validation texts that selected the setting.
+
+        Some of the texts that are scored show what each epoch learns; they choose nothing.
+        """
         (selection,) = self.selections
         train = join_datasets([self.train, self.valid.subset(selection.selecting.tolist())])
-        return replace(self, train=train, valid=self.scored, num_selecting=None)
+        rows = sorted(nested_rows(self.scored.strata, HALVING_SEED)[:MOST_WATCHED])
+        return replace(self, train=train, valid=self.scored.subset(rows), num_selecting=None)
 
     @cached_property
     def selections(self) -> tuple[Selection, ...]:
@@ -275,6 +281,7 @@ class TransformerArm:
             self.runtime,
             self.name,
             self.shared.kept,
+            temperature=splits.temperature,
         )
 
     def trainer(

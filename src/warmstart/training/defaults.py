@@ -82,7 +82,7 @@ def finetuning_length(model: ModelConfig) -> int:
 def finetuning_epochs(num_texts: int, tuning: Tuning) -> int:
     """Return the number of epochs, by default 40 with 100 texts or fewer, 6 with 1,000, then 3."""
     usual = round(min(MAX_EPOCHS, max(3.0, MAX_EPOCHS * (100 / num_texts) ** 0.8)))
-    return min(tuning.epochs or usual, tuning.most_epochs or tuning.epochs or usual)
+    return tuning.epochs or usual
 
 
 def epochs_between_validations(num_epochs: int, tuning: Tuning) -> int:
