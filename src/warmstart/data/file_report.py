@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from warmstart import progress
-from warmstart.data.copies import FileReport, find_repeats
+from warmstart.data.copies import FileReport, find_contradictions, find_repeats
 from warmstart.data.corpus import Passage, RowCounts, cut_chunks, read_passages
 from warmstart.data.fingerprints import Fingerprints, FingerprintWriter, normalise
-from warmstart.data.labelled import read_labelled
+from warmstart.data.labelled import Dataset, read_labelled
 from warmstart.data.tables import open_table
 from warmstart.errors import WarmstartError
 from warmstart.settings.shared import TableFormat
@@ -33,14 +33,13 @@ class FileReader:
     tables: TableFormat
     labels: Path | None
     counts: RowCounts = field(default_factory=RowCounts)
-    label_counts: Counter[str] = field(default_factory=Counter)
+    labelled: Dataset = field(default_factory=Dataset)  # its texts, if they have labels
 
     def passages(self) -> Iterator[Passage]:
         """Yield documents of several rows, or labelled texts, each of which is one row."""
         if self.labels or self._has_labels():
-            data = read_labelled(self.path, self.tables, self.labels)
-            self.label_counts.update(data.labels)
-            self.counts = RowCounts(len(data) + data.skipped, data.skipped)
+            data = self.labelled = read_labelled(self.path, self.tables, self.labels)
+            self.counts = RowCounts(len(data) + data.skipped + data.unlabelled, data.skipped)
             for text in data.whole_texts():
                 yield Passage((text,), continues=False)
         else:
@@ -111,10 +110,12 @@ def report_file(reader: FileReader, reading: Reading) -> tuple[FileReport, Finge
     sizes, fingerprints = np.array(lengths), writer.finish()
     repeats = find_repeats(fingerprints)
     limit = max_length - 2 if max_length and tokenizer else max_length  # without special tokens
+    labelled = reader.labelled
     report = FileReport(
         file=str(reader.path),
         rows=reader.counts.rows or len(fingerprints),
         skipped=reader.counts.skipped,
+        unlabelled=labelled.unlabelled,
         repeats=int(repeats.copies.sum()),
         near_repeats=int(repeats.near.sum()),
         unit="tokens" if tokenizer else "words",
@@ -125,6 +126,11 @@ def report_file(reader: FileReader, reading: Reading) -> tuple[FileReport, Finge
         units=int(sizes.sum()),
         truncated=int((sizes > limit).sum()) if limit else None,
         unknown=num_unknown / max(1, int(sizes.sum())) if tokenizer else None,
-        labels=dict(sorted(reader.label_counts.items())) or None,
+        labels=dict(sorted(Counter(labelled.labels).items())) or None,
+        contradictions=find_contradictions(
+            fingerprints, labelled.labels, labelled.whole_texts().__getitem__
+        )
+        if labelled.labels
+        else (),
     )
     return report, fingerprints

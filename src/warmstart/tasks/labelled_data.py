@@ -21,8 +21,10 @@ from warmstart.tokenization.tokenizer import Tokenizer, join_pieces, text_reader
 def read_labelled_file(path: str, labels: str | None, tables: TableFormat) -> Dataset:
     """Read one labelled file, and say how: labels are in a column or in a file of their own."""
     data = read_labelled(Path(path), tables, Path(labels) if labels else None)
-    skipped = f"; skipped {quantity(data.skipped, 'row')} without text or label"
-    progress.say(f"{data.description}{skipped if data.skipped else ''}")
+    counts = {"text": data.skipped, "label": data.unlabelled}
+    skipped = (f"{quantity(num, 'row')} without {what}" for what, num in counts.items() if num)
+    reasons = " and ".join(skipped)
+    progress.say(f"{data.description}{f'; skipped {reasons}' if reasons else ''}")
     return data
 
 
