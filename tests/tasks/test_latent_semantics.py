@@ -29,18 +29,18 @@ def space() -> LatentSpace:
 @pytest.mark.parametrize(
     ("text", "units"),
     [
-        (
-            "The cat's 2 kittens, très BELLES!",
-            ["the", "cat", "s", "2", "kittens", "très", "belles"],
-        ),
+        ("Très BELLES, 2!", ["très", "belles", "très belles", "2", "belles 2"]),
         ("好电影", ["好", "电", "影", "好电", "电影", "好电影"]),
         ("GPT很好", ["gpt", "很", "好", "很好"]),
+        ("GPT很好 a b", ["gpt", "很", "好", "很好", "a", "b", "a b"]),
         ("ดี", ["ด", "ี", "ดี"]),  # a vowel sign is no letter of \w
-        ("좋은 영화", ["좋은", "영화"]),  # Korean has spaces
+        ("좋은 영화", ["좋은", "영화", "좋은 영화"]),  # Korean has spaces
         ("... !", []),
     ],
 )
-def test_units_are_words_and_without_spaces_ngrams(text: str, units: list[str]) -> None:
+def test_units_are_words_pairs_of_words_and_without_spaces_ngrams(
+    text: str, units: list[str]
+) -> None:
     assert list(units_of(text)) == units
 
 

@@ -12,8 +12,8 @@ from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.runs.folder import RunFolder
 from warmstart.tasks.latent_semantics import LatentSpace, fit_space
-from warmstart.tasks.logistic import CHOSEN_INSIDE
-from warmstart.tasks.lsa import SETTINGS, LsaBaseline
+from warmstart.tasks.logistic import CHOSEN_INSIDE, fit_logistic
+from warmstart.tasks.lsa import SETTINGS, LsaBaseline, fit_nested
 from warmstart.tasks.registry import load
 from warmstart.tasks.tfidf import CountedTexts, TfidfBaseline
 
@@ -79,8 +79,7 @@ def test_a_saved_run_predicts_and_embeds_as_it_did(number: int, run: RunFolder) 
     np.testing.assert_allclose(shares, fitted.outputs(texts), atol=1e-6)
     assert model.abilities == ("predict", "embed")
     vectors = model.embed(texts)
-    num_dimensions = min(SETTINGS[number].num_dimensions, space().num_dimensions)
-    assert vectors.shape == (len(texts), num_dimensions)
+    assert vectors.shape == (len(texts), space().num_dimensions)
     lengths = np.linalg.norm(model.embed(UNSEEN, normalize=True), axis=1)
     assert lengths == pytest.approx([1, 1])
     with pytest.raises(WarmstartError, match="leave out layer and pooling"):
@@ -108,3 +107,39 @@ def test_many_labels_may_choose_other_settings() -> None:
     fitted = _baseline(space()).fit(Dataset(texts=texts, targets=classes), CHOSEN_INSIDE)
     assert SETTINGS[int(fitted.value)] != SETTINGS[0]
     assert (fitted.outputs(texts).argmax(1) == classes).mean() > 0.9
+
+
+def test_an_average_of_regressions_is_a_regression() -> None:
+    vectors = np.random.default_rng(0).normal(size=(80, 64))
+    classes = [i % 3 for i in range(80)]
+    mean = fit_nested(vectors, classes, 0.3, "none")
+    logits = [
+        fit_logistic(vectors[:, :size], classes, 0.3, "none").decision_function(vectors[:, :size])
+        for size in (8, 16, 32, 64)
+    ]
+    np.testing.assert_allclose(mean.decision_function(vectors), np.mean(logits, axis=0), atol=1e-9)
+
+
+def test_few_labels_use_few_dimensions() -> None:
+    vectors = np.random.default_rng(0).normal(size=(10, 256))
+    mean = fit_nested(vectors, [i % 2 for i in range(10)], 0.3, "none")
+    assert mean.coef_[:, :32].all()
+    assert not mean.coef_[:, 32:].any()
+
+
+def test_pairs_of_words_tell_a_negation() -> None:
+    """Praise and blame have the same words; only what "not" stands before tells them apart."""
+    random = np.random.default_rng(0)
+    words = [f"word{i}" for i in range(40)]
+
+    def text(i: int) -> str:
+        first, second = ("good", "bad") if i % 2 else ("bad", "good")
+        around = random.choice(words, 4)
+        return f"{' '.join(around[:2])} not {first} but {second} {' '.join(around[2:])}"
+
+    texts = [text(i) for i in range(1200)]
+    analysis = fit_space(texts)
+    assert analysis is not None
+    train = Dataset(texts=texts[:40], targets=[i % 2 for i in range(40)])
+    outputs = _baseline(analysis).fit(train, 0.0).outputs(texts[40:])
+    assert (outputs.argmax(1) == np.arange(40, 1200) % 2).mean() > 0.95

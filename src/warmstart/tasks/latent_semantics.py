@@ -8,7 +8,7 @@ seconds where a pretraining needs minutes.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,14 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 SPACE_FILE = "lsa.safetensors"  # in a run folder
 MAX_DIMENSIONS = 256
+LEAST_SPREAD = 1e-3  # of a dimension, relative to the first; less is the rounding of the analysis
 SEED = 0  # the same text gives the same space, whatever the seed of a training
 MAX_UNITS = 40_000  # the most frequent ones; rarer ones add megabytes and no accuracy
 MIN_DOCUMENTS = 5  # that have a unit
 MIN_DOCUMENTS_OF_FEW, FEW_DOCUMENTS = 2, 1_000  # in a text of fewer documents than these
 DOCUMENT_CHARS = 8_192  # a longer document counts as several
 MAX_DOCUMENTS = 100_000  # that are analysed; more are sampled evenly. About 1 GB of memory
-MAX_OCCURRENCES = 12_000_000  # of distinct units in these documents
+MAX_OCCURRENCES = 24_000_000  # of distinct units in these documents
 NGRAM_SIZES = (1, 2, 3)  # characters of a unit in scripts that are written without spaces
 # Thai and Lao, Burmese, Khmer, Japanese, Chinese
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf"
@@ -121,10 +122,6 @@ class LatentSpace:
         vectors: Floats = weighted @ self.projection.astype(np.float64)
         return vectors
 
-    def first(self, num: int) -> "LatentSpace":
-        """Return the space of the first dimensions alone."""
-        return replace(self, projection=np.ascontiguousarray(self.projection[:, :num]))
-
     def save(self, path: Path) -> None:
         """Write the space as a safetensors file."""
         words = np.frombuffer("\n".join(self.words).encode(), np.uint8)
@@ -168,11 +165,12 @@ def fit_space(documents: Iterable[str]) -> LatentSpace | None:
         return None
     with threadpool_limits(1, "blas"):  # threads that meet after every small sum take longer
         found = decompose(occurrences, rank, SEED)
-    spread = np.maximum(found.coordinates.std(axis=0), 1e-9)
+    spread = found.coordinates.std(axis=0)
+    is_real = spread > LEAST_SPREAD * spread.max()
     return LatentSpace(
         tuple(units[column] for column in columns),
         found.weights.astype(np.float32),
-        (found.directions / spread).astype(np.float16),
+        (found.directions[:, is_real] / spread[is_real]).astype(np.float16),
     )
 
 

@@ -30,7 +30,11 @@ MOST_CHOOSING = 2000  # labels that choose a setting: more take time and change 
 
 
 def fit_logistic(
-    columns: Any, classes: Sequence[int], c: float, balance: Balance, tolerance: float = TOLERANCE
+    columns: Any,
+    classes: Sequence[int] | Rows,
+    c: float,
+    balance: Balance,
+    tolerance: float = TOLERANCE,
 ) -> "LogisticRegression":
     """Fit a logistic regression; C is the inverse of regularisation."""
     from sklearn.linear_model import LogisticRegression
@@ -80,7 +84,7 @@ class Folds:
     truth: NDArray[Any]  # the class of each
 
     def predict(self, fit: FitRows) -> Floats:
-        """Return the probabilities of every class, (rows, C), by models that did not see the row."""
+        """Return the probabilities of every class, (rows, C), by models that did not see them."""
         shares = np.zeros((len(self.rows), int(self.truth.max()) + 1))
         for fold in range(self.numbers.max() + 1):
             inside = self.numbers != fold

@@ -190,9 +190,10 @@ class LsaBaseline:
         if not setting.is_joined:
             return LsaModel(self._space, None, model)
         tfidf = fit_logistic(texts.columns, texts.classes, TFIDF_C, self._balance)
-        model.coef_ = np.hstack([model.coef_, tfidf.coef_]) / 2
-        model.intercept_ = (model.intercept_ + tfidf.intercept_) / 2
-        return LsaModel(self._space, texts.features, model)
+        coefficients = np.hstack([model.coef_, tfidf.coef_]) / 2
+        offsets = (model.intercept_ + tfidf.intercept_) / 2
+        joined = _regression(coefficients, offsets, model.classes_)
+        return LsaModel(self._space, texts.features, joined)
 
     def _read(self, train: Dataset) -> BaselineTexts:
         """Return the training texts, read only if they differ from those of the latest cell."""
@@ -231,13 +232,16 @@ def fit_nested(
         fit_logistic(vectors[:, :size], classes, c, balance, tolerance)
         for size in sizes or [vectors.shape[1]]
     ]
-    mean = models[-1]
-    coefficients = np.zeros((len(mean.coef_), vectors.shape[1]))
+    mean = np.zeros((len(models[0].coef_), vectors.shape[1]))
     for model in models:
-        coefficients[:, : model.coef_.shape[1]] += model.coef_ / len(models)
-    mean.coef_ = coefficients
-    mean.intercept_ = np.mean([model.intercept_ for model in models], axis=0)
-    return mean
+        mean[:, : model.coef_.shape[1]] += model.coef_ / len(models)
+    offsets = np.mean([model.intercept_ for model in models], axis=0)
+    return _regression(mean, offsets, models[0].classes_)
+
+
+def _regression(coefficients: Floats, offsets: Floats, classes: Ints) -> "LogisticRegression":
+    arrays = {"coef": coefficients, "intercept": offsets, "classes": classes}
+    return rebuild_logistic(arrays, coefficients.shape[1])
 
 
 def _average(first: Floats, second: Floats) -> Floats:
