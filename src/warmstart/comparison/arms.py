@@ -229,7 +229,7 @@ class TransformerArm:
             yield TrainedModel(
                 rate,
                 outputs if self.tuning.keep_epoch == "best" else outputs[-1:],
-                epochs_of(state, self._fit(splits, seed, rate), self.task.select_by),
+                epochs_of(state, self._fit(splits, seed, rate), self.task.metric(self.labels)),
                 state.elapsed_s,
                 partial(self._predict, weights),
                 Saving(
@@ -252,7 +252,7 @@ class TransformerArm:
 
     def _fit(self, splits: Splits, seed: int, rate: float) -> Fit:
         return Fit(
-            splits.train,
+            self.task.training_rows(splits.train, self.labels, self.model.max_length),
             splits.valid,
             self.labels,
             self.tuning,
@@ -333,10 +333,10 @@ class BaselineArm:
         """Fit one baseline with each setting; no seed is used."""
         for value in values:
             fitted = self.baseline.fit(splits.train, value)
-            outputs = [fitted.outputs(splits.valid.texts)]
+            outputs = [fitted.outputs(splits.valid)]
             saving = Saving(self.baseline.task, None, None, fitted.save)
             predict = partial(self._predict, fitted)
             yield TrainedModel(value, outputs, (), fitted.elapsed_s, predict, saving)
 
     def _predict(self, fitted: FittedBaseline, split: Dataset) -> NDArray[Any]:
-        return fitted.outputs(split.texts)
+        return fitted.outputs(split)

@@ -44,10 +44,9 @@ from warmstart.runs.facts import ConfigFile, Limit
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, write_config
 from warmstart.runs.saved import kept_models
-from warmstart.tasks.classify import count_classes
 from warmstart.tasks.hub import say_not_exportable
 from warmstart.tasks.labelled_data import readable_rows, rows_seen
-from warmstart.tasks.registry import finetuning_task
+from warmstart.tasks.registry import choose_task, finetuning_task
 from warmstart.textfiles import file_facts
 from warmstart.training.length import Clock
 
@@ -122,6 +121,7 @@ def compare(config: CompareConfig) -> CompareResult:
 
 def resolve(config: CompareConfig) -> CompareConfig:
     """Return the settings with every default that is known before the texts are read."""
+    config = choose_task(config)
     return finetuning_task(config.task).choose_truncation(share_threads(config))
 
 
@@ -193,7 +193,7 @@ def _comparison(
         title=config.title,
         train_file=", ".join(config.train),
         class_names=texts.classes,
-        class_counts=count_classes(texts.training.targets, texts.classes),
+        class_counts=texts.task.class_counts(texts.training.targets, texts.labels),
         arms=tuple(planned.arm.describe() for planned in plan.arms),
         subsets=subsets,
         seeds=config.seeds,
@@ -206,6 +206,7 @@ def _comparison(
         attainable=config.attainable,
         left_out=plan.left_out,
         task=texts.task.name,
+        metric=texts.task.metric_name(texts.labels),
     )
 
 

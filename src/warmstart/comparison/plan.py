@@ -36,7 +36,6 @@ from warmstart.settings.model import ModelConfig, ablation_warning
 from warmstart.tasks.finetuning import FinetuningTask, Labels
 from warmstart.tasks.labelled_data import (
     check_same_form,
-    encode_dataset,
     for_tokenizer,
     read_all_texts,
     read_labelled_file,
@@ -261,18 +260,17 @@ def _encoded_texts(
     config: CompareConfig, texts: ExperimentTexts, source: SavedRun, notes: list[str]
 ) -> dict[str, Dataset]:
     """Return each split as the tokenizer of a run reads it."""
-    max_length = _architecture(config, source).max_length
+    model = _architecture(config, source)
     rule = config.truncate or texts.task.truncate
     splits = {}
     for name, read in texts.data.items():
         split = for_tokenizer(read, source.tokenizer, config.pieces)
-        encoded, note = encode_dataset(split, source.tokenizer, max_length, rule)
+        encoded, note = texts.task.encode(split, source.tokenizer, model, rule)
         if len(config.from_runs) > 1:
             note = f"{source.path}: {note}"
         notes.append(note)
         progress.say(note)
-        aligned = texts.task.align(encoded, source.tokenizer)
-        splits[name] = replace(encoded, targets=aligned)
+        splits[name] = encoded
     return splits
 
 
@@ -304,7 +302,7 @@ def _with_targets(data: Dataset, task: FinetuningTask, labels: Labels) -> Datase
 
 
 def _read_splits(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts:
-    train, valid = read_training_texts(config, task.has_classes)
+    train, valid = read_training_texts(config, task)
     labels = task.read_labels(train)
     train, valid = (_with_targets(split, task, labels) for split in (train, valid))
     pool = LabelPool(len(train), None if config.valid else len(valid))
@@ -315,7 +313,7 @@ def _read_splits(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts
     data = {"train": train, "validation": valid}
     if config.test:
         test = local_name(config.test)
-        read = read_labelled_file(test, config.test_labels, config)
+        read = read_labelled_file(task, test, config.test_labels, config)
         data["test"] = _with_targets(read, task, labels)
     check_same_form(*data.values())
     selections(range(len(valid)), "test" in data)  # refuses a single text
@@ -326,7 +324,7 @@ def _read_splits(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts
 
 
 def _read_folds(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts:
-    texts = read_all_texts(config)
+    texts = read_all_texts(config, task)
     labels = task.read_labels(texts)
     texts, num_folds = _with_targets(texts, task, labels), config.folds or 1
     stratified = texts if task.has_classes else replace(texts, labels=[""] * len(texts))

@@ -1,6 +1,5 @@
 """What a comparison measured and what follows from it, as plain values."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -80,11 +79,6 @@ class Split:
             return f"in {self.num_folds}-fold cross-validation"
         return "on test" if self.name == "test" else "on validation (cross-fitted)"
 
-    @property
-    def majority_share(self) -> float:
-        """Return the accuracy of always predicting the most frequent class."""
-        return max(Counter(map(str, self.classes)).values(), default=0) / max(len(self.classes), 1)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
@@ -106,11 +100,11 @@ class Comparison:
     attainable: float | None  # best possible accuracy on the test file, where known
     left_out: str | None = None  # what a limit of time left out
     task: str = "classify"
+    metric: str = "accuracy"  # the score that arms are compared by, in words
 
-    @property
-    def metric(self) -> str:
-        """Return the name of the score that arms are compared by."""
-        return finetuning_task(self.task).select_by
+    def chance(self, split: Split) -> float:
+        """Return the score of always giving the most frequent answer of a split."""
+        return finetuning_task(self.task).chance(split.classes)
 
     @property
     def scored_split(self) -> Split:

@@ -28,7 +28,7 @@ def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -
             entry = _best_epoch(arm, model, splits, selection.selecting, config)[0], model.value
             best[index] = max(best[index], entry, key=lambda pair: pair[0])
         scores = [arm.task.scores(o, splits.valid.targets, arm.labels) for o in model.outputs]
-        best_score = max(score[arm.task.select_by] for score in scores)
+        best_score = max(score[arm.task.metric(arm.labels)] for score in scores)
         setting = arm.describe_setting(model.value)
         trials.append(Trial(setting=setting, valid_accuracy=best_score))
     chosen = tuple(value for _, value in best)

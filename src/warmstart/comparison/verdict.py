@@ -49,7 +49,7 @@ def summarise(comparison: Comparison) -> Summary:
         advice=advise(comparison, scores, verdicts),
         findings=tuple(findings(comparison, scores, verdicts, saved_over_best)),
         caveats=tuple(caveats(comparison)),
-        chance=comparison.scored_split.majority_share,
+        chance=comparison.chance(comparison.scored_split),
         scores=scores,
         curves=curves,
         times_to_accuracy=tuple(times_to_accuracy(comparison, curves)),

@@ -11,7 +11,7 @@ from warmstart.data.detection import Sample, choose_columns, is_surely_header, n
 from warmstart.errors import WarmstartError
 from warmstart.formats import quantity
 
-ROLES = ("text", "text2", "label", "source", "target")
+ROLES = ("text", "text2", "label", "source", "target", "tokens", "tags", "spans")
 SKIP = "_"
 
 

@@ -34,12 +34,11 @@ from warmstart.settings.training import FinetuneConfig
 from warmstart.tasks.finetuning import FinetuningTask, Fit, Start, build_model, build_trainer
 from warmstart.tasks.hub import HubModel, say_not_exportable
 from warmstart.tasks.labelled_data import (
-    encode_dataset,
     for_tokenizer,
     read_training_texts,
     readable_rows,
 )
-from warmstart.tasks.registry import finetuning_task, read_backbone
+from warmstart.tasks.registry import choose_task, finetuning_task, read_backbone
 from warmstart.textfiles import file_facts
 from warmstart.tokenization.backends import load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
@@ -71,6 +70,7 @@ class FinetuneResult(Shown):
 
 def finetune(config: FinetuneConfig) -> FinetuneResult:
     """Train a model on labelled texts and write a run folder."""
+    config = choose_task(config)
     task = finetuning_task(config.task)
     config, clock = task.choose_truncation(config), Clock(config.minutes)
     with open_training("finetune", config) as run:
@@ -152,7 +152,7 @@ def _prepare(
 ) -> tuple[Trainer, Fit]:
     """Read the texts, write what the run records of them, and build the trainer."""
     task = finetuning_task(config.task)
-    texts = take_labels(*read_training_texts(config, task.has_classes), task, config)
+    texts = take_labels(*read_training_texts(config, task), task, config)
     labels = task.read_labels(texts[0])
     for note in task.label_notes(*texts):
         progress.say(note)
@@ -181,7 +181,8 @@ def _prepare(
         say_not_exportable(str(run.path), hub.problem)
     rate, decay = config.learning_rate or 0.0, config.layer_decay or 1.0
     seed, pad = config.seed, tokenizer.pad
-    fit = Fit(train, valid, labels, config, rate, decay, seed, pad, runtime, start.arm)
+    rows = task.training_rows(train, labels, architecture.max_length)
+    fit = Fit(rows, valid, labels, config, rate, decay, seed, pad, runtime, start.arm)
     return build_trainer(task, model, fit, run, config), fit
 
 
@@ -250,9 +251,9 @@ def _encode(
     model: ModelConfig,
     rule: Truncate,
 ) -> Dataset:
-    encoded, sentence = encode_dataset(data, tokenizer, model.max_length, rule)
+    encoded, sentence = task.encode(data, tokenizer, model, rule)
     progress.say(sentence)
-    return replace(encoded, targets=task.align(encoded, tokenizer))
+    return encoded
 
 
 def _facts(

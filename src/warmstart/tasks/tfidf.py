@@ -257,8 +257,8 @@ class TfidfBaseline:
         texts = self._read(train)
         model, elapsed_s = texts.fit(value)
 
-        def outputs(rows: Sequence[str]) -> NDArray[np.float64]:
-            return model.column_probabilities(texts.columns_of(rows), self._num_classes)
+        def outputs(rows: Dataset) -> NDArray[np.float64]:
+            return model.column_probabilities(texts.columns_of(rows.texts), self._num_classes)
 
         return FittedBaseline(outputs, partial(save_baseline, model), elapsed_s)
 
@@ -318,7 +318,7 @@ class TfidfTask(Task):
         )
 
     def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
-        data = read_labelled_file(settings.test or "", settings.test_labels, settings)
+        data = read_labelled_file(CLASSIFY, settings.test or "", settings.test_labels, settings)
         self.open(run, runtime).check_form(data.seconds is not None)
         targets = CLASSIFY.targets(data, run.config)
         texts = readable_rows(data, settings.pieces)
