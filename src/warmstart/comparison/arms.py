@@ -321,7 +321,7 @@ class BaselineArm:
 
     def describe(self) -> Arm:
         """Describe the arm without its number of parameters, which depends on the texts."""
-        return Arm(name=self.name, kind="baseline")
+        return Arm(name=self.name, kind="baseline", description=self.baseline.description)
 
     def settings(self, trials: int) -> list[float]:
         return self.baseline.settings(trials)

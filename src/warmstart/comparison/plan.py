@@ -1,7 +1,8 @@
 """What a comparison trains: the arms of every run, each with the texts as it reads them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,6 +16,7 @@ from warmstart.comparison.arms import (
 )
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.results import ArmKind, SplitName
+from warmstart.data.corpus import read_passages
 from warmstart.data.fingerprints import Fingerprints
 from warmstart.data.labelled import Dataset
 from warmstart.data.splits import (
@@ -29,6 +31,8 @@ from warmstart.data.splits import (
 from warmstart.errors import WarmstartError
 from warmstart.files import distinct_names
 from warmstart.formats import quantity
+from warmstart.jsonfiles import typed
+from warmstart.runs.facts import InputFile, InputFiles
 from warmstart.runs.lifecycle import check_length
 from warmstart.runs.saved import SavedRun, describe_unrecorded
 from warmstart.runtime import choose_runtime
@@ -47,6 +51,7 @@ from warmstart.textfiles import local_name
 from warmstart.training.defaults import finetuning_length
 
 COMPILED_MODELS = 12  # of an arm, from which on compiling saves time: about 2 s for each
+UNLABELLED_CHARS = 1 << 23  # that a baseline reads of unlabelled text
 HELD_OUT: tuple[SplitName, ...] = get_args(SplitName)
 
 
@@ -152,13 +157,41 @@ def plan_arms(
     ]
     arms = _transformer_arms(config, texts, named, notes)
     if "tfidf" in config.arms:
-        arm = _baseline_arm(config, texts)
+        arm = _baseline_arm(config, texts, UnlabelledTexts(texts.training.texts, _files(sources)))
         arms.append(PlannedArm(arm, texts.parts(_whole_texts(config, texts))))
     return ExperimentPlan(arms, texts, list(sources), seen, notes)
 
 
-def _baseline_arm(config: CompareConfig, texts: ExperimentTexts) -> BaselineArm:
-    baseline = texts.task.baseline(texts.labels, config)
+@dataclass(frozen=True)
+class UnlabelledTexts:
+    """The texts that a baseline may read without their labels, as the pretrained arms have."""
+
+    labelled: Sequence[str]  # of the training file
+    files: tuple[str, ...]  # that the runs were pretrained on, where they still are
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.labelled
+        num_chars = 0
+        for passage in chain.from_iterable(read_passages(Path(file)) for file in self.files):
+            yield from passage.rows
+            num_chars += sum(map(len, passage.rows))
+            if num_chars > UNLABELLED_CHARS:
+                return
+
+
+def _files(sources: Sequence[SavedRun]) -> tuple[str, ...]:
+    """Return the files that runs were pretrained on, where they are still to be found."""
+    listed: list[InputFile] = []
+    for source in sources:
+        recorded = source.folder.read_json(source.folder.data_file)
+        listed += typed(InputFiles, {"files": recorded.get("files", [])}, source.path).files
+    return tuple(dict.fromkeys(file.path for file in listed if Path(file.path).is_file()))
+
+
+def _baseline_arm(
+    config: CompareConfig, texts: ExperimentTexts, unlabelled: UnlabelledTexts
+) -> BaselineArm:
+    baseline = texts.task.baseline(texts.labels, config, unlabelled)
     if baseline is None:
         raise WarmstartError(
             f"--arms {','.join(config.arms)}: {texts.task.description} has no baseline to compare "

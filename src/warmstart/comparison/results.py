@@ -59,6 +59,7 @@ class Arm:
     trainable: int = 0
     pretrain_s: float = 0.0  # time its pretraining took
     pretrain_tokens: int = 0  # tokens its pretraining saw
+    description: str = ""  # what it is, for the report
     cold: str | None = None  # the cold arm with its architecture and tokenizer; None: any
 
 

@@ -6,6 +6,7 @@ Keeps a length and the fingerprints of each text; text without labels is streame
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from warmstart import progress
 from warmstart.data.copies import FileReport, find_repeats
 from warmstart.data.corpus import Passage, RowCounts, cut_chunks, read_passages
 from warmstart.data.fingerprints import Fingerprints, FingerprintWriter, normalise
-from warmstart.data.labelled import read_labelled
+from warmstart.data.labelled import Dataset, read_labelled
 from warmstart.data.tables import open_table
+from warmstart.data.tagged import read_tagged, tagged_form
+from warmstart.data.tags import count_tags
 from warmstart.errors import WarmstartError
 from warmstart.settings.shared import TableFormat
 from warmstart.textfiles import format_of
@@ -38,22 +41,39 @@ class FileReader:
     def passages(self) -> Iterator[Passage]:
         """Yield documents of several rows, or labelled texts, each of which is one row."""
         if self.labels or self._has_labels():
-            data = read_labelled(self.path, self.tables, self.labels)
-            self.label_counts.update(data.labels)
+            data = self._read_labelled()
             self.counts = RowCounts(len(data) + data.skipped, data.skipped)
             for text in data.whole_texts():
                 yield Passage((text,), continues=False)
         else:
             yield from read_passages(self.path, tables=self.tables, counts=self.counts)
 
+    @cached_property
+    def _is_tagged(self) -> bool:
+        return not self.labels and tagged_form(self.path, self.tables) is not None
+
+    def _read_labelled(self) -> Dataset:
+        """Read labelled texts, and count their labels."""
+        if self._is_tagged:
+            data = read_tagged(self.path, self.tables)
+            self.label_counts.update(count_tags(data.labels))
+        else:
+            data = read_labelled(self.path, self.tables, self.labels)
+            self.label_counts.update(data.labels)
+        return data
+
     def describe(self) -> str:
-        """Say how a table is read; empty for other files."""
+        """Say how a table, or a file of tagged words, is read; empty for other files."""
+        if self._is_tagged:
+            return read_tagged(self.path, self.tables).description
         if self.labels or format_of(self.path) == "lines":
             return ""
         roles = ("text", "label") if self._has_labels() else ("text",)
         return open_table(self.path, self.tables, roles, optional=("text2",)).describe()
 
     def _has_labels(self) -> bool:
+        if self._is_tagged:
+            return True
         if format_of(self.path) == "lines":
             return False
         if self.tables.columns:

@@ -1,7 +1,7 @@
 """Label a text, or a pair of texts, with one of several classes."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -243,7 +243,7 @@ class ClassifyTask(FinetuningTask):
     def calibrate(self, outputs: NDArray[Any], targets: Sequence[Any]) -> Floats:
         return at_temperature(outputs, fit_temperature(targets, outputs))
 
-    def baseline(self, labels: Labels, tuning: Tuning) -> Baseline:
+    def baseline(self, labels: Labels, tuning: Tuning, unlabelled: Iterable[str]) -> Baseline:
         from warmstart.tasks.tfidf import TfidfBaseline  # TF-IDF is a classifier too
 
         return TfidfBaseline(len(labels["classes"]), tuning.balance)

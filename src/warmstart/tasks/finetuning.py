@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -354,7 +354,9 @@ class FinetuningTask(Task):
         """Return validation outputs as the model that is kept would give them."""
         return outputs
 
-    def baseline(self, labels: Labels, tuning: Tuning) -> "Baseline | None":
+    def baseline(
+        self, labels: Labels, tuning: Tuning, unlabelled: Iterable[str]
+    ) -> "Baseline | None":
         """Return the simple model that a Transformer has to beat; None: there is none."""
         return None
 
@@ -373,6 +375,7 @@ class Baseline(Protocol):
 
     name: str  # of its arm
     task: str  # that opens its run folder
+    description: str  # what it is, for the report
 
     def settings(self, trials: int) -> list[float]:
         """Return the settings to try, the default first."""

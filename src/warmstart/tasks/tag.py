@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -170,6 +170,7 @@ class TagTask(FinetuningTask):
     hub_class = "ForTokenClassification"
     has_classes = False  # of texts
     reads_all = True
+    limit = "It gives every word one of its tags; entities never overlap or lie in one another."
 
     def detect(self, path: Path, tables: TableFormat) -> str | None:
         return tagged_form(path, tables)
@@ -395,10 +396,10 @@ class TagTask(FinetuningTask):
         named = (f"{kind}: {where}" for (_, _, kind), where in zip(spans, words, strict=True))
         return ", ".join(named) or "nothing"
 
-    def baseline(self, labels: Labels, tuning: Tuning) -> Baseline:
+    def baseline(self, labels: Labels, tuning: Tuning, unlabelled: Iterable[str]) -> Baseline:
         from warmstart.tasks.word_features import WordFeatureBaseline  # is a tagger too
 
-        return WordFeatureBaseline(labels["classes"])
+        return WordFeatureBaseline(labels["classes"], unlabelled)
 
     def training(self, model: nn.Module, fit: Fit) -> Training:
         """Return objective, batches and validation; a frozen backbone reads each text once."""

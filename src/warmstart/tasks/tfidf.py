@@ -236,6 +236,9 @@ class TfidfBaseline:
     """The baseline of a comparison. Its cells share the counts of n-grams, and nothing else."""
 
     name, task = "tf-idf", "tfidf"
+    description = (
+        "counts of words and characters with logistic regression, without a neural network"
+    )
 
     def __init__(self, num_classes: int, balance: Balance) -> None:
         self._num_classes, self._balance = num_classes, balance

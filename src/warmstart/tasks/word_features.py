@@ -39,7 +39,7 @@ from warmstart.tasks.text_model import TextModel
 Clusters = Mapping[str, Sequence[int]]  # of frequent words, from few large ones to many small ones
 Ints = NDArray[np.int32]
 TAG = TagTask()
-STRENGTHS = (1.0, 0.3, 3.0, 0.1, 10.0, 0.03, 30.0, 100.0, 0.01)  # of C, in the order of trial
+STRENGTHS = (3.0, 10.0, 1.0, 30.0, 0.3, 0.1, 100.0, 0.03, 0.01)  # of C, in the order of trial
 MAX_ITERATIONS, TOLERANCE = 300, 1e-4
 LEAST_COUNT = 2  # of a feature in the training words
 EDGE = ("<s>", "</s>")  # what stands before and after a sentence
@@ -156,7 +156,7 @@ class WordFeatureBaseline:
     """The baseline of a comparison of taggers."""
 
     name, task = "word features", "word-features"
-    about = (
+    description = (
         "words, their shapes, ends, neighbours and clusters, with logistic regression and the best "
         "legal sequence of tags, without a neural network"
     )
