@@ -283,7 +283,7 @@ def _spans(row: Row, text: str) -> Iterator[tuple[int, int, str]]:
         span = value
         if isinstance(value, dict):
             span = [value.get(name) for name in ("start", "end", "label")]
-        if not isinstance(span, (list, tuple)) or len(span) != 3:
+        if not isinstance(span, (list, tuple)) or len(span) != 3 or None in span:
             raise WarmstartError(f"{row.name}: the span {show(value)} needs start, end and label")
         start, end, label = span
         is_whole = all(isinstance(edge, int) and not isinstance(edge, bool) for edge in span[:2])
