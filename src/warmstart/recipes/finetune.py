@@ -108,7 +108,8 @@ def finetuning_architecture(config: FinetuneConfig, parent: SavedRun | None) -> 
     if not parent:
         refuse_together(config, "tokenizer", ("vocab_size",))
         model = apply_overrides(preset_named(config.preset or ""), config)
-        return replace(model, vocab_size=config.vocab_size or model.vocab_size)
+        attention = finetuning_task(config.task).attention or model.attention
+        return replace(model, vocab_size=config.vocab_size or model.vocab_size, attention=attention)
     refuse_overrides(config, allowed=("dropout", "max_length"))
     refuse_together(config, "from", ("tokenizer", "vocab_size"))
     check_length(parent.model, config.max_length, parent.path)

@@ -24,7 +24,7 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun, Transfer, transfer_backbone
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
-from warmstart.settings.model import ModelConfig
+from warmstart.settings.model import Attention, ModelConfig
 from warmstart.settings.shared import (
     Checkpoints,
     Destination,
@@ -128,6 +128,7 @@ class FinetuningTask(Task):
     command = "finetune"
     select_by: ClassVar[str] = "accuracy"  # the validation score that picks the best epoch
     has_classes: ClassVar[bool] = True  # False: every text may have a label of its own
+    attention: ClassVar[Attention | None] = None  # of a cold start; None: that of the preset
     truncate: ClassVar[Truncate] = "head"  # what an overlong text keeps, unless told otherwise
 
     @abstractmethod

@@ -169,6 +169,7 @@ class TagTask(FinetuningTask):
     hub_name = "token-classification"
     hub_class = "ForTokenClassification"
     has_classes = False  # of texts
+    attention = "bidirectional"  # the words after a word say as much as those before it
     reads_all = True
     limit = "It gives every word one of its tags; entities never overlap or lie in one another."
 
