@@ -23,7 +23,7 @@ from warmstart.samples.tagged import TaggedFiles, TaggedSizes, write_tagged
 from warmstart.settings.model import ModelConfig
 from warmstart.tasks.tag import TagObjective, TagTask
 from warmstart.tasks.vectors import TextBatches
-from warmstart.tasks.word_rows import tokens_of_words, windows
+from warmstart.tasks.word_rows import mean_by_word, tokens_of_words, windows
 
 TASK = TagTask()
 
@@ -53,20 +53,22 @@ def test_windows_decide_every_word_once(num_tokens: int, max_length: int, has_st
     words = [*tokens[::2], tokens[-1]] if num_tokens > 1 else tokens
     words = sorted({*words, *([] if has_start else [0])})
     decided: dict[int, int] = {}
-    for row, of_row in windows(ids, words, max_length):
+    for row, of_row in windows(ids, [(word, word + 1) for word in words], max_length):
         assert len(row) <= max(max_length, 3)
         assert row[-1] == 2
         assert row[0] == 1 or not has_start
-        for word, index in of_row:
+        for word, first, last in of_row:
             assert word not in decided
-            decided[word] = row[index]
+            assert last == first + 1
+            decided[word] = row[first]
     assert [decided[word] for word in range(len(words))] == [ids[token] for token in words]
 
 
 def test_a_word_has_most_of_the_context_that_fits() -> None:
     ids = [1, *range(100, 160), 2]
-    for row, of_row in list(windows(ids, range(1, 61), 22))[1:-1]:
-        places = [index for _, index in of_row]
+    tokens = [(token, token + 1) for token in range(1, 61)]
+    for row, of_row in list(windows(ids, tokens, 22))[1:-1]:
+        places = [first for _, first, _ in of_row]
         assert min(places) >= 5
         assert max(places) <= len(row) - 6
 
@@ -74,8 +76,8 @@ def test_a_word_has_most_of_the_context_that_fits() -> None:
 def test_a_causal_model_reads_the_last_token_of_a_word(tiny: ModelConfig) -> None:
     words, tokens = [(0, 4), (5, 9), (10, 12)], [(0, 2), (2, 4), (5, 9), (9, 9)]
     causal, both = (replace(tiny, attention=kind) for kind in ("causal", "bidirectional"))
-    assert list(tokens_of_words(words, tokens, both)) == [0, 2, 3]
-    assert list(tokens_of_words(words, tokens, causal)) == [1, 2, 3]
+    assert list(tokens_of_words(words, tokens, both)) == [(0, 2), (2, 3), (3, 4)]
+    assert list(tokens_of_words(words, tokens, causal)) == [(1, 2), (2, 3), (3, 4)]
 
 
 def test_loss_and_outputs_do_not_depend_on_batches(tiny: ModelConfig, randomised: Any) -> None:
@@ -87,7 +89,8 @@ def test_loss_and_outputs_do_not_depend_on_batches(tiny: ModelConfig, randomised
     parts = [pad_texts(texts, targets, [row], 0) for row in range(3)]
     assert_close(whole, sum(objective(model, part)["tag"] for part in parts))
     assert objective.count(parts) == {"tag": 15.0}
-    data = Dataset(ids=texts, word_tokens=[range(1, len(ids) - 1) for ids in texts])
+    spans = [[(token, token + 1) for token in range(1, len(ids) - 1)] for ids in texts]
+    data = Dataset(ids=texts, word_tokens=spans)
     cpu = Runtime(torch.device("cpu"))
     few, many = (TASK.outputs(model, data, TextBatches(n, 0, cpu)) for n in (4, 999))
     for a, b in zip(few, many, strict=True):
@@ -246,3 +249,11 @@ def test_samples_are_the_same_with_and_without_tags(tmp_path: Path) -> None:
     before = write_samples(tmp_path, sizes=sizes).train.read_bytes()
     write_tagged(tmp_path, sizes=TaggedSizes(train=3, valid=2, test=2))
     assert write_samples(tmp_path, sizes=sizes).train.read_bytes() == before
+
+
+def test_the_mean_of_the_tokens_of_a_word_decides() -> None:
+    values = torch.arange(12.0).reshape(6, 2)
+    means = mean_by_word(values, [(0, 1), (1, 4), (4, 6)])
+    expected = torch.stack([values[0], values[1:4].mean(0), values[4:].mean(0)])
+    assert_close(means, expected)
+    assert mean_by_word(values, []).shape == (0, 2)

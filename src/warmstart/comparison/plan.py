@@ -46,7 +46,7 @@ from warmstart.tasks.labelled_data import (
     read_training_texts,
     readable_rows,
 )
-from warmstart.tasks.registry import finetuning_task, read_backbone
+from warmstart.tasks.registry import choose_task, finetuning_task, read_backbone
 from warmstart.textfiles import local_name
 from warmstart.training.defaults import finetuning_length
 
@@ -317,7 +317,7 @@ def _whole_texts(config: CompareConfig, texts: ExperimentTexts) -> dict[str, Dat
 
 def read_texts(config: CompareConfig) -> ExperimentTexts:
     """Read the labelled files; refuse what cannot be compared before anything is trained."""
-    task = finetuning_task(config.task)
+    task = finetuning_task(choose_task(config).task)
     if not task.is_comparable():
         raise WarmstartError(
             f"--task {task.name}: {task.description} cannot be compared, only fine-tuned"

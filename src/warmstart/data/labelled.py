@@ -18,7 +18,7 @@ from warmstart.settings.shared import TableFormat
 from warmstart.textfiles import TABLE_SUFFIXES, format_of, read_lines
 
 PAIR = ("text", "text2")
-WordSpan = tuple[int, int]  # where a word begins and ends in its text
+WordSpan = tuple[int, int]  # where a word begins and ends, in its text or in its ids
 _SEPARATOR = " ␞ "  # joins the two texts of a pair; the symbol does not occur in ordinary text
 
 
@@ -40,7 +40,7 @@ class Dataset:
     strata: Sequence[int] = ()  # the class of each row, of which every subset has its share
     ids: Sequence[Sequence[int]] = ()  # tokens as a model reads them
     starts: Sequence[int] | None = None  # where the ids of the second text of each pair begin
-    word_tokens: Sequence[Sequence[int]] = ()  # the index of the id that stands for each word
+    word_tokens: Sequence[Sequence[WordSpan]] = ()  # the ids that stand for each word
     is_truncated: Sequence[bool] = ()  # whether the ids are those of a part of the text
     files: Mapping[Path, int] = field(default_factory=dict)  # that were read, with their rows
     skipped: int = 0  # rows without a text or a label

@@ -52,7 +52,6 @@ from warmstart.tasks.vectors import TextBatches
 from warmstart.tasks.word_rows import (
     FrozenRows,
     FrozenStream,
-    FrozenWords,
     Outputs,
     Rows,
     WordBatch,
@@ -241,13 +240,13 @@ class TagTask(FinetuningTask):
     def encode(
         self, data: Dataset, tokenizer: Tokenizer, model: ModelConfig, rule: Truncate
     ) -> tuple[Dataset, str]:
-        """Return texts with all of their ids, and which of these stands for each word."""
+        """Return texts with all of their ids, and which of these stand for each word."""
         start, eos, encoded = tokenizer.start, tokenizer.eos, tokenizer.encode(data.texts)
         rows = zip(data.texts, data.words, encoded, strict=True)
         word_tokens = [
             [
-                len(start) + index
-                for index in tokens_of_words(words, find_spans(tokenizer, text, ids), model)
+                (len(start) + first, len(start) + last)
+                for first, last in tokens_of_words(words, find_spans(tokenizer, text, ids), model)
             ]
             for text, words, ids in rows
         ]
@@ -274,8 +273,8 @@ class TagTask(FinetuningTask):
         ):
             for row, decided in windows(of_text, word_tokens, max_length):
                 of_row = [IGNORE] * len(row)
-                for word, index in reversed(decided):  # of words that share a token, the first
-                    of_row[index] = numbers[tags[word]]
+                for word, first, last in reversed(decided):  # words may share a token
+                    of_row[first:last] = [numbers[tags[word]]] * (last - first)
                 ids.append(row)
                 targets.append(of_row)
         return Dataset(train.file, ids=ids, targets=targets)
@@ -412,7 +411,7 @@ class TagTask(FinetuningTask):
         def evaluate() -> Evaluation:
             return self.validate_epoch(model, valid.outputs(), fit)
 
-        stream = FrozenStream(fit.stream(), FrozenWords(tagger, fit))
+        stream = FrozenStream(fit.stream(), tagger, fit)
         return Training(self.objective(fit), stream, evaluate)
 
     def open(self, run: SavedRun, runtime: Runtime) -> Tagger:
