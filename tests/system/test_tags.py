@@ -160,3 +160,25 @@ def test_it_is_served(compared: Path) -> None:
     assert [e["label"] for e in entities] == [e.label for e in expected.entities]
     assert [TEXT[e["start"] : e["end"]] for e in entities] == [e["text"] for e in entities]
     assert answer["truncated"] == 0
+
+
+def test_the_page_colours_entities(compared: Path, browser: Any) -> None:
+    run = compared / "models/word-features"
+    text = "😀 It was published in Lyon in March 1999 ."
+    (answer,) = warmstart.load(run).predict([text])
+    assert answer.entities
+    with serving(f"tags={run}") as server:
+        page = browser.new_page()
+        page.set_default_timeout(20_000)
+        page.goto(f"{server.url}/")
+        page.fill("#text", text)
+        page.click("button.main")
+        page.wait_for_selector("mark")
+        marks = page.locator("mark").all()
+        shown = [mark.evaluate("mark => mark.firstChild.textContent") for mark in marks]
+        colours = {
+            mark.evaluate("mark => getComputedStyle(mark).backgroundColor") for mark in marks
+        }
+        page.close()
+    assert shown == [entity.text for entity in answer.entities]
+    assert len(colours) == len({entity.label for entity in answer.entities})
