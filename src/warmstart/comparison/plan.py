@@ -31,7 +31,7 @@ from warmstart.data.splits import (
 from warmstart.errors import WarmstartError
 from warmstart.files import distinct_names
 from warmstart.formats import quantity
-from warmstart.jsonfiles import typed
+from warmstart.jsonfiles import from_json
 from warmstart.runs.facts import InputFile, InputFiles
 from warmstart.runs.lifecycle import check_length
 from warmstart.runs.saved import SavedRun, describe_unrecorded
@@ -184,7 +184,7 @@ def _files(sources: Sequence[SavedRun]) -> tuple[str, ...]:
     listed: list[InputFile] = []
     for source in sources:
         recorded = source.folder.read_json(source.folder.data_file)
-        listed += typed(InputFiles, {"files": recorded.get("files", [])}, source.path).files
+        listed += from_json(InputFiles, {"files": recorded.get("files", [])}, source.path).files
     return tuple(dict.fromkeys(file.path for file in listed if Path(file.path).is_file()))
 
 

@@ -24,7 +24,7 @@ from warmstart.data.labelled import Dataset
 from warmstart.data.tagged import find_words
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
-from warmstart.jsonfiles import typed
+from warmstart.jsonfiles import from_json
 from warmstart.runs.checkpoint import save_weights
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun
@@ -249,7 +249,7 @@ def save_features(model: FeatureModel, run: RunFolder) -> None:
 def read_features(run: SavedRun) -> FeatureModel:
     """Return the baseline of a run, which predicts what the saved one did."""
     file = run.folder.path / "features.json"
-    names = typed(WordFeaturesFile, run.folder.read_json(file), file)
+    names = from_json(WordFeaturesFile, run.folder.read_json(file), file)
     arrays = {name: tensor.double().numpy() for name, tensor in run.weights.items()}
     shapes = {"weights": (len(names.features), len(run.classes)), "bias": (len(run.classes),)}
     if {name: array.shape for name, array in arrays.items()} != shapes:
