@@ -1,12 +1,17 @@
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from warmstart.formats import (
+    code_span,
     duration,
+    markdown,
     one_line,
     percent,
     percent_range,
+    plain_text,
     points,
     points_range,
     quantity,
@@ -66,3 +71,43 @@ def test_one_line_is_one_line_and_can_be_printed(text: str) -> None:
     assert len(f"{one_line(text)}\n".splitlines()) == 1
     assert not any(ord(character) < 32 and character != "\t" for character in visible(text))
     visible(text).encode()
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "a | b",
+    "[a](javascript:b)",
+    "![a](http://a.b/c)",
+    "http://a.b/c",
+    "a@b.c",
+    "`code`",
+    "**bold** __bold__ ~~gone~~",
+    "line\n# heading\r\n```",
+    "&lt; &amp;amp; \\",
+    "\x1b[31m",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_markdown_shows_a_text_as_it_is(text: str) -> None:
+    written = markdown(text)
+    assert not re.search(r"[<>\n\r\x1b]|(?<!\\)[`*\[\]|]|(?<!\\)://|(?<!\\)@", written)
+    assert markdown(plain_text(written)) == written
+    if visible(text) == text:
+        assert plain_text(written) == text
+
+
+@given(st.text())
+def test_what_markdown_writes_is_read_back(text: str) -> None:
+    assert plain_text(markdown(text)) == visible(text)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_code_stays_code(text: str) -> None:
+    """The text between the first and the last fence holds no fence of the same length."""
+    written = code_span(text)
+    fence = re.match("`+", written)
+    assert fence
+    inner = written[len(fence[0]) : -len(fence[0])]
+    assert not re.search(rf"(?<!`){fence[0]}(?!`)", inner)
+    assert not re.search(r"\n|(?<!\\)\|", inner)

@@ -1,5 +1,6 @@
 """Write numbers and names the same way in every message, table and figure."""
 
+import html
 import re
 
 # Everything that moves the cursor, changes colours or the direction of the text, or is half a
@@ -7,6 +8,8 @@ import re
 _CONTROLS = re.compile(
     "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+# Marks of Markdown inside a line; a colon and an @ turn addresses into links.
+_MARKS = re.compile(r"[\\`*_\[\]|~#]|:(?=//)|@")
 _LINE_BREAKS = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # as str.splitlines has them
 
 
@@ -80,6 +83,24 @@ def visible(text: str) -> str:
 def one_line(text: str) -> str:
     """Write line breaks as escapes, so that one line stays one line."""
     return _LINE_BREAKS.sub(_escape, text)
+
+
+def markdown(text: str) -> str:
+    """Write a text in Markdown, also in a table, so that no part of it is taken for a mark."""
+    return _MARKS.sub(r"\\\g<0>", html.escape(visible(text), quote=False))
+
+
+def plain_text(text: str) -> str:
+    """Return the text that `markdown` wrote."""
+    return html.unescape(re.sub(rf"\\({_MARKS.pattern})", r"\1", text))
+
+
+def code_span(text: str) -> str:
+    """Write a text as code in Markdown, also in a table; it may have backticks of its own."""
+    shown = visible(text).replace("|", "\\|")
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
+    space = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{space}{shown}{space}{fence}"
 
 
 def _escape(match: re.Match[str]) -> str:

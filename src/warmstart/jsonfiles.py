@@ -53,8 +53,7 @@ def parse_object(content: bytes, file: object) -> dict[str, Any]:
     """Return the JSON object in the content of a file."""
     if len(content) > LARGEST_FILE:
         raise WarmstartError(f"{file} has more than {LARGEST_FILE:,} bytes, too many for JSON")
-    num_values = sum(map(content.count, (b",", b"[", b"{")))  # at most: strings have commas too
-    if num_values > MOST_VALUES:
+    if has_many_values(content):
         raise WarmstartError(f"{file} has more than {MOST_VALUES:,} values, too many for JSON")
     try:
         text = content.decode("utf-8-sig")
@@ -68,6 +67,12 @@ def parse_object(content: bytes, file: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise WarmstartError(f"{file}: must hold a JSON object, not {show(value)}")
     return value
+
+
+def has_many_values(content: bytes) -> bool:
+    """Tell whether JSON may have more values than memory should hold."""
+    # An upper limit of their number: strings have commas too.
+    return sum(map(content.count, (b",", b"[", b"{"))) > MOST_VALUES
 
 
 def _is_deep(value: Any) -> bool:

@@ -10,27 +10,30 @@ import hashlib
 import io
 import lzma
 import os
-import re
 import shlex
 import sys
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
 from warmstart.errors import WarmstartError
-from warmstart.files import create_file, new_temporary
+from warmstart.remotefiles import is_url, local_copies
 
-Format = Literal["lines", "jsonl", "csv", "tsv", "parquet", "xlsx"]
+Format = Literal["lines", "jsonl", "csv", "tsv", "parquet", "workbook"]
 _FORMATS: dict[str, Format] = {
     ".txt": "lines",
     ".csv": "csv",
     ".tsv": "tsv",
     ".jsonl": "jsonl",
     ".parquet": "parquet",
-    ".xlsx": "xlsx",
+    ".xlsx": "workbook",
+    ".xls": "workbook",
+    ".xlsb": "workbook",
+    ".ods": "workbook",
 }
 TABLE_SUFFIXES = " ".join(suffix for suffix, name in _FORMATS.items() if name != "lines")
 LONGEST_LINE = 1 << 27  # bytes; a longer line would exhaust the memory
@@ -39,7 +42,6 @@ LARGEST_WHOLE = 1 << 28  # bytes of a file that is read whole; large tokenizers 
 MAX_EXPANSION = 250  # beyond it, a file may decompress to this many times its size
 # Raised when a damaged file is opened or decompressed.
 UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def _open_with_arrow(path: Path, codec: str) -> io.BufferedReader:
@@ -56,20 +58,22 @@ _OPENERS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def expand(patterns: Sequence[str]) -> tuple[Path, ...]:
-    """Return the files that names, folders and globs refer to, in order and without repeats."""
+def expand(patterns: Sequence[str], allow_private_urls: bool = False) -> tuple[Path, ...]:
+    """Return the files that names, folders, globs and URLs refer to, in order and once each."""
     files: dict[Path, Path] = {}
     for pattern in patterns:
-        for path in _matching_files(pattern):
+        for path in _matching_files(pattern, allow_private_urls):
             if str(path) != str(path).encode(errors="ignore").decode():
                 raise WarmstartError(f"{path}: its name is not UTF-8, so rename it")
             files.setdefault(path.resolve(), path)
     return tuple(files.values())
 
 
-def _matching_files(pattern: str) -> list[Path]:
+def _matching_files(pattern: str, allow_private_urls: bool) -> list[Path]:
     if is_url(pattern):
-        return local_copies(pattern, lambda name: base_suffix(Path(name)) in _FORMATS)
+        return local_copies(
+            pattern, allow_private_urls, lambda name: base_suffix(Path(name)) in _FORMATS
+        )
     path = Path(pattern)
     if path.is_dir():
         return _files_under(path)
@@ -163,7 +167,7 @@ def format_of(path: Path) -> Format:
 
 def text_size(path: Path) -> int | None:
     """Return the bytes of text in a file; None where a compressed format hides them."""
-    is_hidden = is_compressed(path) or format_of(path) in ("parquet", "xlsx")
+    is_hidden = is_compressed(path) or format_of(path) in ("parquet", "workbook")
     return None if is_hidden else path.stat().st_size
 
 
@@ -193,6 +197,25 @@ def open_binary(path: Path) -> BinaryIO:
         return cast(BinaryIO, opener(path))
     except UNREADABLE as error:
         raise WarmstartError(f"{path}: {explain(error)}") from None
+
+
+def open_seekable(path: Path) -> BinaryIO:
+    """Open a file for random access, through a temporary copy when it is compressed."""
+    stream = open_binary(path)
+    if not is_compressed(path):
+        return stream
+    copy = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
+    with stream:
+        try:
+            limit = max_bytes(path) or 0
+            while block := stream.read(1 << 20):
+                if copy.tell() + len(block) > limit:
+                    raise bomb_error(str(path))
+                copy.write(block)
+        except UNREADABLE as error:
+            raise WarmstartError(f"{path}: {explain(error)}") from None
+    copy.seek(0)
+    return cast(BinaryIO, copy)
 
 
 def explain(error: Exception) -> str:
@@ -288,60 +311,3 @@ def _decode(raw: bytes, name: str, number: int) -> str:
             "--encoding cp1252, else save it as UTF-8"
         ) from None
     return line.removesuffix("\n").removesuffix("\r")
-
-
-def is_url(name: str) -> bool:
-    """Tell whether a name is a URL."""
-    return _URL.match(name) is not None
-
-
-def local_name(name: str) -> str:
-    """Return the name of a local file: for a URL, that of a copy."""
-    return str(local_copies(name)[0]) if is_url(name) else name
-
-
-def local_copies(url: str, is_wanted: Callable[[str], bool] = bool) -> list[Path]:
-    """Return local copies of the files that a URL or glob names; of a folder, the wanted files."""
-    import fsspec
-
-    try:
-        filesystem, path = fsspec.core.url_to_fs(url)
-        names = _names(filesystem, path, is_wanted)
-        copies = [_copy(filesystem, name) for name in names]
-    except ImportError as error:
-        advice = "pip install 'warmstart[s3]'" if url.startswith("s3:") else "install it with pip"
-        raise WarmstartError(
-            f"{url}: a package for such addresses is not installed ({error}); {advice}"
-        ) from None
-    except Exception as error:  # each file system has errors of its own
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise WarmstartError(f"{url}: cannot be read ({reason})") from None
-    if not copies:
-        raise WarmstartError(f"{url}: no file matches this address")
-    return copies
-
-
-def _names(filesystem: Any, path: str, is_wanted: Callable[[str], bool]) -> list[str]:
-    if glob.has_magic(path):
-        return sorted(name for name in filesystem.glob(path) if filesystem.isfile(name))
-    if filesystem.isdir(path):
-        return sorted(filter(is_wanted, filesystem.find(path)))
-    return [path]
-
-
-def _copy(filesystem: Any, name: str) -> Path:
-    if filesystem.protocol == ("file", "local"):
-        return Path(name)
-    version = f"{filesystem.unstrip_protocol(name)} {filesystem.ukey(name)}"
-    folder = _cache_folder() / hashlib.sha256(version.encode()).hexdigest()[:16]
-    copy = folder / PurePosixPath(name).name
-    if not copy.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with new_temporary(copy, create_file) as (temporary, _):
-            filesystem.get_file(name, str(temporary))
-            os.replace(temporary, copy)
-    return copy
-
-
-def _cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "warmstart"

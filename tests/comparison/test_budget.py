@@ -16,6 +16,7 @@ COMPARE = (
     "compare --train {train} --valid {valid} --from {base} -o {out} --labels 16,all "
     f"--epochs 8 --seeds 0,1,2,3 --trials 3 {MACHINE}"
 )
+ARMS = {"arms": ["warm", "frozen", "cold", "tfidf"]}
 
 
 @pytest.fixture
@@ -53,7 +54,14 @@ def test_trials_then_seeds_then_epochs_then_subsets(
 ) -> None:
     files = {name: str(getattr(world, name)) for name in ("train", "valid", "test")}
     config = CompareConfig.from_values(
-        {**files, "from": [str(base)], "out": "unused", "labels": ["all", "16"], "epochs": 8}
+        {
+            **files,
+            "from": [str(base)],
+            "out": "unused",
+            "labels": ["all", "16"],
+            "epochs": 8,
+            **ARMS,
+        }
     )
     plan = plan_experiment(config)
     paces = [ArmPace(step_s=1.0)] * 3 + [ArmPace()]
@@ -75,7 +83,9 @@ def test_a_baseline_beside_a_gpu_takes_no_time_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     files = {name: str(getattr(world, name)) for name in ("train", "valid", "test")}
-    config = CompareConfig.from_values({**files, "from": [str(base)], "out": "unused", "epochs": 1})
+    config = CompareConfig.from_values(
+        {**files, "from": [str(base)], "out": "unused", "epochs": 1, **ARMS}
+    )
     plan = plan_experiment(config)
     monkeypatch.setattr("torch.cuda.device_count", lambda: num_gpus)
     num_texts = sum(len(split) for split in plan.texts.data.values())
@@ -107,6 +117,7 @@ def test_folds_multiply_the_time_and_cost_seeds_first(
             "out": "unused",
             "epochs": 8,
             "folds": 3,
+            **ARMS,
         }
     )
     plan = plan_experiment(config)

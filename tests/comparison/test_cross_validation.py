@@ -70,7 +70,7 @@ def test_the_texts_of_both_files_are_each_predicted_once_for_every_seed(
     (split,) = result["splits"]
     assert (split["name"], split["num_folds"]) == ("cross-validation", 3)
     assert [result["class_names"][c] for c in split["classes"]] == [label for label, _ in rows]
-    assert len(result["cells"]) == 4 * 2
+    assert len(result["cells"]) == 5 * 2
     for cell in result["cells"]:
         assert {name: len(p) for name, p in cell["predictions"].items()} == {
             "cross-validation": len(rows)
@@ -189,7 +189,7 @@ def test_the_arm_to_use_is_trained_on_the_texts_of_all_folds_and_kept(
     assert scores["valid"]["accuracy"] == np.mean(np.array(truth) == predicted)
 
 
-@pytest.mark.parametrize("arm", ["warm", "frozen", "cold", "tf-idf"])
+@pytest.mark.parametrize("arm", ["warm", "frozen", "cold", "lsa", "tf-idf"])
 def test_any_arm_can_be_the_one_to_keep(arm: str, world: World, base: Path, here: Path) -> None:
     config = CompareConfig.from_values(
         {"from": [str(base)], "train": [str(world.train)], "folds": 3, "out": "out", "epochs": 1}
@@ -204,7 +204,8 @@ def test_any_arm_can_be_the_one_to_keep(arm: str, world: World, base: Path, here
     write_json(run_folder.config_file, {})
     train_final_model(config, run_folder, plan, tuned, {"accuracy": 0.25})
     cell = read(here / "cells/all-folds-0.json")["cell"]
-    setting = "C 0.01" if arm == "tf-idf" else "learning rate 0.01"
+    chosen_inside = {"lsa": "16 dimensions, C 0.1", "frozen": "mean pooling, C 0.01"}
+    setting = "C 0.01" if arm == "tf-idf" else chosen_inside.get(arm, "learning rate 0.01")
     assert (cell["setting"], cell["labels"]) == (setting, 48)
     scores = read(here / "models" / arm / "scores.json")
     assert (scores["valid"], scores["trained_on"]) == ({"accuracy": 0.25}, 48)

@@ -13,7 +13,7 @@ COMMAND = (
     f"compare --from {{base}} --train {{train}} --valid {{valid}} --test {{test}} "
     f"--labels 12,all --seeds 0,1 --trials 1 --epochs 1 {MACHINE}"
 )
-ARMS = {"warm", "frozen", "cold", "tf-idf"}
+ARMS = {"warm", "frozen", "cold", "lsa", "tf-idf"}
 
 
 @pytest.fixture(scope="module")

@@ -10,14 +10,16 @@ from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.selection import fit_cell, tune
 from warmstart.data.labelled import Dataset
 from warmstart.tasks.classify import ClassifyTask
-from warmstart.tasks.tfidf import TfidfBaseline
+from warmstart.tasks.tfidf import CountedTexts, TfidfBaseline
 
 CONFIG = CompareConfig(from_runs=("run",), train=("t",), valid="v", out="o", trials=3)
 WORDS = [f"{stem}{end}" for stem in ("ab", "cd", "ef", "gh") for end in ("", "a", "bc", "!")]
 
 
 def _arm() -> BaselineArm:
-    return BaselineArm(ClassifyTask(), {"classes": ["a", "b"]}, TfidfBaseline(2, "none"))
+    return BaselineArm(
+        ClassifyTask(), {"classes": ["a", "b"]}, TfidfBaseline(2, "none", CountedTexts())
+    )
 
 
 @pytest.fixture

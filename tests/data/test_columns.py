@@ -1,5 +1,6 @@
 """The header, the delimiter and the columns of a table, found or asked for."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warmstart.data.detection import MOST_COLUMNS
 from warmstart.data.labelled import Dataset, read_labelled
 from warmstart.data.tables import open_table
 from warmstart.errors import WarmstartError
@@ -238,3 +240,35 @@ def test_a_column_of_different_values_is_never_suggested_as_the_label(
     assert "--columns" not in str(refusal.value)
     assert "new.tsv" in str(refusal.value)
     assert f"[{other} | text]" in str(refusal.value)
+
+
+def test_rows_with_keys_of_their_own(tmp_path: Path) -> None:
+    """Cells that are absent take neither time nor memory; too many columns get a sentence."""
+    path = tmp_path / "a.jsonl"
+    rows = [{"text": f"a longer text {n}", "label": n % 2} for n in range(500)]
+    for n, row in enumerate(rows):
+        row |= {f"key {n} {k}": 1 for k in range(30)}
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert len(read_labelled(path).texts) == 500
+    for n, row in enumerate(rows):
+        row |= {f"key {n} {k}": 1 for k in range(500)}
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(
+        WarmstartError, match=r"a\.jsonl: \d+,\d+ columns in its first \d+ rows"
+    ) as e:
+        read_labelled(path)
+    assert len(str(e.value)) < 300
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t"])
+def test_a_row_of_too_many_columns(tmp_path: Path, delimiter: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(delimiter.join(map(str, range(MOST_COLUMNS + 1))))
+    with pytest.raises(WarmstartError, match="a table may have 16,384"):
+        read_labelled(path)
+    path.write_text(delimiter.join(f"n{n % 9}" for n in range(MOST_COLUMNS)))
+    with pytest.raises(WarmstartError) as caught:
+        open_table(path, TableFormat(columns=("text=body",)))
+    assert str(caught.value).endswith(
+        "n8, n0, n1, …); use --columns ROLE=NAME with a name that is there"
+    )

@@ -43,7 +43,8 @@ def test_any_text_survives_a_csv(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str]
 ) -> None:
     path = tmp_path_factory.mktemp("csv") / "a.csv"
-    write_table(path, [{"n": str(n), "text": text} for n, text in enumerate(texts)])
+    rows = [{"n": str(n), "text": text} for n, text in enumerate(texts)]
+    write_table(path, rows, raw_cells=True)
     assert [row["text"] for row in _read(path)] == texts
 
 
@@ -76,3 +77,34 @@ def test_numbers_that_json_lacks_are_null(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet"])
 def test_no_rows_are_an_empty_table(name: str, tmp_path: Path) -> None:
     assert _read(write_table(tmp_path / name, [])) == []
+
+
+FORMULAS = [
+    "=1+1",
+    "+cmd|' /C calc'!A0",
+    "-2+3",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "\n=1",
+    "＝1",
+    "-",
+    "- a",
+]
+PLAIN = ["a=b", "'=1", "", " =1", "-1", "+2.5", "-1,5", "-3.2E-05", "text"]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_cells_that_a_spreadsheet_would_run_get_an_apostrophe(name: str, tmp_path: Path) -> None:
+    rows = [{"=name": cell, "number": -0.5} for cell in (*FORMULAS, *PLAIN)]
+    read = _read(write_table(tmp_path / name, rows))
+    cells = [f"'{cell}" for cell in FORMULAS] + PLAIN
+    assert read == [{"'=name": cell, "number": "-0.5"} for cell in cells]
+    read = _read(write_table(tmp_path / name, rows, raw_cells=True))
+    assert [row["=name"] for row in read] == [*FORMULAS, *PLAIN]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+def test_cells_of_other_formats_stay_as_they_are(name: str, tmp_path: Path) -> None:
+    rows = [{"text": cell} for cell in FORMULAS]
+    assert _read(write_table(tmp_path / name, rows)) == rows

@@ -8,10 +8,10 @@ import lzma
 from collections.abc import Callable
 from pathlib import Path
 
-import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import xlsxwriter
 from broken import damaged, fuzzed, scraps
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +20,7 @@ from warmstart.data.columns import parse_columns
 from warmstart.data.corpus import read_passages, read_texts
 from warmstart.data.labelled import read_labelled
 from warmstart.data.pairs import read_aligned, read_pair_table
+from warmstart.data.workbooks import read_workbook
 from warmstart.errors import WarmstartError
 from warmstart.textfiles import expand, read_lines
 
@@ -37,10 +38,11 @@ def _parquet() -> bytes:
 
 
 def _xlsx() -> bytes:
-    stream, book = io.BytesIO(), openpyxl.Workbook()
-    for row in (("text", "label"), ("one", 1), (None, 2.5), ("two", True)):
-        book.active.append(row)
-    book.save(stream)
+    stream = io.BytesIO()
+    with xlsxwriter.Workbook(stream) as book:
+        sheet = book.add_worksheet()
+        for n, row in enumerate((("text", "label"), ("one", 1), (None, 2.5), ("two", True))):
+            sheet.write_row(n, 0, row)
     return stream.getvalue()
 
 
@@ -102,7 +104,8 @@ def test_parquet(place: Place, content: bytes) -> None:
 @fuzzed
 @given(damaged(XLSX) | scraps(b"PK", XLSX))
 def test_xlsx(place: Place, content: bytes) -> None:
-    _read_all(place("a.xlsx", content))
+    with contextlib.suppress(WarmstartError):  # once: it takes a process
+        list(read_workbook(place("a.xlsx", content)))
 
 
 @pytest.mark.parametrize("ending", PACKED)

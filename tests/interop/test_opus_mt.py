@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import sentencepiece
 import torch
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 import warmstart
 from hub_folders import write_json
@@ -204,6 +205,12 @@ def rename(values: dict[str, Any], old: str, new: str) -> None:
     values[new] = values.pop(old)
 
 
+def edit_pieces(file: Path) -> None:
+    model = ModelProto.FromString(file.read_bytes())
+    model.normalizer_spec.precompiled_charsmap = b"abc"
+    file.write_bytes(model.SerializeToString())
+
+
 DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no target": (lambda f: (f / "target.spm").unlink(), "no target.spm beside vocab.json"),
     "a gap": (lambda f: edit(f / "vocab.json", lambda v: v.pop("<unk>")), "each once"),
@@ -230,6 +237,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "not pieces": (
         lambda f: (f / "source.spm").write_bytes(b"text"),
         "source.spm: not a SentencePiece model",
+    ),
+    "a map that the library refuses": (
+        lambda f: edit_pieces(f / "target.spm"),
+        "target.spm: not a SentencePiece model",
     ),
 }
 

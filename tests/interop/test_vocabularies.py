@@ -141,6 +141,15 @@ def test_pieces_of_llama(tmp_path: Path, settings: dict[str, Any]) -> None:
             assert ours.encode([text]) == [wanted], text
 
 
+@pytest.mark.parametrize("model_type", ["camembert", "xlm-roberta"])
+def test_garbage_is_blamed_on_its_file(tmp_path: Path, model_type: str) -> None:
+    file = tmp_path / "sentencepiece.bpe.model"
+    file.write_bytes(b"garbage" * 9)
+    with pytest.raises(WarmstartError) as caught:
+        read(tmp_path, model_type)
+    assert str(caught.value) == f"{file}: not a SentencePiece model, or a truncated one"
+
+
 @pytest.mark.parametrize(
     ("model_type", "kind", "shift"),
     [("camembert", "CamembertTokenizer", 4), ("xlm-roberta", "XLMRobertaTokenizer", 1)],

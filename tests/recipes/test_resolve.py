@@ -35,7 +35,6 @@ CASES = [
     Case(f"pretrain {{texts}} --from {{masked}} {STEPS}", pretrain, PretrainConfig),
     Case(f"finetune {LABELLED} {SHAPE} {QUICK}", finetune, FinetuneConfig),
     Case(f"finetune {LABELLED} --from {{masked}} {QUICK}", finetune, FinetuneConfig),
-    Case(f"finetune {LABELLED} --from {{masked}} --frozen {QUICK}", finetune, FinetuneConfig),
     Case(f"train-translator {FILES} {SHORT}", train_translator, TrainTranslatorConfig),
 ]
 

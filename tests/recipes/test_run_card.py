@@ -1,7 +1,9 @@
 """The card of a run tells its reader what it is, and keeps up with its tests."""
 
 import json
+import re
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -87,3 +89,27 @@ def test_a_tampered_ledger_is_refused_in_one_sentence(
     scores = {**json.loads((labels / "scores.json").read_text()), "ledger": [entry]}
     (labels / "scores.json").write_text(json.dumps(scores))
     assert place in refuse(f"evaluate {labels} --test {world.test} {MACHINE}")
+
+
+def test_labels_and_names_cannot_write_into_the_card(world: World, base: Path, here: Path) -> None:
+    """Neither HTML nor Markdown in a label, a file or a folder reaches the reader as such."""
+    labels = {"positive": "<img src=x onerror=alert(1)>", "negative": "a | [b](http://c.d) `e`"}
+    rows = [line.split("\t") for line in world.train.read_text().splitlines()]
+    is_label_first = rows[-1][0] in labels
+    lines = ["\t".join(labels.get(cell, cell) for cell in row) for row in rows]
+    train = here / "<b>`train`|.tsv"
+    train.write_text("\n".join(lines) + "\n")
+    name = "<i>run* `x`"
+    columns = "--columns label,text" if is_label_first else "--columns text,label"
+    data = f"--train {quote(str(train))} --valid {quote(str(train))} {columns}"
+    succeed(f"finetune --from {base} {data} -o {quote(name)} --epochs 1 {MACHINE}")
+    card = card_of(here / name)
+    prose = re.sub(r"```.*?```", "", card, flags=re.DOTALL)
+    assert "# &lt;i&gt;run\\* \\`x\\`" in card
+    assert "&lt;img src=x" in card
+    assert "<img" not in card
+    assert "[b](http" not in card
+    assert "``<b>`train`\\|.tsv``" in prose
+    assert f"warmstart predict {quote(name)} texts.txt" in card
+    succeed(f"evaluate {quote(name)} --test {quote(str(train))} {columns} {MACHINE}")
+    assert "On test data (``<b>`train`" in card_of(here / name)

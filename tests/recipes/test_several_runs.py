@@ -49,6 +49,7 @@ def test_every_run_has_its_arms_and_every_shape_one_cold_arm(compared: Path) -> 
         "frozen: saved step-4": "cold: saved",
         "cold: saved": None,
         "cold: masked": None,
+        "lsa": None,
         "tf-idf": None,
     }
     by_name = {arm["name"]: arm for arm in result["arms"]}
@@ -103,6 +104,7 @@ def test_runs_of_one_shape_share_the_cold_arm(
         "frozen: saved",
         "frozen: base",
         "cold",
+        "lsa",
         "tf-idf",
     ]
     assert "is the best of 4 pretrained arms on validation" in ran.out

@@ -81,7 +81,7 @@ def test_a_comparison_of_pairs_knows_leaked_pairs(paired: Path, base: Path, here
     between = {(found["a"], found["b"]): found["rows"] for found in result["overlaps"]}
     assert between["train", "test"] == 3
     assert result["splits"][-1]["shared"][:3] == [0, 1, 2]
-    assert [arm["name"] for arm in result["arms"]] == ["warm", "frozen", "cold", "tf-idf"]
+    assert [arm["name"] for arm in result["arms"]] == ["warm", "frozen", "cold", "lsa", "tf-idf"]
 
 
 def test_the_data_report_counts_both_texts(paired: Path) -> None:

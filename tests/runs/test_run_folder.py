@@ -30,6 +30,7 @@ def test_the_files_of_the_contract_are_there(folder: Path) -> None:
 
 def test_nothing_else_is_left_behind(folder: Path) -> None:
     known = {*FILES.split(), "events", "checkpoints"}
+    known |= {"lsa.safetensors"} if read(folder / "config.json")["command"] == "pretrain" else set()
     assert {path.name for path in folder.iterdir()} == known
     endings = {path.suffix for path in folder.rglob("*") if path.is_file()}
     assert endings.isdisjoint({".pt", ".pth", ".bin", ".pkl", ".pickle", ".tmp", ".partial"})

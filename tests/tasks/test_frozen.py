@@ -1,96 +1,125 @@
-"""A frozen base reads every text once, without dropout; the head learns as if it read them anew."""
+"""A frozen base reads every text once; its head is the best regression on the vectors."""
 
 from copy import deepcopy
 from dataclasses import replace
 from typing import cast
 
+import numpy as np
+import pytest
 import torch
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from torch.testing import assert_close
 
-from warmstart.batching.batches import LabelledStream
 from warmstart.data.labelled import Dataset
 from warmstart.model.models import Classifier
-from warmstart.runs.checkpoint import State
 from warmstart.runtime import Runtime
-from warmstart.seeds import derive_seed
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.training import Tuning
-from warmstart.tasks.classify import ClassifyObjective, ClassifyTask
-from warmstart.tasks.finetuning import Fit, Start, build_model, build_trainer
-from warmstart.training.optimizers import (
-    OptimizerSettings,
-    build_optimizers,
-    set_rates,
-    warmup_linear,
-)
-from warmstart.training.step import train_step
-from warmstart.training.trainer import Trainer
+from warmstart.tasks.classify import ClassifyTask
+from warmstart.tasks.finetuning import Fit, Start, build_model
+from warmstart.tasks.frozen import SETTINGS, FrozenVectors, solve_head
 
-SEED, RATE = 3, 0.01
 TRAIN = Dataset(
     ids=[[1, *range(3, 4 + n), 2] for n in range(1, 12)], targets=[n % 2 for n in range(11)]
 )
 LABELS = {"classes": ["a", "b"]}
 VALID = Dataset(ids=[[1, 9, 2], [1, 4, 5, 6, 2]], targets=[0, 1])
-
-
 TUNING = Tuning(epochs=3, batch_size=4, micro_tokens=24, balance="none")
 
 
 def _model(shape: ModelConfig) -> Classifier:
     donor = Classifier(shape, 2, "mean")
     weights = {n: w for n, w in donor.state_dict().items() if n.startswith("backbone.")}
-    model, _ = build_model(ClassifyTask(), Start(shape, weights, True), LABELS, TUNING, SEED)
+    model, _ = build_model(ClassifyTask(), Start(shape, weights, True), LABELS, TUNING, 3)
     return cast(Classifier, model.double())
 
 
-def _fit(model: Classifier, cpu: Runtime) -> tuple[Trainer, State]:
-    fit = Fit(TRAIN, VALID, LABELS, TUNING, RATE, 1.0, SEED, 0, cpu, "frozen")
-    trainer = build_trainer(ClassifyTask(), model, fit)
-    return trainer, trainer.train("frozen")
-
-
-def _recomputed(model: Classifier, cpu: Runtime) -> Classifier:
-    """Train the head with a base that reads every text again at every step, dropout off."""
-    stream = LabelledStream(TRAIN.ids, TRAIN.targets, 4, 24, 0, SEED)
-    steps = 3 * stream.steps_per_epoch
-    optimizers = build_optimizers(model, OptimizerSettings("adamw", RATE, TUNING.weight_decay))
-    schedule = warmup_linear(steps, TUNING.warmup)
-    for step in range(steps):
-        model.train()
-        model.backbone.eval()
-        torch.manual_seed(derive_seed(SEED, "step", step))
-        set_rates(optimizers, step, schedule(step))
-        group = stream.group(step)
-        train_step(model, ClassifyObjective(torch.ones(2)), group, optimizers, TUNING.clip, cpu)
-    return model
-
-
-def test_the_head_is_the_same_as_with_texts_read_again_at_each_step(
-    tiny: ModelConfig, cpu: Runtime
-) -> None:
-    model = _model(replace(tiny, dropout=0.3))
-    expected = _recomputed(deepcopy(model), cpu)
-    trainer, _ = _fit(model, cpu)
-    assert_close(trainer.model.state_dict(), expected.state_dict(), rtol=0, atol=1e-10)
+def _draw(num: int, num_classes: int = 2) -> tuple[np.ndarray, list[int]]:
+    """Return vectors of very different spread, of which two dimensions tell the class."""
+    random = np.random.default_rng(num)
+    classes = np.arange(num) % num_classes
+    vectors = random.normal(size=(num, 24)) * np.geomspace(0.1, 10, 24) + 5
+    vectors[:, :2] += 0.1 * np.stack([classes, -classes], 1) * (1.5, 2)
+    return vectors, classes.tolist()
 
 
 def test_the_base_has_no_dropout_and_does_not_move(tiny: ModelConfig, cpu: Runtime) -> None:
-    losses = []
+    heads = []
     for dropout in (0.0, 0.6):
         torch.manual_seed(1)
         model = _model(replace(tiny, dropout=dropout))
         before = deepcopy(model.backbone.state_dict())
-        _, state = _fit(model, cpu)
+        fit = Fit(TRAIN, VALID, LABELS, TUNING, 0.0, 1.0, 3, 0, cpu, "frozen")
+        head = ClassifyTask().solve_head(model, fit, ["mean"], FrozenVectors())
         assert_close(model.backbone.state_dict(), before, rtol=0, atol=0)
-        losses.append([entry["train_loss"] for entry in state.evaluations])
-    assert losses[0] == losses[1]
+        heads.append(head.weight)
+        vectors = FrozenVectors().of(model, VALID, fit.batches, "mean")
+        outputs = ClassifyTask().outputs(model.eval(), VALID, fit.batches)
+        np.testing.assert_allclose(head.probabilities(vectors), outputs, atol=1e-6)
+    assert np.array_equal(*heads)
+
+
+def test_a_text_is_read_once(tiny: ModelConfig, cpu: Runtime) -> None:
+    model, known = _model(tiny), FrozenVectors()
+    batches = Fit(TRAIN, VALID, LABELS, TUNING, 0.0, 1.0, 3, 0, cpu).batches
+    first = known.of(model, TRAIN, batches, "mean")
+    torch.nn.init.zeros_(model.backbone.embed.weight)
+    assert np.array_equal(known.of(model, TRAIN, batches, "mean"), first)
+    assert not np.array_equal(known.of(model, TRAIN, batches, "cls")[:, 0], first[:, 0])
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_the_head_is_the_regression_on_standardised_vectors(num_classes: int) -> None:
+    vectors, classes = _draw(60, num_classes)
+    head = solve_head({"mean": vectors}, classes, num_classes, "none")
+    _, c = SETTINGS[head.number]
+    columns = (vectors - vectors.mean(0)) / vectors.std(0)
+    expected = LogisticRegression(C=c, tol=1e-8, max_iter=5000).fit(columns, classes)
+    np.testing.assert_allclose(
+        head.probabilities(vectors), expected.predict_proba(columns), atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("num", [100, 400])
+def test_it_is_not_below_a_cross_validated_regression(num: int) -> None:
+    vectors, classes = _draw(num + 1000)
+    found, expected = [], []
+    for draw in range(3):
+        rows = np.random.default_rng(draw).permutation(len(vectors))
+        train, test = rows[:num], rows[num:]
+        labels = np.array(classes)
+        head = solve_head({"mean": vectors[train]}, labels[train].tolist(), 2, "none")
+        found.append((head.probabilities(vectors[test]).argmax(1) == labels[test]).mean())
+        rival = LogisticRegressionCV(
+            Cs=4, cv=3, l1_ratios=(0,), scoring="accuracy", use_legacy_attributes=False
+        )
+        expected.append(rival.fit(vectors[train], labels[train]).score(vectors[test], labels[test]))
+    assert np.mean(found) >= np.mean(expected) - 0.01
+
+
+def test_the_pooling_that_tells_classes_apart_is_chosen() -> None:
+    vectors, classes = _draw(200)
+    noise = np.random.default_rng(0).normal(size=vectors.shape)
+    assert solve_head({"mean": noise, "cls": vectors}, classes, 2, "none").pooling == "cls"
+    assert solve_head({"mean": vectors, "cls": noise}, classes, 2, "none").pooling == "mean"
+    assert solve_head({"mean": vectors, "cls": vectors}, classes, 2, "none").pooling == "mean"
+
+
+def test_few_labels_constant_vectors_and_absent_classes_are_no_problem() -> None:
+    vectors, _ = _draw(6)
+    vectors[:, 3] = 7.0
+    for classes in ([0, 1], [0, 2, 2], [0, 0, 0, 2, 2, 2]):
+        head = solve_head({"mean": vectors[: len(classes)]}, classes, 4, "weights")
+        shares = head.probabilities(vectors)
+        assert np.isfinite(head.weight).all()
+        assert shares[:, 3].max() < 1e-3
+        assert shares.shape == (6, 4)
 
 
 def test_positions_that_shorter_texts_never_reach_are_left_out(tiny: ModelConfig) -> None:
     learned = replace(tiny, positions="learned")
     weights = Classifier(learned, 2, "mean").state_dict()
     shorter = replace(learned, max_length=8)
-    model, _ = build_model(ClassifyTask(), Start(shorter, weights), LABELS, TUNING, SEED)
+    model, _ = build_model(ClassifyTask(), Start(shorter, weights), LABELS, TUNING, 3)
     found = model.backbone.embed_positions.weight
     assert torch.equal(found, weights["backbone.embed_positions.weight"][:8])

@@ -178,7 +178,10 @@ class SilentTask(LengthTask):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ("--task length", "a length classifier has no baseline to compare with; leave tfidf out"),
+        (
+            "--task length --arms warm,tfidf",
+            "a length classifier has no baseline to compare with, or leave tfidf out",
+        ),
         ("--task silent", "--task silent: a length classifier cannot be compared, only fine-tuned"),
         ("--task lenght", "did you mean 'length'?"),
     ],

@@ -8,7 +8,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion
 
-from warmstart.tasks.tfidf import MAX_ITERATIONS, NGRAMS, TOLERANCE, BaselineTexts, CountedTexts
+from warmstart.tasks.logistic import MAX_ITERATIONS, TOLERANCE
+from warmstart.tasks.tfidf import NGRAMS, BaselineTexts, CountedTexts
 
 WORDS = [
     "a",

@@ -15,6 +15,7 @@ from warmstart.runs.saved import read_run
 from warmstart.settings.shared import Machine
 from warmstart.settings.training import Balance
 from warmstart.settings.using import EvaluateConfig
+from warmstart.tasks.logistic import class_shares
 from warmstart.tasks.registry import load, load_transformer
 from warmstart.tasks.tfidf import (
     BaselineTexts,
@@ -136,7 +137,7 @@ def test_nothing_in_it_is_random() -> None:
 
 def test_values_fitted_together_equal_values_fitted_alone() -> None:
     texts = BaselineTexts(TEXTS, CLASSES, "none", CountedTexts())
-    for c in TfidfBaseline(2, "none").settings(3):
+    for c in TfidfBaseline(2, "none", CountedTexts()).settings(3):
         alone = _weights(fit_baseline(TEXTS, CLASSES, c))
         assert np.array_equal(alone, _weights(texts.fit(c)[0]))
         assert texts.fit(c)[0] is texts.fit(c)[0]
@@ -151,7 +152,7 @@ def test_texts_read_before_are_predicted_the_same() -> None:
     texts = BaselineTexts(TEXTS, CLASSES, "none", CountedTexts())
     baseline, unseen = texts.fit(10.0)[0], ["vraiment magnifique", "vraiment ennuyeux"]
     for _ in range(2):
-        outputs = baseline.column_probabilities(texts.columns_of(unseen), 2)
+        outputs = class_shares(baseline.model, texts.columns_of(unseen), 2)
         assert np.array_equal(outputs, baseline.probabilities(unseen, 2))
         assert outputs.argmax(1).tolist() == baseline.predict(unseen)
 
@@ -173,7 +174,7 @@ def test_texts_without_a_word_in_common_can_be_learnt() -> None:
 
 @pytest.mark.parametrize("trials", [1, 2, 3, 9])
 def test_there_are_as_many_settings_as_trials(trials: int) -> None:
-    found = TfidfBaseline(2, "none").settings(trials)
+    found = TfidfBaseline(2, "none", CountedTexts()).settings(trials)
     assert len(set(found)) == trials
     assert found[0] == 10  # the middle is tried first, and never left out
     assert min(found) > 0
@@ -182,7 +183,7 @@ def test_there_are_as_many_settings_as_trials(trials: int) -> None:
 @pytest.mark.parametrize("trials", [0, 10])
 def test_other_numbers_of_trials_are_refused(trials: int) -> None:
     with pytest.raises(WarmstartError, match=f"trials={trials}"):
-        TfidfBaseline(2, "none").settings(trials)
+        TfidfBaseline(2, "none", CountedTexts()).settings(trials)
 
 
 def test_texts_without_words_are_refused() -> None:

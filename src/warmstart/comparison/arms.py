@@ -1,9 +1,10 @@
 """The arms of a comparison: each turns labelled texts, settings and a seed into trained models."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import torch
 from numpy.typing import NDArray
@@ -14,11 +15,13 @@ from warmstart.comparison.results import Arm, ArmKind
 from warmstart.data.labelled import Dataset, join_datasets
 from warmstart.data.splits import Selection, selections
 from warmstart.errors import DivergedError, WarmstartError
+from warmstart.model.models import Classifier
 from warmstart.runs.checkpoint import State, save_weights
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun, pretraining_cost
 from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
+from warmstart.settings.shared import Pooling
 from warmstart.settings.training import Tuning
 from warmstart.tasks.finetuning import (
     Baseline,
@@ -32,7 +35,9 @@ from warmstart.tasks.finetuning import (
     build_trainer,
     epochs_of,
 )
+from warmstart.tasks.frozen import FrozenVectors, SolvedHead, describe_head
 from warmstart.tasks.hub import HubModel
+from warmstart.tasks.logistic import CHOSEN_INSIDE
 from warmstart.tasks.task import num_parameters
 from warmstart.tasks.vectors import KeptBatches, TextBatches, backbone_of
 from warmstart.training.defaults import compile_blocks, finetuning_layer_decay, finetuning_rate
@@ -43,6 +48,11 @@ T = TypeVar("T")
 RATE_FACTORS = (1.0, 2.0, 0.5, 4.0, 0.25, 1.4, 0.7, 8.0, 0.125)  # tried in this order
 LOWERED = 0.3  # factor for a learning rate that diverges
 MOST_LOWERED = 8  # rates tried before an arm is given up
+DESCRIPTIONS: Mapping[ArmKind, str] = {
+    "warm": "starts from the pretrained model and trains all of it on the labels",
+    "frozen": "the same start, but only the new head is trained",
+    "cold": "the same model with random weights, trained on the labels only",
+}
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,7 @@ class Saving:
     architecture: ModelConfig | None  # None: no Transformer
     parent: SavedRun | None  # the run that the model started from
     write: Callable[[RunFolder], None]  # writes the weights, and the tokenizer if it has one
+    settings: Mapping[str, Any] = field(default_factory=dict)  # other than those of the comparison
 
 
 @dataclass(frozen=True)
@@ -193,6 +204,7 @@ class TransformerArm:
         return Arm(
             name=self.name,
             kind=self.kind,
+            description=DESCRIPTIONS[self.kind],
             source=None if is_cold else str(self.source.path),
             parameters=num_all,
             trainable=num_all - num_backbone if self.kind == "frozen" else num_all,
@@ -293,6 +305,61 @@ class TransformerArm:
         save_weights(folder.weights_file, dict(weights))
 
 
+@dataclass(frozen=True)
+class FrozenArm(TransformerArm):
+    """A frozen Transformer whose head is solved for, as a logistic regression on its vectors."""
+
+    vectors: FrozenVectors = field(default_factory=FrozenVectors, compare=False)
+
+    @property
+    def poolings(self) -> tuple[Pooling, ...]:
+        """Return the poolings to try: that of --pooling, and one that can be exported as well."""
+        usual: Pooling = "last" if self.model.is_causal else "cls"
+        problem = replace(self.hub_model, pooling=usual).problem
+        other = usual if problem in (None, self.hub_model.problem) else self.tuning.pooling
+        return tuple(dict.fromkeys((self.tuning.pooling, "mean", other)))
+
+    def settings(self, trials: int) -> list[float]:
+        """Return one value: whatever is tried is tried inside the training labels."""
+        return [CHOSEN_INSIDE]
+
+    def describe_setting(self, value: float) -> str:
+        return "by cross-validation" if value == CHOSEN_INSIDE else describe_head(int(value))
+
+    def fit(self, splits: Splits, values: Sequence[float], seed: int) -> Iterator[TrainedModel]:
+        """Solve for the head; no seed is used."""
+        for _ in values:
+            started = time.monotonic()
+            fit = self._fit(splits, seed, 0.0)
+            start = Start(self.model, self.source.weights, is_frozen=True)
+            built, _ = build_model(self.task, start, self.labels, self.tuning, seed)
+            model = cast(Classifier, self.shared.begin(self, built))
+            head = self.task.solve_head(model, fit, self.poolings, self.vectors)
+            elapsed_s = time.monotonic() - started
+            outputs = head.probabilities(
+                self.vectors.of(model, splits.valid, fit.batches, head.pooling)
+            )
+            evaluation = self.task.validate(model, outputs, fit)
+            weights = {**model.state_dict(), **evaluation.weights}
+            kept = {name: tensor.clone() for name, tensor in weights.items()}
+            saving = Saving(
+                self.task.name,
+                self.model,
+                self.source,
+                partial(self._save, kept),
+                {"pooling": head.pooling},
+            )
+            predict = partial(self._predict_solved, kept, head)
+            yield TrainedModel(float(head.number), [outputs], (), elapsed_s, predict, saving)
+
+    def _predict_solved(
+        self, weights: Mapping[str, Tensor], head: SolvedHead, split: Dataset
+    ) -> NDArray[Any]:
+        model = cast(Classifier, self.shared.load(self, weights))
+        batches = TextBatches(self.tuning.micro_tokens, self.source.tokenizer.pad, self.runtime)
+        return head.probabilities(self.vectors.of(model, split, batches, head.pooling))
+
+
 def train_stably(train: Callable[[float], T], rate: float, name: str) -> tuple[T, float]:
     """Train at a rate, or at the first lower one that does not diverge; return the rate too."""
     for _ in range(MOST_LOWERED):
@@ -308,11 +375,12 @@ def train_stably(train: Callable[[float], T], rate: float, name: str) -> tuple[T
 
 @dataclass(frozen=True)
 class BaselineArm:
-    """The simple model that a Transformer has to beat."""
+    """A simple model that a Transformer has to beat."""
 
     task: FinetuningTask
     labels: Labels
     baseline: Baseline
+    parent: SavedRun | None = None  # the run whose text it has seen
     uses_device: ClassVar[bool] = False
 
     @property
@@ -334,9 +402,9 @@ class BaselineArm:
         for value in values:
             fitted = self.baseline.fit(splits.train, value)
             outputs = [fitted.outputs(splits.valid)]
-            saving = Saving(self.baseline.task, None, None, fitted.save)
+            saving = Saving(self.baseline.task, None, self.parent, fitted.save)
             predict = partial(self._predict, fitted)
-            yield TrainedModel(value, outputs, (), fitted.elapsed_s, predict, saving)
+            yield TrainedModel(fitted.value, outputs, (), fitted.elapsed_s, predict, saving)
 
     def _predict(self, fitted: FittedBaseline, split: Dataset) -> NDArray[Any]:
         return fitted.outputs(split)

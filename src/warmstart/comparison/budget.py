@@ -11,8 +11,14 @@ from dataclasses import asdict, dataclass, replace
 import torch
 
 from warmstart import progress
-from warmstart.comparison.arms import BaselineArm, ExperimentArm, Splits, TransformerArm
-from warmstart.comparison.commands import CompareConfig
+from warmstart.comparison.arms import (
+    BaselineArm,
+    ExperimentArm,
+    FrozenArm,
+    Splits,
+    TransformerArm,
+)
+from warmstart.comparison.commands import BASELINE_ARMS, CompareConfig
 from warmstart.comparison.plan import ExperimentPlan, subset_sizes
 from warmstart.data.splits import nested_rows
 from warmstart.errors import WarmstartError
@@ -40,6 +46,7 @@ class ArmPace:
     text_s: float = 0.0  # to read a training text before the first epoch
     reading_s: float = 0.0  # to read the validation texts before the first epoch
     scoring_s: float = 0.0  # to label the test texts at the end
+    is_tuned: bool = True  # False: it chooses its setting inside the training labels
     is_random: bool = True  # False: with all labels, every seed has the same model
 
     def cells_s(self, num_train: int, config: CompareConfig, is_all: bool = False) -> float:
@@ -52,7 +59,7 @@ class ArmPace:
             + num_epochs * -(-num_train // config.batch_size) * self.step_s
             + num_validations * self.validation_s
         )
-        num_tried = config.trials if config.trials > 1 else 0
+        num_tried = config.trials if config.trials > 1 and self.is_tuned else 0
         per_seed = 1 if config.test or config.folds or not num_tried else TRAININGS
         num_seeds = len(config.seeds)
         if is_all and not self.is_random:
@@ -104,7 +111,8 @@ def num_at_once(config: CompareConfig) -> int:
 def is_beside(config: CompareConfig) -> bool:
     """Tell whether the baseline is fitted in a process beside the one that uses the GPU."""
     is_alone = num_at_once(config) == 1 and not config.ray
-    return is_alone and "tfidf" in config.arms and _num_gpus(config) > 0
+    has_baseline = not set(BASELINE_ARMS).isdisjoint(config.arm_names)
+    return is_alone and has_baseline and _num_gpus(config) > 0
 
 
 def _num_gpus(config: CompareConfig) -> int:
@@ -286,6 +294,14 @@ def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds:
     num_sampled = min(SAMPLE_VALID, num_valid)
     valid = splits.valid.subset([i * num_valid // num_sampled for i in range(num_sampled)])
     sample = Splits(splits.train.subset(rows), valid, None)
+    if isinstance(arm, FrozenArm):
+        (first,), (second,) = (list(arm.fit(sample, [value], seed)) for _ in range(2))
+        reading_s = max(first.elapsed_s - second.elapsed_s, 0.0)  # each text is read once
+        return ArmPace(
+            counting_s=reading_s / len(rows),
+            text_s=second.elapsed_s / len(rows),
+            is_tuned=False,
+        )
     if isinstance(arm, BaselineArm):
         (model,) = arm.fit(sample, [value], seed)
         counting_s = arm.baseline.reading_s(sample.train.texts)
@@ -297,13 +313,11 @@ def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds:
             text_s=(model.elapsed_s - counting_s) / len(rows),
             reading_s=reading_s * num_valid,
             scoring_s=reading_s * num_test,
+            is_tuned=len(arm.settings(2)) > 1,
             is_random=False,
         )
     assert isinstance(arm, TransformerArm)
     trainer = arm.trainer(sample, seed, value)
     pace = measure(trainer, seconds, None if config.minutes else trainer.settings.steps)
     text_s = pace.validation_s / num_sampled
-    measured = ArmPace(step_s=pace.step_s, scoring_s=text_s * num_test)
-    if arm.kind == "frozen":  # it reads every text once, before the first epoch
-        return replace(measured, text_s=text_s, reading_s=text_s * num_valid)
-    return replace(measured, validation_s=text_s * num_valid)
+    return ArmPace(step_s=pace.step_s, scoring_s=text_s * num_test, validation_s=text_s * num_valid)

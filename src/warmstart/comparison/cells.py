@@ -86,7 +86,7 @@ class ModelKeeper:
             write_config(
                 folder,
                 "compare",
-                self.config,
+                replace(self.config, **model.saving.settings),
                 model.saving.architecture,
                 task=model.saving.task,
                 **self.plan.texts.labels,

@@ -7,12 +7,14 @@ from warmstart.formats import percent, quantity
 from warmstart.printing import print_table, quote, say, say_next
 from warmstart.settings.base import advanced, option
 from warmstart.settings.shared import Destination, LabelledFiles, Machine, SeveralProcesses
-from warmstart.settings.training import Tuning
+from warmstart.settings.training import DEFAULT_MINUTES, Tuning
 
 if TYPE_CHECKING:
     from warmstart.comparison.results import Arm, ArmScore, Comparison, Summary
 
-ArmName = Literal["warm", "frozen", "cold", "tfidf"]
+ArmName = Literal["warm", "frozen", "cold", "lsa", "tfidf"]
+TRANSFORMER_ARMS: tuple[ArmName, ...] = ("warm", "frozen", "cold")  # of every run of --from
+BASELINE_ARMS: tuple[ArmName, ...] = ("lsa", "tfidf")
 
 
 def print_comparison(comparison: "Comparison", summary: "Summary") -> None:
@@ -46,7 +48,8 @@ def _accuracy(score: "ArmScore | None") -> str:
 class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesses):
     """Pretrained runs and labelled texts in, verdict out."""
 
-    from_runs: tuple[str, ...] = option("pretrained run; repeat for several", key="from")
+    from_runs: tuple[str, ...] = option("pretrained run; repeat for several", (), key="from")
+    unlabelled: tuple[str, ...] = option("text for lsa; default: that of the run; may repeat", ())
     test: str | None = option("labelled texts, scored once at the end", None)
     test_labels: str | None = option("labels of --test, one per line", None)
     folds: int | None = option(
@@ -60,9 +63,9 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
         metavar="SIZES",
         panel="Training",
     )
-    arms: tuple[ArmName, ...] = option(
-        "what to compare",
-        ("warm", "frozen", "cold", "tfidf"),
+    arms: tuple[ArmName, ...] | None = option(
+        "of warm,frozen,cold,lsa,tfidf; default: all there is a model or text for",
+        None,
         comma_separated=True,
         metavar="NAMES",
         panel="Training",
@@ -108,12 +111,31 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
         """Tell whether the texts that choose a setting are trained on once it is chosen."""
         return self.folds is not None and self.keep_epoch == "last"
 
+    @property
+    def arm_names(self) -> tuple[ArmName, ...]:
+        """Return the arms to compare; without a run, those that need none."""
+        return self.arms or (*TRANSFORMER_ARMS * bool(self.from_runs), *BASELINE_ARMS)
+
+    def _check_arms(self) -> None:
+        if not self.from_runs and not self.unlabelled:
+            raise WarmstartError(
+                "--from is missing: name a pretrained run, or give text with --unlabelled, from "
+                "which lsa learns in seconds"
+            )
+        names = ",".join(self.arm_names)
+        if len(set(self.arm_names)) < max(2, len(self.arm_names)):
+            raise WarmstartError(f"--arms {names} must name at least two, each once")
+        if not self.from_runs and not set(self.arm_names) <= set(BASELINE_ARMS):
+            raise WarmstartError(
+                f"--arms {names} needs --from, a run whose model {' or '.join(TRANSFORMER_ARMS)} "
+                f"starts from; without one, compare {','.join(BASELINE_ARMS)}"
+            )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise WarmstartError(f"--seeds {list(self.seeds)} must be different numbers")
-        if len(set(self.arms)) < max(2, len(self.arms)):
-            raise WarmstartError(f"--arms {','.join(self.arms)} must name at least two, each once")
+        self._check_arms()
         if not self.labels:
             raise WarmstartError("--labels is empty: give sizes such as 50,400,all")
         if self.folds and self.save == "all":
@@ -124,7 +146,7 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
 
 
 def compare(config: CompareConfig) -> None:
-    """Compare warm, frozen and cold starts and TF-IDF over label subsets and seeds."""
+    """Compare warm, frozen and cold starts, LSA and TF-IDF over label subsets and seeds."""
     from warmstart.comparison.compare import compare as run
 
     result = run(config)
@@ -134,6 +156,13 @@ def compare(config: CompareConfig) -> None:
     if model:
         command = f"predict {quote(model)} texts.txt -o labelled.csv"
     say_next(f"{result.report}: open it in a browser", command)
+    if not config.from_runs:
+        files = " ".join(map(quote, config.unlabelled))
+        say(
+            f"A pretrained Transformer may do better. By default that takes {DEFAULT_MINUTES} "
+            f"minutes: warmstart pretrain {files} -o runs/base, then compare --from runs/base; "
+            f"warmstart plan pretrain {files} says what it costs on a GPU."
+        )
 
 
 def _training(config: CompareConfig, arm: "Arm") -> str | None:

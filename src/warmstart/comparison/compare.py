@@ -31,6 +31,7 @@ from warmstart.comparison.results import (
     Summary,
     TunedArm,
 )
+from warmstart.comparison.spaces import unlabelled_source
 from warmstart.comparison.verdict import contrast, summarise
 from warmstart.comparison.workers import open_workers
 from warmstart.data.copies import NamedTexts, SharedTexts, describe_shared, find_matches
@@ -81,7 +82,7 @@ class CompareResult(Shown):
 
 
 def compare(config: CompareConfig) -> CompareResult:
-    """Compare warm, frozen and cold starts and TF-IDF on labelled texts."""
+    """Compare warm, frozen and cold starts, LSA and TF-IDF on labelled texts."""
     clock, config = Clock(config.minutes), resolve(config)
     with open_run("compare", config, config.out, config.resume) as run:
         is_finished = (run.path / "results.json").exists()
@@ -91,7 +92,8 @@ def compare(config: CompareConfig) -> CompareResult:
             check_unchanged(run)
         plan = plan_experiment(config)
         if not run.data_file.exists():
-            write_config(run, "compare", config, plan.sources[0].model)
+            model = plan.sources[0].model if plan.sources else None
+            write_config(run, "compare", config, model)
             write_json(run.data_file, {"files": file_facts(_files(plan))})
             if config.save != "none":
                 _say_what_is_not_exportable(plan)
@@ -166,7 +168,8 @@ def _limit(config: CompareConfig, plan: ExperimentPlan, run: RunFolder, clock: C
 
 def _files(plan: ExperimentPlan) -> dict[Path, int]:
     """Return every file that the result depends on, with its rows."""
-    return plan.texts.files | {source.weights_file: len(source.weights) for source in plan.sources}
+    weights = {source.weights_file: len(source.weights) for source in plan.sources}
+    return {**plan.texts.files, **weights, **plan.spaces.files}
 
 
 def _comparison(
@@ -218,6 +221,12 @@ def _find_overlaps(
     Test texts are compared with validation too, because settings are chosen by it.
     """
     overlaps, earlier = list[SharedTexts](), list[NamedTexts]()
+    trained_on = {f"pretraining of {name}": seen for name, seen in plan.seen.items()}
+    if config.unlabelled:
+        with progress.silence():
+            passages = unlabelled_source(config).passages()
+        documents = ("\n".join(passage.rows) for passage in passages)
+        trained_on["unlabelled text"] = fingerprints_of(documents)
     is_shared: dict[str, NDArray[np.bool_]] = {}
     for name, split in plan.texts.data.items():
         texts = readable_rows(split, config.pieces)
@@ -227,10 +236,10 @@ def _find_overlaps(
             matches = find_matches(named.fingerprints, other.fingerprints)
             is_shared[name] |= matches.both
             overlaps.append(describe_shared(other, named, matches))
-        for run_name, seen in plan.seen.items():
+        for source_name, seen in trained_on.items():
             matches = rows_seen(split, seen, config.pieces)
             is_shared[name] |= matches.both
-            source = NamedTexts(f"pretraining of {run_name}", seen)
+            source = NamedTexts(source_name, seen)
             overlaps.append(describe_shared(source, named, matches))
         earlier.append(named)
     return overlaps, is_shared

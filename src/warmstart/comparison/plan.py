@@ -10,12 +10,14 @@ from warmstart import progress
 from warmstart.comparison.arms import (
     BaselineArm,
     ExperimentArm,
+    FrozenArm,
     SharedModule,
     Splits,
     TransformerArm,
 )
-from warmstart.comparison.commands import CompareConfig
+from warmstart.comparison.commands import BASELINE_ARMS, CompareConfig
 from warmstart.comparison.results import ArmKind, SplitName
+from warmstart.comparison.spaces import Spaces, read_spaces
 from warmstart.data.corpus import read_passages
 from warmstart.data.fingerprints import Fingerprints
 from warmstart.data.labelled import Dataset
@@ -32,6 +34,7 @@ from warmstart.errors import WarmstartError
 from warmstart.files import distinct_names
 from warmstart.formats import quantity
 from warmstart.jsonfiles import from_json
+from warmstart.remotefiles import local_name
 from warmstart.runs.facts import InputFile, InputFiles
 from warmstart.runs.lifecycle import check_length
 from warmstart.runs.saved import SavedRun, describe_unrecorded
@@ -47,7 +50,6 @@ from warmstart.tasks.labelled_data import (
     readable_rows,
 )
 from warmstart.tasks.registry import choose_task, finetuning_task, read_backbone
-from warmstart.textfiles import local_name
 from warmstart.training.defaults import finetuning_length
 
 COMPILED_MODELS = 12  # of an arm, from which on compiling saves time: about 2 s for each
@@ -131,6 +133,7 @@ class ExperimentPlan:
     texts: ExperimentTexts
     sources: list[SavedRun]
     seen: dict[str, Fingerprints]  # texts that trained each source, by its name
+    spaces: Spaces
     notes: list[str]
     left_out: str | None = None  # what a limit of time left out
 
@@ -156,10 +159,12 @@ def plan_arms(
         describe_unrecorded(name) for name, source in named.items() if source.has_unrecorded_texts
     ]
     arms = _transformer_arms(config, texts, named, notes)
-    if "tfidf" in config.arms:
-        arm = _baseline_arm(config, texts, UnlabelledTexts(texts.training.texts, _files(sources)))
-        arms.append(PlannedArm(arm, texts.parts(_whole_texts(config, texts))))
-    return ExperimentPlan(arms, texts, list(sources), seen, notes)
+    spaces = read_spaces(config, named) if "lsa" in config.arm_names else Spaces()
+    unlabelled = UnlabelledTexts(texts.training.texts, _files(sources))
+    arms += _baseline_arms(config, texts, spaces, unlabelled, notes)
+    if len(arms) < 2:
+        raise WarmstartError(f"only {arms[0].arm.name} is left to compare: {notes[-1]}")
+    return ExperimentPlan(arms, texts, list(sources), seen, spaces, notes)
 
 
 @dataclass(frozen=True)
@@ -188,16 +193,36 @@ def _files(sources: Sequence[SavedRun]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(file.path for file in listed if Path(file.path).is_file()))
 
 
-def _baseline_arm(
-    config: CompareConfig, texts: ExperimentTexts, unlabelled: UnlabelledTexts
-) -> BaselineArm:
-    baseline = texts.task.baseline(texts.labels, config, unlabelled)
-    if baseline is None:
-        raise WarmstartError(
-            f"--arms {','.join(config.arms)}: {texts.task.description} has no baseline to compare "
-            "with; leave tfidf out"
+def _baseline_arms(
+    config: CompareConfig,
+    texts: ExperimentTexts,
+    spaces: Spaces,
+    unlabelled: UnlabelledTexts,
+    notes: list[str],
+) -> list[PlannedArm]:
+    """Return the baselines that are asked for; those by default only where there are any."""
+    by_name = {name: analysed.space for name, analysed in spaces.by_arm.items()}
+    baselines = list(texts.task.baselines(texts.labels, config, by_name, unlabelled))
+    for name in (name for name in BASELINE_ARMS if name in config.arm_names):
+        if name not in {baseline.arm for baseline in baselines}:
+            reason = f"{texts.task.description} has no baseline to compare with"
+            if by_name:
+                reason = f"{texts.task.description} has no such baseline"
+            elif baselines:
+                reason = "no run keeps an analysis of its text; give the text with --unlabelled"
+            if config.arms:
+                arms = ",".join(config.arms)
+                raise WarmstartError(f"--arms {arms}: {reason}, or leave {name} out")
+            notes.append(f"{name} is left out: {reason}")
+            progress.say(notes[-1])
+    parts = texts.parts(_whole_texts(config, texts))
+    return [
+        PlannedArm(
+            BaselineArm(texts.task, texts.labels, baseline, spaces.parent_of(baseline.name)), parts
         )
-    return BaselineArm(texts.task, texts.labels, baseline)
+        for baseline in baselines
+        if baseline.arm in config.arm_names
+    ]
 
 
 def _run_names(sources: Sequence[SavedRun]) -> list[str]:
@@ -226,7 +251,7 @@ def _transformer_arms(
     cold_names, planned = _cold_names(config, sources, notes), set[str]()
     shared = SharedModule()
     kinds: tuple[ArmKind, ...] = ("warm", "frozen", "cold")
-    arms: dict[ArmKind, list[PlannedArm]] = {kind: [] for kind in kinds if kind in config.arms}
+    arms: dict[ArmKind, list[PlannedArm]] = {kind: [] for kind in kinds if kind in config.arm_names}
     for run_name, source in sources.items():
         check_length(source.model, config.max_length, source.path)
         model = _architecture(config, source)
@@ -239,7 +264,8 @@ def _transformer_arms(
             if kind == "cold" and cold in planned:
                 continue
             name = cold if kind == "cold" else f"{kind}{ending}"
-            arm = TransformerArm(
+            is_solved = kind == "frozen" and texts.task.solves_heads
+            arm = (FrozenArm if is_solved else TransformerArm)(
                 name=name,
                 kind=kind,
                 source=source,
@@ -279,7 +305,7 @@ def _cold_names(
         model = replace(model, tied=False, transform=False, output_bias=True)
         groups.setdefault((model, source.tokenizer.fingerprint()), []).append(name)
     for group in groups.values():
-        if 1 < len(group) < len(sources) and "cold" in config.arms:
+        if 1 < len(group) < len(sources) and "cold" in config.arm_names:
             names = f"{', '.join(group[:-1])} and {group[-1]}"
             notes.append(f"{names} share architecture and tokenizer, so one cold arm: {group[0]}")
     return {
@@ -308,7 +334,7 @@ def _encoded_texts(
 
 
 def _whole_texts(config: CompareConfig, texts: ExperimentTexts) -> dict[str, Dataset]:
-    """Return each split as TF-IDF reads it."""
+    """Return each split as a baseline reads it."""
     return {
         name: replace(split, texts=readable_rows(split, config.pieces), seconds=None)
         for name, split in texts.data.items()
@@ -345,7 +371,7 @@ def _read_splits(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts
         valid = valid.subset(sorted(nested_rows(valid.strata, HALVING_SEED)[:num]))
     data = {"train": train, "validation": valid}
     if config.test:
-        test = local_name(config.test)
+        test = local_name(config.test, config.allow_private_urls)
         read = read_labelled_file(task, test, config.test_labels, config)
         data["test"] = _with_targets(read, task, labels)
     check_same_form(*data.values())

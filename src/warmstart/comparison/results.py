@@ -52,14 +52,14 @@ class Cell:
 class Arm:
     """One way to get a model."""
 
-    name: str  # "warm", "frozen", "cold", "tf-idf"; "warm: NAME" with several runs
+    name: str  # "warm", "frozen", "cold", "lsa", "tf-idf"; "warm: NAME" with several runs
     kind: ArmKind
+    description: str = ""  # for the reader of a report
     source: str | None = None  # the pretrained run it starts from
     parameters: int = 0  # of the whole model; 0 for the baseline
     trainable: int = 0
     pretrain_s: float = 0.0  # time its pretraining took
     pretrain_tokens: int = 0  # tokens its pretraining saw
-    description: str = ""  # what it is, for the report
     cold: str | None = None  # the cold arm with its architecture and tokenizer; None: any
 
 

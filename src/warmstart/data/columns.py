@@ -7,7 +7,14 @@ columns alone. What it leaves open is found by `detection`.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from warmstart.data.detection import Sample, choose_columns, is_surely_header, normal, show_rows
+from warmstart.data.detection import (
+    Sample,
+    choose_columns,
+    is_surely_header,
+    list_names,
+    normal,
+    show_rows,
+)
 from warmstart.errors import WarmstartError
 from warmstart.formats import quantity
 
@@ -137,7 +144,7 @@ def _index_of(sample: Sample, name: str) -> int:
 
 def _by_position(sample: Sample, wanted: Wanted) -> ColumnLayout:
     """Take roles in file order; a first row that is surely a header is not read as data."""
-    width, num_named = len(sample.rows[0]), len(wanted.columns)
+    width, num_named = sample.width, len(wanted.columns)
     if width != num_named:
         names = ", ".join(column.name for column in wanted.columns)
         raise WarmstartError(
@@ -151,7 +158,7 @@ def _by_position(sample: Sample, wanted: Wanted) -> ColumnLayout:
 
 def _missing_column(sample: Sample, columns: Iterable[Column]) -> WarmstartError:
     absent = next(c.name for c in columns if normal(c.name) not in sample.normal_names)
-    listed = ", ".join(sample.names or ()) or "none"
+    listed = list_names(sample.names or ()) or "none"
     return WarmstartError(
         f"{sample.path}: no column {absent} (there: {listed}); "
         "use --columns ROLE=NAME with a name that is there"
@@ -160,9 +167,10 @@ def _missing_column(sample: Sample, columns: Iterable[Column]) -> WarmstartError
 
 def _layout(sample: Sample, positions: dict[str, int]) -> ColumnLayout:
     has_header = sample.names is not None
-    names = sample.names or ("",) * len(sample.rows[0])
+    names = sample.names or ("",) * sample.width
+    first = {name: index for index, name in reversed(list(enumerate(names)))}
     distinct = (
-        f"{name or 'column'} {number}" if not name or name in names[: number - 1] else name
-        for number, name in enumerate(names, 1)
+        name if name and first[name] == index else f"{name or 'column'} {index + 1}"
+        for index, name in enumerate(names)
     )
     return ColumnLayout(tuple(distinct), positions, has_header)

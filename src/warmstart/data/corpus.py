@@ -72,9 +72,14 @@ class TextSource:
         return sum(known) if len(known) == len(sizes) else None
 
 
-def source_of(patterns: Sequence[str], document: str, tables: TableFormat = DEFAULT) -> TextSource:
-    """Return the text in the files that names, folders and globs refer to."""
-    source = TextSource(expand(patterns), document, tables)
+def source_of(
+    patterns: Sequence[str],
+    document: str,
+    tables: TableFormat = DEFAULT,
+    allow_private_urls: bool = False,
+) -> TextSource:
+    """Return the text in the files that names, folders, globs and URLs refer to."""
+    source = TextSource(expand(patterns, allow_private_urls), document, tables)
     for path in source.files:
         if format_of(path) != "lines":
             progress.say(open_table(path, tables).describe())

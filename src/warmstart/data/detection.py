@@ -5,15 +5,18 @@ Where the rows leave a doubt, the error shows them with the `--columns` flag to 
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from warmstart.errors import WarmstartError
-from warmstart.formats import shorten
+from warmstart.formats import quantity, shorten
 
+MOST_COLUMNS = 16_384  # as Excel has; a text or label is never among more
+_SHOWN = 20  # cells of a row, or names of columns, that a message shows
 ROWS_TO_JUDGE = 8  # in fewer rows, a value that occurs once says nothing
 _INDEX_NAMES = ("", "index", "id", "unnamed: 0", "__index_level_0__")  # pandas writes these
 _MOST_LABELS = 50
@@ -101,8 +104,17 @@ class Sample:
 
     path: Path
     names: tuple[str, ...] | None  # None: the table has no header, or it is the first row
-    rows: Sequence[Sequence[Any]]
+    rows: Sequence[Mapping[int, Any]]  # the cells that are there, by the position of the column
+    width: int  # the number of columns
     is_whole: bool  # the table has no other rows
+
+    def __post_init__(self) -> None:
+        if self.width > MOST_COLUMNS:
+            first = quantity(len(self.rows), "row")
+            raise WarmstartError(
+                f"{self.path}: {self.width:,} columns in its first {first}, but a table "
+                f"may have {MOST_COLUMNS:,}; keep those of the texts and labels"
+            )
 
     @cached_property
     def normal_names(self) -> list[str]:
@@ -110,23 +122,24 @@ class Sample:
 
     @cached_property
     def columns(self) -> list[ColumnValues]:
-        def values(index: int) -> tuple[Any, ...]:
-            cells = (row[index] for row in self.rows if index < len(row))
-            return tuple(cell for cell in cells if cell is not None and str(cell).strip())
-
-        names = self.normal_names if self.names is not None else [None] * len(self.rows[0])
-        return [ColumnValues(name, values(i)) for i, name in enumerate(names)]
+        values: list[list[Any]] = [[] for _ in range(self.width)]
+        for row in self.rows:
+            for index, cell in row.items():
+                if index < self.width and cell is not None and str(cell).strip():
+                    values[index].append(cell)
+        names = self.normal_names if self.names is not None else [None] * self.width
+        return [ColumnValues(*pair) for pair in zip(names, map(tuple, values), strict=True)]
 
     def with_header(self) -> "Sample":
         """Return the same table with its first row as the names."""
-        names = tuple(str(cell).strip() for cell in self.rows[0])
-        return Sample(self.path, names, self.rows[1:], self.is_whole)
+        names = tuple(str(self.rows[0].get(index, "")).strip() for index in range(self.width))
+        return Sample(self.path, names, self.rows[1:], self.width, self.is_whole)
 
     def part(self, indices: Sequence[int]) -> "Sample":
         """Return some columns of a table with names."""
         names = tuple((self.names or ())[index] for index in indices)
-        rows = [[row[i] if i < len(row) else None for i in indices] for row in self.rows]
-        return Sample(self.path, names, rows, self.is_whole)
+        rows = [{i: row[at] for i, at in enumerate(indices) if at in row} for row in self.rows]
+        return Sample(self.path, names, rows, len(indices), self.is_whole)
 
 
 def choose_columns(sample: Sample, roles: Sequence[str]) -> tuple[Sample, dict[str, int]]:
@@ -312,6 +325,13 @@ def _can_be_named(sample: Sample, index: int) -> bool:
 
 def show_rows(sample: Sample) -> str:
     """Show the first two rows of a table in a message."""
-    rows = [sample.names, *sample.rows[:1]] if sample.names is not None else sample.rows[:2]
-    shown = (" | ".join(shorten(" ".join(str(cell).split())) for cell in row) for row in rows)
-    return "it begins with " + " and ".join(f"[{row}]" for row in shown)
+    num_rows = 2 if sample.names is None else 1
+    cells = [[row.get(i, "") for i in range(sample.width)] for row in sample.rows[:num_rows]]
+    rows = cells if sample.names is None else [sample.names, *cells]
+    return "it begins with " + " and ".join(f"[{list_names(row, ' | ')}]" for row in rows)
+
+
+def list_names(names: Iterable[object], separator: str = ", ") -> str:
+    """List the first names of columns, or cells of a row, in a message."""
+    shown = [shorten(" ".join(str(name).split())) for name in islice(names, _SHOWN + 1)]
+    return separator.join(shown[:_SHOWN] + ["…"] * (len(shown) > _SHOWN))

@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import math
+import operator
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,47 +19,73 @@ from numpy.typing import NDArray
 from warmstart.data.corpus import cut_chunks
 from warmstart.errors import WarmstartError
 from warmstart.files import whole_file
+from warmstart.formats import quantity
 from warmstart.jsonfiles import to_json
+from warmstart.progress import say
 from warmstart.textfiles import format_of
 
 CHUNK = 1024  # rows whose names are the columns of a .csv or .tsv
+# What OWASP lists under CSV injection; East Asian versions of spreadsheets take the wide forms too.
+_FORMULA_STARTS = frozenset("=+-@\t\r\n＝＋－＠")
+_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 TableRow = Mapping[str, Any]  # values by the name of the column
 TEXT_FORMATS = (".npy", ".jsonl", ".parquet")
 TOKEN_FORMATS = (".npz", ".jsonl", ".parquet")
 
 
-def write_table(path: Path, rows: Iterable[TableRow], delimiter: str = ",") -> Path:
+def write_table(
+    path: Path, rows: Iterable[TableRow], delimiter: str = ",", raw_cells: bool = False
+) -> Path:
     """Write rows in the format that the file's name asks for.
 
-    The first rows name the columns of a .csv or .tsv file; the delimiter is for .csv alone.
+    The first rows name the columns of a .csv or .tsv file; the delimiter is for .csv alone. Cells
+    of these that a spreadsheet would run as formulas get an apostrophe, unless they are raw.
     """
     with whole_file(path) as file:
         match format_of(path):
             case "csv":
-                _write_fields(file, rows, delimiter)
+                _write_fields(file, rows, delimiter, raw_cells)
             case "tsv":
-                _write_fields(file, rows, "\t")
+                _write_fields(file, rows, "\t", raw_cells)
             case "jsonl":
                 file.writelines(_json_line(row) for row in rows)
             case "parquet":
                 _write_parquet(file, rows)
-            case "lines" | "xlsx":
+            case "lines" | "workbook":
                 raise ValueError(f"{path} is not a table that is written")
     return path
 
 
-def _write_fields(file: BinaryIO, rows: Iterable[TableRow], delimiter: str) -> None:
-    names: list[str] = []
+def _write_fields(
+    file: BinaryIO, rows: Iterable[TableRow], delimiter: str, raw_cells: bool
+) -> None:
+    names: dict[str, str] = {}  # of the columns, and as they are written
+    num_formulas = 0
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     writer = csv.writer(text, delimiter=delimiter)  # ends lines with \r\n, so \r is quoted
     for chunk in cut_chunks(rows, CHUNK):
         if not names:
-            names = _names(chunk)
-            writer.writerow(names)
+            names = {name: name if raw_cells else quote_formula(name) for name in _names(chunk)}
+            writer.writerow(names.values())
         for row in chunk:
             _check_known(row, names)
-            writer.writerow([_field(row.get(name)) for name in names])
+            cells = [row.get(name) for name in names]
+            safe = cells if raw_cells else list(map(quote_formula, cells))
+            num_formulas += sum(map(operator.is_not, cells, safe))
+            writer.writerow(map(_field, safe))
     text.detach()
+    if num_formulas:
+        say(
+            f"{quantity(num_formulas, 'cell')} that a spreadsheet would run as a formula (= + - @) "
+            "got an apostrophe in front; --raw-cells leaves them as they are"
+        )
+
+
+def quote_formula(cell: Any) -> Any:
+    """Return a cell with an apostrophe before a text that a spreadsheet would run as a formula."""
+    if not isinstance(cell, str) or cell[:1] not in _FORMULA_STARTS or _NUMBER.fullmatch(cell):
+        return cell
+    return f"'{cell}"
 
 
 def _names(rows: Iterable[TableRow]) -> list[str]:
@@ -65,7 +93,7 @@ def _names(rows: Iterable[TableRow]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def _check_known(row: TableRow, names: Sequence[str]) -> None:
+def _check_known(row: TableRow, names: Mapping[str, str]) -> None:
     for name in row:
         if name not in names:
             raise WarmstartError(

@@ -1,38 +1,21 @@
-"""Read the cells of .csv, .tsv, .xlsx, .jsonl and .parquet files, row by row."""
+"""Read the cells of .csv, .tsv, .jsonl and .parquet files, row by row."""
 
 import csv
 import json
-import re
-import tempfile
-import warnings
-import zipfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from warmstart.errors import WarmstartError
-from warmstart.textfiles import (
-    MAX_EXPANSION,
-    SAFE_BYTES,
-    UNREADABLE,
-    bomb_error,
-    explain,
-    format_of,
-    is_compressed,
-    max_bytes,
-    open_binary,
-    read_lines,
-)
+from warmstart.textfiles import UNREADABLE, format_of, open_seekable, read_lines
 
 NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-_DOUBLED = re.compile(r'"(?:[^"]|"")*""(?:[^"]|"")*"')  # a quoted field with quotes inside
 _LONGEST_FIELD = 2**31 - 1  # the csv module's own limit refuses long texts
 
 Fields = tuple[int, list[str]]  # number of the line where a row begins, and its fields
-Cells = tuple[int, list[Any]]  # number of a row, and its cells; none on a blank row
 Record = tuple[int, dict[str, Any]]  # number of a line or row, and its cells by name
-_BROKEN_ZIP = (SyntaxError, zipfile.BadZipFile, NotImplementedError, *UNREADABLE)  # broken XML, zip
 
 
 class QuotingError(ValueError):
@@ -117,10 +100,16 @@ def _shows_quoting(lines: Sequence[str]) -> bool:
     first = next((line for line in lines if line), "").split("\t")
     is_needed = (
         all(len(field) > 1 and field[0] == field[-1] == '"' for field in first)
-        or any(_DOUBLED.fullmatch(field) for line in lines for field in line.split("\t"))
+        or any(_has_doubled(field) for line in lines for field in line.split("\t"))
         or plain < quoted
     )
     return is_needed and quoted > 0.99  # the last of these lines may end inside a field
+
+
+def _has_doubled(field: str) -> bool:
+    """Tell whether a field is quoted, with quotes inside that are doubled."""
+    inner = field[1:-1]
+    return field[:1] == field[-1:] == '"' and '""' in inner and '"' not in inner.replace('""', "")
 
 
 def show(value: object) -> str:
@@ -149,10 +138,13 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object; refuse a repeated key, of which one value would be lost."""
     record = dict(pairs)
     if len(record) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
+        repeated = _first_repeated(name for name, _ in pairs)
         raise ValueError(f"the key {show(repeated)} occurs more than once")
     return record
+
+
+def _first_repeated(names: Iterable[str]) -> str | None:
+    return next((name for name, number in Counter(names).items() if number > 1), None)
 
 
 def read_parquet(path: Path) -> Iterator[Record]:
@@ -161,13 +153,12 @@ def read_parquet(path: Path) -> Iterator[Record]:
     import pyarrow.parquet as pq
 
     number = 0
-    with _seekable(path) as stream:
+    with open_seekable(path) as stream:
         try:
             table = pq.ParquetFile(stream)
             names = table.schema_arrow.names
-            for name in names:
-                if names.count(name) > 1:
-                    raise WarmstartError(f"{path}: the column {name} occurs more than once")
+            if (repeated := _first_repeated(names)) is not None:
+                raise WarmstartError(f"{path}: the column {repeated} occurs more than once")
             for batch in table.iter_batches(batch_size=1024):
                 for cells in zip(*map(_values, batch.columns), strict=True):
                     number += 1
@@ -188,67 +179,3 @@ def _values(column: Any) -> list[Any]:
     except ValueError:  # times in nanoseconds have no Python type
         values = column.cast("string").to_pylist()
     return values
-
-
-def read_xlsx(path: Path) -> Iterator[Cells]:
-    """Yield the cells of the first sheet as text, row by row, without empty ones at the end."""
-    with _seekable(path) as stream:
-        try:
-            _refuse_zip_bomb(path, stream)
-            for number, cells in enumerate(_first_sheet(stream).iter_rows(values_only=True), 1):
-                texts = [_cell_text(cell) for cell in cells]
-                while texts and not texts[-1]:
-                    texts.pop()
-                yield number, texts
-        except ImportError:
-            raise WarmstartError(
-                f"{path}: reading .xlsx needs openpyxl; pip install 'warmstart[excel]', "
-                "or save the sheet as CSV"
-            ) from None
-        except (ValueError, LookupError, TypeError, AttributeError, *_BROKEN_ZIP) as error:
-            reason = str(error).strip().split("\n")[0]
-            raise WarmstartError(f"{path}: not a whole .xlsx file ({reason})") from None
-
-
-def _refuse_zip_bomb(path: Path, stream: BinaryIO) -> None:
-    with zipfile.ZipFile(stream) as archive:
-        size = sum(entry.file_size for entry in archive.infolist())
-    if size > max(SAFE_BYTES, MAX_EXPANSION * path.stat().st_size):
-        raise bomb_error(str(path))
-
-
-def _first_sheet(stream: BinaryIO) -> Any:
-    import openpyxl
-
-    with warnings.catch_warnings(action="ignore"):  # about styles, which are not read
-        return openpyxl.load_workbook(stream, read_only=True, data_only=True).worksheets[0]
-
-
-def _cell_text(cell: object) -> str:
-    """Return a cell as Excel shows it in a column of text."""
-    if cell is None:
-        return ""
-    if isinstance(cell, bool):
-        return str(cell).lower()
-    if isinstance(cell, float) and cell.is_integer():
-        return str(int(cell))
-    return str(cell)
-
-
-def _seekable(path: Path) -> BinaryIO:
-    """Open a file for random access, through a temporary copy when it is compressed."""
-    stream = open_binary(path)
-    if not is_compressed(path):
-        return stream
-    copy = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
-    with stream:
-        try:
-            limit = max_bytes(path) or 0
-            while block := stream.read(1 << 20):
-                if copy.tell() + len(block) > limit:
-                    raise bomb_error(str(path))
-                copy.write(block)
-        except UNREADABLE as error:
-            raise WarmstartError(f"{path}: {explain(error)}") from None
-    copy.seek(0)
-    return cast(BinaryIO, copy)

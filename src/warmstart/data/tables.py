@@ -1,4 +1,4 @@
-"""Stream the rows of .csv, .tsv, .xlsx, .jsonl and .parquet files, with the requested columns."""
+"""Stream the rows of tables in files of any format, with the requested columns."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -8,18 +8,17 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from warmstart.data.columns import ColumnLayout, find_layout, parse_columns
-from warmstart.data.detection import Sample, is_surely_header
+from warmstart.data.detection import Sample, is_surely_header, list_names
 from warmstart.data.table_files import (
-    Cells,
     Dialect,
     QuotingError,
     find_dialect,
     read_fields,
     read_jsonl,
     read_parquet,
-    read_xlsx,
     show,
 )
+from warmstart.data.workbooks import Cells, read_workbook
 from warmstart.errors import WarmstartError
 from warmstart.formats import quantity
 from warmstart.settings.shared import TableFormat
@@ -35,13 +34,13 @@ class Row(NamedTuple):
     """One row of a table."""
 
     path: Path
-    number: int  # of the line where it begins; in Parquet and Excel, of the row
+    number: int  # of the line where it begins; in Parquet and workbooks, of the row
     values: dict[str, Any]  # by role; "" for every role on a blank line
     record: Mapping[str, Any] = MappingProxyType({})  # every cell by the name of its column
 
     @property
     def name(self) -> str:
-        is_line = format_of(self.path) not in ("parquet", "xlsx")
+        is_line = format_of(self.path) not in ("parquet", "workbook")
         return f"{self.path} {'line' if is_line else 'row'} {self.number}"
 
     def text(self, role: str) -> str:
@@ -91,7 +90,7 @@ class Table:
 
     def _cells(self) -> Iterator[Cells]:
         if self.dialect is None:
-            return read_xlsx(self.path)
+            return read_workbook(self.path)
         lines = read_lines(self.path, self.tables.encoding)
         return read_fields(self.path, lines, self.dialect)
 
@@ -100,9 +99,8 @@ class Table:
         for number, record in records:
             for name in names.values() if record else ():
                 if name not in record:
-                    listed = ", ".join(record)
                     raise WarmstartError(
-                        f"{self.path} line {number}: no column {name} (there: {listed})"
+                        f"{self.path} line {number}: no column {name} (there: {list_names(record)})"
                     )
             values = {role: record.get(name, "") for role, name in names.items()}
             yield Row(self.path, number, values, record)
@@ -170,16 +168,15 @@ def _read_sample(path: Path, tables: TableFormat) -> tuple[Dialect | None, Sampl
         case "csv" | "tsv":
             lines, is_whole = _first(filter(None, read_lines(path, tables.encoding)))
             dialect = find_dialect(path, lines, tables.delimiter)
-            return dialect, Sample(path, None, _split(lines, dialect), is_whole)
-        case "xlsx":
-            rows, is_whole = _first(cells for _, cells in read_xlsx(path) if cells)
-            width = max(map(len, rows), default=0)
-            padded = [[*row, *[""] * (width - len(row))] for row in rows]
-            return None, Sample(path, None, padded, is_whole)
+            rows = _split(lines, dialect)
+            return dialect, _sample_of_cells(path, rows, len(rows[0]) if rows else 0, is_whole)
+        case "workbook":
+            rows, is_whole = _first(cells for _, cells in read_workbook(path) if cells)
+            return None, _sample_of_cells(path, rows, max(map(len, rows), default=0), is_whole)
         case "jsonl":
-            return None, _sample_of(path, read_jsonl(path, tables.encoding))
+            return None, _sample_of_records(path, read_jsonl(path, tables.encoding))
         case "parquet":
-            return None, _sample_of(path, read_parquet(path))
+            return None, _sample_of_records(path, read_parquet(path))
         case "lines":
             raise ValueError(f"{path} is not a table")
 
@@ -203,11 +200,18 @@ def _split(lines: Sequence[str], dialect: Dialect) -> list[list[str]]:
     return rows
 
 
-def _sample_of(path: Path, records: Iterator[tuple[int, dict[str, Any]]]) -> Sample:
+def _sample_of_cells(
+    path: Path, rows: Sequence[Sequence[Any]], width: int, is_whole: bool
+) -> Sample:
+    return Sample(path, None, [dict(enumerate(row)) for row in rows], width, is_whole)
+
+
+def _sample_of_records(path: Path, records: Iterator[tuple[int, dict[str, Any]]]) -> Sample:
     first, is_whole = _first(record for _, record in records if record)
     names = tuple(dict.fromkeys(name for record in first for name in record))
-    rows = [[record.get(name) for name in names] for record in first]
-    return Sample(path, names, rows, is_whole)
+    index_of = {name: index for index, name in enumerate(names)}
+    rows = [{index_of[name]: cell for name, cell in record.items()} for record in first]
+    return Sample(path, names, rows, len(names), is_whole)
 
 
 def _has_content(cells: Sequence[str]) -> bool:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from warmstart.errors import WarmstartError
 from warmstart.interop.commands import ExportPrecision
+from warmstart.jsonfiles import to_json
 from warmstart.model.backbone import Layout
 from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, TokenClassifier, pool
 from warmstart.recipes.card import RunFacts, card_text, exports
@@ -204,7 +205,7 @@ def exported_card(request: ExportRequest, result: ExportResult, library: str) ->
         f"{kind[0].upper()}{kind[1:]} with {result.num_parameters:,} parameters, exported from "
         f"warmstart as `{result.architecture}`."
     )
-    code = result.code.strip().replace("FOLDER", title)
+    code = result.code.strip().replace("FOLDER", to_json(title)[1:-1])
     use = (
         *("```python", code, "```", ""),
         *(f"With warmstart, where {RUN} is the run that was exported:", "", "```sh"),

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from warmstart.errors import WarmstartError
 from warmstart.interop.family import Family, HfConfig, HfFolder, HfHead, HfTensors, from_hub
-from warmstart.interop.tokenizers import CONTROL, NORMAL, UNKNOWN, UNUSED, parse_model
+from warmstart.interop.tokenizers import CONTROL, NORMAL, UNKNOWN, UNUSED, errors_name, parse_model
 from warmstart.jsonfiles import from_json
 from warmstart.model.attention import sinusoids
 from warmstart.settings.model import ModelConfig
@@ -22,6 +22,7 @@ from warmstart.tokenization.backends import (
     SentencePieceTokenizer,
     TokenizerPair,
 )
+from warmstart.tokenization.tokenizer import Tokenizer
 
 STACKS = ("encoder", "decoder")
 _CROSS = "model.decoder.layers.#.encoder_attn"
@@ -157,11 +158,7 @@ def read_marian_tokenizers(folder: HfFolder) -> TokenizerPair:
     """Return both tokenizers, with the ids of vocab.json."""
     vocab = from_json(dict[str, int], folder.read_json(VOCAB), folder.path / VOCAB)
     _check_vocab(vocab, folder)
-    source, target = (_read_model(folder, name, vocab) for name in (SOURCE, TARGET))
-    return TokenizerPair(
-        SentencePieceTokenizer(source, NAMES, has_start=False),
-        SentencePieceTokenizer(target, NAMES, has_start=False),
-    )
+    return TokenizerPair(*(_read_model(folder, name, vocab) for name in (SOURCE, TARGET)))
 
 
 def _check_vocab(vocab: dict[str, int], folder: HfFolder) -> None:
@@ -178,14 +175,12 @@ def _check_vocab(vocab: dict[str, int], folder: HfFolder) -> None:
         )
 
 
-def _read_model(folder: HfFolder, name: str, vocab: dict[str, int]) -> bytes:
+def _read_model(folder: HfFolder, name: str, vocab: dict[str, int]) -> Tokenizer:
     content = folder.read_bytes(name)
     if content is None:
         raise WarmstartError(f"{folder.path}: no {name} beside {VOCAB}")
-    try:
-        return renumber(content, vocab)
-    except WarmstartError as error:
-        raise WarmstartError(f"{folder.path / name}: {error}") from None
+    with errors_name(folder.path / name):
+        return SentencePieceTokenizer(renumber(content, vocab), NAMES, has_start=False)
 
 
 def renumber(content: bytes, vocab: dict[str, int]) -> bytes:

@@ -1,7 +1,8 @@
 """Tokenizers of Hugging Face folders, read and written."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -19,13 +20,14 @@ from warmstart.jsonfiles import has_type, parse_object, show
 from warmstart.runs.saved import SavedRun
 from warmstart.tasks.registry import task_of
 from warmstart.tokenization.backends import (
+    NO_MODEL,
     TARGET_FOLDER,
     JsonTokenizer,
     SentencePieceTokenizer,
-    check_ids,
     library_errors,
     parse_json,
 )
+from warmstart.tokenization.limits import check_ids
 from warmstart.tokenization.tokenizer import (
     SPECIALS_FILE,
     USUAL,
@@ -54,12 +56,19 @@ def read_tokenizer(folder: HfFolder, config: HfConfig, vocab_size: int) -> Token
     entries = {**(folder.read_json(SPECIALS_FILE) or {}), **settings}
     names = parse_names(entries, folder.path / SETTINGS)
     file, content = _read_definition(folder, settings, str(config.get("model_type")))
-    try:
+    with errors_name(folder.path / file):
         tokenizer = _build_tokenizer(file, content, names, config)
-    except WarmstartError as error:
-        raise WarmstartError(f"{folder.path / file}: {error}") from None
     check_size(tokenizer, vocab_size, folder.path / file)
     return tokenizer
+
+
+@contextmanager
+def errors_name(file: Path) -> Iterator[None]:
+    """Let errors begin with the file that they are about."""
+    try:
+        yield
+    except WarmstartError as error:
+        raise WarmstartError(f"{file}: {error}") from None
 
 
 def check_size(tokenizer: Tokenizer, vocab_size: int, file: Path) -> None:
@@ -86,7 +95,8 @@ def _read_definition(
         return "tokenizer.model", content
     name = "sentencepiece.bpe.model"
     if model_type in _FAIRSEQ and (content := folder.read_bytes(name)):
-        return name, to_fairseq_json(content, model_type)
+        with errors_name(folder.path / name):
+            return name, to_fairseq_json(content, model_type)
     raise WarmstartError(
         f"{folder.path}: no tokenizer: neither tokenizer.json nor the vocabulary files of a "
         f"{model_type} model"
@@ -307,7 +317,7 @@ def parse_model(content: bytes) -> Any:
         model.Clear()
     is_text = all(isinstance(piece.piece, str) for piece in model.pieces)  # bytes: not UTF-8
     if not is_text or all(piece.type != UNKNOWN for piece in model.pieces):
-        raise WarmstartError("not a SentencePiece model, or a truncated one")
+        raise WarmstartError(NO_MODEL)
     return model
 
 

@@ -71,9 +71,9 @@ class ComparisonPlan(Shown):
     def _cost(self, number: int) -> ArmCost:
         planned, config = self.experiment.arms[number], self.config
         arm = planned.arm
-        num_tried = config.trials if config.trials > 1 else 0
-        num_models = len(self.subsets) * len(planned.parts) * (num_tried + len(config.seeds))
         settings = tuple(map(arm.describe_setting, arm.settings(config.trials)))
+        num_tried = len(settings) if len(settings) > 1 else 0
+        num_models = len(self.subsets) * len(planned.parts) * (num_tried + len(config.seeds))
         job = arm_job(planned, config, self.machine.target.device)
         memory = step_memory(job, self.machine.target) if job else None
         seconds = None
@@ -159,14 +159,19 @@ def arm_job(planned: PlannedArm, config: CompareConfig, device: str) -> Training
 def _sheet_pace(planned: PlannedArm, config: CompareConfig, machine: PlannedMachine) -> ArmPace:
     """Estimate the pace of an arm by the data sheet; of one that is no Transformer, none."""
     sheet, target, splits = machine.sheet, machine.target, planned.parts[0]
-    job = arm_job(planned, config, target.device)
+    job, is_tuned = arm_job(planned, config, target.device), len(planned.arm.settings(2)) > 1
     if job is None or sheet is None:
-        return ArmPace(is_random=False)
+        return ArmPace(is_tuned=is_tuned, is_random=False)
     reading = reading_job(job, config, target.device)
     text_s = reading_seconds(reading, sheet, target) / reading.rows
     num_valid, num_test = len(splits.valid), len(splits.test) if splits.test else 0
     if job.is_frozen:
-        return ArmPace(text_s=text_s, reading_s=text_s * num_valid, scoring_s=text_s * num_test)
+        return ArmPace(
+            text_s=text_s,
+            reading_s=text_s * num_valid,
+            scoring_s=text_s * num_test,
+            is_tuned=is_tuned,
+        )
     return ArmPace(
         step_s=step_seconds(job, sheet, target),
         validation_s=text_s * num_valid,

@@ -97,7 +97,11 @@ def _sample_text(
     config: PretrainConfig, vocab_size: int, tokenizer: Tokenizer | None
 ) -> tuple[Tokenizer, int]:
     """Return the tokenizer, or one from a sample, and roughly the number of training tokens."""
-    source, sample, size = source_of(config.files, config.document, config), [], 0
+    source, sample, size = (
+        source_of(config.files, config.document, config, config.allow_private_urls),
+        [],
+        0,
+    )
     for passage in source.passages():
         sample.append("\n".join(passage.rows))
         size += passage.num_bytes

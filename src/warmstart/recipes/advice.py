@@ -158,7 +158,7 @@ def _describe(file: "FileReport") -> str:
 def _sample(config: StartConfig) -> list[str]:
     """Return the first texts of every file."""
     texts: list[str] = []
-    for path in expand(config.files):
+    for path in expand(config.files, config.allow_private_urls):
         reader = FileReader(Path(path), config, None)
         rows = (row for passage in reader.passages() for row in passage.rows)
         texts += islice(rows, SAMPLE)

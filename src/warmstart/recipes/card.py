@@ -1,7 +1,9 @@
 """The model card of a run: Markdown for people, with the front matter that model hubs read."""
 
+import json
 import math
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,7 +12,7 @@ from typing import Any
 
 from warmstart.batching.truncation import REMAINDER
 from warmstart.files import write_whole
-from warmstart.formats import duration, quantity
+from warmstart.formats import code_span, duration, markdown, one_line, plain_text, quantity
 from warmstart.jsonfiles import from_json
 from warmstart.runs.checkpoint import weight_shapes
 from warmstart.runs.facts import ConfigFile, DataFile, InputFiles, ScoresFile, TestFacts
@@ -88,16 +90,18 @@ def enter_test(folder: RunFolder, entry: dict[str, Any]) -> None:
     file = folder.path / FILE
     card = file.read_text(encoding="utf-8") if file.exists() else ""
     heading = re.search(r"^# (.+)$", card, re.MULTILINE)
-    is_ours = heading and card == run_card(RunFacts(folder, folder.scores()), heading[1])
+    name = plain_text(heading[1]) if heading else ""
+    is_ours = heading and card == run_card(RunFacts(folder, folder.scores()), name)
     folder.add_scores(entry)
-    if heading and is_ours:
-        write_whole(file, run_card(RunFacts(folder, folder.scores()), heading[1]).encode())
+    if is_ours:
+        write_whole(file, run_card(RunFacts(folder, folder.scores()), name).encode())
 
 
 def run_card(facts: RunFacts, name: str) -> str:
     """Return the card of a run."""
-    arm = f" ({facts.config.arm})" if facts.config.arm else ""
-    sentence = f"{facts.kind}{arm}, made with `warmstart {facts.config.command}`."
+    arm = f" ({markdown(facts.config.arm)})" if facts.config.arm else ""
+    command = code_span(f"warmstart {facts.config.command}")
+    sentence = f"{facts.kind}{arm}, made with {command}."
     intro = f"{sentence[0].upper()}{sentence[1:]}"
     return card_text("warmstart", name, intro, facts, _use(facts, name))
 
@@ -108,7 +112,7 @@ def card_text(library: str, title: str, intro: str, facts: RunFacts, use: Iterat
     return "\n".join(
         [
             *front,
-            *("tags:", "- warmstart", "---", "", f"# {title}", "", intro),
+            *("tags:", "- warmstart", "---", "", f"# {markdown(title)}", "", intro),
             *_section("Model", _model(facts)),
             *_section("Data and budget", _data(facts)),
             *_section("Scores", _scores(facts)),
@@ -136,9 +140,9 @@ def _model(facts: RunFacts) -> Iterator[str]:
             "longest text": f"{model.max_length:,} tokens",
         }
     if facts.config.source:
-        rows["imported from"] = str(facts.config.source)
+        rows["imported from"] = markdown(str(facts.config.source))
     if facts.config.classes:
-        rows["classes"] = ", ".join(facts.config.classes)
+        rows["classes"] = ", ".join(map(markdown, facts.config.classes))
     yield from _table(rows)
 
 
@@ -158,7 +162,7 @@ def _data_rows(facts: RunFacts, data: DataFile) -> Iterator[tuple[str, str]]:
     listed = facts.folder.read_json(file).get("files", [])
     files = from_json(InputFiles, {"files": listed}, file).files
     if files:
-        yield "files", ", ".join(f"`{Path(entry.path).name}`" for entry in files)
+        yield "files", ", ".join(code_span(Path(entry.path).name) for entry in files)
     if data.rows:
         yield "rows", f"{data.rows:,}"
     if scores.labels:
@@ -190,8 +194,10 @@ def _scores(facts: RunFacts) -> Iterator[str]:
     yield from ("", *_figures(shown)) if shown else ()
     for entry in facts.scores.ledger:
         test = from_json(TestFacts, entry.scores, facts.folder.scores_file, "ledger.scores")
-        weights = "" if entry.checkpoint == "best" else f", weights of {entry.checkpoint}"
-        yield from ("", f"On test data (`{Path(entry.file).name}`, {entry.when[:10]}{weights}):")
+        is_best = entry.checkpoint == "best"
+        weights = "" if is_best else f", weights of {markdown(entry.checkpoint)}"
+        file, day = code_span(Path(entry.file).name), markdown(entry.when[:10])
+        yield from ("", f"On test data ({file}, {day}{weights}):")
         yield from ("", *_figures(_with_intervals(entry.scores, test)), "", _leaks(test))
 
 
@@ -238,12 +244,14 @@ def _limits(facts: RunFacts) -> Iterator[str]:
 
 
 def _use(facts: RunFacts, name: str) -> Iterator[str]:
-    yield from ("```python", "import warmstart", "", f'model = warmstart.load("{name}")', "```", "")
+    load = f"model = warmstart.load({json.dumps(name)})"
+    yield from ("```python", "import warmstart", "", load, "```", "")
+    quoted = shlex.quote(one_line(name))
     yield from (
         "```sh",
-        facts.task.usage(Path(name)),
-        f"warmstart serve {name}",
-        *exports(facts, name),
+        facts.task.usage(Path(quoted)),
+        f"warmstart serve {quoted}",
+        *exports(facts, quoted),
     )
     yield "```"
 
@@ -273,4 +281,5 @@ def _table(values: Mapping[str, object]) -> Iterator[str]:
 
 def _figures(values: Mapping[str, str]) -> Iterator[str]:
     """Yield a table of figures under their names in prose."""
-    yield from _table({FIGURES.get(n, n.replace("_", " ")): text for n, text in values.items()})
+    names = (FIGURES.get(name, markdown(name.replace("_", " "))) for name in values)
+    yield from _table(dict(zip(names, values.values(), strict=True)))

@@ -16,9 +16,8 @@ from warmstart.formats import quantity
 from warmstart.report.html import Shown
 from warmstart.runtime import Runtime
 from warmstart.settings.using import EmbedConfig
-from warmstart.tasks.registry import load_transformer
-from warmstart.tasks.text_model import TransformerModel
-from warmstart.tokenization.tokenizer import text_reader
+from warmstart.tasks.registry import as_transformer, load_on
+from warmstart.tasks.text_model import TextModel, TransformerModel
 
 CHUNK = 1024  # texts sorted by length and read together
 SAMPLE = 32  # texts that are also read in full precision, to see what a faster precision costs
@@ -69,7 +68,7 @@ class _EmbedStream:
     def __init__(self, config: EmbedConfig, standard_input: BinaryIO | None) -> None:
         self.config = config
         self.predictor, self.texts = _open_texts(config, standard_input)
-        self.width = self.predictor.config.width
+        self.width: int = self.predictor.width
         self.num_texts = self.num_vectors = self.num_truncated = 0
 
     def chunks(self) -> Iterator[list[TextVectors]]:
@@ -77,12 +76,15 @@ class _EmbedStream:
         with progress.bar("embedding", None, "text") as bar:
             for texts in cut_chunks(self.texts, CHUNK):
                 chunk = self._embed(texts)
-                if self.num_texts == 0 and self.predictor.runtime.dtype is not None:
-                    self._say_deviation(texts[:SAMPLE], chunk)
+                model = self.predictor
+                if self.num_texts == 0 and isinstance(model, TransformerModel):
+                    self._say_deviation(model, texts[:SAMPLE], chunk)
                 self.num_texts += len(chunk)
                 self.num_vectors += sum(1 if text.ids is None else len(text.ids) for text in chunk)
                 yield chunk
                 bar.advance(len(chunk))
+        if not isinstance(self.predictor, TransformerModel):
+            return  # it reads whole texts
         rule = self.config.truncate or self.predictor.truncate
         limit, file = self.predictor.config.max_length, self.config.file or "standard input"
         truncation = Truncation(file, self.num_texts, self.num_truncated, limit, rule)
@@ -93,12 +95,16 @@ class _EmbedStream:
         return EmbedResult(out, *counts, vectors)
 
     def _embed(self, texts: list[str]) -> list[TextVectors]:
-        encoded = self.predictor.encode(texts, truncate=self.config.truncate)
+        config, model = self.config, self.predictor
+        if not isinstance(model, TransformerModel):
+            of_texts = model.embed(texts, config.pooling, config.layer, config.normalize)
+            return list(map(TextVectors, texts, of_texts))
+        encoded = model.encode(texts, truncate=config.truncate)
         self.num_truncated += encoded.num_truncated
-        vectors = self._vectors(self.predictor, encoded)
-        if not self.config.tokens:
+        vectors = self._vectors(model, encoded)
+        if not config.tokens:
             return list(map(TextVectors, texts, vectors))
-        tokens = [tuple(self.predictor.tokenizer.pieces(ids)) for ids in encoded.ids]
+        tokens = [tuple(model.tokenizer.pieces(ids)) for ids in encoded.ids]
         return list(map(TextVectors, texts, vectors, map(tuple, encoded.ids), tokens))
 
     def _vectors(self, model: TransformerModel, encoded: EncodedTexts) -> list[NDArray[np.float32]]:
@@ -109,13 +115,17 @@ class _EmbedStream:
             return model.token_vectors(encoded, *rest)
         return list(model.vectors(encoded, config.pooling, *rest))
 
-    def _say_deviation(self, texts: list[str], chunk: list[TextVectors]) -> None:
+    def _say_deviation(
+        self, model: TransformerModel, texts: list[str], chunk: list[TextVectors]
+    ) -> None:
         """Say how far the first texts' vectors are from those of full precision."""
-        model = replace(self.predictor, runtime=Runtime(self.predictor.runtime.device))
-        vectors = self._vectors(model, model.encode(texts, truncate=self.config.truncate))
+        if model.runtime.dtype is None:
+            return
+        exact = replace(model, runtime=Runtime(model.runtime.device))
+        vectors = self._vectors(exact, exact.encode(texts, truncate=self.config.truncate))
         largest = max(
-            float(np.linalg.norm(text.vectors - exact)) / max(1e-12, float(np.linalg.norm(exact)))
-            for text, exact in zip(chunk, vectors, strict=False)
+            float(np.linalg.norm(text.vectors - full)) / max(1e-12, float(np.linalg.norm(full)))
+            for text, full in zip(chunk, vectors, strict=False)
         )
         progress.say(
             f"{self.config.precision}: the vectors of the first {quantity(len(texts), 'text')} "
@@ -125,8 +135,9 @@ class _EmbedStream:
 
 def _open_texts(
     config: EmbedConfig, standard_input: BinaryIO | None
-) -> tuple[TransformerModel, Iterator[str]]:
+) -> tuple[TextModel, Iterator[str]]:
     texts = read_input(config, standard_input)
-    predictor = load_transformer(config.run, config)
-    read = text_reader(predictor.tokenizer, config.pieces, config.run)
-    return predictor, map(read, texts)
+    predictor = load_on(config.run, config)
+    if "embed" not in predictor.abilities or config.tokens:
+        predictor = as_transformer(predictor)
+    return predictor, map(predictor.text_reader(config.pieces), texts)

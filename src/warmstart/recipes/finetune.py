@@ -1,5 +1,7 @@
 """Labelled texts -> fine-tuned model: warm, frozen or cold."""
 
+import time
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from warmstart.model.backbone import recompute_activations
 from warmstart.recipes.card import write_card
 from warmstart.report.html import Shown
 from warmstart.report.training_figure import score_table
+from warmstart.runs.checkpoint import save_weights
 from warmstart.runs.facts import Figures
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import (
@@ -32,6 +35,7 @@ from warmstart.settings.model import DEFAULT_PRESETS, ModelConfig, apply_overrid
 from warmstart.settings.shared import Truncate
 from warmstart.settings.training import FinetuneConfig
 from warmstart.tasks.finetuning import FinetuningTask, Fit, Start, build_model, build_trainer
+from warmstart.tasks.frozen import FrozenVectors, describe_head
 from warmstart.tasks.hub import HubModel, say_not_exportable
 from warmstart.tasks.labelled_data import (
     for_tokenizer,
@@ -45,6 +49,7 @@ from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.defaults import finetuning_layer_decay, finetuning_length, finetuning_rate
 from warmstart.training.length import Clock, set_length
 from warmstart.training.opening import open_training, training_runtime
+from warmstart.training.record import Record
 from warmstart.training.trainer import Trainer
 
 
@@ -126,6 +131,10 @@ def _train(given: FinetuneConfig, run: RunFolder, clock: Clock) -> None:
     trainer.restore()
     recorded = run.config()  # before the lead process changes it
     trainer.meet()
+    if config.frozen and finetuning_task(config.task).solves_heads:
+        if not run.is_read_only:
+            _solve(run, trainer, fit)
+        return
     if config.checkpoint_activations:
         recompute_activations(trainer.model)
     if config.shard:
@@ -266,6 +275,24 @@ def _facts(
         "fingerprints": seen.to_json(),
         "lineage": lineage_of(parent),
     }
+
+
+def _solve(run: RunFolder, trainer: Trainer, fit: Fit) -> None:
+    """Solve for the head of a frozen backbone in place of a training, and finish the run."""
+    task, started, known = finetuning_task(run.entry("task")), time.monotonic(), FrozenVectors()
+    pooling, model = fit.tuning.pooling, trainer.model
+    head = task.solve_head(model, fit, [pooling], known)
+    setting = describe_head(head.number)
+    progress.say(f"frozen: the head is solved for, without epochs: logistic regression, {setting}")
+    model.eval()
+    evaluation = task.validate(model, task.outputs(model, fit.valid, fit.batches), fit)
+    with closing(Record(run, 0)) as record:
+        record.add(1, evaluation.figures)
+    save_weights(run.weights_file, {**model.state_dict(), **evaluation.weights})
+    valid = {name.removeprefix("valid_"): value for name, value in evaluation.figures.items()}
+    scores = {"valid": {**valid, "epoch": 1}, "elapsed_s": time.monotonic() - started}
+    write_card(run, scores)
+    run.finish(scores)
 
 
 def _finish(run: RunFolder, trainer: Trainer, fit: Fit) -> None:

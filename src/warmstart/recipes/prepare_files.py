@@ -30,7 +30,7 @@ from warmstart.tokenization.backends import load_tokenizer
 
 def report_data(config: DataConfig) -> DataReport:
     """Report rows, lengths, labels, repeats, and texts that files share."""
-    files = expand(config.files)
+    files = expand(config.files, config.allow_private_urls)
     if config.labels and len(config.labels) != len(files):
         raise WarmstartError(
             f"--labels was given {len(config.labels)} times for {len(files)} text files"
@@ -108,7 +108,7 @@ def make_tokenizer(config: TokenizerConfig) -> TokenizerResult:
     """Train a tokenizer on a bounded sample of text and write it to a folder."""
     folder = Path(config.out)
     with new_folder(folder) as temporary:
-        source = source_of(config.files, config.document, config)
+        source = source_of(config.files, config.document, config, config.allow_private_urls)
         tokenizer = sample_tokenizer(source, config.kind, config.vocab_size, config.sample_mb)
         tokenizer.save(temporary)
     first = next(source.passages()).rows[0][:80]

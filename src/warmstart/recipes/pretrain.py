@@ -49,6 +49,7 @@ from warmstart.runtime import num_threads
 from warmstart.settings.model import DEFAULT_PRESETS, ModelConfig, apply_overrides, preset_named
 from warmstart.settings.training import BATCH_TOKENS, MICRO_TOKENS, PretrainConfig
 from warmstart.tasks.hub import HubModel, say_not_exportable
+from warmstart.tasks.latent_semantics import SPACE_FILE, documents_of, fit_space
 from warmstart.tasks.registry import pretraining_task, task_of
 from warmstart.tasks.task import Pretraining, PretrainingData, PretrainingTask
 from warmstart.tokenization.backends import load_tokenizer
@@ -210,7 +211,7 @@ def _prepare(
 ) -> tuple[Tokenizer, ModelConfig, PreparedText]:
     """Return tokenizer, architecture and tokens: prepared now, or before a resume."""
     has_index = task.reads_sentences(config)
-    source = source_of(config.files, config.document, config)
+    source = source_of(config.files, config.document, config, config.allow_private_urls)
     if run.config_file.exists() and run.data_file.exists():
         facts = run.read_json(run.data_file)
         if not run.is_read_only:  # else another process prepares the tokens and checks the files
@@ -252,7 +253,9 @@ def _write_tokens(
     source: TextSource, config: PretrainConfig, tokenizer: Tokenizer, run: RunFolder, index: bool
 ) -> dict[str, Any]:
     """Prepare the text; return the facts for data.json."""
-    valid = source_of(config.valid, config.document, config) if config.valid else None
+    valid = None
+    if config.valid:
+        valid = source_of(config.valid, config.document, config, config.allow_private_urls)
     writer = ShardWriter(tokenizer, has_index=index)
     with workers_of(config.ray, config.threads or num_threads()) as open_workers:
         return prepare(source, valid, writer, run.cache, open_workers)
@@ -342,8 +345,18 @@ def _finish(
         "elapsed_s": state.elapsed_s,
     }
     write_card(run, scores)
+    _keep_analysis(config, run)
     run.finish(scores)
     run.drop_cache()
+
+
+def _keep_analysis(config: PretrainConfig, run: RunFolder) -> None:
+    """Keep a latent semantic analysis of the text, which a comparison starts from."""
+    with progress.silence():  # the files were described when the tokens were prepared
+        source = source_of(config.files, config.document, config)
+    space = fit_space(documents_of(source))
+    if space:
+        space.save(run.path / SPACE_FILE)
 
 
 def _result(run: RunFolder) -> PretrainResult:

@@ -136,7 +136,7 @@ def write_predictions(config: PredictConfig, out: str, answers: Iterable[Predict
     path = Path(out)
     if format_of(path) == "lines":
         return write_lines(path, label_lines(answers))
-    return write_table(path, _table_rows(answers), _delimiter(config))
+    return write_table(path, _table_rows(answers), _delimiter(config), config.raw_cells)
 
 
 def _delimiter(config: PredictConfig) -> str:

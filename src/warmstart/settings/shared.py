@@ -102,6 +102,14 @@ class TextLines(TextColumn, WrittenFile):
         super().__post_init__()
 
 
+class RemoteFiles(Settings):
+    """What URLs among the input files may lead to."""
+
+    allow_private_urls: bool = advanced(
+        "read URLs that lead to this machine or to private networks", False, fixed=False
+    )
+
+
 class Documents(Settings):
     """How files of plain text are split into documents."""
 
@@ -118,7 +126,7 @@ class LabelledColumns(TableFormat, SplitTexts):
     """How labelled texts are written in tables."""
 
 
-class LabelledFiles(LabelledColumns):
+class LabelledFiles(LabelledColumns, RemoteFiles):
     """The labelled texts to train on and to validate on."""
 
     train: tuple[str, ...] = option("labelled texts to train on; may repeat")

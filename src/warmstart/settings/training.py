@@ -17,6 +17,7 @@ from warmstart.settings.shared import (
     ModelTokenizer,
     Optimizer,
     Pooling,
+    RemoteFiles,
     TableFormat,
     TextColumn,
     TrainedTokenizer,
@@ -65,7 +66,14 @@ class Masking(Settings, panel="Training"):
 
 
 class PretrainConfig(
-    Documents, TextColumn, Architecture, TrainedTokenizer, Masking, TrainingRun, panel="Training"
+    Documents,
+    TextColumn,
+    RemoteFiles,
+    Architecture,
+    TrainedTokenizer,
+    Masking,
+    TrainingRun,
+    panel="Training",
 ):
     """Text in, pretrained backbone out."""
 

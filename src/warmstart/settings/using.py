@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from warmstart.errors import WarmstartError
-from warmstart.settings.base import Settings, argument, option
+from warmstart.settings.base import Settings, advanced, argument, option
 from warmstart.settings.shared import (
     MAX_VOCAB_SIZE,
     MIN_VOCAB_SIZE,
@@ -13,6 +13,7 @@ from warmstart.settings.shared import (
     Machine,
     Pooling,
     Precision,
+    RemoteFiles,
     SplitTexts,
     TextColumn,
     TextLines,
@@ -58,6 +59,9 @@ class PredictConfig(TextLines, SplitTexts, Machine):
         None,
         short="-o",
     )
+    raw_cells: bool = advanced(
+        "write cells of .csv and .tsv that begin with = + - @ without an apostrophe", False
+    )
     threshold: float | None = option(
         "answer 'unsure' where the probability is below this", None, least=0, most=1
     )
@@ -71,9 +75,9 @@ class PredictConfig(TextLines, SplitTexts, Machine):
         if self.out is not None and is_compressed(Path(self.out)):
             plain = Path(self.out).with_suffix("")
             raise WarmstartError(f"-o {self.out}: compressed files are not written; name {plain}")
-        if self.out is not None and format_of(Path(self.out)) == "xlsx":
+        if self.out is not None and format_of(Path(self.out)) == "workbook":
             table = Path(self.out).with_suffix(".csv")
-            raise WarmstartError(f"-o {self.out}: Excel files are not written; name {table}")
+            raise WarmstartError(f"-o {self.out}: workbooks are not written; name {table}")
 
 
 class FillMaskConfig(TextLines, SplitTexts, Machine):
@@ -144,7 +148,7 @@ class DoctorConfig(Machine):
     """Nothing in, findings on the installation and the machine out."""
 
 
-class DataConfig(LabelledColumns):
+class DataConfig(LabelledColumns, RemoteFiles):
     """Files in, report on them out."""
 
     files: tuple[str, ...] = argument("text or labelled files")
@@ -154,13 +158,13 @@ class DataConfig(LabelledColumns):
     against: str | None = option("run; report which texts occur in its training data", None)
 
 
-class StartConfig(LabelledColumns):
+class StartConfig(LabelledColumns, RemoteFiles):
     """Files in, what to run with them out."""
 
     files: tuple[str, ...] = argument("what there is: texts, labelled texts, or both")
 
 
-class TokenizerConfig(Documents, TextColumn):
+class TokenizerConfig(Documents, TextColumn, RemoteFiles):
     """Text in, tokenizer out."""
 
     files: tuple[str, ...] = argument("text files, folders or globs")

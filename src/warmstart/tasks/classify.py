@@ -1,9 +1,8 @@
 """Label a text, or a pair of texts, with one of several classes."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from warmstart.batching.batches import ALL_ROWS, Batch, LabelledBatch, LabelledStream, pad_texts
+from warmstart.batching.batches import LabelledBatch, pad_texts
 from warmstart.data.labelled import Dataset
 from warmstart.data.splits import describe_labels
 from warmstart.errors import WarmstartError
@@ -22,22 +21,17 @@ from warmstart.evaluation.metrics import accuracy, class_scores, macro_f1
 from warmstart.model.backbone import Layout
 from warmstart.model.models import Classifier
 from warmstart.settings.model import ModelConfig
+from warmstart.settings.shared import Pooling
 from warmstart.settings.training import Tuning
 from warmstart.tasks.finetuning import Baseline, FinetuningTask, Fit, Labels
-from warmstart.tasks.task import Training, TrainingJob
+from warmstart.tasks.frozen import FrozenVectors, SolvedHead, solve_head
+from warmstart.tasks.latent_semantics import LatentSpace
+from warmstart.tasks.task import TrainingJob
 from warmstart.tasks.text_model import Prediction
-from warmstart.tasks.vectors import TextBatches, text_outputs, text_vectors
+from warmstart.tasks.vectors import TextBatches, text_outputs
 from warmstart.training.step import Evaluation, Objective
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class VectorBatch(Batch):
-    """Texts that a frozen backbone has already read; `ids` are their row numbers."""
-
-    vectors: Tensor  # (B, D)
-    targets: Tensor  # (B,)
 
 
 class ClassifyObjective:
@@ -53,18 +47,14 @@ class ClassifyObjective:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def count(self, group: Sequence[LabelledBatch | VectorBatch]) -> dict[str, float]:
+    def count(self, group: Sequence[LabelledBatch]) -> dict[str, float]:
         """Add up the weights of the texts."""
         return {"label": sum(float(self.counted[batch.targets].sum()) for batch in group)}
 
-    def __call__(self, model: Classifier, batch: LabelledBatch | VectorBatch) -> dict[str, Tensor]:
+    def __call__(self, model: Classifier, batch: LabelledBatch) -> dict[str, Tensor]:
         """Return the summed loss."""
-        if isinstance(batch, VectorBatch):
-            logits = label_vectors(model, batch.vectors)
-        else:
-            logits = model(
-                batch.ids, Layout(batch.is_token, segments=batch.segments, skips_padding=True)
-            )
+        layout = Layout(batch.is_token, segments=batch.segments, skips_padding=True)
+        logits = model(batch.ids, layout)
         weights = self.weights.to(logits.dtype)
         return {"label": F.cross_entropy(logits, batch.targets, weights, reduction="sum")}
 
@@ -111,6 +101,7 @@ class ClassifyTask(FinetuningTask):
     description = "a classifier"
     hub_name = "text-classification"
     hub_class = "ForSequenceClassification"
+    solves_heads = True
     truncate = "middle"  # both ends of a text say more than its beginning alone
 
     def label_notes(self, train: Dataset, valid: Dataset) -> list[str]:
@@ -243,67 +234,27 @@ class ClassifyTask(FinetuningTask):
     def calibrate(self, outputs: NDArray[Any], targets: Sequence[Any]) -> Floats:
         return at_temperature(outputs, fit_temperature(targets, outputs))
 
-    def baseline(self, labels: Labels, tuning: Tuning, unlabelled: Iterable[str]) -> Baseline:
-        from warmstart.tasks.tfidf import TfidfBaseline  # TF-IDF is a classifier too
+    def baselines(
+        self,
+        labels: Labels,
+        tuning: Tuning,
+        spaces: Mapping[str, LatentSpace],
+        unlabelled: Iterable[str],
+    ) -> Iterator[Baseline]:
+        from warmstart.tasks.lsa import LsaBaseline  # baselines are classifiers too
+        from warmstart.tasks.tfidf import CountedTexts, TfidfBaseline
 
-        return TfidfBaseline(len(labels["classes"]), tuning.balance)
+        num_classes, balance, counted = len(labels["classes"]), tuning.balance, CountedTexts()
+        for name, space in spaces.items():
+            yield LsaBaseline(name, space, num_classes, balance, counted)
+        yield TfidfBaseline(num_classes, balance, counted)
 
-    def training(self, model: nn.Module, fit: Fit) -> Training:
-        """Return objective, batches and validation; a frozen backbone reads each text once."""
+    def solve_head(
+        self, model: nn.Module, fit: Fit, poolings: Sequence[Pooling], known: FrozenVectors
+    ) -> SolvedHead:
         classifier = cast(Classifier, model)
-        if any(p.requires_grad for p in classifier.backbone.parameters()):
-            return super().training(model, fit)
-        train, valid = (FrozenTexts(classifier, texts, fit) for texts in (fit.train, fit.valid))
-
-        def evaluate() -> Evaluation:
-            return self.validate_epoch(model, valid.outputs(), fit)
-
-        return Training(self.objective(fit), FrozenStream(fit.stream(), train), evaluate)
-
-
-def label_vectors(model: Classifier, vectors: Tensor) -> Tensor:
-    """Return logits (B, C) of texts whose vectors are known."""
-    with torch.autocast(vectors.device.type, enabled=False):
-        return model.head.output(model.head.dropout(vectors))
-
-
-@dataclass
-class FrozenTexts:
-    """Texts as a frozen backbone reads them: once, and without dropout."""
-
-    model: Classifier
-    texts: Dataset
-    fit: Fit
-
-    @cached_property
-    def vectors(self) -> Tensor:
-        """Return one vector for every text: (texts, D)."""
-        vectors = text_vectors(
-            self.model.backbone,
-            self.texts.ids,
-            self.fit.batches,
-            self.model.head.pooling,
-            starts=self.texts.starts,
-        )
-        return vectors.to(self.fit.runtime.device)
-
-    @torch.no_grad()
-    def outputs(self) -> NDArray[np.float64]:
-        """Return the probability of every class for every text: (texts, C)."""
-        return label_vectors(self.model, self.vectors).double().softmax(-1).cpu().numpy()
-
-
-@dataclass
-class FrozenStream:
-    """The batches of a stream of texts, as vectors."""
-
-    stream: LabelledStream
-    texts: FrozenTexts
-
-    def group(self, step: int, share: slice = ALL_ROWS) -> list[VectorBatch]:
-        """Return the batches of one optimizer step."""
-        return [self._batch(rows) for rows in self.stream.rows(step, share)]
-
-    def _batch(self, rows: list[int]) -> VectorBatch:
-        classes = torch.tensor([self.stream.targets[row] for row in rows])
-        return VectorBatch(torch.tensor(rows), self.texts.vectors[rows], classes)
+        vectors = {p: known.of(classifier, fit.train, fit.batches, p) for p in poolings}
+        num_classes, balance = len(fit.labels["classes"]), fit.tuning.balance
+        head = solve_head(vectors, list(fit.train.targets), num_classes, balance)
+        head.load_into(classifier)
+        return head

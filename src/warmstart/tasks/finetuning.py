@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,17 +29,20 @@ from warmstart.settings.shared import (
     Checkpoints,
     Destination,
     LabelledColumns,
+    Pooling,
     TableFormat,
     Truncate,
 )
 from warmstart.settings.training import Tuning
 from warmstart.settings.using import EvaluateConfig
+from warmstart.tasks.frozen import FrozenVectors, SolvedHead
 from warmstart.tasks.labelled_data import (
     encode_dataset,
     for_tokenizer,
     read_labelled_file,
     rows_seen,
 )
+from warmstart.tasks.latent_semantics import LatentSpace
 from warmstart.tasks.task import Task, Training
 from warmstart.tasks.text_model import TransformerModel
 from warmstart.tasks.vectors import (
@@ -129,6 +132,7 @@ class FinetuningTask(Task):
     select_by: ClassVar[str] = "accuracy"  # the validation score that picks the best epoch
     has_classes: ClassVar[bool] = True  # False: every text may have a label of its own
     attention: ClassVar[Attention | None] = None  # of a cold start; None: that of the preset
+    solves_heads: ClassVar[bool] = False  # whether `solve_head` finds what training would
     truncate: ClassVar[Truncate] = "head"  # what an overlong text keeps, unless told otherwise
 
     @abstractmethod
@@ -220,6 +224,12 @@ class FinetuningTask(Task):
             return self.validate_epoch(model, self.outputs(model, fit.valid, fit.batches), fit)
 
         return Training(self.objective(fit), fit.stream(), evaluate)
+
+    def solve_head(
+        self, model: nn.Module, fit: Fit, poolings: Sequence[Pooling], known: FrozenVectors
+    ) -> SolvedHead:
+        """Give a model with a frozen backbone its best head, with one of these poolings."""
+        raise NotImplementedError
 
     def validate_epoch(self, model: nn.Module, outputs: NDArray[Any], fit: Fit) -> Evaluation:
         """Validate, and show the outputs to whoever watches the training."""
@@ -355,17 +365,25 @@ class FinetuningTask(Task):
         """Return validation outputs as the model that is kept would give them."""
         return outputs
 
-    def baseline(
-        self, labels: Labels, tuning: Tuning, unlabelled: Iterable[str]
-    ) -> "Baseline | None":
-        """Return the simple model that a Transformer has to beat; None: there is none."""
-        return None
+    def baselines(
+        self,
+        labels: Labels,
+        tuning: Tuning,
+        spaces: Mapping[str, LatentSpace],
+        unlabelled: Iterable[str],
+    ) -> Iterator["Baseline"]:
+        """Yield the simple models that a Transformer has to beat, if there are any.
+
+        `spaces` are analyses of unlabelled text, by the name of their arm; `unlabelled` are texts.
+        """
+        yield from ()
 
 
 @dataclass(frozen=True)
 class FittedBaseline:
     """A baseline that was fitted with one setting."""
 
+    value: float  # the setting, or the one that was chosen inside the training labels
     outputs: Callable[[Dataset], NDArray[Any]]  # texts -> outputs like a model's
     save: Callable[[RunFolder], None]  # writes its files into a run folder
     elapsed_s: float
@@ -375,8 +393,9 @@ class Baseline(Protocol):
     """A simple model that a Transformer has to beat, as a comparison fits it."""
 
     name: str  # of its arm
+    description: str  # for the reader of a report
     task: str  # that opens its run folder
-    description: str  # what it is, for the report
+    arm: str  # its name after --arms
 
     def settings(self, trials: int) -> list[float]:
         """Return the settings to try, the default first."""

@@ -13,8 +13,9 @@ from warmstart.data.labelled import Dataset, join_datasets
 from warmstart.data.splits import set_aside
 from warmstart.errors import WarmstartError
 from warmstart.formats import quantity
+from warmstart.remotefiles import local_name
 from warmstart.settings.shared import LabelledColumns, LabelledFiles, Truncate
-from warmstart.textfiles import expand, local_name
+from warmstart.textfiles import expand
 from warmstart.tokenization.tokenizer import Tokenizer, join_pieces, text_reader
 
 
@@ -61,7 +62,7 @@ def read_all_texts(settings: LabelledFiles, form: LabelledForm) -> Dataset:
 
 def _read_files(settings: LabelledFiles, form: LabelledForm) -> list[Dataset]:
     """Read the training files, then the validation file."""
-    paths, label_files = expand(settings.train), settings.train_labels
+    paths, label_files = expand(settings.train, settings.allow_private_urls), settings.train_labels
     if label_files and len(label_files) != len(paths):
         raise WarmstartError(
             f"--train-labels was given {len(label_files)} times for {len(paths)} files of texts"
@@ -69,7 +70,9 @@ def _read_files(settings: LabelledFiles, form: LabelledForm) -> list[Dataset]:
     labels = label_files or [None] * len(paths)
     pairs = [(str(path), label) for path, label in zip(paths, labels, strict=True)]
     if settings.valid:
-        pairs.append((local_name(settings.valid), settings.valid_labels))
+        pairs.append(
+            (local_name(settings.valid, settings.allow_private_urls), settings.valid_labels)
+        )
     parts = [read_labelled_file(form, path, label, settings) for path, label in pairs]
     check_same_form(*parts)
     return parts

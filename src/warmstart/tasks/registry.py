@@ -17,6 +17,7 @@ from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.causal import CausalTask
 from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.finetuning import FinetuningTask
+from warmstart.tasks.lsa import LsaTask
 from warmstart.tasks.masked import MaskedTask
 from warmstart.tasks.tag import TagTask
 from warmstart.tasks.task import PretrainingTask, Task
@@ -62,6 +63,7 @@ for _task in (
     BackboneTask(),
     ClassifyTask(),
     TagTask(),
+    LsaTask(),
     TfidfTask(),
     TranslateTask(),
     WordFeaturesTask(),
@@ -103,7 +105,7 @@ def choose_task(config: Labelled) -> Labelled:
     """Return settings with their task; `auto` is the one that the first training file is for."""
     if config.task != "auto":
         return config
-    for path in expand(config.train)[:1] if config.train else ():
+    for path in expand(config.train, config.allow_private_urls)[:1] if config.train else ():
         for task in (task for task in _TASKS.values() if isinstance(task, FinetuningTask)):
             if reason := task.detect(path, config):
                 progress.say(f"{path}: {reason}, so this is --task {task.name}")
@@ -160,7 +162,13 @@ def open_saved(saved: SavedRun, machine: Machine) -> TextModel:
 
 def load_transformer(run: str | Path, machine: Machine) -> TransformerModel:
     """Load a run that must be a Transformer."""
-    model = load_on(run, machine)
+    return as_transformer(load_on(run, machine))
+
+
+def as_transformer(model: TextModel) -> TransformerModel:
+    """Return a model that must be a Transformer."""
     if not isinstance(model, TransformerModel):
-        raise WarmstartError(f"{run} is {model.description}, which has no Transformer inside")
+        raise WarmstartError(
+            f"{model.name} is {model.description}, which has no Transformer inside"
+        )
     return model

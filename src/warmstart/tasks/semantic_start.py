@@ -13,6 +13,7 @@ from torch import Tensor
 
 from warmstart.batching.packing import RunningText, read_packed_rows
 from warmstart.data.fingerprints import distinct
+from warmstart.tasks.latent_semantics import decompose
 
 MAX_TOKENS = 8_000_000  # that are analysed; longer text is sampled in evenly spaced rows
 ROWS_PER_BATCH = 1024
@@ -37,20 +38,10 @@ def start_from_semantics(embedding: Tensor, text: RunningText, seed: int) -> Non
 
 
 def _semantics(occurrences: Any, rank: int, seed: int) -> NDArray[np.float64]:
-    """Return a vector for each token from the largest singular vectors: (V, rank).
-
-    The first one is left out: it is the mean document.
-    """
-    from scipy.sparse import diags_array
-    from sklearn.preprocessing import normalize
-    from sklearn.utils.extmath import randomized_svd
-
-    num_documents = np.bincount(occurrences.indices, minlength=occurrences.shape[1])
-    rarities = np.maximum(num_documents, 1) ** -0.5
-    weighted = normalize(occurrences @ diags_array(rarities))
-    _, values, vectors = randomized_svd(weighted, rank + 1, random_state=seed % 2**32)
-    semantics: NDArray[np.float64] = rarities[:, None] * vectors[1:].T * np.sqrt(values[1:])
-    return semantics
+    """Return a vector for each token from the largest singular vectors: (V, rank)."""
+    found = decompose(occurrences, rank, seed)
+    semantics: NDArray[np.float64] = found.weights[:, None] * found.directions
+    return semantics * np.sqrt(found.values)
 
 
 def _occurrences(text: RunningText, vocab_size: int) -> Any:
@@ -66,6 +57,6 @@ def _occurrences(text: RunningText, vocab_size: int) -> Any:
         tokens.append(pairs % vocab_size)
         num_documents += B * most
     rows, columns = np.concatenate(documents), np.concatenate(tokens)
-    occurs = np.ones(len(rows), np.float32)
+    occurs = np.ones(len(rows))
     matrix = csr_array((occurs, (rows, columns)), shape=(num_documents, vocab_size))
     return matrix[np.diff(matrix.indptr) > 0]  # numbers that no document has are left out

@@ -46,6 +46,7 @@ from warmstart.tasks.finetuning import (
     Trained,
     require_finite,
 )
+from warmstart.tasks.latent_semantics import LatentSpace
 from warmstart.tasks.task import Training, TrainingJob
 from warmstart.tasks.text_model import TextSize, TransformerModel
 from warmstart.tasks.vectors import TextBatches
@@ -396,10 +397,16 @@ class TagTask(FinetuningTask):
         named = (f"{kind}: {where}" for (_, _, kind), where in zip(spans, words, strict=True))
         return ", ".join(named) or "nothing"
 
-    def baseline(self, labels: Labels, tuning: Tuning, unlabelled: Iterable[str]) -> Baseline:
+    def baselines(
+        self,
+        labels: Labels,
+        tuning: Tuning,
+        spaces: Mapping[str, LatentSpace],
+        unlabelled: Iterable[str],
+    ) -> Iterator[Baseline]:
         from warmstart.tasks.word_features import WordFeatureBaseline  # is a tagger too
 
-        return WordFeatureBaseline(labels["classes"], unlabelled)
+        yield WordFeatureBaseline(labels["classes"], unlabelled)
 
     def training(self, model: nn.Module, fit: Fit) -> Training:
         """Return objective, batches and validation; a frozen backbone reads each text once."""

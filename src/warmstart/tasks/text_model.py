@@ -187,6 +187,11 @@ class TransformerModel(TextModel):
         return config
 
     @property
+    def width(self) -> int:
+        """Return the number of dimensions of a vector."""
+        return self.config.width
+
+    @property
     def backbone(self) -> Backbone:
         """Return the backbone; of a translator, the encoder."""
         return backbone_of(self.model)

@@ -7,32 +7,32 @@ the inverse document frequencies and the regression, features.json what each col
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
-from warmstart.data.labelled import Dataset, join_pair
+from warmstart.data.labelled import Dataset
 from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.jsonfiles import from_json
 from warmstart.runs.checkpoint import save_weights
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun
-from warmstart.runtime import Runtime
 from warmstart.settings.training import Balance
-from warmstart.settings.using import EvaluateConfig
-from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.finetuning import FittedBaseline
-from warmstart.tasks.labelled_data import read_labelled_file, readable_rows, rows_seen
-from warmstart.tasks.task import Task
-from warmstart.tasks.text_model import TextModel
+from warmstart.tasks.linear import LinearTask
+from warmstart.tasks.logistic import (
+    check_classes,
+    class_shares,
+    fit_logistic,
+    rebuild_logistic,
+)
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -40,11 +40,9 @@ if TYPE_CHECKING:
     from sklearn.pipeline import FeatureUnion
 
 Names = Mapping[str, Sequence[str]]  # the n-grams of each kind, in the order of their columns
-MAX_ITERATIONS = 1000
 STRENGTHS = (10.0, 1.0, 100.0, 3.0, 30.0, 0.3, 300.0, 0.1, 1000.0)  # of C, in the order of trial
-CLASSIFY = ClassifyTask()
-TOLERANCE = 1e-6  # tight enough that the score follows C, not where the solver happened to stop
 Ints = NDArray[np.integer[Any]]
+FEATURES_FILE = "features.json"
 NGRAMS: Mapping[str, Mapping[str, Any]] = {
     "words": {"token_pattern": r"\w+", "ngram_range": (1, 2)},  # words of one letter too
     "characters": {"analyzer": "char_wb", "ngram_range": (2, 5)},
@@ -67,13 +65,7 @@ class TfidfModel:
         """Return the probability of every class, (texts, C); 0 for classes it was not fitted on."""
         if not len(texts):
             return np.zeros((0, num_classes))
-        return self.column_probabilities(self.features.transform(texts), num_classes)
-
-    def column_probabilities(self, columns: Any, num_classes: int) -> NDArray[np.float64]:
-        """Return the probability of every class, (texts, C), given the features of the texts."""
-        shares = np.zeros((columns.shape[0], num_classes))
-        shares[:, self.model.classes_] = self.model.predict_proba(columns)
-        return shares
+        return class_shares(self.model, self.features.transform(texts), num_classes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,47 +78,55 @@ class FeaturesFile:
 
 def save_baseline(baseline: TfidfModel, run: RunFolder) -> None:
     """Write the features and the weights of a baseline to its run folder."""
-    vectorizers = dict(baseline.features.transformer_list)
+    save_regression(baseline.model, save_features(baseline.features, run), run)
+
+
+def save_features(features: "FeatureUnion", run: RunFolder) -> dict[str, Any]:
+    """Write what each column counts; return the inverse document frequencies by name."""
+    vectorizers = dict(features.transformer_list)
     names = {
         kind: sorted(vectorizer.vocabulary_, key=vectorizer.vocabulary_.__getitem__)
         for kind, vectorizer in vectorizers.items()
     }
-    arrays = {f"{kind}.idf": vectorizer.idf_ for kind, vectorizer in vectorizers.items()}
-    arrays |= {"coef": baseline.model.coef_, "intercept": baseline.model.intercept_}
-    arrays["classes"] = baseline.model.classes_
-    write_json(run.path / "features.json", names)
+    write_json(run.path / FEATURES_FILE, names)
+    return {f"{kind}.idf": vectorizer.idf_ for kind, vectorizer in vectorizers.items()}
+
+
+def save_regression(model: "LogisticRegression", arrays: Mapping[str, Any], run: RunFolder) -> None:
+    """Write a regression, and arrays of its features."""
+    fitted = {"coef": model.coef_, "intercept": model.intercept_, "classes": model.classes_}
     save_weights(
         run.weights_file,
-        {name: torch.tensor(np.ascontiguousarray(array)) for name, array in arrays.items()},
+        {k: torch.tensor(np.ascontiguousarray(array)) for k, array in {**arrays, **fitted}.items()},
     )
 
 
 def read_baseline(run: SavedRun) -> TfidfModel:
     """Return the baseline of a run, which predicts what the saved one did."""
-    file = run.folder.path / "features.json"
-    names = from_json(FeaturesFile, run.folder.read_json(file), file)
-    try:
-        baseline = _rebuild(names, {name: array.numpy() for name, array in run.weights.items()})
-    except (KeyError, TypeError, ValueError) as error:
-        raise WarmstartError(f"{run.weights_file} does not fit {file}: {error}") from None
-    numbers = baseline.model.classes_
-    if numbers.dtype != np.int64 or not set(numbers) <= set(range(len(run.classes))):
-        raise WarmstartError(f"{run.weights_file} does not fit the classes in config.json")
-    return baseline
-
-
-def _rebuild(names: FeaturesFile, arrays: dict[str, Any]) -> TfidfModel:
-    features = _new_features(asdict(names), {kind: arrays[f"{kind}.idf"] for kind in NGRAMS})
-    from sklearn.linear_model import LogisticRegression
-
-    model = LogisticRegression()
-    model.coef_, model.intercept_ = arrays["coef"], arrays["intercept"]
-    model.classes_ = arrays["classes"]
-    num_features, num_classes = len(names.words) + len(names.characters), len(model.classes_)
-    num_rows = 1 if num_classes == 2 else num_classes  # scikit-learn keeps one row for two classes
-    if model.coef_.shape != (num_rows, num_features) or model.intercept_.shape != (num_rows,):
-        raise ValueError(f"coef has the shape {model.coef_.shape}")
+    arrays = {name: array.numpy() for name, array in run.weights.items()}
+    with refuse_misfit(run):
+        features, num_columns = read_features(run, arrays)
+        model = rebuild_logistic(arrays, num_columns)
+    check_classes(model, run)
     return TfidfModel(features=features, model=model)
+
+
+@contextmanager
+def refuse_misfit(run: SavedRun) -> Iterator[None]:
+    """Turn the errors of files that do not fit together into one sentence."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        files = f"{run.weights_file} does not fit {run.folder.path / FEATURES_FILE}"
+        raise WarmstartError(f"{files}: {error}") from None
+
+
+def read_features(run: SavedRun, arrays: Mapping[str, Any]) -> tuple["FeatureUnion", int]:
+    """Return the feature extractor of a run, and its number of columns."""
+    file = run.folder.path / FEATURES_FILE
+    names = from_json(FeaturesFile, run.folder.read_json(file), file)
+    features = _new_features(asdict(names), {kind: arrays[f"{kind}.idf"] for kind in NGRAMS})
+    return features, len(names.words) + len(names.characters)
 
 
 class CountedTexts:
@@ -163,18 +163,18 @@ class BaselineTexts:
         from sklearn.feature_extraction.text import TfidfTransformer
 
         rows = sorted(zip(texts, classes, strict=True))
-        self._texts, self._classes = [text for text, _ in rows], [number for _, number in rows]
+        self.texts, self.classes = [text for text, _ in rows], [number for _, number in rows]
         self._balance, self._counted = balance, counted
-        counting_s, started = counted.counting_s(self._texts), time.monotonic()
-        self._names = counted.names(self._texts)
-        counts = self._counts(self._texts)
+        counting_s, started = counted.counting_s(self.texts), time.monotonic()
+        self._names = counted.names(self.texts)
+        counts = self._counts(self.texts)
         self._weighting = {
             kind: TfidfTransformer(sublinear_tf=True).fit(counts[kind]) for kind in NGRAMS
         }
-        self._columns = self._weigh(counts)
+        self.columns = self._weigh(counts)
         idf = {kind: weighting.idf_ for kind, weighting in self._weighting.items()}
         self.features = _new_features(self._names, idf)
-        self._read_s = counting_s + time.monotonic() - started
+        self.read_s = counting_s + time.monotonic() - started
         self._predicted: dict[tuple[str, ...], Any] = {}
         self._fitted: dict[float, tuple[TfidfModel, float]] = {}
 
@@ -182,8 +182,8 @@ class BaselineTexts:
         """Return the baseline of a value of C, and the seconds that it takes to train."""
         if c not in self._fitted:
             started = time.monotonic()
-            model = _fit_model(self._columns, self._classes, c, self._balance)
-            elapsed_s = self._read_s + time.monotonic() - started
+            model = fit_logistic(self.columns, self.classes, c, self._balance)
+            elapsed_s = self.read_s + time.monotonic() - started
             self._fitted[c] = TfidfModel(features=self.features, model=model), elapsed_s
         return self._fitted[c]
 
@@ -220,29 +220,17 @@ def _new_features(names: Names, idf: Mapping[str, Any]) -> "FeatureUnion":
     return FeatureUnion(vectorizers)
 
 
-def _fit_model(
-    columns: Any, classes: Sequence[int], c: float, balance: Balance
-) -> "LogisticRegression":
-    from sklearn.linear_model import LogisticRegression
-    from threadpoolctl import threadpool_limits
-
-    weights = "balanced" if balance == "weights" else None
-    model = LogisticRegression(C=c, class_weight=weights, max_iter=MAX_ITERATIONS, tol=TOLERANCE)
-    with threadpool_limits(1, "blas"):  # threads that meet after every small sum take twice as long
-        return model.fit(columns, list(classes))
-
-
 class TfidfBaseline:
     """The baseline of a comparison. Its cells share the counts of n-grams, and nothing else."""
 
-    name, task = "tf-idf", "tfidf"
+    name, task, arm = "tf-idf", "tfidf", "tfidf"
     description = (
         "counts of words and characters with logistic regression, without a neural network"
     )
 
-    def __init__(self, num_classes: int, balance: Balance) -> None:
+    def __init__(self, num_classes: int, balance: Balance, counted: CountedTexts) -> None:
         self._num_classes, self._balance = num_classes, balance
-        self._counted = CountedTexts()
+        self._counted = counted
         self._latest: dict[tuple[tuple[str, int], ...], BaselineTexts] = {}
 
     def settings(self, trials: int) -> list[float]:
@@ -261,9 +249,9 @@ class TfidfBaseline:
         model, elapsed_s = texts.fit(value)
 
         def outputs(rows: Dataset) -> NDArray[np.float64]:
-            return model.column_probabilities(texts.columns_of(rows.texts), self._num_classes)
+            return class_shares(model.model, texts.columns_of(rows.texts), self._num_classes)
 
-        return FittedBaseline(outputs, partial(save_baseline, model), elapsed_s)
+        return FittedBaseline(value, outputs, partial(save_baseline, model), elapsed_s)
 
     def reading_s(self, texts: Sequence[str]) -> float:
         """Return the seconds that it takes to count the n-grams of texts."""
@@ -279,58 +267,14 @@ class TfidfBaseline:
         return self._latest[key]
 
 
-@dataclass(frozen=True, kw_only=True)
-class TfidfPredictor(TextModel):
-    """A saved baseline in use."""
-
-    baseline: TfidfModel
-    names: tuple[str, ...]
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Return the classes that it tells apart."""
-        return self.names
-
-    def predict(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[Any]:
-        """Label texts, or pairs of a text and its second text."""
-        self.check_texts(texts, texts2)
-        rows = list(map(join_pair, texts, texts2)) if texts2 is not None else texts
-        outputs = self.baseline.probabilities(rows, len(self.names))
-        return CLASSIFY.predictions(outputs, {"classes": self.names})
-
-
-class TfidfTask(Task):
+class TfidfTask(LinearTask):
     """TF-IDF and logistic regression, as `compare` fits them."""
 
     name = "tfidf"
     description = "a TF-IDF classifier"
-    command = "compare"
-    hub_name = "text-classification"
-    has_backbone = False
 
-    def empty_model(self, run: SavedRun) -> nn.Module:
-        raise WarmstartError(f"{run.path} is {self.description}, not a Transformer")
-
-    def open(self, run: SavedRun, runtime: Runtime) -> TextModel:
-        return TfidfPredictor(
-            name=str(run.path),
-            description=self.description,
-            reads_pairs=run.config.get("pairs"),
-            baseline=read_baseline(run),
-            names=run.classes,
-        )
-
-    def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
-        data = read_labelled_file(CLASSIFY, settings.test or "", settings.test_labels, settings)
-        self.open(run, runtime).check_form(data.seconds is not None)
-        targets = CLASSIFY.targets(data, run.config)
-        texts = readable_rows(data, settings.pieces)
-        outputs = read_baseline(run).probabilities(texts, len(run.classes))
-        seen = rows_seen(data, run.texts_seen(), settings.pieces)
-        return CLASSIFY.all_scores(outputs, targets, run.config, seen)
-
-    def usage(self, path: Path) -> str:
-        return f"warmstart predict {path} texts.txt"
+    def read_model(self, run: SavedRun) -> TfidfModel:
+        return read_baseline(run)
 
 
 @dataclass(frozen=True)

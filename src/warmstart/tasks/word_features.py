@@ -155,7 +155,7 @@ def words_of(texts: Dataset) -> Iterator[list[str]]:
 class WordFeatureBaseline:
     """The baseline of a comparison of taggers."""
 
-    name, task = "word features", "word-features"
+    name, task, arm = "word features", "word-features", "tfidf"
     description = (
         "words, their shapes, ends, neighbours and clusters, with logistic regression and the best "
         "legal sequence of tags, without a neural network"
@@ -183,7 +183,7 @@ class WordFeatureBaseline:
         clusters, started = self.clusters, time.monotonic()
         model = fit_features(train, self._classes, clusters, value)
         elapsed_s = time.monotonic() - started
-        return FittedBaseline(model.outputs, partial(save_features, model), elapsed_s)
+        return FittedBaseline(value, model.outputs, partial(save_features, model), elapsed_s)
 
     @property
     def clusters(self) -> Clusters:

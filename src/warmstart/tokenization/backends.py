@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +19,7 @@ from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import read_object
 from warmstart.progress import say
 from warmstart.textfiles import base_suffix, read_bytes, read_lines
+from warmstart.tokenization.limits import PROBES, check_charsmap, check_definition, check_ids
 from warmstart.tokenization.tokenizer import (
     SPECIALS_FILE,
     USUAL,
@@ -29,9 +30,8 @@ from warmstart.tokenization.tokenizer import (
     parse_start,
 )
 
+NO_MODEL = "not a SentencePiece model, or a truncated one"
 HALF = "\ufffd"  # what part of a character decodes to
-MOST_UNUSED = 100_000  # ids without an entry
-PROBES = ("", " a, 1!", "a" * 64 + "!", " " * 64 + ".", "Été\n\t漢 👩‍👩‍👧 e\u0301")
 _KINDS = {"BPE": "bpe", "Unigram": "unigram", "WordLevel": "pieces", "WordPiece": "wordpiece"}
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")  # ids 0 to 4
 MIN_VOCAB_SIZE = len(SPECIALS) + 256
@@ -113,7 +113,8 @@ class JsonTokenizer(Tokenizer):
 
 def parse_json(content: bytes) -> tokenizers.Tokenizer:
     """Return the library's tokenizer for a tokenizer.json."""
-    _check_merges(content)
+    with _quiet_panics():
+        check_definition(content)
     with library_errors("not a tokenizer.json"), _quiet_panics():
         library = tokenizers.Tokenizer.from_buffer(content)
     vocab = library.get_vocab()
@@ -121,29 +122,6 @@ def parse_json(content: bytes) -> tokenizers.Tokenizer:
         raise WarmstartError("a tokenizer.json without a vocabulary")
     check_ids(vocab)
     return library
-
-
-def _check_merges(content: bytes) -> None:
-    """Refuse merges without the prefix of their second piece.
-
-    The library cuts the prefix off unchecked, and ends the process if that splits a character.
-    """
-    try:
-        model = json.loads(content)["model"]
-        prefix, merges = model.get("continuing_subword_prefix"), model.get("merges")
-        pairs = [each.split(" ") if isinstance(each, str) else each for each in merges or ()]
-        is_cut = any(prefix and not pair[-1].startswith(prefix) for pair in pairs)
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return  # the library says what is wrong with it
-    if is_cut:
-        raise WarmstartError(f"merges without the continuing_subword_prefix {prefix[:20]!r}")
-
-
-def check_ids(vocab: Mapping[str, int]) -> None:
-    """Refuse ids far beyond the vocabulary: the library takes memory for each one between."""
-    largest = max(vocab.values())
-    if largest >= len(vocab) + MOST_UNUSED:
-        raise WarmstartError(f"the id {largest:,} in a vocabulary of {len(vocab):,} entries")
 
 
 @contextmanager
@@ -196,13 +174,11 @@ class SentencePieceTokenizer(Tokenizer):
         import sentencepiece
 
         super().__init__(content, names, has_start)
-        error = WarmstartError("not a SentencePiece model, or a truncated one")
-        if not _is_whole_model(content):
-            raise error
+        _check_model(content)
         try:
             self._model: Any = sentencepiece.SentencePieceProcessor(model_proto=content)
         except (RuntimeError, OSError):
-            raise error from None
+            raise WarmstartError(NO_MODEL) from None
         self._added: list[str] = []
         self.own_size = len(self._model)
         self._has_unused = any(map(self._model.is_unused, range(self.own_size)))
@@ -246,15 +222,17 @@ class SentencePieceTokenizer(Tokenizer):
         return type(self)(self.content, {**self.names, "mask": name}, self.has_start)
 
 
-def _is_whole_model(content: bytes) -> bool:
+def _check_model(content: bytes) -> None:
     """Parse the file to its end; the library accepts one that was cut between two pieces."""
     model = import_module("sentencepiece.sentencepiece_model_pb2").ModelProto()
     try:
         model.ParseFromString(content)
     except DecodeError:
-        return False
+        model.Clear()
     specs = ("trainer_spec", "normalizer_spec")
-    return bool(model.pieces) and all(model.HasField(spec) for spec in specs)
+    if not model.pieces or not all(model.HasField(spec) for spec in specs):
+        raise WarmstartError(NO_MODEL)
+    check_charsmap(model.normalizer_spec.precompiled_charsmap)
 
 
 def train_tokenizer(texts: Iterable[str], kind: str = "bpe", vocab_size: int = 16000) -> Tokenizer:

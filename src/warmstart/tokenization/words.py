@@ -97,11 +97,13 @@ def _groups(tokenizer: Tokenizer, ids: Sequence[int]) -> Iterator[tuple[int, str
 
 
 def _fill_gaps(spans: Sequence[Span | None], length: int) -> list[Span]:
+    ends = []  # where the next token that was located begins
+    for span in reversed(spans):
+        length = length if span is None else span[0]
+        ends.append(length)
     filled: list[Span] = []
-    for index, span in enumerate(spans):
-        if span is None:
-            start = next((s[1] for s in reversed(spans[:index]) if s is not None), 0)
-            end = next((s[0] for s in spans[index:] if s is not None), length)
-            span = (start, max(start, end))
-        filled.append(span)
+    start = 0
+    for span, end in zip(spans, reversed(ends), strict=True):
+        filled.append((start, max(start, end)) if span is None else span)
+        start = start if span is None else span[1]
     return filled

@@ -1,0 +1,123 @@
+"""A frozen backbone: it reads each text once, and the best head for its vectors is solved for.
+
+The head is a logistic regression on standardised vectors. Its pooling and regularisation are chosen
+inside the training labels; it is written in the form that every other head has.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from warmstart.data.labelled import Dataset
+from warmstart.model.models import Classifier
+from warmstart.settings.shared import Pooling
+from warmstart.settings.training import Balance
+from warmstart.tasks.logistic import choose_columns, fit_logistic
+from warmstart.tasks.vectors import TextBatches, text_vectors
+
+Floats = NDArray[np.float64]
+STRENGTHS = (0.01, 0.1, 0.001, 1.0)  # of C, the default first
+SETTINGS: tuple[tuple[Pooling, float], ...] = tuple(
+    (pooling, c) for pooling in get_args(Pooling) for c in STRENGTHS
+)
+ABSENT = -30.0  # logit of a class that no training text has
+
+
+@dataclass(frozen=True)
+class SolvedHead:
+    """A linear head: logits = vectors @ weight.T + bias."""
+
+    number: int  # of its setting
+    pooling: Pooling
+    weight: Floats  # (C, D)
+    bias: Floats  # (C,)
+
+    def probabilities(self, vectors: Floats) -> Floats:
+        """Return the probability of every class, (texts, C)."""
+        logits = torch.from_numpy(vectors @ self.weight.T + self.bias)
+        return logits.softmax(-1).numpy()
+
+    @torch.no_grad()
+    def load_into(self, model: Classifier) -> None:
+        """Make this the head of a model."""
+        model.head.pooling = self.pooling
+        model.head.output.weight.copy_(torch.from_numpy(self.weight))
+        model.head.output.bias.copy_(torch.from_numpy(self.bias))
+
+
+class FrozenVectors:
+    """The vectors of texts, each read once however many heads are solved for them."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Pooling, bytes], NDArray[np.float32]] = {}
+
+    def of(
+        self, model: Classifier, texts: Dataset, batches: TextBatches, pooling: Pooling
+    ) -> Floats:
+        """Return one vector for every text: (texts, D)."""
+        starts = texts.starts
+        keys = [
+            (pooling, _digest(ids, None if starts is None else starts[row]))
+            for row, ids in enumerate(texts.ids)
+        ]
+        new = {key: row for row, key in enumerate(keys) if key not in self._known}
+        if new:
+            rows = list(new.values())
+            vectors = text_vectors(
+                model.backbone,
+                [texts.ids[row] for row in rows],
+                batches,
+                pooling,
+                starts=None if starts is None else [starts[row] for row in rows],
+            )
+            self._known.update(zip(new, vectors.float().numpy(), strict=True))
+        return np.array([self._known[key] for key in keys], np.float64)
+
+
+def _digest(ids: Sequence[int], start: int | None) -> bytes:
+    return hashlib.blake2b(f"{start} {ids}".encode(), digest_size=16).digest()
+
+
+def solve_head(
+    vectors: dict[Pooling, Floats], classes: Sequence[int], num_classes: int, balance: Balance
+) -> SolvedHead:
+    """Return the best head for vectors by pooling, the default first."""
+    standardised = {pooling: _standardise(of_pooling) for pooling, of_pooling in vectors.items()}
+    settings = [(pooling, c) for pooling, c in SETTINGS if pooling in vectors]
+    settings.sort(key=lambda setting: list(vectors).index(setting[0]))  # stable
+    candidates = [partial(_scaled, standardised[pooling][0], c) for pooling, c in settings]
+    pooling, c = settings[choose_columns(candidates, classes, balance)]
+    columns, mean, spread = standardised[pooling]
+    model = fit_logistic(columns, classes, c, balance)
+    rows = model.coef_ if len(model.coef_) > 1 else np.concatenate([-model.coef_, model.coef_]) / 2
+    offsets = model.intercept_
+    if len(offsets) == 1:  # scikit-learn keeps one row for two classes
+        offsets = np.concatenate([-offsets, offsets]) / 2
+    weight = np.zeros((num_classes, columns.shape[1]))
+    bias = np.full(num_classes, ABSENT)
+    weight[model.classes_] = rows / spread
+    bias[model.classes_] = offsets - weight[model.classes_] @ mean
+    return SolvedHead(SETTINGS.index((pooling, c)), pooling, weight, bias)
+
+
+def describe_head(number: int) -> str:
+    """Write a setting by its number."""
+    pooling, c = SETTINGS[number]
+    return f"{pooling} pooling, C {c:g}"
+
+
+def _standardise(vectors: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return vectors of mean zero and variance one, with their mean and spread."""
+    mean, spread = vectors.mean(axis=0), vectors.std(axis=0)
+    spread = np.where(spread > 1e-9 * max(float(spread.max()), 1e-12), spread, 1.0)
+    return (vectors - mean) / spread, mean, spread
+
+
+def _scaled(columns: Floats, c: float) -> Any:
+    return columns * c**0.5

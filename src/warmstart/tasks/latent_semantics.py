@@ -1,0 +1,208 @@
+"""Latent semantic analysis (Deerwester et al., 1990): the directions in which texts differ most.
+
+A text is the set of its words, each divided by the root of the number of texts that have it, scaled
+to length one. Needs no labels, and seconds where a pretraining needs minutes.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from warmstart.data.corpus import TextSource
+from warmstart.errors import WarmstartError
+from warmstart.runs.checkpoint import read_weights, save_weights
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.integer[Any]]
+SPACE_FILE = "lsa.safetensors"  # in a run folder
+MAX_DIMENSIONS = 256
+SEED = 0  # the same text gives the same space, whatever the seed of a training
+MAX_WORDS = 20_000  # the most frequent ones; rarer ones add megabytes and no accuracy
+MIN_DOCUMENTS = 2  # that have a word
+DOCUMENT_CHARS = 8_192  # a longer document counts as several
+MAX_DOCUMENTS = 100_000  # that are analysed; more are sampled evenly. About 1 GB of memory
+MAX_OCCURRENCES = 12_000_000  # of distinct words in these documents
+NGRAM_SIZES = (1, 2, 3)  # characters of a unit in scripts that are written without spaces
+# Thai and Lao, Burmese, Khmer, Japanese, Chinese
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf"
+_UNSPACED += "\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_RUN = re.compile(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]+")
+_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+
+
+def units_of(text: str) -> Iterator[str]:
+    """Yield the words of a text; where words are not separated, its character n-grams."""
+    for run in _RUN.findall(text.lower()):
+        if _IS_UNSPACED.match(run):
+            for size in NGRAM_SIZES:
+                yield from (run[i : i + size] for i in range(len(run) - size + 1))
+        else:
+            yield run
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """The largest singular vectors of documents; the first is left out: the mean document."""
+
+    weights: NDArray[Any]  # of each unit, (V,)
+    values: NDArray[Any]  # (D,)
+    directions: NDArray[Any]  # (V, D)
+    coordinates: NDArray[Any]  # (documents, D)
+
+
+def decompose(occurrences: Any, rank: int, seed: int) -> Decomposition:
+    """Analyse which units occur in which documents: sparse (documents, V), ones and zeros.
+
+    Computes in the precision of the ones.
+    """
+    from sklearn.utils.extmath import randomized_svd
+
+    num_documents = np.bincount(occurrences.indices, minlength=occurrences.shape[1])
+    weights = (np.maximum(num_documents, 1) ** -0.5).astype(occurrences.dtype)
+    weighted = weigh(occurrences, weights)
+    left, values, right = randomized_svd(weighted, rank + 1, random_state=seed % 2**32)
+    return Decomposition(weights, values[1:], right[1:].T, left[:, 1:] * values[1:])
+
+
+def weigh(occurrences: Any, weights: NDArray[Any]) -> Any:
+    """Return documents with weighted units, each scaled to length one."""
+    from scipy.sparse import diags_array
+    from sklearn.preprocessing import normalize
+
+    return normalize(occurrences @ diags_array(weights))
+
+
+@dataclass(frozen=True)
+class LatentSpace:
+    """What an analysis found: texts in, vectors out."""
+
+    words: tuple[str, ...]
+    weights: NDArray[np.float32]  # (V,)
+    projection: NDArray[np.float16]  # (V, D), to dimensions of variance one, the largest first
+
+    @property
+    def num_dimensions(self) -> int:
+        return int(self.projection.shape[1])
+
+    @cached_property
+    def _columns(self) -> dict[str, int]:
+        return {word: column for column, word in enumerate(self.words)}
+
+    def vectors(self, texts: Sequence[str]) -> Floats:
+        """Return the vector of every text, (texts, D); zeros if it has no known word."""
+        from scipy.sparse import csr_array
+
+        if not len(texts):
+            return np.zeros((0, self.num_dimensions))
+        columns = [
+            sorted({self._columns[unit] for unit in units_of(text) if unit in self._columns})
+            for text in texts
+        ]
+        starts = np.cumsum([0, *map(len, columns)])
+        numbers = np.array([column for row in columns for column in row], np.int32)
+        ones = np.ones(len(numbers))
+        matrix = csr_array((ones, numbers, starts), shape=(len(texts), len(self.words)))
+        weighted = weigh(matrix, self.weights.astype(np.float64))
+        vectors: Floats = weighted @ self.projection.astype(np.float64)
+        return vectors
+
+    def first(self, num: int) -> "LatentSpace":
+        """Return the space of the first dimensions alone."""
+        return replace(self, projection=np.ascontiguousarray(self.projection[:, :num]))
+
+    def save(self, path: Path) -> None:
+        """Write the space as a safetensors file."""
+        words = np.frombuffer("\n".join(self.words).encode(), np.uint8)
+        arrays = {"words": words, "weights": self.weights, "projection": self.projection}
+        save_weights(path, {name: torch.tensor(array) for name, array in arrays.items()})
+
+
+def read_space(path: Path) -> LatentSpace:
+    """Read the space that a run keeps; refuse a file whose parts do not fit together."""
+    tensors = {name: tensor.numpy() for name, tensor in read_weights(path).items()}
+    try:
+        words = tuple(tensors["words"].tobytes().decode().split("\n"))
+        space = LatentSpace(words, tensors["weights"], tensors["projection"])
+        sizes = space.weights.shape, space.projection.shape[:1], (len(set(words)),)
+    except (KeyError, UnicodeDecodeError) as problem:
+        raise WarmstartError(f"{path} is no latent semantic analysis: {problem}") from None
+    is_valid = set(sizes) == {(len(words),)} and space.projection.ndim == 2
+    if not is_valid or {space.weights.dtype, space.projection.dtype} != {
+        np.dtype(np.float32),
+        np.dtype(np.float16),
+    }:
+        raise WarmstartError(f"{path} is no latent semantic analysis: its parts do not fit")
+    return space
+
+
+def documents_of(source: TextSource) -> Iterator[str]:
+    """Yield the documents of files; a long one in several parts."""
+    for passage in source.passages():
+        text = "\n".join(passage.rows)
+        yield from (text[i : i + DOCUMENT_CHARS] for i in range(0, len(text), DOCUMENT_CHARS))
+
+
+def fit_space(documents: Iterable[str]) -> LatentSpace | None:
+    """Analyse documents; None: they are too few, or share no words."""
+    from threadpoolctl import threadpool_limits
+
+    units, documents_units = _count_units(documents)
+    occurrences, columns = _occurrences(documents_units)
+    rank = min(MAX_DIMENSIONS, min(occurrences.shape) - 2)
+    if rank < 1:
+        return None
+    with threadpool_limits(1, "blas"):  # threads that meet after every small sum take longer
+        found = decompose(occurrences, rank, SEED)
+    spread = np.maximum(found.coordinates.std(axis=0), 1e-9)
+    return LatentSpace(
+        tuple(units[column] for column in columns),
+        found.weights.astype(np.float32),
+        (found.directions / spread).astype(np.float16),
+    )
+
+
+def _count_units(documents: Iterable[str]) -> tuple[list[str], list[Ints]]:
+    """Return all units, and the numbers of those in each document; beyond a limit, of a sample.
+
+    Whenever there are too many, every second document is dropped, and from then on as many more are
+    passed over: the sample stays even, however long the text turns out to be.
+    """
+    ids: defaultdict[str, int] = defaultdict()
+    ids.default_factory = ids.__len__
+    kept: list[Ints] = []
+    num_occurrences, stride = 0, 1
+    for number, document in enumerate(documents):
+        if number % stride:
+            continue
+        kept.append(np.unique(np.fromiter((ids[unit] for unit in units_of(document)), np.int32)))
+        num_occurrences += len(kept[-1])
+        if len(kept) > MAX_DOCUMENTS or num_occurrences > MAX_OCCURRENCES:
+            kept, stride = kept[::2], 2 * stride
+            num_occurrences = sum(map(len, kept))
+    return list(ids), kept
+
+
+def _occurrences(documents: Sequence[Ints]) -> tuple[Any, Ints]:
+    """Return which of the frequent units each document has, sparse, and the numbers of these."""
+    from scipy.sparse import csr_array
+
+    numbers = np.concatenate([*documents, np.zeros(0, np.int32)])
+    frequencies = np.bincount(numbers)
+    columns = np.argsort(-frequencies, kind="stable")[:MAX_WORDS]
+    columns = columns[frequencies[columns] >= MIN_DOCUMENTS]
+    column_of = np.full(len(frequencies), -1, np.int32)
+    column_of[columns] = np.arange(len(columns))
+    rows = np.repeat(np.arange(len(documents)), [len(document) for document in documents])
+    known = column_of[numbers] >= 0
+    ones = np.ones(int(known.sum()), np.float32)
+    places = (rows[known], column_of[numbers[known]])
+    matrix = csr_array((ones, places), shape=(len(documents), len(columns)))
+    return matrix[np.diff(matrix.indptr) > 0], columns

@@ -1,0 +1,88 @@
+"""What baselines share in use: features of texts, logistic regression, classes out."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from warmstart.data.labelled import join_pair
+from warmstart.errors import WarmstartError
+from warmstart.runs.saved import SavedRun
+from warmstart.runtime import Runtime
+from warmstart.settings.using import EvaluateConfig
+from warmstart.tasks.classify import ClassifyTask
+from warmstart.tasks.labelled_data import read_labelled_file, readable_rows, rows_seen
+from warmstart.tasks.task import Task
+from warmstart.tasks.text_model import TextModel
+
+Floats = NDArray[np.float64]
+CLASSIFY = ClassifyTask()
+
+
+class LinearModel(Protocol):
+    """A fitted regression with its features."""
+
+    def probabilities(self, texts: Sequence[str], num_classes: int) -> Floats:
+        """Return the probability of every class, (texts, C)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearPredictor(TextModel):
+    """A saved regression in use."""
+
+    linear: LinearModel
+    names: tuple[str, ...]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Return the classes that it tells apart."""
+        return self.names
+
+    def predict(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[Any]:
+        """Label texts, or pairs of a text and its second text."""
+        self.check_texts(texts, texts2)
+        rows = list(map(join_pair, texts, texts2)) if texts2 is not None else texts
+        outputs = self.linear.probabilities(rows, len(self.names))
+        return CLASSIFY.predictions(outputs, {"classes": self.names})
+
+
+class LinearTask(Task):
+    """A baseline of `compare`: features of texts and logistic regression."""
+
+    command = "compare"
+    hub_name = "text-classification"
+    has_backbone = False
+    predictor: type[LinearPredictor] = LinearPredictor
+
+    @abstractmethod
+    def read_model(self, run: SavedRun) -> Any:
+        """Return the regression of a run with its features."""
+
+    def empty_model(self, run: SavedRun) -> nn.Module:
+        raise WarmstartError(f"{run.path} is {self.description}, not a Transformer")
+
+    def open(self, run: SavedRun, runtime: Runtime) -> TextModel:
+        return self.predictor(
+            name=str(run.path),
+            description=self.description,
+            reads_pairs=run.config.get("pairs"),
+            linear=self.read_model(run),
+            names=run.classes,
+        )
+
+    def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
+        data = read_labelled_file(CLASSIFY, settings.test or "", settings.test_labels, settings)
+        self.open(run, runtime).check_form(data.seconds is not None)
+        targets = CLASSIFY.targets(data, run.config)
+        texts = readable_rows(data, settings.pieces)
+        outputs = self.read_model(run).probabilities(texts, len(run.classes))
+        seen = rows_seen(data, run.texts_seen(), settings.pieces)
+        return CLASSIFY.all_scores(outputs, targets, run.config, seen)
+
+    def usage(self, path: Path) -> str:
+        return f"warmstart predict {path} texts.txt"

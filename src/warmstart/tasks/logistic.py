@@ -1,0 +1,115 @@
+"""Logistic regression on the features of texts, its setting chosen inside the training labels."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warmstart.errors import WarmstartError
+from warmstart.evaluation.calibration import at_temperature, fit_temperature
+from warmstart.runs.saved import SavedRun
+from warmstart.settings.training import Balance
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
+
+Floats = NDArray[np.float64]
+CHOSEN_INSIDE = -1.0  # in place of the number of a setting: choose inside the training labels
+MAX_ITERATIONS = 1000
+TOLERANCE = 1e-6  # tight enough that the score follows C, not where the solver happened to stop
+ROUGH_TOLERANCE = 1e-3  # enough to rank settings
+FOLDS, FEW_FOLDS = 10, 3
+MANY_LABELS = 500  # from which on a few folds choose as well
+CLEARLY = 2.0  # standard errors by which a setting is better than the default
+MOST_CHOOSING = 2000  # labels that choose a setting: more take time and change nothing
+
+
+def fit_logistic(
+    columns: Any, classes: Sequence[int], c: float, balance: Balance, tolerance: float = TOLERANCE
+) -> "LogisticRegression":
+    """Fit a logistic regression; C is the inverse of regularisation."""
+    from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits
+
+    weights = "balanced" if balance == "weights" else None
+    model = LogisticRegression(C=c, class_weight=weights, max_iter=MAX_ITERATIONS, tol=tolerance)
+    with threadpool_limits(1, "blas"):  # threads that meet after every small sum take twice as long
+        return model.fit(columns, list(classes))
+
+
+def class_shares(model: "LogisticRegression", columns: Any, num_classes: int) -> Floats:
+    """Return the probability of every class, (texts, C); 0 for classes it was not fitted on."""
+    shares = np.zeros((columns.shape[0], num_classes))
+    if columns.shape[0]:
+        shares[:, model.classes_] = model.predict_proba(columns)
+    return shares
+
+
+def rebuild_logistic(arrays: dict[str, Any], num_features: int) -> "LogisticRegression":
+    """Return the regression of a run from its arrays; ValueError if they do not fit."""
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression()
+    model.coef_, model.intercept_ = arrays["coef"], arrays["intercept"]
+    model.classes_ = arrays["classes"]
+    num_classes = len(model.classes_)
+    num_rows = 1 if num_classes == 2 else num_classes  # scikit-learn keeps one row for two classes
+    if model.coef_.shape != (num_rows, num_features) or model.intercept_.shape != (num_rows,):
+        raise ValueError(f"coef has the shape {model.coef_.shape}")
+    return model
+
+
+def check_classes(model: "LogisticRegression", run: SavedRun) -> None:
+    """Refuse a regression on classes that its run does not have."""
+    numbers = model.classes_
+    if numbers.dtype != np.int64 or not set(numbers) <= set(range(len(run.classes))):
+        raise WarmstartError(f"{run.weights_file} does not fit the classes in config.json")
+
+
+def choose_columns(
+    candidates: Sequence[Callable[[], Any]], classes: Sequence[int], balance: Balance
+) -> int:
+    """Return which features predict labels best that were left out, each with C 1.
+
+    Features are compared by their cross-validated loss once calibrated, which says more than
+    accuracy where labels are few. The first ones stay unless others are clearly better.
+    """
+    truth = np.asarray(classes)
+    rows, folds = _folds(truth)
+    if folds is None:
+        return 0
+    losses = []
+    for columns_of in candidates:
+        columns = columns_of()[rows]
+        shares = np.zeros((len(rows), int(truth.max()) + 1))
+        for fold in range(folds.max() + 1):
+            inside = folds != fold
+            labels = truth[rows][inside]
+            model = fit_logistic(columns[inside], labels, 1.0, balance, ROUGH_TOLERANCE)
+            shares[~inside] = class_shares(model, columns[~inside], shares.shape[1])
+        losses.append(_calibrated_losses(shares, truth[rows]))
+    best = int(np.argmin([loss.mean() for loss in losses]))
+    gains = losses[0] - losses[best]
+    return best if gains.mean() > CLEARLY * gains.std() / len(gains) ** 0.5 else 0
+
+
+def _folds(truth: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Return the rows that choose and the fold of each; None: too few labels for folds.
+
+    Each class is spread evenly over the folds, so that one with two texts is in every training.
+    """
+    rows = np.argsort(truth, kind="stable")
+    rows = rows[:: -(-len(rows) // MOST_CHOOSING)]
+    _, counts = np.unique(truth[rows], return_counts=True)
+    if (counts >= 2).sum() < 2:
+        return rows, None
+    num = min(FOLDS if len(rows) < MANY_LABELS else FEW_FOLDS, len(rows))
+    return rows, np.arange(len(rows)) % num
+
+
+def _calibrated_losses(shares: Floats, truth: NDArray[Any]) -> Floats:
+    """Return the loss of every text at the temperature that fits all of them best."""
+    calibrated = at_temperature(shares, fit_temperature(truth, shares))
+    losses: Floats = -np.log(np.maximum(calibrated[np.arange(len(truth)), truth], 1e-6))
+    return losses

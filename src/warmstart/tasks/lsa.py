@@ -1,0 +1,247 @@
+"""Latent semantic analysis of unlabelled text with logistic regression: the baseline to beat.
+
+Like a pretrained model it has seen the unlabelled text, and it takes seconds. Number of dimensions,
+regularisation, and whether TF-IDF joins, are chosen inside the training labels. A run of this kind
+has no Transformer: lsa.safetensors has the dimensions, model.safetensors the regression.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warmstart.data.labelled import Dataset
+from warmstart.errors import WarmstartError
+from warmstart.runs.folder import RunFolder
+from warmstart.runs.saved import SavedRun
+from warmstart.settings.shared import Pooling
+from warmstart.settings.training import Balance
+from warmstart.tasks.finetuning import FittedBaseline
+from warmstart.tasks.latent_semantics import SPACE_FILE, LatentSpace, read_space
+from warmstart.tasks.linear import LinearPredictor, LinearTask
+from warmstart.tasks.logistic import (
+    CHOSEN_INSIDE,
+    check_classes,
+    choose_columns,
+    class_shares,
+    fit_logistic,
+    rebuild_logistic,
+)
+from warmstart.tasks.text_model import checks_keywords
+from warmstart.tasks.tfidf import (
+    BaselineTexts,
+    CountedTexts,
+    read_features,
+    refuse_misfit,
+    save_features,
+    save_regression,
+)
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import FeatureUnion
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LsaSetting:
+    """How many dimensions are used, and how strongly each kind of feature is regularised."""
+
+    num_dimensions: int
+    c: float  # of the dimensions, whose variance is one
+    c_tfidf: float | None = None  # of TF-IDF; None: without it
+
+    def __str__(self) -> str:
+        joined = "" if self.c_tfidf is None else f", with TF-IDF, C {self.c_tfidf:g}"
+        return f"{self.num_dimensions} dimensions, C {self.c:g}{joined}"
+
+
+SETTINGS = (
+    LsaSetting(16, 0.1),  # unless another is clearly better
+    LsaSetting(16, 1.0),
+    LsaSetting(16, 0.1, 1.0),
+    LsaSetting(64, 0.01),
+    LsaSetting(64, 0.1),
+    LsaSetting(64, 0.1, 10.0),
+    LsaSetting(256, 0.01),
+    LsaSetting(256, 0.1, 10.0),
+)
+
+
+@dataclass(frozen=True)
+class LsaModel:
+    """A fitted baseline: texts in, classes out."""
+
+    space: LatentSpace
+    tfidf: "FeatureUnion | None"
+    model: "LogisticRegression"
+
+    def probabilities(self, texts: Sequence[str], num_classes: int) -> Floats:
+        """Return the probability of every class, (texts, C)."""
+        if not len(texts):
+            return np.zeros((0, num_classes))
+        tfidf = None if self.tfidf is None else self.tfidf.transform(texts)
+        return class_shares(self.model, _join(self.space.vectors(texts), tfidf), num_classes)
+
+    def save(self, run: RunFolder) -> None:
+        """Write the dimensions, and the regression with what it needs of TF-IDF."""
+        self.space.save(run.path / SPACE_FILE)
+        arrays = {} if self.tfidf is None else save_features(self.tfidf, run)
+        save_regression(self.model, arrays, run)
+
+
+def _join(vectors: Floats, tfidf: Any | None) -> Any:
+    """Return dimensions and TF-IDF side by side."""
+    from scipy.sparse import csr_array, hstack
+
+    return vectors if tfidf is None else hstack([csr_array(vectors), tfidf], "csr")
+
+
+class LsaBaseline:
+    """The baseline of a comparison, given an analysis of unlabelled text."""
+
+    task = arm = "lsa"
+    description = (
+        "latent semantic analysis of the unlabelled text with logistic regression, perhaps joined "
+        "with TF-IDF: what the same text gives in seconds, without a neural network"
+    )
+
+    def __init__(
+        self,
+        name: str,
+        space: LatentSpace,
+        num_classes: int,
+        balance: Balance,
+        counted: CountedTexts,
+    ) -> None:
+        self.name, self._space = name, space
+        self._num_classes, self._balance = num_classes, balance
+        self._counted = counted
+        self._vectors: dict[str, NDArray[np.float32]] = {}
+        self._latest: dict[tuple[tuple[str, int], ...], BaselineTexts] = {}
+
+    def settings(self, trials: int) -> list[float]:
+        """Return one value: whatever is tried is tried inside the training labels."""
+        return [CHOSEN_INSIDE]
+
+    def describe_setting(self, value: float) -> str:
+        """Write a setting by its number."""
+        return "by cross-validation" if value == CHOSEN_INSIDE else str(SETTINGS[int(value)])
+
+    def fit(self, train: Dataset, value: float) -> FittedBaseline:
+        """Choose a setting by cross-validation inside the training labels, and fit with it."""
+        texts, started = self._read(train), time.monotonic()
+        vectors = self._vectors_of(texts.texts)
+        number = self._choose(texts, vectors) if value == CHOSEN_INSIDE else int(value)
+        fitted = self._fit(texts, vectors, SETTINGS[number])
+
+        def outputs(rows: Dataset) -> Floats:
+            tfidf = None if fitted.tfidf is None else texts.columns_of(rows.texts)
+            known = self._vectors_of(rows.texts)[:, : fitted.space.num_dimensions]
+            return class_shares(fitted.model, _join(known, tfidf), self._num_classes)
+
+        elapsed_s = texts.read_s + time.monotonic() - started
+        return FittedBaseline(float(number), outputs, fitted.save, elapsed_s)
+
+    def reading_s(self, texts: Sequence[str]) -> float:
+        """Return the seconds that it takes to count the n-grams of texts."""
+        return self._counted.counting_s(texts)
+
+    def _choose(self, texts: BaselineTexts, vectors: Floats) -> int:
+        """Return the number of the setting to use; none has more dimensions than labels."""
+        most = max(SETTINGS[0].num_dimensions, min(len(vectors), vectors.shape[1]))
+        numbers = [i for i, setting in enumerate(SETTINGS) if setting.num_dimensions <= most]
+        candidates = [partial(_columns, texts, vectors, SETTINGS[i]) for i in numbers]
+        return numbers[choose_columns(candidates, texts.classes, self._balance)]
+
+    def _fit(self, texts: BaselineTexts, vectors: Floats, setting: LsaSetting) -> LsaModel:
+        columns = _columns(texts, vectors, setting)
+        model = fit_logistic(columns, texts.classes, 1.0, self._balance)
+        model.coef_ *= _scales(setting, vectors, columns.shape[1])  # for features as they are
+        tfidf = None if setting.c_tfidf is None else texts.features
+        return LsaModel(self._space.first(setting.num_dimensions), tfidf, model)
+
+    def _read(self, train: Dataset) -> BaselineTexts:
+        """Return the training texts, read only if they differ from those of the latest cell."""
+        key = tuple(sorted(zip(train.texts, train.targets, strict=True)))
+        if key not in self._latest:
+            self._latest = {
+                key: BaselineTexts(train.texts, train.targets, self._balance, self._counted)
+            }
+        return self._latest[key]
+
+    def _vectors_of(self, texts: Sequence[str]) -> Floats:
+        """Return the vectors of texts; each text is read once."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        if new:
+            vectors = self._space.vectors(new).astype(np.float32)
+            self._vectors.update(zip(new, vectors, strict=True))
+        rows = [self._vectors[text] for text in texts]
+        return np.array(rows, np.float64).reshape(len(rows), self._space.num_dimensions)
+
+
+def _columns(texts: BaselineTexts, vectors: Floats, setting: LsaSetting) -> Any:
+    """Return the features of the training texts, scaled so that C 1 regularises each kind."""
+    dimensions = vectors[:, : setting.num_dimensions] * setting.c**0.5
+    return _join(dimensions, setting.c_tfidf and texts.columns * setting.c_tfidf**0.5)
+
+
+def _scales(setting: LsaSetting, vectors: Floats, num_columns: int) -> Floats:
+    """Return the factor of every feature."""
+    num_dimensions = min(setting.num_dimensions, vectors.shape[1])
+    scales = np.full(num_columns, setting.c**0.5)
+    scales[num_dimensions:] = (setting.c_tfidf or 0.0) ** 0.5
+    return scales
+
+
+@dataclass(frozen=True, kw_only=True)
+class LsaPredictor(LinearPredictor):
+    """A saved baseline in use; it embeds texts, too."""
+
+    linear: LsaModel
+
+    @property
+    def width(self) -> int:
+        """Return the number of dimensions of a vector."""
+        return self.linear.space.num_dimensions
+
+    @checks_keywords
+    def embed(
+        self,
+        texts: Sequence[str],
+        pooling: Pooling = "mean",
+        layer: int | None = None,
+        normalize: bool = False,
+    ) -> NDArray[np.float32]:
+        """Return one vector for every text: (texts, D); it has no layers, and one pooling."""
+        if isinstance(texts, str):
+            raise WarmstartError("embed takes a list of texts, not one text")
+        if layer is not None or pooling != "mean":
+            raise WarmstartError(f"{self.name} is {self.description}: leave out layer and pooling")
+        vectors = self.linear.space.vectors(texts)
+        if normalize:
+            vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return vectors.astype(np.float32)
+
+
+class LsaTask(LinearTask):
+    """Latent semantic analysis and logistic regression, as `compare` fits them."""
+
+    name = "lsa"
+    description = "an LSA classifier"
+    predictor = LsaPredictor
+
+    def read_model(self, run: SavedRun) -> LsaModel:
+        space = read_space(run.folder.path / SPACE_FILE)
+        arrays = {name: array.numpy() for name, array in run.weights.items()}
+        with refuse_misfit(run):
+            is_joined = any(name.endswith(".idf") for name in arrays)
+            tfidf, num_columns = read_features(run, arrays) if is_joined else (None, 0)
+            model = rebuild_logistic(arrays, space.num_dimensions + num_columns)
+        check_classes(model, run)
+        return LsaModel(space, tfidf, model)
