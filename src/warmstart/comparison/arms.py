@@ -269,7 +269,7 @@ class TransformerArm:
             self.labels,
             self.tuning,
             rate,
-            self.tuning.layer_decay or finetuning_layer_decay(self.kind),
+            (self.tuning.layer_decay or self.task.layer_decay or finetuning_layer_decay(self.kind)),
             seed,
             self.source.tokenizer.pad,
             self.runtime,

@@ -93,7 +93,8 @@ def resolve(
     """
     if config.frozen and not parent:
         raise WarmstartError("--frozen needs --from: a backbone from scratch would stay random")
-    config = finetuning_task(config.task).choose_truncation(config)
+    task = finetuning_task(config.task)
+    config = task.choose_truncation(config)
     config = replace(config, preset=config.preset or (None if parent else DEFAULT_PRESETS[device]))
     model = recorded_model(run) or finetuning_architecture(config, parent)
     arm = "cold" if not parent else "frozen" if config.frozen else "warm"
@@ -101,7 +102,7 @@ def resolve(
         config,
         max_length=model.max_length,
         learning_rate=config.learning_rate or finetuning_rate(model, arm),
-        layer_decay=config.layer_decay or finetuning_layer_decay(arm),
+        layer_decay=config.layer_decay or task.layer_decay or finetuning_layer_decay(arm),
     )
 
 

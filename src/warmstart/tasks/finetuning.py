@@ -131,6 +131,7 @@ class FinetuningTask(Task):
     command = "finetune"
     select_by: ClassVar[str] = "accuracy"  # the validation score that picks the best epoch
     has_classes: ClassVar[bool] = True  # False: every text may have a label of its own
+    layer_decay: ClassVar[float | None] = None  # by default; None: 0.65 if warm, else 1
     attention: ClassVar[Attention | None] = None  # of a cold start; None: that of the preset
     solves_heads: ClassVar[bool] = False  # whether `solve_head` finds what training would
     truncate: ClassVar[Truncate] = "head"  # what an overlong text keeps, unless told otherwise

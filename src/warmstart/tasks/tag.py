@@ -169,6 +169,7 @@ class TagTask(FinetuningTask):
     hub_name = "token-classification"
     hub_class = "ForTokenClassification"
     has_classes = False  # of texts
+    layer_decay = 1.0  # unlike classifiers, taggers lose much if the lower blocks learn slowly
     attention = "bidirectional"  # the words after a word say as much as those before it
     reads_all = True
     limit = "It gives every word one of its tags; entities never overlap or lie in one another."
