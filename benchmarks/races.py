@@ -1,8 +1,11 @@
 """Kill and race commands that write one folder, and look for anything of the user's that is lost.
 
+The folder is also moved away under a command, and another one of the user put in its place.
+
 In every trial the destination lies among files of the user, some with names like temporary ones.
 """
 
+import os
 import random
 import shutil
 import time
@@ -18,6 +21,10 @@ from warmstart.verify.sessions import Session
 
 _NEIGHBOURS = ("notes.txt", ".notes.tmp", ".out.123.tmp", ".out.old", ".out.tmp/thesis.tex")
 _USERS_FILE = "thesis.tex"  # of the user, inside the destination
+_MOVED_IN = (  # files of the user in the folder that takes the place of the destination
+    *("model.safetensors", "config.json", "tokenizer.json", "thesis.tex", "cache/train.bin"),
+    *("checkpoints/step-2/thesis.tex", "checkpoints/step-4/state.json", "shards/notes.txt"),
+)
 _CONTENT = b"ten years of work"
 _TIMED = ("metrics.jsonl", "scores.json", "events", "state.json")  # hold times, or are named by one
 _KILLED = -9
@@ -107,20 +114,22 @@ class Arena:
 
 
 def run_trials(arena: Arena, jobs: Sequence[FolderJob], num_trials: int) -> Iterator[RaceTrial]:
-    """Yield every trial: a kill, a race for one destination, or a file of the user that appears."""
+    """Yield every trial: a kill, a race, a file of the user that appears, or a move."""
     arena.measure(jobs)
     writers = [job for job in jobs if not job.only_competes]
     for number in range(num_trials):
-        first = arena.rng.choice(writers)
+        first = arena.rng.choice(jobs if number % 4 == 3 else writers)
         state = arena.rng.choice(("absent", "empty", "link"))
         arena.reset(state)
-        match number % 3:
+        match number % 4:
             case 0:
                 trial = _kill(arena, first)
             case 1:
                 trial = _race(arena, first, arena.rng.choice(jobs))
-            case _:
+            case 2:
                 trial = _visit(arena, first)
+            case _:
+                trial = _move(arena, first)
         trial.event += f" ({state})"
         yield trial
 
@@ -181,6 +190,37 @@ def _visit(arena: Arena, job: FolderJob) -> RaceTrial:
     trial.faults += _exit_faults(session, code, allowed=(0, 2)) + arena.faults([job.command])
     if is_visited and not _is_intact(arena.destination / _USERS_FILE):
         trial.faults.append(f"{_USERS_FILE} is gone")
+    return trial
+
+
+def _move(arena: Arena, job: FolderJob) -> RaceTrial:
+    """Move the destination away while the job works, and put a folder of the user in its place."""
+    session = arena.start(job)
+    arena.pause(job, session)
+    how = arena.rng.choice(("folder", "parent", "link"))
+    trial = RaceTrial(f"{job.command}: {how} moved")
+    real = Path(os.path.realpath(arena.destination))
+    if not real.is_dir():  # the job has not begun, or has failed
+        session.wait()
+        return trial
+    away = arena.folder / "away"
+    shutil.rmtree(away, ignore_errors=True)
+    away.mkdir()
+    (real.parent if how == "parent" else real).rename(away / "moved")
+    theirs = real.parent / "theirs" if how == "link" else real
+    for name in _MOVED_IN:
+        (theirs / name).parent.mkdir(parents=True, exist_ok=True)
+        (theirs / name).write_bytes(_CONTENT)
+    if how == "link":
+        real.symlink_to("theirs")
+    code = session.wait()
+    trial.faults += _exit_faults(session, code, allowed=(0, 2))
+    files = {path.relative_to(theirs).as_posix() for path in theirs.rglob("*") if path.is_file()}
+    trial.faults += [f"{name} is gone" for name in _MOVED_IN if not _is_intact(theirs / name)]
+    trial.faults += [f"{name} was written" for name in sorted(files - set(_MOVED_IN))]
+    moved = away / "moved" / (real.name if how == "parent" else "")
+    if code == 0 and contents(moved) != arena.expected[job.command]:
+        trial.faults.append(f"ended well, but {moved} is not whole")
     return trial
 
 

@@ -24,6 +24,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from command_line import Ran, before_step, run
+from faulty_training import Fault, put_faults
 from forked_commands import CONTEXT, importable
 from warmstart.batching.batches import EncodedPairs, LabelledStream, PairStream, TokenLists
 from warmstart.batching.masking import Corruption, MaskedStream
@@ -34,7 +35,7 @@ from warmstart.model.models import Classifier, LanguageModel, Translator
 from warmstart.processes import join_processes, launched_rank, num_launched
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
-from warmstart.settings.model import ModelConfig
+from warmstart.settings.model import PRESETS, ModelConfig
 from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.classify import ClassifyObjective
 from warmstart.tasks.masked import DocumentLoss, MaskedObjective, rarities
@@ -115,6 +116,19 @@ def build_trainer(task: str, runtime: Runtime, run: RunFolder | None, **loop: An
     return Trainer(model, objective, stream, optimizers, schedule, evaluate, settings, runtime, run)
 
 
+def build_muon(task: str, runtime: Runtime, run: RunFolder | None) -> Trainer:
+    """Return a trainer of the preset tiny in single precision, with Muon, of 40 steps."""
+    trainer = build_trainer(task, runtime, run, steps=40)
+    torch.manual_seed(5)
+    trainer.model = LanguageModel(
+        replace(PRESETS["tiny"], vocab_size=23, attention="bidirectional")
+    )
+    trainer.evaluate = lambda: Evaluation(0.0, {}, "")
+    settings = OptimizerSettings("muon", 3e-3, 0.1, dtype=torch.float32)
+    trainer.optimizers = build_optimizers(trainer.model, settings)
+    return trainer
+
+
 def build_sharded(task: str, runtime: Runtime, run: RunFolder | None) -> Trainer:
     """Return such a trainer that keeps a share of everything, and recomputes activations."""
     trainer = build_trainer(task, runtime, run)
@@ -124,16 +138,26 @@ def build_sharded(task: str, runtime: Runtime, run: RunFolder | None) -> Trainer
     return trainer
 
 
+class GradientKeeper(torch.optim.Optimizer):
+    """Takes a step by keeping the gradients; those that are missing are zero."""
+
+    def step(self) -> None:  # type: ignore[override]
+        parameters = self.param_groups[0]["params"]
+        zeros = (torch.zeros_like(p) for p in parameters)
+        self.gradients = {
+            p: zero if p.grad is None else p.grad.clone()
+            for p, zero in zip(parameters, zeros, strict=True)
+        }
+
+
 def gradients_of(trainer: Trainer, step: int) -> dict[str, Tensor]:
-    """Return the gradients of a step: a step of plain gradient descent subtracts them."""
+    """Return the gradients of a step."""
     trained = trainer.sharded.model if trainer.sharded else trainer.model
     gather = trainer.sharded.gather if trainer.sharded else Tensor.clone
-    before = {name: gather(p.detach()).clone() for name, p in trained.named_parameters()}
-    descent = torch.optim.SGD(trained.parameters(), lr=1.0)
-    descent.param_groups[0] |= {"peak": 1.0, "start_step": 0}
-    trainer.optimizers, trainer.settings = {"sgd": descent}, replace(trainer.settings, clip=1e9)
+    keeper = GradientKeeper(trained.parameters(), {"peak": 1.0, "start_step": 0})
+    trainer.optimizers, trainer.settings = {"keeper": keeper}, replace(trainer.settings, clip=1e9)
     trainer.take_step(step, 1.0)
-    return {name: before[name] - gather(p.detach()) for name, p in trained.named_parameters()}
+    return {name: gather(keeper.gradients[p]) for name, p in trained.named_parameters()}
 
 
 CPU = Runtime(torch.device("cpu"))
@@ -152,6 +176,14 @@ def train(task: str, folder: Path, build: Build = build_trainer) -> None:
         trainer = build(task, CPU, RunFolder(folder / "run"))
         trainer.train("training")
     save_file(trainer.model.state_dict(), folder / f"{launched_rank()}.safetensors")
+
+
+def train_with_fault(task: str, folder: Path, fault: Fault, build: Build = build_trainer) -> None:
+    """Train in `folder`/run, with a fault in the last process."""
+    with join_processes():
+        trainer = build(task, CPU, RunFolder(folder / "run"))
+        is_last = launched_rank() == num_launched() - 1
+        put_faults(trainer, {9: fault} if is_last else {}).train("training")
 
 
 def do_each(work: Callable[..., None], folder: Path, **given: Any) -> None:

@@ -70,7 +70,7 @@ def test_a_file_that_takes_the_place_is_kept(tmp_path: Path) -> None:
         path.rmdir()
         path.write_text("mine")
 
-    with pytest.raises(WarmstartError, match="folder was written by another program"):
+    with pytest.raises(WarmstartError, match="folder was moved or removed while it was written"):
         _write(path, appear)
     assert path.read_text() == "mine"
     assert _names(tmp_path) == ["folder"]
@@ -173,7 +173,7 @@ def test_the_next_job_removes_what_a_dead_one_left(tmp_path: Path) -> None:
 
 
 def test_what_a_live_process_writes_is_no_leftover(tmp_path: Path) -> None:
-    with new_temporary(tmp_path / "folder", create_folder) as (temporary, _):
+    with new_temporary(tmp_path / "folder", create_folder) as temporary:
         remove_leftovers(tmp_path)
         assert temporary.is_dir()
     assert _names(tmp_path) == []

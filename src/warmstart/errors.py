@@ -1,6 +1,7 @@
 """Exceptions for the user; the command line prints each as one sentence."""
 
 import signal
+from pathlib import Path
 
 OVERFLOW = "its weights are too large for this precision or damaged: try --precision fp32"
 
@@ -10,7 +11,7 @@ class WarmstartError(Exception):
 
 
 class StoppedError(WarmstartError):
-    """A signal stopped the job: Ctrl-C or SIGTERM."""
+    """A signal stopped the job."""
 
     def __init__(self, message: str, signal_number: int = signal.SIGINT) -> None:
         super().__init__(message)
@@ -18,13 +19,26 @@ class StoppedError(WarmstartError):
 
 
 class TerminatedError(KeyboardInterrupt):
-    """SIGTERM arrived; like Ctrl-C, it may arrive anywhere."""
+    """A signal arrived; it may arrive anywhere."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__()
+        self.signal_number = signal_number
 
 
 def signal_of(interruption: KeyboardInterrupt) -> int:
     """Return the number of the signal that interrupted a job."""
-    is_terminated = isinstance(interruption, TerminatedError)
-    return signal.SIGTERM if is_terminated else signal.SIGINT
+    if isinstance(interruption, TerminatedError):
+        return interruption.signal_number
+    return signal.SIGINT
+
+
+class MovedFolderError(WarmstartError):
+    """The folder that a job writes to is no longer where it was."""
+
+    def __init__(self, message: str, place: Path | None) -> None:
+        super().__init__(message)
+        self.place = place  # where it is now; None: not known
 
 
 class LostProcessError(WarmstartError):
@@ -40,4 +54,8 @@ class ReportedError(WarmstartError):
 
 
 class DivergedError(WarmstartError):
-    """The loss or the weights became infinite or NaN."""
+    """The loss or the weights became infinite or NaN, and did so again when that was repeated."""
+
+
+class DamagedStateError(DivergedError):
+    """Weights, moments or scores are infinite or NaN: a step cannot be taken again from them."""

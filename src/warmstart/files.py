@@ -1,22 +1,46 @@
 """Write files and folders atomically and durably: complete, or not at all."""
 
 import errno
-import fcntl
 import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from warmstart.errors import WarmstartError
+from warmstart.errors import MovedFolderError, WarmstartError
 from warmstart.jsonfiles import to_json
+from warmstart.locks import (
+    HAS_FOLDER_HANDLES,
+    HeldFolder,
+    Identity,
+    Lock,
+    address,
+    hold,
+    identity,
+    lock,
+    open_at,
+    place_of,
+    watch,
+)
 
 _OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)  # renaming a folder onto something
 _NAME = re.compile(r"\.(.*)\.[0-9a-f]{16}\.warmstart-tmp", re.DOTALL)
 _NAME_CHARS = 40  # of the final name, so that no temporary name is too long for the file system
+_BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+_TRIES, _TRY_S = 50, 0.1  # to replace a file that another program has open: Windows refuses that
+
+# The names in the folders of a job; a folder with any other is never deleted.
+_WRITTEN = re.compile(
+    r"(config|data|scores|features|state|fingerprints|train|valid|special_tokens_map)\.json"
+    r"|tokenizer\.(json|model)|target|README\.md|(model|optimizer|step-\d+)\.safetensors"
+    r"|(train|valid)\.(bin|sentences|documents)|\d{6,}-[0-9a-f]{16}|events\.out\.tfevents\.\d+"
+)
+
+_made: set[Identity] = set()  # files and folders that this process wrote, or took over
 
 
 @contextmanager
@@ -34,25 +58,48 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     with _errors_name(path):
         make_folder(path.parent)
         remove_leftovers_of(path)
-        with new_temporary(path, create_file) as (temporary, handle):
-            with _write_to(handle) as file:
+        with new_temporary(path, create_file) as temporary:
+            with _write_to(temporary) as file:
                 yield file
-            os.replace(temporary, path)
+            replace(temporary, path)
         flush_folder(path.parent)
 
 
 @contextmanager
-def _write_to(handle: int) -> Iterator[BinaryIO]:
-    """Write to a handle and flush it to disk; an error in the block is not hidden by another."""
-    file = open(handle, "wb", closefd=False)  # noqa: SIM115 (closed on both paths)
+def _write_to(path: Path) -> Iterator[BinaryIO]:
+    """Write to a file and flush it to disk; an error in the block is not hidden by another."""
+    file = open(open_at(path, os.O_RDWR | _BINARY), "wb")  # noqa: SIM115 (closed on both paths)
     try:
         yield file
     except BaseException:
         with suppress(OSError):
             file.close()
         raise
+    file.flush()
+    os.fsync(file.fileno())
     file.close()
-    os.fsync(handle)
+
+
+def replace(source: Path, target: Path) -> None:
+    """Rename a file onto another one, which may not exist."""
+    (name, folder), (new_name, new_folder) = address(source), address(target)
+    _made.difference_update([identity(target)])  # the system may give its inode to another file
+    take_over([source])
+    for attempt in range(_TRIES):
+        try:
+            os.replace(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
+            break
+        except PermissionError:  # on Windows, until a program that reads the file closes it
+            if HAS_FOLDER_HANDLES or attempt == _TRIES - 1 or target.is_dir():
+                raise
+            time.sleep(_TRY_S)
+
+
+def append_to(path: Path) -> BinaryIO:
+    """Open a file of this job to add to its end; create it if needed."""
+    handle = open_at(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _BINARY)
+    take_over([path])
+    return open(handle, "ab")
 
 
 def is_stream(path: Path) -> bool:
@@ -97,8 +144,9 @@ def whole_folder(path: Path) -> Iterator[Path]:
     with _errors_name(path):
         make_folder(path.parent)
         remove_leftovers_of(path)
-        with new_temporary(path, create_folder) as (temporary, _):
-            yield temporary
+        with new_temporary(path, create_folder) as temporary:
+            with watch(temporary):
+                yield temporary
             for entry in temporary.rglob("*"):
                 flush_folder(entry) if entry.is_dir() else flush_file(entry)
             flush_folder(temporary)
@@ -108,21 +156,35 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 def _publish(temporary: Path, path: Path) -> None:
     """Rename a folder; the system refuses to replace anything but an empty folder."""
+    take_over([temporary])
+    (name, folder), (new_name, new_folder) = address(temporary), address(path)
     try:
-        os.rename(temporary, path)
+        try:
+            os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
+        except FileExistsError:  # Windows does not replace empty folders either
+            with suppress(OSError):
+                os.rmdir(new_name, dir_fd=new_folder)
+            os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
     except OSError as error:
         if error.errno not in _OCCUPIED:
             raise
         raise WarmstartError(
             f"{path} was written by another program in the meantime; it is unchanged, and nothing "
-            "else was written: choose another -o"
+            "else was written: move it away, or choose another -o"
         ) from None
+
+
+def _rename(path: Path, new: Path) -> None:
+    """Rename a file or folder inside the held folder that both belong to."""
+    (name, folder), (new_name, new_folder) = address(path), address(new)
+    os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
 
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """Hold an absent or empty folder for a whole job; yield a temporary folder that becomes it."""
-    with lock_destination(path) as folder:
+    with lock_destination(path) as held:
+        folder = held.names[1]
         if any(folder.iterdir()):
             raise WarmstartError(f"{path} exists already: choose another -o")
         for fact, is_fact in (
@@ -137,8 +199,8 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def lock_destination(path: Path) -> Iterator[Path]:
-    """Hold the lock of a folder, which is created if needed; yield it with all links followed.
+def lock_destination(path: Path) -> Iterator[HeldFolder]:
+    """Lock and hold a folder, which is created if needed.
 
     The system frees the lock when the process ends. If the block fails, the folders that were
     created are removed as far as they are empty.
@@ -147,37 +209,37 @@ def lock_destination(path: Path) -> Iterator[Path]:
         raise WarmstartError(f"-o {path} is a file; name a folder")
     folder = real_path(path)
     created = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    while not _is_at(handle := _open_destination(folder, path), folder):
-        os.close(handle)  # the last user of the folder has just removed it
+    owned = _lock_folder(folder, path)
     try:
-        yield folder
-    except BaseException:
-        with suppress(OSError):  # another program uses a folder
-            for parent in created:
-                parent.rmdir()
-        raise
+        with hold(path, owned.handle) as held:
+            try:
+                yield held
+            except BaseException:
+                with suppress(OSError, MovedFolderError):  # another program uses a folder
+                    held.check()
+                    for parent in created:
+                        parent.rmdir()
+                raise
     finally:
-        os.close(handle)
+        owned.release()
 
 
-def _open_destination(folder: Path, path: Path) -> int:
-    try:
-        make_folder(folder)
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError as error:
-        raise WarmstartError(f"{path} cannot be written: {error.strerror}") from None
-    if not try_lock(handle):
-        os.close(handle)
-        raise WarmstartError(f"{path} is in use by another warmstart process")
-    return handle
-
-
-def _is_at(handle: int, path: Path) -> bool:
-    """Tell whether an open file is still the one at a path."""
-    try:
-        return os.path.samestat(os.fstat(handle), path.stat())
-    except FileNotFoundError:
-        return False
+def _lock_folder(folder: Path, path: Path) -> Lock:
+    """Create a folder and lock it; again if its last user has just removed it."""
+    while True:
+        try:
+            make_folder(folder)
+            known = identity(folder)
+            owned = lock(folder)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise WarmstartError(f"{path} cannot be written: {error.strerror}") from None
+        if owned is None:
+            raise WarmstartError(f"{path} is in use by another warmstart process")
+        if known is not None and identity(folder) == known:
+            return owned
+        owned.release()
 
 
 def real_path(path: Path) -> Path:
@@ -190,10 +252,17 @@ def real_path(path: Path) -> Path:
 
 @contextmanager
 def _errors_name(path: Path) -> Iterator[None]:
-    """Let file-system errors name `path`, where they name no file or a temporary one."""
+    """Let file-system errors name `path`, where they name no file or a temporary one.
+
+    If its held folder is gone, that is the error.
+    """
     try:
         yield
+    except MovedFolderError:
+        address(path)  # the destination tells more than a temporary folder in it
+        raise
     except OSError as error:
+        address(path)
         named = Path(str(error.filename or ""))
         if error.filename is None or any(map(is_temporary, (named, *named.parents))):
             error.filename, error.filename2 = str(path), None
@@ -202,15 +271,21 @@ def _errors_name(path: Path) -> Iterator[None]:
 
 def make_folder(path: Path) -> None:
     """Create a folder and its parents durably; it may exist."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for folder in reversed(missing):
+    for folder in reversed([folder for folder in (path, *path.parents) if not folder.exists()]):
+        name, held = address(folder)
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=held)
+            take_over([folder])
         flush_folder(folder.parent)
+    if not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 
 
 def flush_folder(path: Path) -> None:
     """Make the names in a folder durable, where the file system supports it."""
-    handle = os.open(path, os.O_RDONLY)
+    if not HAS_FOLDER_HANDLES:
+        return
+    handle = open_at(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as error:
@@ -222,8 +297,11 @@ def flush_folder(path: Path) -> None:
 
 def flush_file(path: Path) -> None:
     """Make the content of a file durable."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+    handle = open_at(path, os.O_RDONLY if HAS_FOLDER_HANDLES else os.O_RDWR)  # as Windows asks
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:
@@ -253,37 +331,41 @@ def is_temporary(path: Path) -> bool:
 
 
 @contextmanager
-def new_temporary(path: Path, create: Callable[[Path], int]) -> Iterator[tuple[Path, int]]:
-    """Yield a locked temporary name for `path` and its handle; remove what still has that name."""
-    temporary, handle = _create_locked(path, create)
+def new_temporary(path: Path, create: Callable[[Path], object]) -> Iterator[Path]:
+    """Yield a locked temporary name for `path`; remove what still has that name at the end."""
+    temporary, owned = _create_locked(path, create)
     try:
-        yield temporary, handle
+        yield temporary
     finally:
-        os.close(handle)
+        if owned:
+            place = None if owned.handle is None else place_of(owned.handle)
+            temporary = place if place and is_temporary(place) else temporary
+            owned.release()
         remove(temporary)
 
 
-def create_file(path: Path) -> int:
-    """Create a file that must not exist; return its handle."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+def create_file(path: Path) -> None:
+    """Create a file that must not exist."""
+    os.close(open_at(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY))
 
 
-def create_folder(path: Path) -> int:
-    """Create a folder that must not exist; return its handle."""
-    path.mkdir()
-    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def create_folder(path: Path) -> None:
+    """Create a folder that must not exist."""
+    name, held = address(path)
+    os.mkdir(name, dir_fd=held)
 
 
-def _create_locked(path: Path, create: Callable[[Path], int]) -> tuple[Path, int]:
+def _create_locked(path: Path, create: Callable[[Path], object]) -> tuple[Path, Lock | None]:
     """Create and lock a temporary file; try again if another process took it for a leftover."""
     while True:
-        temporary = temporary_path(path)
-        handle = create(temporary)
+        temporary, owned = temporary_path(path), None
+        create(temporary)
         with suppress(OSError):  # where locks are not supported, leftovers stay
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            owned = lock(temporary, wait=True)
         if temporary.exists():
-            return temporary, handle
-        os.close(handle)
+            return temporary, owned
+        if owned:
+            owned.release()
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -302,28 +384,54 @@ def remove_leftovers_of(path: Path) -> None:
 
 def _remove_unlocked(path: Path) -> None:
     """Remove a temporary file or folder unless its writer is alive."""
+    if path.is_symlink():
+        return
     with suppress(OSError):  # the path is gone, or this user cannot lock it
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
-            if try_lock(handle):
+        owned = lock(path)
+        if owned:
+            try:
                 remove(path)
-        finally:
-            os.close(handle)
-
-
-def try_lock(handle: int) -> bool:
-    """Lock an open file or folder; return False if somebody else holds the lock."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+            finally:
+                owned.release()
 
 
 def remove(path: Path) -> None:
-    """Remove a file or folder as far as possible; an error never hides the one that led here."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-        return
-    with suppress(OSError):
-        path.unlink()
+    """Remove a temporary file or folder; an error never hides the one that led here."""
+    with suppress(OSError, MovedFolderError):
+        name, folder = address(path)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
+        else:
+            os.unlink(name, dir_fd=folder)
+
+
+def take_over(paths: Iterable[Path]) -> None:
+    """Count files and folders among those that this job wrote, and may delete."""
+    _made.update(known for path in paths if (known := identity(path)))
+
+
+def remove_own(path: Path) -> bool:
+    """Remove a file or folder that this job wrote, unless the folder has other files, too.
+
+    It is hidden under a temporary name first: no half-deleted folder is ever seen, and what is
+    judged is what is deleted. Return whether it is gone.
+    """
+    if not _is_own(path):
+        return False
+    hidden = temporary_path(path)
+    try:
+        _rename(path, hidden)
+    except PermissionError:  # on Windows, a program has it open
+        return False
+    if not _is_own(hidden):  # it was exchanged a moment ago
+        _rename(hidden, path)
+        return False
+    _made.difference_update([identity(hidden)])
+    remove(hidden)
+    return True
+
+
+def _is_own(path: Path) -> bool:
+    entries = (entry.name for entry in path.rglob("*") if not is_temporary(entry))
+    is_made = not path.is_symlink() and identity(path) in _made
+    return is_made and all(map(_WRITTEN.fullmatch, entries))

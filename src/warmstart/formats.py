@@ -1,7 +1,11 @@
 """Write numbers and names the same way in every message, table and figure."""
 
 import html
+import os
 import re
+import shlex
+import subprocess
+from collections.abc import Sequence
 
 # Everything that moves the cursor, changes colours or the direction of the text, or is half a
 # character. Tabs stay.
@@ -11,6 +15,11 @@ _CONTROLS = re.compile(
 # Marks of Markdown inside a line; a colon and an @ turn addresses into links.
 _MARKS = re.compile(r"[\\`*_\[\]|~#]|:(?=//)|@")
 _LINE_BREAKS = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # as str.splitlines has them
+
+
+def shell_line(words: Sequence[str]) -> str:
+    """Write a command so that the shell of this system reads these words."""
+    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
 
 
 def percent(share: float) -> str:

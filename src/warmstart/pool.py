@@ -12,14 +12,17 @@ from threading import Lock, Thread
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
+from warmstart.signals import SIGNALS
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _hiding = Lock()
+_IGNORED = set(SIGNALS) - {signal.SIGTERM}  # a terminal sends these to all its processes
 
 
 class ProcessPool:
-    """An executor whose processes are started when needed, ignore Ctrl-C and end at once."""
+    """An executor whose processes start when needed, ignore the terminal, end at once."""
 
     def __init__(self, num: int, prepare: Callable[..., object], *arguments: Any) -> None:
         """Let each process call `prepare` with these arguments before it does any work."""
@@ -31,7 +34,7 @@ class ProcessPool:
 
     def submit(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> "Future[R]":
         """Call a function in a process; raise BrokenExecutor once any process was lost."""
-        with block_ctrl_c():
+        with block_signals():
             return self._executor.submit(work, *args, **kwargs)
 
     def close(self) -> None:
@@ -42,9 +45,12 @@ class ProcessPool:
 
 
 @contextmanager
-def block_ctrl_c() -> Iterator[None]:
-    """Let processes that start in the block ignore Ctrl-C, which is meant for this process."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def block_signals() -> Iterator[None]:
+    """Let processes that start in the block ignore signals that are meant for this process."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows: they ignore them once they have started
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED)
     try:
         yield
     finally:
@@ -64,6 +70,8 @@ def hide_script() -> Iterator[None]:
 
 def _begin(life: Connection, prepare: Callable[..., object], arguments: tuple[Any, ...]) -> None:
     Thread(target=_end_with, args=(life,), daemon=True).start()
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
     prepare(*arguments)
 
 

@@ -1,6 +1,5 @@
 """Results on standard output: tables, sentences, JSON, and the next command."""
 
-import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from rich.text import Text
 
 from warmstart import files
 from warmstart.errors import WarmstartError
-from warmstart.formats import visible
+from warmstart.formats import shell_line, visible
 from warmstart.jsonfiles import to_json
 
 Row = Sequence[str]
@@ -34,7 +33,7 @@ def say_next(wrote: object, command: str | None) -> None:
 
 def quote(path: object) -> str:
     """Return a path quoted for a shell."""
-    return shlex.quote(str(path))
+    return shell_line([str(path)])
 
 
 def print_json(data: Any) -> None:

@@ -28,6 +28,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from warmstart.errors import LostProcessError, WarmstartError
 from warmstart.jsonfiles import to_json
+from warmstart.signals import wake_main_thread
 
 T = TypeVar("T")
 
@@ -232,7 +233,7 @@ def _stop_without(launcher: int) -> None:
     """Ask this process to save and end once its launcher is gone: nobody else would stop it."""
     while os.getppid() == launcher:
         time.sleep(LAUNCHER_POLL_S)
-    os.kill(os.getpid(), signal.SIGTERM)
+    wake_main_thread(signal.SIGTERM)
 
 
 def _backend() -> str:

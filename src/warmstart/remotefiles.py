@@ -142,7 +142,7 @@ def _copy(filesystem: Any, name: str) -> Path:
     copy = folder / PurePosixPath(name).name
     if not copy.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        with new_temporary(copy, create_file) as (temporary, _):
+        with new_temporary(copy, create_file) as temporary:
             filesystem.get_file(name, str(temporary))
             os.replace(temporary, copy)
     return copy

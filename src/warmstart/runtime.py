@@ -64,7 +64,8 @@ def choose_runtime(
     torch.set_num_threads(threads or num_threads())
     if chosen.type == "cpu":
         _keep_freed_memory()
-    # cuDNN's attention plans anew for every shape, which takes longer than a step of a small model.
+    # cuDNN's attention is never used. NaN from its backward pass with a mask were reported for H100
+    # and H200, and it plans anew for every shape: longer than a step of a small model takes.
     torch.backends.cuda.enable_cudnn_sdp(False)
     is_bf16 = precision == "bf16" or (precision == "auto" and computes_in_bf16(chosen))
     return Runtime(chosen, torch.bfloat16 if is_bf16 else None)
@@ -93,7 +94,7 @@ def num_cores() -> int:
 def cpu_quota(root: Path = Path("/")) -> float | None:
     """Return the cores that a control group, or one above it, grants in all; None: no limit."""
     memberships = root / "proc/self/cgroup"
-    lines = memberships.read_text().splitlines() if memberships.exists() else []
+    lines = memberships.read_text(encoding="utf-8").splitlines() if memberships.exists() else []
     quotas = []
     for line in lines:
         _, controllers, group = line.split(":", 2)
@@ -112,12 +113,22 @@ def _quota_in(folder: Path) -> list[float]:
     """Return the quota of one control group in cores, from the file of version 2 or those of 1."""
     with suppress(OSError, ValueError):  # no such file, or the word "max"
         if (folder / "cpu.max").exists():
-            quota, period = map(int, (folder / "cpu.max").read_text().split())
+            quota, period = map(int, (folder / "cpu.max").read_text(encoding="utf-8").split())
         else:
             names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-            quota, period = (int((folder / name).read_text()) for name in names)
+            quota, period = (int((folder / name).read_text(encoding="utf-8")) for name in names)
         return [quota / period] if quota > 0 and period > 0 else []
     return []
+
+
+def total_memory() -> int | None:
+    """Return the bytes of memory of this machine; None: not known."""
+    if hasattr(os, "sysconf"):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    kilobytes, windows = ctypes.c_ulonglong(), getattr(ctypes, "windll", None)
+    if windows and windows.kernel32.GetPhysicallyInstalledSystemMemory(ctypes.byref(kilobytes)):
+        return kilobytes.value * 1024
+    return None
 
 
 def free_memory(device: torch.device) -> int | None:
@@ -125,11 +136,11 @@ def free_memory(device: torch.device) -> int | None:
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     meminfo = Path("/proc/meminfo")
-    lines = meminfo.read_text().splitlines() if meminfo.exists() else []
+    lines = meminfo.read_text(encoding="utf-8").splitlines() if meminfo.exists() else []
     free = [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
     limit, used = (Path("/sys/fs/cgroup") / name for name in ("memory.max", "memory.current"))
-    if limit.exists() and limit.read_text().strip().isdecimal():
-        free.append(int(limit.read_text()) - int(used.read_text()))
+    if limit.exists() and (most := limit.read_text(encoding="utf-8").strip()).isdecimal():
+        free.append(int(most) - int(used.read_text(encoding="utf-8")))
     return min(free, default=None)
 
 

@@ -148,3 +148,23 @@ def test_empty_rows_are_counted(here: Path) -> None:
 def test_json_alone_is_on_standard_output(world: World) -> None:
     ran = succeed(f"data {world.train} --json")
     assert len(read_labelled_rows(world.train)) == ran.json["files"][0]["rows"]
+
+
+def test_rows_without_text_and_rows_without_label_are_counted_apart(here: Path) -> None:
+    rows = [("x", "one"), ("y", ""), ("", "two"), ("", ""), ("", "three"), ("y", "four")]
+    (here / "a.csv").write_text("label,text\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    (file,) = succeed("data a.csv --json").json["files"]
+    assert (file["rows"], file["skipped"], file["unlabelled"]) == (6, 2, 2)
+    assert "no label" in succeed("data a.csv").out
+
+
+def test_equal_texts_with_different_labels_are_listed(here: Path) -> None:
+    rows = [("x", "Same  text"), ("y", "same text"), ("x", "same text"), ("y", "alone")]
+    write_labelled(here / "a.tsv", rows)
+    (file,) = succeed("data a.tsv --json").json["files"]
+    assert file["contradictions"] == [{"text": "Same text", "labels": {"x": 2, "y": 1}}]
+    shown = succeed("data a.tsv").out
+    assert "1 text has different labels in different rows" in shown
+    assert "x 2, y 1: 'Same text'" in shown
+    write_labelled(here / "b.tsv", rows[3:] + rows[:1])
+    assert "different labels" not in succeed("data b.tsv").out

@@ -1,15 +1,22 @@
 """A comparison within minutes: what is left out first, and that the rest is trained as asked."""
 
+import time
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from command_line import MACHINE, World, read, run, succeed
-from warmstart.comparison.budget import ArmPace, largest_within
+from warmstart.comparison.budget import ArmPace, choose_trials, total_s
+from warmstart.comparison.cells import CellGroup, cell_groups
 from warmstart.comparison.commands import CompareConfig
-from warmstart.comparison.plan import plan_experiment
-from warmstart.training.length import Pace
+from warmstart.comparison.plan import ExperimentPlan, plan_experiment, subset_sizes
+from warmstart.comparison.schedule import Schedule
+from warmstart.errors import WarmstartError
+from warmstart.runs.folder import RunFolder
+from warmstart.training.length import Clock, Pace
 from warmstart.training.trainer import Trainer
 
 COMPARE = (
@@ -17,6 +24,8 @@ COMPARE = (
     f"--epochs 8 --seeds 0,1,2,3 --trials 3 {MACHINE}"
 )
 ARMS = {"arms": ["warm", "frozen", "cold", "tfidf"]}
+PACES = {arm: ArmPace(step_s=1.0) for arm in ("warm", "frozen", "cold")} | {"tf-idf": ArmPace()}
+REPORT_S = 10  # kept for the report
 
 
 @pytest.fixture
@@ -29,86 +38,153 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warmstart.comparison.budget.measure", measure)
 
 
+@dataclass(frozen=True)
+class HandClock(Clock):
+    """A clock that is set by hand."""
+
+    hand: list[float] = field(default_factory=lambda: [0.0])
+
+    @property
+    def spent_s(self) -> float:
+        return self.hand[0]
+
+
+def clock_with(seconds: float) -> HandClock:
+    """Return a clock with so many seconds for the cells."""
+    return HandClock((seconds + REPORT_S) / 60 + 1e-9)
+
+
+@pytest.fixture
+def planned(world: World, base: Path) -> tuple[CompareConfig, ExperimentPlan]:
+    files = {name: str(getattr(world, name)) for name in ("train", "valid", "test")}
+    values = {**files, "from": [str(base)], "out": "unused", "labels": ["all", "16"], "epochs": 8}
+    values |= ARMS
+    config = CompareConfig.from_values({**values, "minutes": 1.0})
+    return config, plan_experiment(config)
+
+
+def groups_of(config: CompareConfig, plan: ExperimentPlan) -> tuple[CellGroup, ...]:
+    sizes = subset_sizes(config, plan.texts)
+    return tuple(cell_groups(config, RunFolder(config.out), plan, sizes))
+
+
+def one_trial(planned: tuple[CompareConfig, ExperimentPlan], seconds: float) -> Schedule:
+    config = replace(planned[0], trials=1)
+    schedule = Schedule(config, clock_with(seconds), groups_of(config, planned[1]), PACES)
+    schedule.plan()
+    return schedule
+
+
 def _limit(folder: Path) -> Any:
     return read(folder / "config.json")["within_minutes"]
 
 
-# All of it: 3 arms of 4 steps, 8 epochs and 8 trainings; 48 texts are 3 steps, 16 texts are one.
+# 8 epochs of 3 steps with 48 texts, of one step with 16; 3 arms, 5 seeds; tf-idf costs nothing.
 @pytest.mark.parametrize(
-    ("seconds", "trials", "seeds", "epochs", "labels"),
+    ("seconds", "left_out"),
     [
-        (768, 3, 5, 8, 2),
-        (767, 3, 5, 7, 2),  # up to a quarter of the epochs rather than a trial
-        (575, 2, 5, 6, 2),
-        (503, 1, 5, 8, 2),
-        (359, 1, 4, 7, 2),
-        (287, 1, 3, 7, 2),
-        (215, 1, 3, 5, 2),
-        (72, 1, 3, 2, 2),
-        (71, 1, 3, 2, 1),
-        (0, 1, 3, 2, 1),  # nothing fits: the smallest one
+        (480, None),
+        (479, "cold with 48 labels"),
+        (359, "cold with 16 labels; cold with 48 labels"),
+        (319, "cold with 16 labels; seed 4 of frozen, tf-idf, warm with 16 labels; "),
+        (255, "cold with 16 labels; seeds 3, 4 of frozen, tf-idf, warm with 16 labels; "),
+        (191, "all arms with 48 labels; cold with 16 labels; seeds 3, 4 of frozen, tf-idf, warm"),
+        (48, "all arms with 48 labels; cold with 16 labels; seeds 3, 4 of frozen, tf-idf, warm"),
     ],
 )
-def test_trials_then_seeds_then_epochs_then_subsets(
-    seconds: float, trials: int, seeds: int, epochs: int, labels: int, world: World, base: Path
+def test_cold_is_dropped_first_then_seeds_then_sizes(
+    seconds: float, left_out: str | None, planned: tuple[CompareConfig, ExperimentPlan]
 ) -> None:
-    files = {name: str(getattr(world, name)) for name in ("train", "valid", "test")}
-    config = CompareConfig.from_values(
-        {
-            **files,
-            "from": [str(base)],
-            "out": "unused",
-            "labels": ["all", "16"],
-            "epochs": 8,
-            **ARMS,
-        }
-    )
-    plan = plan_experiment(config)
-    paces = [ArmPace(step_s=1.0)] * 3 + [ArmPace()]
-    taken = largest_within(seconds, config, plan, paces)
-    kept = (taken.trials, len(taken.seeds), taken.most_epochs, len(taken.labels))
-    assert kept == (trials, seeds, epochs, labels)
-    assert "16" in taken.labels
+    schedule = one_trial(planned, seconds)
+    sentence = schedule.describe(replace(planned[0], trials=1))
+    if left_out is None:
+        assert sentence is None  # less was trained only where it was
+    else:
+        assert sentence is not None
+        assert sentence.startswith("--minutes 1 left out ")
+        assert sentence.removeprefix("--minutes 1 left out ").startswith(left_out)
+    for group in schedule.groups:
+        if group.arm.name == "cold" and left_out and "cold with 16" in left_out:
+            assert schedule.is_dropped(group, "tuning")
+
+
+def test_slow_cells_drop_others_and_fast_ones_bring_them_back(
+    planned: tuple[CompareConfig, ExperimentPlan],
+) -> None:
+    schedule = one_trial(planned, 480)
+    assert isinstance(schedule.clock, HandClock)
+    jobs = [(group, seed) for group in schedule.order() for seed in schedule.config.seeds]
+    warm = [job for job in jobs if job[0].arm.name == "warm"]
+    schedule.begin(*warm[0])
+    schedule.clock.hand[0] += 3 * 8  # three times as long as predicted
+    schedule.finish(*warm[0])
+    dropped = schedule.dropped
+    assert {name.arm for name in dropped} >= {"cold", "warm"}
+    assert not schedule.is_dropped(*warm[1])
+    for job in warm[1:3]:
+        schedule.begin(*job)
+        schedule.finish(*job)  # in no time
+    assert schedule.dropped < dropped
+    assert all((name.arm, name.labels) != ("warm", 16) for name in schedule.dropped)
+
+
+def test_what_is_dropped_last_is_trained_first(
+    planned: tuple[CompareConfig, ExperimentPlan],
+) -> None:
+    names = [(group.arm.name, group.labels) for group in one_trial(planned, 480).order()]
+    first, last = ("tf-idf", "warm", "frozen"), ("cold",)
+    assert names == [(a, n) for arms in (first, last) for n in (16, 48) for a in arms]
+    config = replace(planned[0], minutes=None)
+    groups = groups_of(config, planned[1])
+    assert Schedule(config, Clock(None), groups).order() == list(groups)
+
+
+def test_without_minutes_nothing_is_dropped(
+    planned: tuple[CompareConfig, ExperimentPlan],
+) -> None:
+    schedule = replace(one_trial(planned, 0), clock=Clock(None), dropped=frozenset())
+    schedule.plan()
+    assert not schedule.dropped
+
+
+@pytest.mark.parametrize(("seconds", "trials"), [(768, 3), (767, 2), (671, 1), (48, 1)])
+def test_trials_are_left_out_before_cells(
+    seconds: float, trials: int, planned: tuple[CompareConfig, ExperimentPlan]
+) -> None:
+    assert choose_trials(*planned, PACES, clock_with(seconds)) == trials
 
 
 @pytest.mark.parametrize(
-    ("num_gpus", "seconds", "trials"), [(1, 768, 3), (1, 767, 2), (0, 768 + 700, 3), (0, 1467, 2)]
+    ("seconds", "advice"),
+    [
+        (47, "Leave out more: --arms warm,tfidf --labels 16 --seeds 0,1,2 --trials 1 --epochs 8"),
+        (20, "Leave out more: --arms warm,tfidf --labels 16 --seeds 0,1,2 --trials 1 --epochs 6"),
+        (1, "Nothing less is worth comparing; --minutes 1 is enough"),
+    ],
 )
+def test_minutes_into_which_nothing_fits_say_what_to_leave_out(
+    seconds: float, advice: str, planned: tuple[CompareConfig, ExperimentPlan]
+) -> None:
+    with pytest.raises(WarmstartError, match="is too short") as refusal:
+        choose_trials(*planned, PACES, clock_with(seconds))
+    assert advice in str(refusal.value)
+    assert "--arms warm,frozen,tfidf --labels 16 --seeds 0,1,2 --trials 1" in str(refusal.value)
+
+
+@pytest.mark.parametrize(("num_gpus", "seconds"), [(1, 768), (0, 768 + 700)])
 def test_a_baseline_beside_a_gpu_takes_no_time_of_its_own(
     num_gpus: int,
     seconds: float,
-    trials: int,
-    world: World,
-    base: Path,
+    planned: tuple[CompareConfig, ExperimentPlan],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    files = {name: str(getattr(world, name)) for name in ("train", "valid", "test")}
-    config = CompareConfig.from_values(
-        {**files, "from": [str(base)], "out": "unused", "epochs": 1, **ARMS}
-    )
-    plan = plan_experiment(config)
     monkeypatch.setattr("torch.cuda.device_count", lambda: num_gpus)
-    num_texts = sum(len(split) for split in plan.texts.data.values())
-    paces = [ArmPace(step_s=256 / 24), ArmPace(step_s=256 / 24), ArmPace(step_s=256 / 24)]
-    paces.append(ArmPace(counting_s=700 / num_texts))
-    assert largest_within(seconds, config, plan, paces).trials == trials
+    paces = {**PACES, "tf-idf": ArmPace(counting_s=700)}
+    assert total_s(*planned, paces) == seconds
 
 
-# 72 texts in 3 folds: 38 train in each, in 3 steps; 3 arms, 8 epochs, 3 trials and 5 seeds.
-@pytest.mark.parametrize(
-    ("seconds", "trials", "seeds", "epochs"),
-    [
-        (1728, 3, 5, 8),
-        (1511, 3, 5, 6),
-        (1295, 3, 4, 6),
-        (1133, 3, 3, 6),
-        (971, 2, 3, 7),
-        (648, 1, 3, 8),
-    ],
-)
-def test_folds_multiply_the_time_and_cost_seeds_first(
-    seconds: float, trials: int, seeds: int, epochs: int, world: World, base: Path
-) -> None:
+# 72 texts in 3 folds: 38 train in each, in 3 steps; refitted on all 48; 3 arms, 8 epochs.
+def test_folds_multiply_the_time(world: World, base: Path) -> None:
     config = CompareConfig.from_values(
         {
             "train": [str(world.train)],
@@ -121,39 +197,59 @@ def test_folds_multiply_the_time_and_cost_seeds_first(
         }
     )
     plan = plan_experiment(config)
-    paces = [ArmPace(step_s=1.0)] * 3 + [ArmPace()]
-    taken = largest_within(seconds, config, plan, paces)
-    assert (taken.trials, len(taken.seeds), taken.most_epochs) == (trials, seeds, epochs)
+    assert total_s(config, plan, PACES) == 3 * 3 * 8 * 3 * 8
+    schedule = Schedule(
+        replace(config, minutes=1.0, trials=1), clock_with(700), groups_of(config, plan), PACES
+    )
+    schedule.plan()
+    (labels,) = {name.labels for name in schedule.dropped}
+    cold = [group for group in schedule.groups if group.arm.name == "cold"]
+    assert [group.fold for group in cold] == [1, 2, 3]
+    assert all(schedule.is_dropped(group, seed) for group in cold for seed in config.seeds)
+    assert labels == 48
 
 
-def test_an_arm_without_randomness_is_fitted_once_with_all_labels() -> None:
-    config = CompareConfig(from_runs=("run",), train=("t",), out="o", folds=5)
+def test_an_arm_without_randomness_is_fitted_once_with_all_labels(
+    planned: tuple[CompareConfig, ExperimentPlan],
+) -> None:
     pace = ArmPace(text_s=1.0, reading_s=10.0, scoring_s=5.0, is_random=False)
-    assert pace.cells_s(100, config, is_all=True) == 5 * 115
-    assert pace.cells_s(50, config) == 5 * (8 * 60 + 5 * 5)
+    few, every = (g for g in groups_of(*planned) if g.arm.name == "tf-idf")
+    assert [pace.job_s(every, step) for step in ("tuning", 0, 1)] == [0, 48 + 10 + 5, 0]
+    assert [pace.job_s(few, step) for step in ("tuning", 0)] == [3 * 26, 26 + 5]
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_limited_comparison_says_so_and_resumes(world: World, base: Path, here: Path) -> None:
+def test_a_limited_comparison_says_so_and_resumes(
+    world: World, base: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = time.monotonic()
+    looks = iter(range(10**6))
+
+    def monotonic() -> float:
+        """Tell that five seconds have passed since the last look."""
+        return started + 5.0 * next(looks)
+
     places = {**vars(world), "base": base, "out": here / "limited"}
-    ran = succeed(f"{COMPARE} --minutes 3.5", **places)
-    said = next(line for line in ran.err.splitlines() if line.startswith("--minutes 3.5: "))
-    assert "1 of 3 trials, 3 of 4 seeds" in said
-    limit = _limit(here / "limited")
+    with monkeypatch.context() as patched:
+        patched.setattr("warmstart.training.length.time", SimpleNamespace(monotonic=monotonic))
+        ran = succeed(f"{COMPARE} --minutes 4", **places)
     results = read(here / "limited/results.json")
-    assert said.startswith(f"{results['left_out']}; fewer trials are taken first")
+    assert results["left_out"].startswith("--minutes 4 left out 2 of 3 trials; ")
+    assert results["left_out"] in ran.err
     caveat = results["summary"]["caveats"][0]
     assert results["left_out"] in caveat
-    assert caveat in " ".join(ran.out.split())
     assert caveat in (here / "limited/report.html").read_text(encoding="utf-8")
-    assert results["seeds"] == limit["seeds"] == [0, 1, 2]
-    assert {len(cell["epochs"]) for cell in results["cells"]} == {0, limit["most_epochs"]}
-    cells = {path.name: path.read_bytes() for path in (here / "limited/cells").iterdir()}
-    (here / "limited/results.json").unlink()
-    (here / "limited/cells" / sorted(cells)[0]).unlink()
-    succeed(f"{COMPARE} --minutes 3.5 --resume", **places)
-    assert _limit(here / "limited") == limit
-    assert {path.name for path in (here / "limited/cells").iterdir()} == set(cells)
+    cells = {(cell["arm"], cell["labels"], cell["seed"]) for cell in results["cells"]}
+    dropped = {tuple(each.values()) for each in _limit(here / "limited")["dropped"]}
+    assert dropped
+    assert cells.isdisjoint(dropped)
+    assert {labels for _, labels, _ in cells} == set(results["subsets"])
+    assert {len(cell["epochs"]) for cell in results["cells"]} == {0, 8}  # never fewer epochs
+    files = {path.name for path in (here / "limited/cells").iterdir()}
+    (here / "limited/report.html").unlink()
+    succeed(f"{COMPARE} --minutes 4 --resume", **places)
+    assert {path.name for path in (here / "limited/cells").iterdir()} == files
+    assert read(here / "limited/results.json")["left_out"] == results["left_out"]
 
 
 @pytest.mark.usefixtures("slow")

@@ -18,11 +18,14 @@ from command_line import (
     succeed,
     write_labelled,
 )
-from warmstart.comparison.arms import train_stably
+from faulty_training import Fault, put_faults, spoil_gradient, spoil_loss, spoil_moment
+from warmstart.comparison.arms import TrainedModel, train_stably
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.plan import plan_experiment
 from warmstart.data.splits import LabelPool, nested_rows, selections
-from warmstart.errors import DivergedError, WarmstartError
+from warmstart.errors import DamagedStateError, DivergedError, WarmstartError
+from warmstart.tasks.finetuning import build_trainer
+from warmstart.training.trainer import Trainer
 
 OPTIONS = f"--epochs 2 --trials 2 {MACHINE}"
 COMMAND = f"compare --from {{base}} --train {{train}} --valid {{valid}} {OPTIONS}"
@@ -209,15 +212,18 @@ def test_texts_shared_between_splits_or_with_pretraining_are_reported(
     assert overlap["near_copy"]["text"][:60] in html.unescape(shown)
 
 
-def test_several_runs_are_several_warm_arms(world: World, base: Path, here: Path) -> None:
-    for folder in ("a", "b"):
-        succeed(f"pretrain {world.texts} -o {folder}/base {TINY} --seed {ord(folder)}")
+@pytest.mark.parametrize(("other", "num_arms"), [("--clip 0.5", 7), ("", 5)])
+def test_several_runs_are_several_warm_arms_but_for_their_seeds(
+    other: str, num_arms: int, world: World, here: Path
+) -> None:
+    for folder, options in (("a", ""), ("b", other)):
+        succeed(f"pretrain {world.texts} -o {folder}/base {TINY} {options} --seed {ord(folder)}")
     command = COMMAND.replace("--from {base}", "--from a/base --from b/base")
     options = OPTIONS.replace("--trials 2", "--trials 1")
     succeed(f"{command} {options} --seeds 0 -o out", **vars(world))
     result = read(here / "out/results.json")
     arms = [arm["name"] for arm in result["arms"]]
-    assert len(set(arms)) == len(arms) == 7
+    assert len(set(arms)) == len(arms) == num_arms
     assert "lsa" in arms  # of the text that both runs were trained on
     assert len(list((here / "out/cells").glob("*-0.json"))) == 7
 
@@ -292,8 +298,19 @@ def test_a_rate_that_diverges_is_lowered() -> None:
         train_stably(train, 1e6, "warm")
 
 
-def test_models_that_share_a_module_keep_their_own_weights(world: World, base: Path) -> None:
-    config = CompareConfig(
+def test_damage_that_does_not_recur_leaves_the_rate_alone() -> None:
+    faults = iter([DamagedStateError("the weights became infinite or NaN at step 3")])
+
+    def train(rate: float) -> str:
+        for fault in faults:
+            raise fault
+        return "trained"
+
+    assert train_stably(train, 3e-3, "warm") == ("trained", 3e-3)
+
+
+def _config(world: World, base: Path) -> CompareConfig:
+    return CompareConfig(
         from_runs=(str(base),),
         train=(str(world.train),),
         valid=str(world.valid),
@@ -304,6 +321,35 @@ def test_models_that_share_a_module_keep_their_own_weights(world: World, base: P
         device="cpu",
         out="unused",
     )
+
+
+@pytest.mark.parametrize("fault", [spoil_loss, spoil_gradient, spoil_moment])
+def test_a_fault_of_the_machine_changes_no_result(
+    world: World, base: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault
+) -> None:
+    config = _config(world, base)
+    (expected, *_), splits = _fit(config)
+    faults: dict[int, Fault] = {3: fault}
+
+    def build_faulty(*given: Any) -> Trainer:
+        trainer = put_faults(build_trainer(*given), faults)
+        faults.clear()
+        return trainer
+
+    monkeypatch.setattr("warmstart.comparison.arms.build_trainer", build_faulty)
+    (model, *_), _ = _fit(config)
+    assert not faults
+    assert model.value == expected.value
+    assert np.array_equal(model.predict(splits.test), expected.predict(splits.test))
+
+
+def _fit(config: CompareConfig) -> tuple[list[TrainedModel], Any]:
+    planned = plan_experiment(config).arms[0]
+    return list(planned.arm.fit(planned.parts[0], [1e-3], seed=0)), planned.parts[0]
+
+
+def test_models_that_share_a_module_keep_their_own_weights(world: World, base: Path) -> None:
+    config = _config(world, base)
     rates = [1e-4, 1e-1]
     for number in range(2):
         planned = plan_experiment(config).arms[number]

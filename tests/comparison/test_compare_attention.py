@@ -147,7 +147,7 @@ def test_pairs_are_shown_as_the_model_reads_them(world: World, here: Path) -> No
 
 
 def test_the_next_command_follows_the_advice(world: World, base: Path, here: Path) -> None:
-    succeed(f"pretrain {world.texts} -o other {TINY} --seed 5")
+    succeed(f"pretrain {world.texts} -o other {TINY} --clip 0.5 --seed 5")
     files = f"--train {world.train} --valid {world.valid}"
     options = f"--epochs 2 --trials 1 --seeds 0,1 --arms warm,frozen --save none {MACHINE}"
     ran = succeed(f"compare --from other --from {base} {files} {options} -o out")

@@ -13,6 +13,7 @@ COMMAND = (
     f"compare --from {{base}} --train {{train}} --valid {{valid}} --test {{test}} "
     f"--labels 12,all --seeds 0,1 --trials 1 --epochs 1 {MACHINE}"
 )
+DROPPED = {"arm": "warm", "labels": 12, "seed": 1}
 ARMS = {"warm", "frozen", "cold", "lsa", "tf-idf"}
 
 
@@ -81,13 +82,49 @@ def test_a_comparison_without_a_model_to_use_says_what_is_missing(kept: Path, he
 def test_the_card_tells_labels_trained_on_from_those_to_validate(
     world: World, base: Path, here: Path
 ) -> None:
-    command = COMMAND.replace("--valid {valid}", "--arms cold,tfidf").replace("12,all", "all")
+    command = COMMAND.replace("--valid {valid} --test {test}", "--arms cold,tfidf")
+    command = command.replace("12,all", "all").replace("--trials 1", "--trials 2")
     succeed(f"{command} -o out", **vars(world), base=base)
     for arm in ("cold", "tf-idf"):
         num_trained = read(here / "out/models" / arm / "scores.json")["trained_on"]
         assert 0 < num_trained < 48
         card = (here / "out/models" / arm / "README.md").read_text(encoding="utf-8")
         assert f"| 48 ({num_trained} to train on, {48 - num_trained} to validate) |" in card
+
+
+@pytest.mark.parametrize("trials", [1, 2])
+def test_without_a_validation_file_a_model_is_trained_on_all_labels_paid_for(
+    trials: int, world: World, base: Path, here: Path
+) -> None:
+    command = COMMAND.replace("--valid {valid}", "--arms warm,tfidf").replace("12,all", "20")
+    succeed(
+        f"{command.replace('--trials 1', f'--trials {trials}')} -o out", **vars(world), base=base
+    )
+    results = read(here / "out/results.json")
+    assert [split["name"] for split in results["splits"]] == ["test"]
+    texts = [text for _, text in read_labelled_rows(world.test)]
+    for arm in ("warm", "tf-idf"):
+        model = here / "out/models" / arm
+        scores = read(model / "scores.json")
+        assert (scores["labels"], scores["trained_on"], scores["seed"]) == (20, 20, 0)
+        against = succeed(f"data {world.train} --against {model} --json").json["against"]
+        assert against[0]["rows"] == 20
+        assert "| labels | 20 |" in (model / "README.md").read_text(encoding="utf-8")
+        (cell,) = (c for c in results["cells"] if (c["arm"], c["seed"]) == (arm, 0))
+        predictions = warmstart.load(model, precision="fp32").predict(texts)
+        numbers = [results["class_names"].index(prediction.label) for prediction in predictions]
+        assert numbers == cell["predictions"]["test"]
+
+
+def test_with_one_trial_texts_that_only_score_are_no_labels(
+    world: World, base: Path, here: Path
+) -> None:
+    command = COMMAND.replace("--valid {valid} --test {test}", "--arms cold,tfidf --save all")
+    succeed(f"{command} -o out", **vars(world), base=base)
+    results = read(here / "out/results.json")
+    num_scored = len(results["splits"][0]["classes"])
+    assert results["subsets"] == [12, 48 - num_scored]
+    assert read(here / "out/models/cold-12-0/scores.json")["trained_on"] == 12
 
 
 @pytest.mark.parametrize("command", ["embed", "params", "look attention"])
@@ -133,7 +170,7 @@ def test_classes_that_are_missing_or_not_different(
     assert "classes" in ran.said
 
 
-@pytest.mark.parametrize("changed", [{"trials": 2}, {"seeds": [0]}, {"labels": ["12"]}])
+@pytest.mark.parametrize("changed", [{"trials": 2}, {"dropped": [DROPPED]}])
 def test_a_limit_that_does_not_fit_the_settings(
     world: World, base: Path, kept: Path, tmp_path: Path, changed: dict[str, Any]
 ) -> None:

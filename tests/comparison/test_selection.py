@@ -1,7 +1,7 @@
 """Settings and epochs are selected on texts that do not score them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.results import Arm
 from warmstart.comparison.selection import fit_cell, tune
 from warmstart.data.labelled import Dataset
+from warmstart.evaluation.calibration import fit_temperature
 from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.finetuning import Labels
 
@@ -102,6 +103,7 @@ def test_a_real_difference_is_found_by_both_halves() -> None:
     tuned = tune(arm, splits(), CONFIG, -1)
     assert tuned.values == (3.0, 3.0)
     assert [trial.valid_accuracy for trial in tuned.trials] == [0.2, 0.8]
+    assert tuned.temperature == fit_temperature(CLASSES, answers(~poor)) != 1
 
 
 def test_with_a_test_set_one_setting_is_selected_on_all_texts(
@@ -112,6 +114,14 @@ def test_with_a_test_set_one_setting_is_selected_on_all_texts(
     assert tuned.values == (3.0,)
     cell, _ = fit_cell(arm, splits(has_test=True), tuned.values, 0, CONFIG)
     assert cell.predictions["test"] == (0, 0, 0)
+
+
+def test_only_texts_that_select_score_a_trial() -> None:
+    given = replace(splits(has_test=True), num_selecting=4)
+    rows = given.selections[0].selecting
+    arm = ToyArm({1.0: [answers(right_on(rows))], 3.0: [answers(~right_on(rows))]})
+    tuned = tune(arm, given, CONFIG, -1)
+    assert [trial.valid_accuracy for trial in tuned.trials] == [1, 0]
 
 
 def test_equal_accuracies_are_told_apart_by_the_loss() -> None:

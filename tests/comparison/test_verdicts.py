@@ -18,7 +18,7 @@ from warmstart.comparison.results import (
 )
 from warmstart.comparison.scores import labels_needed, outcome_of
 from warmstart.comparison.verdict import summarise
-from warmstart.evaluation.intervals import Interval
+from warmstart.evaluation.intervals import paired_estimate
 from warmstart.formats import duration
 from warmstart.formats import unsigned_points as points
 from warmstart.tasks.finetuning import Epoch
@@ -358,7 +358,11 @@ def test_a_lead_that_rests_on_shared_texts_is_called_so() -> None:
 def test_one_seed_is_admitted() -> None:
     one = make_comparison()
     alone = replace(one, seeds=(1,), cells=tuple(c for c in one.cells if c.seed in (0, 1)))
-    assert "one seed" in summarise(alone).caveats[0]
+    found = summarise(alone)
+    assert "one seed" in found.caveats[0]
+    assert {verdict.outcome for verdict in found.verdicts} == {"none"}
+    assert "points above" not in found.advice.sentence
+    assert "beats" not in " ".join(found.findings)
 
 
 def test_without_test_the_figures_are_called_validation() -> None:
@@ -366,7 +370,8 @@ def test_without_test_the_figures_are_called_validation() -> None:
     assert found.scored_split == "validation"
     assert "validation scores, cross-fitted" in found.caveats[0]
     assert all(row.scored == row.choosing for row in found.scores)
-    assert summarise(make_comparison()).caveats == ()
+    assert any("chosen by the same scores" in caveat for caveat in found.caveats)
+    assert not any("the same scores" in caveat for caveat in summarise(make_comparison()).caveats)
 
 
 def test_several_warm_arms_meet_each_other_once() -> None:
@@ -396,7 +401,7 @@ def test_what_tfidf_reads_and_transformers_do_not_is_said() -> None:
     assert "tf-idf reads whole texts" in found.caveats[0]
     assert "only a part of 37 of the 400 test texts" in found.caveats[0]
     alone = summarise(make_comparison({"warm": ACCURACY["warm"]}, num_truncated=37))
-    assert alone.caveats == ()
+    assert not any("whole texts" in caveat for caveat in alone.caveats)
 
 
 def test_an_arm_meets_only_the_cold_arm_of_its_own_shape() -> None:
@@ -444,21 +449,44 @@ def test_when_warm_reaches_the_best_of_cold(
 def test_labels_needed_lie_where_the_curve_crosses(target: float) -> None:
     reached = {100: 0.6, 400: 0.7, 1600: 0.9}
     needed = int(labels_needed(target, reached).replace(",", ""))
-    curve = np.interp(np.log(needed), np.log(list(reached)), list(reached.values()))
-    assert curve == pytest.approx(target, abs=0.002)
+    errors = np.log(1 - np.array(list(reached.values())))
+    curve = 1 - np.exp(np.interp(np.log(needed), np.log(list(reached)), errors))
+    assert curve == pytest.approx(target, abs=0.003)
+
+
+def test_errors_that_fall_with_a_power_of_the_labels_are_interpolated_truly() -> None:
+    reached = {size: 1 - size**-0.5 for size in (250, 1_000)}
+    assert labels_needed(1 - 500**-0.5, reached) == "500"
 
 
 def test_labels_needed_outside_what_was_measured() -> None:
-    reached = {100: 0.6, 1600: 0.9}
+    reached = {100: 0.6, 400: 0.8, 1600: 0.9}
     assert labels_needed(0.6, reached) == "≤100"
     assert labels_needed(0.9, reached) == "1,600"
     assert labels_needed(0.91, reached) == ">1,600"
+    assert labels_needed(1.0, {100: 0.6, 400: 1.0}) == "400"
 
 
-def test_an_interval_that_touches_zero_shows_nothing() -> None:
-    assert outcome_of(Interval(mean=0.1, low=0.0, high=0.2)) == "none"
-    assert outcome_of(Interval(mean=0.1, low=0.01, high=0.2)) == "better"
-    assert outcome_of(Interval(mean=-0.1, low=-0.2, high=-0.01)) == "worse"
+def test_between_sizes_that_are_far_apart_a_bracket_is_given() -> None:
+    reached = {100: 0.6, 5_000: 0.9}
+    assert labels_needed(0.7, reached) == "100 to 5,000"
+    assert labels_needed(0.7, reached, "low") == "100"
+    assert labels_needed(0.7, reached, "high") == "5,000"
+    one = make_comparison()
+    sizes = {50: 50, 200: 300, 800: 1_600}
+    cells = [replace(cell, labels=sizes[cell.labels]) for cell in one.cells]
+    far = summarise(replace(one, subsets=tuple(sizes.values()), cells=tuple(cells)))
+    saved = far.saved_over_best[0]
+    assert (saved.needed, saved.size_to_add) == ("300 to 1,600", 690)
+    assert "300 to 1,600 labels; --labels 690 in between would tell" in " ".join(far.findings)
+
+
+@pytest.mark.parametrize(("num_seeds", "outcome"), [(1, "none"), (2, "better"), (3, "better")])
+def test_one_seed_shows_nothing(num_seeds: int, outcome: str) -> None:
+    answers = np.arange(400) < 300
+    estimate = paired_estimate(np.tile(answers, (num_seeds, 1)), np.zeros((num_seeds, 400)))
+    assert outcome_of(estimate) == outcome
+    assert outcome_of(paired_estimate(np.zeros((2, 4)), np.zeros((2, 4)))) == "none"
 
 
 def test_figures_are_written_for_people() -> None:

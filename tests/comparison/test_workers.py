@@ -72,6 +72,7 @@ def test_a_stopped_comparison_leaves_no_process_and_resumes(
     [
         ("out", b"other", "has other code than the machine that asks: install the same"),
         ("gone", code_digest(), "gone is not visible on"),
+        ("out", code_digest(), "out was moved or removed while it was written"),
     ],
 )
 def test_a_worker_refuses_what_does_not_fit(
@@ -79,7 +80,7 @@ def test_a_worker_refuses_what_does_not_fit(
 ) -> None:
     (tmp_path / "out").mkdir()
     config = CompareConfig(from_runs=("run",), train=("texts.tsv",), out=out)
-    outcome = CellOrder(config, str(tmp_path), code, "0-cold-48", 0).run()
+    outcome = CellOrder(config, str(tmp_path), 1, code, "0-cold-48", 0).run()
     assert outcome.error is not None
     assert complaint in outcome.error
 

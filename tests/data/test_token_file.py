@@ -24,7 +24,7 @@ from warmstart.tokenization.tokenizer import Tokenizer
 def test_round_trip(tmp_path: Path, vocab_size: int, dtype: type, data: st.DataObject) -> None:
     tokens = st.lists(st.integers(0, vocab_size - 1), max_size=20)
     texts = data.draw(st.lists(tokens, max_size=5))
-    path = tmp_path / "train.bin"
+    path = tmp_path / f"{len(list(tmp_path.iterdir()))}.bin"
     with TokenWriter(path, vocab_size) as writer:
         for text in texts:
             writer.write(text, num_bytes=3 * len(text))

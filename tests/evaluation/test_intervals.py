@@ -128,6 +128,20 @@ def test_95_in_100_intervals_hold_the_truth_however_few_the_seeds(
         assert share <= 0.97 + noise or seeds < 5
 
 
+@pytest.mark.parametrize(("num", "lowest"), [(1, 0.75), (2, 0.93), (3, 0.93)])
+def test_several_pretrainings_bring_their_own_chance_into_the_interval(
+    num: int, lowest: float
+) -> None:
+    rng, held, rounds = np.random.default_rng(0), 0, 300
+    for _ in range(rounds):
+        luck = rng.normal(0, 0.009, (num, 1, 1)) + rng.normal(0, 0.01, (num, 5, 1))
+        first = rng.random((num, 5, 2000)) < 0.85 + luck
+        interval = paired_interval(first, rng.random((5, 2000)) < 0.85)
+        held += interval.low <= 0 <= interval.high
+    assert held / rounds >= lowest
+    assert (held / rounds < 0.93) == (num == 1)  # one pretraining hides that others differ
+
+
 @settings(deadline=None, max_examples=50)
 @given(arms)
 def test_the_interval_at_the_level_of_the_p_value_just_reaches_zero(
@@ -148,7 +162,7 @@ def test_holm_multiplies_the_smallest_most_and_keeps_the_order() -> None:
     assert adjust_by_holm([]) == []
 
 
-@pytest.mark.parametrize(("a", "b"), [((2, 5), (3, 5)), ((1, 1), (1, 5))])
+@pytest.mark.parametrize(("a", "b"), [((2, 5), (3, 5)), ((1, 1), (1, 5)), ((2, 1, 5), (3, 1, 5))])
 def test_arms_that_cannot_be_paired_are_refused(a: tuple[int, int], b: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="cannot be paired"):
         paired_interval(np.ones(a), np.ones(b))

@@ -75,3 +75,16 @@ def test_the_classes_can_be_compared(files: Path, here: Path) -> None:
     assert result["class_counts"] == SIZES
     assert result["subsets"] == [5, 387]
     assert "très bien" in (here / "out/report.html").read_text(encoding="utf-8")
+
+
+def test_a_class_that_is_never_predicted_is_named(files: Path, here: Path) -> None:
+    shape = SHAPE.replace("--max-length 16", "--max-length 32")
+    command = f"finetune --train {files}/train.tsv --valid {files}/valid.tsv -o run {shape}"
+    ran = succeed(f"{command} --epochs 1 --learning-rate 0.005 {MACHINE}")
+    shown = succeed(f"evaluate run --test {files}/test.tsv").out
+    assert "never predicted: " in shown
+    assert "'rare'" in shown
+    valid = read(here / "run/scores.json")["valid"]
+    assert valid["accuracy_low"] < valid["accuracy"] < valid["accuracy_high"]
+    low, high = (f"{100 * valid[f'accuracy_{end}']:.1f}" for end in ("low", "high"))
+    assert f"(95% interval {low} to {high}%)" in " ".join(ran.out.split())

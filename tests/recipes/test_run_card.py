@@ -4,10 +4,14 @@ import json
 import re
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 import pytest
 
 from command_line import MACHINE, World, refuse, succeed
+from faulty_training import put_faults, spoil_gradient, spoil_loss
+from warmstart.tasks.finetuning import build_trainer
+from warmstart.training.trainer import Trainer
 
 
 @pytest.fixture
@@ -40,6 +44,21 @@ def test_data_budget_scores_limits_and_use(labels: Path) -> None:
     assert "ctranslate2" not in card  # it takes no classifiers
     assert "--to hf" not in card
     assert str(labels.parent) not in card
+
+
+def test_steps_that_were_taken_again_are_listed(
+    world: World, base: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def build_faulty(*given: Any) -> Trainer:
+        return put_faults(build_trainer(*given), {0: spoil_loss, 2: spoil_gradient})
+
+    monkeypatch.setattr("warmstart.recipes.finetune.build_trainer", build_faulty)
+    files = f"--train {world.train} --valid {world.valid}"
+    ran = succeed(f"finetune --from {base} {files} -o labels --epochs 1 {MACHINE}")
+    assert "the loss became infinite or NaN at step 1, which is taken again" in ran.err
+    assert "| steps taken again after a fault | 1, 3 |" in card_of(here / "labels")
+    assert json.loads((here / "labels/scores.json").read_text())["faults"] == [1, 3]
+    assert "taken again" not in card_of(base)
 
 
 def test_a_test_is_entered_with_its_interval_and_leaks(labels: Path, world: World) -> None:

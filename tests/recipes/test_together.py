@@ -301,14 +301,15 @@ def test_processes_save_and_end_when_their_launcher_is_killed(
     assert len(list_checkpoints(RunFolder(out))) == 1
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_the_launcher_starts_them_and_passes_a_signal_on(
-    places: dict[str, str], tmp_path: Path
+    number: signal.Signals, places: dict[str, str], tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
     launcher = Forked(f"{ENDLESS} --processes 2 --resume", **places, out=out)
     launcher.wait_until(lambda: _has_begun(out))
-    ran = launcher.end(signal.SIGTERM)
-    assert ran.code == 128 + signal.SIGTERM, ran.err
+    ran = launcher.end(number)
+    assert ran.code == 128 + number, ran.err
     assert ran.out == ""
     assert ran.said.startswith("warmstart: stopped at step")
     assert ran.err.count("warmstart: stopped at step") == 1, ran.err

@@ -116,6 +116,21 @@ def test_a_flipped_byte_is_found_and_the_one_before_taken(
     assert "step-5" in faults[0]
 
 
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_moments_that_are_not_finite_are_passed_over(
+    tiny: ModelConfig, run: RunFolder, value: float
+) -> None:
+    trained = _fresh(tiny)
+    _step(*trained)
+    _save(run, 3, trained)
+    next(iter(trained[1]["adamw"].state.values()))["exp_avg_sq"].view(-1)[0] = value
+    _save(run, 5, trained)
+    checkpoint, faults = load_latest(run)
+    assert checkpoint is not None
+    assert checkpoint.state.step == 3
+    assert "optimizer.safetensors: adamw.0.exp_avg_sq has values that are NaN or inf" in faults[0]
+
+
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("damage", ["cut", "empty", "gone", "other JSON"])
 def test_half_a_checkpoint_is_passed_over(

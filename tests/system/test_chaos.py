@@ -94,8 +94,8 @@ def test_results_of_another_command_are_refused(here: Path) -> None:
 def test_kills_and_races_lose_nothing(world: World, races: ModuleType, tmp_path: Path) -> None:
     job = races.FolderJob("tokenizer", {"files": [str(world.texts)], "vocab_size": 300})
     arena = races.Arena(tmp_path, random.Random(0))
-    trials = list(races.run_trials(arena, [job], 6))
-    assert [trial.faults for trial in trials] == [[]] * 6
+    trials = list(races.run_trials(arena, [job], 8))
+    assert [trial.faults for trial in trials] == [[]] * 8
 
 
 def test_what_is_lost_is_found(races: ModuleType, tmp_path: Path) -> None:

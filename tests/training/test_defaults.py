@@ -45,8 +45,6 @@ def test_more_texts_never_mean_more_epochs(num_texts: int, more: int) -> None:
     assert 3 <= many <= few <= 40
     assert many * (num_texts + more) >= few * num_texts * 0.75  # 4 epochs become 3
     assert finetuning_epochs(num_texts, Tuning(epochs=7)) == 7
-    assert finetuning_epochs(num_texts, Tuning(epochs=7, most_epochs=5)) == 5
-    assert finetuning_epochs(num_texts, Tuning(most_epochs=5)) == min(5, few)
 
 
 def test_wider_models_and_post_norm_ones_get_lower_rates() -> None:

@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from faulty_training import Fault, overflow_moment, spoil_gradient, spoil_loss, spoil_moment
 from several_processes import (
     LOOP,
     PARTS,
     Build,
+    build_muon,
     build_sharded,
     build_trainer,
     do_each,
@@ -21,6 +23,7 @@ from several_processes import (
     run_together,
     take_gradients,
     train,
+    train_with_fault,
 )
 from warmstart.errors import StoppedError
 from warmstart.model.backbone import recompute_activations
@@ -88,12 +91,53 @@ def _assert_same_metrics(*runs: RunFolder) -> None:
         assert ours.get("valid_loss") == pytest.approx(theirs.get("valid_loss"), abs=1e-8)
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_muon_in_single_precision_is_that_of_one_process(
+    count: int, run: RunFolder, tmp_path: Path
+) -> None:
+    (tmp_path / "alone/run").mkdir(parents=True)
+    train("masked", tmp_path / "alone", build_muon)
+    (expected,) = read_tensors(tmp_path / "alone", 1)
+    assert run_together(count, train, "masked", tmp_path, build_muon) == [0] * count
+    _assert_all_have(expected, tmp_path, count, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("build", "fault"),
+    [
+        (build_trainer, spoil_loss),
+        (build_trainer, spoil_gradient),
+        (build_trainer, spoil_moment),
+        (build_trainer, overflow_moment),
+        (build_sharded, spoil_loss),
+        (build_sharded, spoil_moment),
+    ],
+)
+def test_a_fault_in_one_process_leaves_no_trace_in_any(
+    build: Build, fault: Fault, tmp_path: Path
+) -> None:
+    runs = [RunFolder(tmp_path / name / "run") for name in ("disturbed", "undisturbed")]
+    for run in runs:
+        run.path.mkdir(parents=True)
+    work = train_with_fault, "causal", tmp_path / "disturbed"
+    assert run_together(2, *work, fault=fault, build=build) == [0, 0]
+    assert run_together(2, train, "causal", tmp_path / "undisturbed", build=build) == [0, 0]
+    healed, expected = (load_checkpoint(list_checkpoints(run)[-1]) for run in runs)
+    assert len(healed.state.faults) == 1
+    for ours, theirs in (
+        (healed.weights, expected.weights),
+        (healed.optimizer, expected.optimizer),
+    ):
+        assert ours.keys() == theirs.keys()
+        assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
 class Interrupted(Processes):
-    """Processes that get a signal while they agree whether to stop."""
+    """Processes that get a signal while they agree whether to save and whether to stop."""
 
     def largest(self, *numbers: int) -> list[int]:
         agreed = super().largest(*numbers)
-        if not any(agreed):
+        if len(numbers) == 2 and not any(agreed):
             signal.raise_signal(signal.SIGTERM)
         return agreed
 

@@ -7,13 +7,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Muon, Optimizer
 from torch.testing import assert_close
 
 from warmstart.model.backbone import Layout
 from warmstart.model.models import Classifier, LanguageModel
-from warmstart.settings.model import ModelConfig
+from warmstart.runs.checkpoint import are_finite, optimizer_tensors
+from warmstart.settings.model import PRESETS, ModelConfig
 from warmstart.training.optimizers import (
     BatchedMuon,
     OptimizerSettings,
@@ -26,6 +27,7 @@ from warmstart.training.optimizers import (
     warmup_cosine,
     warmup_linear,
 )
+from warmstart.training.step import step_optimizers
 
 RATE = 0.01
 Group = dict[str, Any]
@@ -164,6 +166,57 @@ def test_steps_are_those_of_torch() -> None:
     assert moments.keys() == expected.keys()
     for key, state in expected.items():
         assert_close(moments[key], state)
+
+
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=[
+            pytest.mark.gpu,
+            pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_a_skipped_step_changes_no_bit(kind: Any, dtype: torch.dtype, device: str) -> None:
+    torch.manual_seed(0)
+    shape = replace(PRESETS["tiny"], vocab_size=30)
+    model = LanguageModel(shape).to(device)
+    optimizers = build_optimizers(model, OptimizerSettings(kind, 1e-2, 0.1, dtype=dtype))
+
+    def take_step(factor: float, is_skipped: float) -> list[Tensor]:
+        for parameter in model.parameters():
+            parameter.grad = factor * torch.randn_like(parameter)
+        step_optimizers(optimizers, torch.tensor(is_skipped, device=device))
+        tensors = [*model.state_dict().values(), *optimizer_tensors(optimizers).values()]
+        return [tensor.clone() for tensor in tensors]
+
+    before = take_step(1.0, is_skipped=0.0)
+    skipped = take_step(float("nan"), is_skipped=1.0)
+    assert all(torch.equal(*pair) for pair in zip(before, skipped, strict=True))
+    after = take_step(1.0, is_skipped=0.0)
+    assert not any(torch.equal(*pair) for pair in zip(before, after, strict=True))
+    assert are_finite(after)
+
+
+def test_muon_computes_in_the_precision_of_the_run() -> None:
+    updates = []
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        torch.manual_seed(0)
+        parameter = nn.Parameter(torch.zeros(6, 4))
+        muon = BatchedMuon([parameter], lr=1.0, adjust_lr_fn="match_rms_adamw")
+        muon.dtype = dtype
+        parameter.grad = torch.randn(6, 4)
+        muon.step()
+        updates.append(parameter.detach())
+    exact, single, half = updates
+    assert_close(single, exact, rtol=0, atol=1e-5)
+    assert (half - exact).abs().max() > 1e-3
 
 
 def test_singular_values_come_near_one() -> None:

@@ -1,16 +1,16 @@
 """The training loop: what it keeps, what stops it, and how it resumes."""
 
 import signal
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
+from same_runs import assert_same_run
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.model.models import LanguageModel
 from warmstart.progress import Bar, show_on
@@ -18,28 +18,11 @@ from warmstart.runs.checkpoint import list_checkpoints, load_latest, read_weight
 from warmstart.runs.facts import read_metrics
 from warmstart.runs.folder import RunFolder
 from warmstart.settings.model import ModelConfig
-from warmstart.tasks.causal import CausalObjective
 from warmstart.training.step import Evaluation
 from warmstart.training.trainer import Trainer
 
 Build = Callable[[RunFolder | None], Trainer]
 Disturb = Callable[[Trainer, int, Callable[[], object]], Trainer]
-
-
-@dataclass
-class Poisoned:
-    """An objective whose loss is not a number from some call on."""
-
-    objective: CausalObjective
-    calls_left: int
-
-    def count(self, group: Sequence[Any]) -> dict[str, float]:
-        return self.objective.count(group)
-
-    def __call__(self, model: LanguageModel, batch: Any) -> dict[str, Tensor]:
-        self.calls_left -= 1
-        factor = float("nan") if self.calls_left < 0 else 1.0
-        return {name: value * factor for name, value in self.objective(model, batch).items()}
 
 
 def _assert_same_weights(trainer: Trainer, reference: Trainer) -> None:
@@ -118,52 +101,6 @@ def test_an_evaluation_can_replace_tensors_that_are_kept(build_lm: Build, tmp_pa
         assert not kept["head.output.weight"].any()
 
 
-def test_a_loss_that_is_no_number_stops_the_run(build_lm: Build, tmp_path: Path) -> None:
-    run = RunFolder(tmp_path)
-    trainer = build_lm(run)
-    trainer.objective = Poisoned(
-        CausalObjective(), calls_left=2 * 4
-    )  # two batches a step, four good steps
-    with pytest.raises(WarmstartError, match=r"the loss became nan at step 5: .*--learning-rate"):
-        trainer.train("run")
-    checkpoint, _ = load_latest(run)
-    assert checkpoint is not None
-    assert checkpoint.state.step == 4
-    assert all(tensor.isfinite().all() for tensor in checkpoint.weights.values())
-
-
-@pytest.mark.parametrize("at", [2, 3])  # where only a checkpoint, or only a validation, is due
-def test_weights_that_are_no_numbers_are_neither_judged_nor_kept(
-    build_lm: Build, disturbed: Disturb, tmp_path: Path, at: int
-) -> None:
-    run = RunFolder(tmp_path)
-    trainer = build_lm(run)
-    trainer.settings = replace(trainer.settings, save_every=at, eval_every=5 - at)
-    table = next(iter(trainer.model.parameters()))
-
-    def poison() -> None:
-        with torch.no_grad():
-            table[22] = float("inf")  # of a token that the text does not hold
-
-    text = trainer.stream.text  # type: ignore[attr-defined]
-    trainer.stream.text = replace(text, ids=text.ids.clip(max=21))  # type: ignore[attr-defined]
-    disturbed(trainer, 4, poison)
-    with pytest.raises(WarmstartError, match=r"(weights|loss) became .* at step \d: try a lower"):
-        trainer.train("run")
-    checkpoint, _ = load_latest(run)
-    assert checkpoint is not None
-    assert all(tensor.isfinite().all() for tensor in checkpoint.weights.values())
-    best = read_weights(run.weights_file)
-    assert all(tensor.isfinite().all() for tensor in best.values())
-
-
-def test_the_last_good_weights_are_named(build_lm: Build, tmp_path: Path) -> None:
-    trainer = build_lm(RunFolder(tmp_path))
-    trainer.objective = Poisoned(CausalObjective(), calls_left=2 * 4)
-    with pytest.raises(WarmstartError, match=r"the last good weights are in .*/step-4$"):
-        trainer.train("run")
-
-
 def test_a_checkpoint_of_another_shape_is_refused(
     build_lm: Build, tiny: ModelConfig, tmp_path: Path
 ) -> None:
@@ -240,33 +177,6 @@ class Lines:
         yield bar
 
 
-def _timeless(lines: list[dict[str, float]]) -> list[dict[str, float]]:
-    return [{k: v for k, v in line.items() if k != "elapsed_s"} for line in lines]
-
-
-def _assert_same_run(trainer: Trainer, reference: Trainer) -> None:
-    """See that weights, best weights, figures and optimizer are those of the reference."""
-    assert trainer.run is not None
-    assert reference.run is not None
-    for name, tensor in reference.model.state_dict().items():
-        assert torch.equal(trainer.model.state_dict()[name], tensor)
-    assert trainer.run.weights_file.read_bytes() == reference.run.weights_file.read_bytes()
-    newest, expected = (load_latest(run)[0] for run in (trainer.run, reference.run))
-    assert newest is not None
-    assert expected is not None
-    assert newest.optimizer.keys() == expected.optimizer.keys()
-    assert all(torch.equal(t, expected.optimizer[name]) for name, t in newest.optimizer.items())
-    lines, expected_lines = (
-        _timeless(read_metrics(run.metrics_file)) for run in (trainer.run, reference.run)
-    )
-    assert lines == expected_lines  # so no step stands there twice
-    assert trainer.state.best_step == reference.state.best_step
-    for one, other in zip(
-        _timeless(trainer.state.evaluations), _timeless(reference.state.evaluations), strict=True
-    ):
-        assert one == pytest.approx(other, rel=1e-12)
-
-
 # Before any checkpoint, after a validation that no checkpoint knows of, and just after one.
 @pytest.mark.parametrize("at", [0, 3, 4, 7])
 def test_a_power_cut_anywhere_changes_nothing(
@@ -278,7 +188,7 @@ def test_a_power_cut_anywhere_changes_nothing(
     again = build(run)
     torch.manual_seed(99)  # whatever happened to the random state since
     assert again.train("second").step == 8
-    _assert_same_run(again, reference)
+    assert_same_run(again, reference)
 
 
 def test_two_power_cuts(
@@ -290,7 +200,7 @@ def test_two_power_cuts(
             disturbed(build(run), at, _cut_power).train("a sitting")
     again = build(run)
     again.train("the last")
-    _assert_same_run(again, reference)
+    assert_same_run(again, reference)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -309,7 +219,7 @@ def test_a_signal_saves_and_stops(
     assert checkpoint.state.step == 5  # between two that were due
     again = build(run)
     again.train("second")
-    _assert_same_run(again, reference)
+    assert_same_run(again, reference)
 
 
 def test_a_damaged_checkpoint_costs_steps_not_exactness(
@@ -326,7 +236,7 @@ def test_a_damaged_checkpoint_costs_steps_not_exactness(
     assert "skipped a damaged checkpoint" in lines.said[0]
     assert "step-6" in lines.said[0]
     assert lines.said[1] == "continuing from step 4 of 8"
-    _assert_same_run(again, reference)
+    assert_same_run(again, reference)
 
 
 def test_a_finished_run_is_not_trained_again(
@@ -334,4 +244,4 @@ def test_a_finished_run_is_not_trained_again(
 ) -> None:
     again = disturbed(build(reference.run), 0, _cut_power)
     assert again.train("again").step == 8
-    _assert_same_run(again, reference)
+    assert_same_run(again, reference)

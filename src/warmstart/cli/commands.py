@@ -32,7 +32,9 @@ from warmstart.settings.using import (
 from warmstart.textfiles import standard_input
 
 if TYPE_CHECKING:
-    from warmstart.data.copies import DataReport, SharedTexts
+    from warmstart.data.copies import DataReport, FileReport, SharedTexts
+
+MOST_LISTED = 5  # contradictions of a file
 
 
 def demo(config: DemoConfig) -> None:
@@ -107,9 +109,11 @@ def _print_files(report: "DataReport") -> None:
     """Print the rows of every file, then their lengths: one table would be too wide to read."""
     files = report.files
     names = distinct_names([Path(file.file) for file in files])
+    unlabelled = [file.unlabelled for file in files]
     rows = {
         "rows": [file.rows for file in files],
         "empty": [file.skipped for file in files],
+        **({"no label": unlabelled} if any(unlabelled) else {}),
         "repeats": [file.repeats for file in files],
         "near-copies": [file.near_repeats for file in files],
     }
@@ -140,6 +144,7 @@ def _data_sentences(report: "DataReport") -> Iterator[str]:
             shares = (f"{k} {v:,} ({v / total:.0%})" for k, v in file.labels.items())
             yield f"{file.file}: labels {', '.join(shares)}"
             yield from (f"{file.file}: {note}" for note in describe_similar(file.labels))
+            yield from _contradictions(file)
     if report.shared and not any(pair.rows or pair.near for pair in report.shared):
         yield "no text occurs in two of these files"
     for pair in report.shared:
@@ -147,6 +152,19 @@ def _data_sentences(report: "DataReport") -> Iterator[str]:
             yield from _shared_sentences(pair, rows[pair.b], pair.a)
     for pair in report.against:
         yield from _shared_sentences(pair, rows[pair.b], f"the training data of {report.run}")
+
+
+def _contradictions(file: "FileReport") -> Iterator[str]:
+    """List the texts that have several labels: at least one of these is wrong."""
+    num = len(file.contradictions)
+    if num:
+        has = "has" if num == 1 else "have"
+        yield f"{file.file}: {quantity(num, 'text')} {has} different labels in different rows:"
+    for each in file.contradictions[:MOST_LISTED]:
+        labels = ", ".join(f"{label} {count:,}" for label, count in each.labels.items())
+        yield f"  {labels}: {each.text!r}"
+    if num > MOST_LISTED:
+        yield f"  and {num - MOST_LISTED:,} more (--json lists all)"
 
 
 def _shared_sentences(pair: "SharedTexts", num_rows: int, other: str) -> Iterator[str]:
@@ -245,8 +263,8 @@ def evaluate(config: EvaluateConfig, as_json: bool) -> None:
     if as_json:
         print_json({"run": str(result.run), "file": result.file, **result.scores})
         return
-    if result.leak:
-        say(result.leak)
+    for warning in result.warnings:
+        say(warning)
     _print_scores(result.scores)
     times = quantity(result.times_scored, "time")
     say(f"recorded in {result.run}/scores.json: this run was scored {times} on this file")

@@ -7,9 +7,11 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
 
-from warmstart.errors import StoppedError, TerminatedError, WarmstartError, signal_of
+from warmstart.errors import StoppedError, WarmstartError, signal_of
+from warmstart.signals import raise_on_signals
+
+_BROKEN_PIPE = 128 + 13  # as shells count a process that SIGPIPE ends; Windows lacks the signal
 
 
 def open_streams() -> None:
@@ -20,11 +22,13 @@ def open_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # or a file that is opened later would take its place
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (open until the process ends)
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (open until the process ends)
     codecs.register_error("unicode-escapes", _escape)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="unicode-escapes")
+            is_free = os.name == "nt" and "PYTHONIOENCODING" not in os.environ
+            # A pipe or a file gets the code page of Windows otherwise, which few texts fit into.
+            stream.reconfigure(encoding="utf-8" if is_free else None, errors="unicode-escapes")
     if sys.stdout is None:
         raise WarmstartError(
             "standard output is closed, so the result would be lost: send it to a file, or to "
@@ -42,24 +46,17 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Turn Ctrl-C and SIGTERM into an error; end quietly if nobody reads the output any more."""
-    before = signal.signal(signal.SIGTERM, _terminate)
+    """Turn signals into an error; end quietly if nobody reads the output any more."""
     try:
-        yield
-        sys.stdout.flush()
+        with raise_on_signals():
+            yield
+            sys.stdout.flush()
     except KeyboardInterrupt as stop:
         number = signal_of(stop)
         raise StoppedError(f"stopped by {signal.Signals(number).name}", number) from None
     except BrokenPipeError:
         discard_output()
-        sys.exit(128 + signal.SIGPIPE)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _terminate(number: int, _: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_IGN)  # nothing interrupts the cleaning up
-    raise TerminatedError
+        sys.exit(_BROKEN_PIPE)
 
 
 def discard_output() -> None:

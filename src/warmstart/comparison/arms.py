@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from warmstart import progress
 from warmstart.comparison.results import Arm, ArmKind
 from warmstart.data.labelled import Dataset, join_datasets
-from warmstart.data.splits import Selection, selections
-from warmstart.errors import DivergedError, WarmstartError
+from warmstart.data.splits import HALVING_SEED, Selection, nested_rows, selections
+from warmstart.errors import DamagedStateError, DivergedError, WarmstartError
 from warmstart.model.models import Classifier
 from warmstart.runs.checkpoint import State, save_weights
 from warmstart.runs.folder import RunFolder
@@ -42,11 +42,12 @@ from warmstart.tasks.task import num_parameters
 from warmstart.tasks.vectors import KeptBatches, TextBatches, backbone_of
 from warmstart.training.defaults import compile_blocks, finetuning_layer_decay, finetuning_rate
 from warmstart.training.step import RecordedObjective
-from warmstart.training.trainer import Trainer
+from warmstart.training.trainer import MAX_REPEATS, Trainer
 
 T = TypeVar("T")
 RATE_FACTORS = (1.0, 2.0, 0.5, 4.0, 0.25, 1.4, 0.7, 8.0, 0.125)  # tried in this order
 LOWERED = 0.3  # factor for a learning rate that diverges
+MOST_WATCHED = 400  # scored texts that every epoch of a refitted model is measured on
 MOST_LOWERED = 8  # rates tried before an arm is given up
 DESCRIPTIONS: Mapping[ArmKind, str] = {
     "warm": "starts from the pretrained model and trains all of it on the labels",
@@ -63,6 +64,7 @@ class Splits:
     valid: Dataset
     test: Dataset | None
     num_selecting: int | None = None  # validation texts counted as labels; None: not counted
+    temperature: float | None = None  # that calibrates the model; None: by the validation texts
 
     @property
     def num_labels(self) -> int:
@@ -75,10 +77,14 @@ class Splits:
         return self.test or self.valid
 
     def for_refit(self) -> "Splits":
-        """Return splits that also train on the validation texts that selected the setting."""
+        """Return splits that also train on the validation texts that selected the setting.
+
+        Some of the texts that are scored show what each epoch learns; they choose nothing.
+        """
         (selection,) = self.selections
         train = join_datasets([self.train, self.valid.subset(selection.selecting.tolist())])
-        return replace(self, train=train, valid=self.scored, num_selecting=None)
+        rows = sorted(nested_rows(self.scored.strata, HALVING_SEED)[:MOST_WATCHED])
+        return replace(self, train=train, valid=self.scored.subset(rows), num_selecting=None)
 
     @cached_property
     def selections(self) -> tuple[Selection, ...]:
@@ -275,6 +281,7 @@ class TransformerArm:
             self.runtime,
             self.name,
             self.shared.kept,
+            temperature=splits.temperature,
         )
 
     def trainer(
@@ -361,13 +368,20 @@ class FrozenArm(TransformerArm):
 
 
 def train_stably(train: Callable[[float], T], rate: float, name: str) -> tuple[T, float]:
-    """Train at a rate, or at the first lower one that does not diverge; return the rate too."""
+    """Train at a rate, or at the first lower one that does not diverge; return the rate too.
+
+    Weights that are damaged once are no fault of the rate: the training is repeated.
+    """
     for _ in range(MOST_LOWERED):
-        try:
-            return train(rate), rate
-        except DivergedError:
-            progress.say(f"{name}: learning rate {rate:.2g} diverged; trying a lower one")
-            rate *= LOWERED
+        for _ in range(MAX_REPEATS):
+            try:
+                return train(rate), rate
+            except DamagedStateError as error:
+                progress.say(f"{name}: {error}; training it again")
+            except DivergedError:
+                break
+        progress.say(f"{name}: learning rate {rate:.2g} diverged; trying a lower one")
+        rate *= LOWERED
     raise WarmstartError(
         f"{name} diverges even at learning rate {rate / LOWERED:.2g}; leave it out with --arms"
     )

@@ -1,12 +1,8 @@
-"""Fit a comparison into minutes: a timed sample of its arms decides how much of it is trained.
+"""How long a comparison takes: a timed sample of its arms, and what of it fits into minutes."""
 
-This is decided before the first cell, so that no cell depends on the clock.
-"""
-
-import math
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -18,21 +14,22 @@ from warmstart.comparison.arms import (
     Splits,
     TransformerArm,
 )
+from warmstart.comparison.cells import CellGroup, Step, cell_groups
 from warmstart.comparison.commands import BASELINE_ARMS, CompareConfig
 from warmstart.comparison.plan import ExperimentPlan, subset_sizes
 from warmstart.data.splits import nested_rows
 from warmstart.errors import WarmstartError
-from warmstart.formats import duration, quantity
+from warmstart.formats import duration
 from warmstart.runs.facts import Limit
+from warmstart.runs.folder import RunFolder
 from warmstart.runtime import num_cores
-from warmstart.training.defaults import MAX_EPOCHS, epochs_between_validations, finetuning_epochs
-from warmstart.training.length import TIMED_S, TIMED_SHARE, Clock, measure
+from warmstart.training.defaults import epochs_between_validations, finetuning_epochs
+from warmstart.training.length import Clock, measure
 
 SAMPLE_BATCHES = 32  # of training texts, from which batches of similar length are made
 SAMPLE_VALID = 128  # texts
 REPORT_S = 10.0  # for overlaps, figures and the page
-KEPT_EPOCHS = 0.75  # least share of the epochs that is left, to save a trial or a seed
-MIN_SEEDS, MIN_EPOCHS = 3, 2  # with fewer seeds the intervals say little
+MIN_SEEDS = 3  # with fewer the intervals say little
 TRAININGS = 1.5  # per cell, if halves of the validation texts may choose different settings
 
 
@@ -42,61 +39,35 @@ class ArmPace:
 
     step_s: float = 0.0
     validation_s: float = 0.0  # of one validation
-    counting_s: float = 0.0  # to count the n-grams of a text, once for all cells
+    counting_s: float = 0.0  # to count the n-grams of all texts, once for all cells
     text_s: float = 0.0  # to read a training text before the first epoch
     reading_s: float = 0.0  # to read the validation texts before the first epoch
     scoring_s: float = 0.0  # to label the test texts at the end
     is_tuned: bool = True  # False: it chooses its setting inside the training labels
     is_random: bool = True  # False: with all labels, every seed has the same model
 
-    def cells_s(self, num_train: int, config: CompareConfig, is_all: bool = False) -> float:
-        """Return the time of the cells of one subset, and of their tuning."""
+    def job_s(self, group: CellGroup, step: Step) -> float:
+        """Return the time of the tuning of a group, or of one of its cells."""
+        config, pool = group.config, group.pool
+        num_train = group.labels if config.refits else pool.divide(group.labels)[0]
+        training_s = self._training_s(num_train, config)
+        if group.labels == len(pool) and not self.is_random:
+            return training_s + self.scoring_s if step == config.seeds[0] else 0.0
+        num_tried = config.trials if config.trials > 1 and self.is_tuned else 0
+        if step == "tuning":
+            return num_tried * training_s
+        has_one = config.test or config.folds or not num_tried
+        return (1 if has_one else TRAININGS) * training_s + self.scoring_s
+
+    def _training_s(self, num_train: int, config: CompareConfig) -> float:
         num_epochs = finetuning_epochs(num_train, config)
         num_validations = -(-num_epochs // epochs_between_validations(num_epochs, config))
-        training_s = (
+        return (
             num_train * self.text_s
             + self.reading_s
             + num_epochs * -(-num_train // config.batch_size) * self.step_s
             + num_validations * self.validation_s
         )
-        num_tried = config.trials if config.trials > 1 and self.is_tuned else 0
-        per_seed = 1 if config.test or config.folds or not num_tried else TRAININGS
-        num_seeds = len(config.seeds)
-        if is_all and not self.is_random:
-            return (config.folds or 1) * (training_s + self.scoring_s)
-        fold_s = (num_tried + per_seed * num_seeds) * training_s + num_seeds * self.scoring_s
-        return (config.folds or 1) * fold_s
-
-
-def limit_to_minutes(config: CompareConfig, plan: ExperimentPlan, clock: Clock) -> Limit:
-    """Return how much of a comparison fits into --minutes; without, say how long it takes."""
-    seconds = TIMED_S if clock.minutes is None else TIMED_SHARE * 60 * clock.minutes
-    return choose_limit(config, plan, measure_arms(plan, config, seconds), clock)
-
-
-def choose_limit(
-    config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPace], clock: Clock
-) -> Limit:
-    """Return how much of a comparison fits into the time of the clock, given each arm's pace."""
-    taken = config
-    if clock.minutes is None:
-        total = duration(total_seconds(config, plan, paces))
-        progress.say(f"the comparison takes about {total} on this machine")
-    else:
-        spent_s = clock.spent_s + REPORT_S
-        taken = largest_within(60 * clock.minutes - spent_s, config, plan, paces)
-        if (total_s := total_seconds(taken, plan, paces) + spent_s) > 60 * clock.minutes:
-            raise WarmstartError(
-                f"--minutes {clock.minutes:g} is too short: the smallest label subset takes "
-                f"{total_s / 60:.1f} minutes with one trial, {len(taken.seeds)} seeds and "
-                f"{_most_epochs(taken)} epochs"
-            )
-    return Limit(
-        trials=taken.trials,
-        seeds=taken.seeds,
-        most_epochs=taken.most_epochs,
-        labels=taken.labels,
-    )
 
 
 def num_at_once(config: CompareConfig) -> int:
@@ -130,153 +101,148 @@ def share_threads(config: CompareConfig) -> CompareConfig:
 def apply_limit(
     config: CompareConfig, plan: ExperimentPlan, limit: Limit
 ) -> tuple[CompareConfig, ExperimentPlan]:
-    """Return the settings and plan of what is trained: the whole comparison, or what fits."""
-    taken = replace(config, **asdict(limit))
-    if taken == config:
-        return config, plan
-    if config.minutes is None or not _is_part(taken, config):
+    """Return the settings and the plan with as many trials as fit into the minutes."""
+    is_part = limit.trials <= config.trials
+    if config.minutes is None:
+        is_part = limit.trials == config.trials and not limit.dropped
+    if not is_part:
         raise WarmstartError(
             f"{config.out}/config.json: 'within_minutes' does not fit 'settings': one of them was "
             "changed"
         )
-    left_out = describe_limit(config, taken)
-    first, then = ("seeds", "trials") if config.folds else ("trials", "seeds")
-    progress.say(
-        f"{left_out}; fewer {first} are taken first, then {then}, epochs and label subsets"
-    )
+    taken = replace(config, trials=limit.trials)
     arms = [
         replace(planned, arm=replace(planned.arm, tuning=taken))
         if isinstance(planned.arm, TransformerArm)
         else planned
         for planned in plan.arms
     ]
-    return taken, replace(plan, arms=arms, left_out=left_out)
+    return taken, replace(plan, arms=arms)
 
 
-def _is_part(taken: CompareConfig, asked: CompareConfig) -> bool:
-    is_shorter = taken.trials <= asked.trials and _most_epochs(taken) <= _most_epochs(asked)
-    return (
-        is_shorter
-        and set(taken.seeds) <= set(asked.seeds)
-        and set(taken.labels) <= set(asked.labels)
+def choose_trials(
+    config: CompareConfig, plan: ExperimentPlan, paces: Mapping[str, ArmPace], clock: Clock
+) -> int:
+    """Return how many trials fit into --minutes; without, say how long the comparison takes.
+
+    Refuse minutes into which nothing fits.
+    """
+    if clock.minutes is None:
+        total = duration(total_s(config, plan, paces))
+        progress.say(f"the comparison takes about {total} on this machine")
+        return config.trials
+    left_s = 60 * clock.minutes - clock.spent_s - REPORT_S
+    for trials in range(config.trials, 0, -1):
+        if total_s(replace(config, trials=trials), plan, paces) <= left_s:
+            return trials
+    smallest = _smallest(config, plan)
+    if (needed_s := total_s(smallest, plan, paces)) > left_s:
+        minutes = (needed_s + 60 * clock.minutes - left_s) / 60
+        raise WarmstartError(
+            f"--minutes {clock.minutes:g} is too short: the smallest comparison "
+            f"({_describe(smallest)}) takes {minutes:.1f} minutes. "
+            f"{_way_out(smallest, plan, paces, left_s, minutes)}"
+        )
+    return 1
+
+
+def _smallest(config: CompareConfig, plan: ExperimentPlan) -> CompareConfig:
+    """Return the smallest comparison that is still worth its name."""
+    size = min(config.labels, key=lambda size: _subsets(config, plan, size))
+    arms = tuple(arm for arm in config.arm_names if arm != "cold")
+    return replace(
+        config,
+        trials=1,
+        seeds=config.seeds[:MIN_SEEDS],
+        labels=(size,),
+        arms=arms if len(arms) > 1 else config.arm_names,
     )
 
 
-def largest_within(
-    seconds: float, config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPace]
-) -> CompareConfig:
-    """Return the largest comparison that takes at most `seconds`; the smallest if none does."""
-    for smaller in _smaller_comparisons(config, plan):
-        if total_seconds(smaller, plan, paces) <= seconds:
-            break
-    return smaller
+def _way_out(
+    config: CompareConfig,
+    plan: ExperimentPlan,
+    paces: Mapping[str, ArmPace],
+    left_s: float,
+    minutes: float,
+) -> str:
+    """Say what else to leave out, as options to paste, or how many minutes to give."""
+    enough = f"--minutes {-(-minutes // 0.5) / 2:g} is enough for it."
+    for smaller in _even_smaller(config, plan):
+        if total_s(smaller, plan, paces) <= left_s:
+            return f"Leave out more: {_describe(smaller)}; or {enough}"
+    return f"Nothing less is worth comparing; {enough}"
 
 
-def describe_limit(asked: CompareConfig, taken: CompareConfig) -> str:
-    """Say what a budget left out."""
-    parts = [
-        f"{taken.trials} of {quantity(asked.trials, 'trial')}",
-        f"{len(taken.seeds)} of {quantity(len(asked.seeds), 'seed')}",
-        f"at most {_most_epochs(taken)} of {quantity(_most_epochs(asked), 'epoch')}",
-        f"{len(taken.labels)} of {quantity(len(asked.labels), 'label subset')}",
+def _even_smaller(config: CompareConfig, plan: ExperimentPlan) -> Iterator[CompareConfig]:
+    arms = tuple(arm for arm in config.arm_names if arm != "frozen")
+    smaller = replace(config, arms=arms if len(arms) > 1 else config.arm_names)
+    yield smaller
+    usual = finetuning_epochs(subset_sizes(config, plan.texts)[-1], config)
+    for epochs in range(usual - 1, 0, -1):
+        yield replace(smaller, epochs=epochs)
+
+
+def _describe(config: CompareConfig) -> str:
+    """Write the size of a comparison as options."""
+    epochs = f" --epochs {config.epochs}" if config.epochs else ""
+    return (
+        f"--arms {','.join(config.arm_names)} --labels {','.join(config.labels)} "
+        f"--seeds {','.join(map(str, config.seeds))} --trials {config.trials}{epochs}"
+    )
+
+
+def _subsets(config: CompareConfig, plan: ExperimentPlan, size: str) -> tuple[int, ...]:
+    return subset_sizes(replace(config, labels=(size,)), plan.texts)
+
+
+def total_s(config: CompareConfig, plan: ExperimentPlan, paces: Mapping[str, ArmPace]) -> float:
+    """Return how long the arms, sizes, seeds and trials of these settings take."""
+    subsets = subset_sizes(config, plan.texts)
+    names = {
+        planned.arm.name for planned in plan.arms if _option_of(planned.arm) in config.arm_names
+    }
+    jobs = [
+        (group, paces[group.arm.name].job_s(group, step))
+        for group in cell_groups(config, RunFolder(config.out), plan, subsets)
+        if group.arm.name in names
+        for step in steps_of(config)
     ]
-    return f"--minutes {asked.minutes:g}: {', '.join(parts)}"
+    return wall_s(config, jobs, sum(paces[name].counting_s for name in names))
 
 
-def _smaller_comparisons(config: CompareConfig, plan: ExperimentPlan) -> Iterator[CompareConfig]:
-    """Yield the comparison and smaller ones: fewer trials, then seeds, epochs, label subsets.
-
-    Folds repeat a comparison as seeds do: with them, seeds are left out before trials.
-    """
-    most = _most_epochs(config)
-    for smaller in _fewer_trials_and_seeds(config):
-        for epochs in range(most, math.ceil(KEPT_EPOCHS * most) - 1, -1):
-            yield replace(smaller, most_epochs=epochs)
-    least = min(MIN_EPOCHS, most)
-    for epochs in range(most, least - 1, -1):
-        yield replace(smaller, most_epochs=epochs)
-    sizes = sorted(config.labels, key=lambda size: _subsets((size,), config, plan))
-    for num in range(len(sizes) - 1, 0, -1):  # the largest subsets cost most
-        yield replace(smaller, most_epochs=least, labels=tuple(sizes[:num]))
+def steps_of(config: CompareConfig) -> list[Step]:
+    """Return the jobs of every group: its tuning, then a cell for each seed."""
+    return ["tuning", *config.seeds]
 
 
-def _most_epochs(config: CompareConfig) -> int:
-    return config.most_epochs or config.epochs or MAX_EPOCHS
+def _option_of(arm: ExperimentArm) -> str:
+    """Return the name by which --arms asks for an arm."""
+    return arm.baseline.task if isinstance(arm, BaselineArm) else arm.describe().kind
 
 
-def _fewer_trials_and_seeds(config: CompareConfig) -> Iterator[CompareConfig]:
-    first, then = _fewer_trials, _fewer_seeds
-    if config.folds:
-        first, then = then, first
-    for smaller in first(config):
-        yield smaller
-    yield from then(smaller)
-
-
-def _fewer_trials(config: CompareConfig) -> Iterator[CompareConfig]:
-    for num in range(config.trials, 0, -1):
-        yield replace(config, trials=num)
-
-
-def _fewer_seeds(config: CompareConfig) -> Iterator[CompareConfig]:
-    for num in range(len(config.seeds), min(MIN_SEEDS, len(config.seeds)) - 1, -1):
-        yield replace(config, seeds=config.seeds[:num])
-
-
-def _subsets(labels: Sequence[str], config: CompareConfig, plan: ExperimentPlan) -> tuple[int, ...]:
-    sized = replace(config, labels=tuple(labels))
-    return subset_sizes(sized, plan.texts)
-
-
-def total_seconds(config: CompareConfig, plan: ExperimentPlan, paces: Sequence[ArmPace]) -> float:
-    """Return the time of all cells and tunings, given each arm's pace."""
-    device_s = other_s = counting_s = 0.0
-    for planned, pace in zip(plan.arms, paces, strict=True):
-        arm_counting_s, cells_s = _arm_parts(config, plan, pace)
-        counting_s += arm_counting_s
-        if planned.arm.uses_device:
-            device_s += cells_s
-        else:
-            other_s += cells_s
+def wall_s(
+    config: CompareConfig, jobs: Sequence[tuple[CellGroup, float]], counting_s: float
+) -> float:
+    """Return how long jobs take on this machine, of which each takes so many seconds alone."""
+    device_s = sum(seconds for group, seconds in jobs if group.arm.uses_device)
+    other_s = sum(seconds for group, seconds in jobs if not group.arm.uses_device)
     if is_beside(config):
         return max(device_s, counting_s + other_s)
     return counting_s + (device_s + other_s) / num_at_once(config)  # each process counts n-grams
 
 
-def arm_seconds(config: CompareConfig, plan: ExperimentPlan, pace: ArmPace) -> float:
-    """Return the time of an arm's cells and tunings, one after the other."""
-    return sum(_arm_parts(config, plan, pace))
-
-
-def _arm_parts(config: CompareConfig, plan: ExperimentPlan, pace: ArmPace) -> tuple[float, float]:
-    """Return the time to count an arm's n-grams, and that of its cells and tunings."""
-    subsets = _subsets(config.labels, config, plan)
-    pool = plan.texts.pool
-    sizes = [labels if config.refits else pool.divide(labels)[0] for labels in subsets]
-    all_texts, held_out = plan.texts.data, plan.texts.held_out
-    num_counted = min(
-        sum(map(len, all_texts.values())),
-        (len(config.seeds) + 1) * sizes[-1] + sum(len(all_texts[name]) for name in held_out),
-    )
-    cells_s = sum(
-        pace.cells_s(size, config, labels == len(pool))
-        for size, labels in zip(sizes, subsets, strict=True)
-    )
-    return num_counted * pace.counting_s, cells_s
-
-
-def measure_arms(plan: ExperimentPlan, config: CompareConfig, seconds: float) -> list[ArmPace]:
+def measure_arms(config: CompareConfig, plan: ExperimentPlan, seconds: float) -> dict[str, ArmPace]:
     """Return the pace of every arm; arms that do the same work are timed once."""
     measured: dict[object, ArmPace] = {}
-    paces = []
+    num_texts = sum(map(len, plan.texts.data.values()))
     for planned in plan.arms:
         key = _same_work(planned.arm)
         if key not in measured:
-            measured[key] = _measure(
-                planned.arm, planned.parts[0], config, seconds / len(plan.arms)
-            )
-        paces.append(measured[key])
-    return paces
+            share_s = seconds / len(plan.arms)
+            pace = _measure(planned.arm, planned.parts[0], config, share_s)
+            measured[key] = replace(pace, counting_s=num_texts * pace.counting_s)
+    return {planned.arm.name: measured[_same_work(planned.arm)] for planned in plan.arms}
 
 
 def _same_work(arm: ExperimentArm) -> object:
@@ -287,6 +253,7 @@ def _same_work(arm: ExperimentArm) -> object:
 
 def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds: float) -> ArmPace:
     """Time one arm on a sample of the texts."""
+    splits = splits.for_refit() if config.refits else splits
     seed, value = config.seeds[0], arm.settings(1)[0]
     rows = nested_rows(splits.train.strata, seed)[: SAMPLE_BATCHES * config.batch_size]
     num_valid = len(splits.valid)

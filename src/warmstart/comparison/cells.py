@@ -2,12 +2,12 @@
 
 Each arm is tuned at each subset with a seed that is not reported, so that the reported cells are
 independent. A cell depends only on its own arm, subset and seed, and on that tuning. In a
-cross-validation, each fold has tunings and cells of its own, and the cells train on the texts that
-tuned them, too.
+cross-validation, each fold has tunings and cells of its own. There, and with a test set but no
+validation file, the cells train on the texts that tuned them, too.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -21,7 +21,7 @@ from warmstart.comparison.selection import fit_cell, refit_cell, tune
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.splits import LabelPool, nested_rows
 from warmstart.errors import WarmstartError
-from warmstart.files import remove, whole_folder, write_json
+from warmstart.files import remove_own, take_over, whole_folder, write_json
 from warmstart.formats import quantity
 from warmstart.jsonfiles import from_json, read_object
 from warmstart.runs.folder import RunFolder
@@ -44,14 +44,14 @@ class ModelKeeper:
     most_labels: int  # labels of the largest subset, on which the best model is trained
     scores: dict[str, float] | None = None  # None: those of the model itself on validation
 
-    def keep(self, cell: Cell, model: TrainedModel, rows: Sequence[int]) -> None:
-        """Save a model that was trained on these rows, if --save asks for it.
+    def keep(self, cell: Cell, model: TrainedModel, texts: Sequence[str]) -> None:
+        """Save a model that was trained on these texts, if --save asks for it.
 
         Among equal models that of the first seed is best, so that the order in which cells finish
         changes nothing.
         """
         if self.config.save == "all" or (self.config.save == "best" and self._is_best(cell)):
-            self._write(cell, model, rows)
+            self._write(cell, model, texts)
 
     def path(self, cell: Cell) -> Path:
         """Return the folder of the model of a cell."""
@@ -60,27 +60,32 @@ class ModelKeeper:
         return self.run.models / (name if is_single else f"{name}-{cell.labels}-{cell.seed}")
 
     def _is_best(self, cell: Cell) -> bool:
-        """Tell whether a cell has all labels, and no kept model of its arm is better."""
+        """Tell whether no kept model of the arm has more labels, or is better with as many."""
         kept = RunFolder(self.path(cell))
-        if cell.labels < self.most_labels or not kept.is_finished:
-            return cell.labels == self.most_labels
+        if cell.labels < self.most_labels and self.config.minutes is None:
+            return False  # with --minutes, the largest subset may be left out
+        if not kept.is_finished:
+            return True
         facts = kept.read_json(kept.scores_file)
-        preference = self._preference(self._scores(cell), cell.seed)
-        return preference >= self._preference(facts["valid"], facts["seed"])
+        preference = cell.labels, *self._preference(self._scores(cell), cell.seed)
+        return preference >= (facts["labels"], *self._preference(facts["valid"], facts["seed"]))
 
     def _preference(self, scores: Mapping[str, float], seed: int) -> tuple[float, int]:
         score = self.plan.texts.task.selection_score(scores, self.config)
-        return score, -self.config.seeds.index(seed)
+        is_chosen = not self.config.refits  # else the scores are those of the test
+        return score if is_chosen else 0.0, -self.config.seeds.index(seed)
 
     def _scores(self, cell: Cell) -> dict[str, float]:
         if self.scores is not None:
             return self.scores
-        targets = self.plan.texts.data["validation"].targets
-        return self.plan.texts.task.answer_scores(cell.predictions["validation"], targets)
+        name, texts = "test" if self.config.refits else "validation", self.plan.texts
+        return texts.task.answer_scores(cell.predictions[name], texts.data[name].targets)
 
-    def _write(self, cell: Cell, model: TrainedModel, rows: Sequence[int]) -> None:
+    def _write(self, cell: Cell, model: TrainedModel, texts: Sequence[str]) -> None:
         path = self.path(cell)
-        remove(path)  # a worse model, or one whose cell was not yet written
+        if RunFolder(path).config_file.exists():
+            take_over([path])  # another process of the comparison may have written it
+        remove_own(path)  # a worse model, or one whose cell was not yet written
         with whole_folder(path) as temporary:
             folder = RunFolder(temporary)
             write_config(
@@ -94,16 +99,20 @@ class ModelKeeper:
                 pairs=self.plan.texts.training.seconds is not None,
             )
             model.saving.write(folder)
-            write_json(folder.data_file, self._facts(model, rows))
+            write_json(folder.data_file, self._facts(model, texts))
             facts = {"labels": cell.labels, "seed": cell.seed, "elapsed_s": cell.elapsed_s}
-            facts["trained_on"] = len(rows)
+            facts["trained_on"] = len(texts)
             folder.finish({"valid": self._scores(cell), **facts})
 
-    def _facts(self, model: TrainedModel, rows: Sequence[int]) -> dict[str, Any]:
-        texts = readable_rows(self.plan.texts.training, self.config.pieces)
+    def texts(self, split: str, rows: Iterable[int]) -> list[str]:
+        """Return the texts of some rows of a split."""
+        texts = readable_rows(self.plan.texts.data[split], self.config.pieces)
+        return [texts[row] for row in rows]
+
+    def _facts(self, model: TrainedModel, texts: Sequence[str]) -> dict[str, Any]:
         return {
             "files": self.run.read_json(self.run.data_file)["files"],
-            "fingerprints": fingerprints_of(texts[row] for row in rows).to_json(),
+            "fingerprints": fingerprints_of(texts).to_json(),
             "lineage": lineage_of(model.saving.parent),
         }
 
@@ -149,12 +158,16 @@ class CellGroup:
         """Train a cell with the tuned settings; save its model first, its file last."""
         subset = self._subset(seed)
         if self.config.refits:
+            subset = replace(subset, temperature=tuned.temperature)
             cell, model = refit_cell(self.arm, subset, tuned.values[0], seed)
         else:
             cell, model = fit_cell(self.arm, subset, tuned.values, seed, self.config)
         if self.keeper:
+            texts = self.keeper.texts("train", self._rows(seed))
+            if self.config.refits:
+                texts += self.keeper.texts("validation", subset.selections[0].selecting)
             with self.keeper.run.alone():  # other processes keep models, too
-                self.keeper.keep(cell, model, self._rows(seed))
+                self.keeper.keep(cell, model, texts)
         write_json(self.file(seed), {"cell": asdict(cell)})
         return cell
 

@@ -75,7 +75,7 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
     )
     trials: int = option("settings tried for each arm", 3, least=1, most=9, panel="Training")
     minutes: float | None = option(
-        "time to take in all: fewer trials, seeds, epochs, subsets",
+        "time to take in all: fewer trials, no cold, fewer seeds and subsets",
         None,
         above=0,
         panel="Training",
@@ -109,7 +109,8 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
     @property
     def refits(self) -> bool:
         """Tell whether the texts that choose a setting are trained on once it is chosen."""
-        return self.folds is not None and self.keep_epoch == "last"
+        is_scored_apart = self.folds is not None or (self.test is not None and not self.valid)
+        return is_scored_apart and self.keep_epoch == "last"
 
     @property
     def arm_names(self) -> tuple[ArmName, ...]:

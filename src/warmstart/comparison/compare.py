@@ -1,7 +1,7 @@
 """Compare arms with and without pretraining on labelled texts, and report the gain."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from warmstart import progress
 from warmstart.comparison.arms import TransformerArm
 from warmstart.comparison.attention import attention_example
-from warmstart.comparison.budget import apply_limit, limit_to_minutes, share_threads
+from warmstart.comparison.budget import apply_limit, choose_trials, measure_arms, share_threads
+from warmstart.comparison.cells import cell_groups
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.grid import train_cells, train_final_model
 from warmstart.comparison.plan import ExperimentPlan, plan_experiment, subset_sizes
@@ -30,7 +31,9 @@ from warmstart.comparison.results import (
     Split,
     Summary,
     TunedArm,
+    pool_pretrainings,
 )
+from warmstart.comparison.schedule import Schedule
 from warmstart.comparison.spaces import unlabelled_source
 from warmstart.comparison.verdict import contrast, summarise
 from warmstart.comparison.workers import open_workers
@@ -44,12 +47,12 @@ from warmstart.report.style import save_figure
 from warmstart.runs.facts import ConfigFile, Limit
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, write_config
-from warmstart.runs.saved import kept_models
+from warmstart.runs.saved import kept_models, recipes_of
 from warmstart.tasks.hub import say_not_exportable
 from warmstart.tasks.labelled_data import readable_rows, rows_seen
 from warmstart.tasks.registry import choose_task, finetuning_task
 from warmstart.textfiles import file_facts
-from warmstart.training.length import Clock
+from warmstart.training.length import TIMED_S, TIMED_SHARE, Clock
 
 SECTIONS_IN_NOTEBOOKS = 2  # verdict and accuracy by epoch; the report has more
 
@@ -84,6 +87,7 @@ class CompareResult(Shown):
 def compare(config: CompareConfig) -> CompareResult:
     """Compare warm, frozen and cold starts, LSA and TF-IDF on labelled texts."""
     clock, config = Clock(config.minutes), resolve(config)
+    asked = config
     with open_run("compare", config, config.out, config.resume) as run:
         is_finished = (run.path / "results.json").exists()
         if is_finished:
@@ -98,11 +102,11 @@ def compare(config: CompareConfig) -> CompareResult:
             if config.save != "none":
                 _say_what_is_not_exportable(plan)
         with open_workers(config) as workers:
-            config, plan = apply_limit(config, plan, _limit(config, plan, run, clock))
-            subsets = subset_sizes(config, plan.texts)
+            config, plan, schedule = _schedule(config, plan, run, clock, is_finished)
             with progress.due_in(clock.left_s):
-                cells, tuned = train_cells(config, run, plan, subsets, workers)
-        comparison = _comparison(config, plan, subsets, cells, tuned)
+                cells, tuned = train_cells(config, run, plan, schedule, workers)
+        plan = _record(asked, run, plan, schedule)
+        comparison = _comparison(config, plan, cells, tuned)
         summary = summarise(comparison)
         texts = readable_rows(plan.texts.data[comparison.scored_split.name], config.pieces)
         result = CompareResult(
@@ -157,13 +161,36 @@ def _say_what_is_not_exportable(plan: ExperimentPlan) -> None:
         say_not_exportable(", ".join(names), problem)
 
 
-def _limit(config: CompareConfig, plan: ExperimentPlan, run: RunFolder, clock: Clock) -> Limit:
-    """Return how much is trained, as recorded; the first time, decide and record it."""
+def _schedule(
+    asked: CompareConfig, plan: ExperimentPlan, run: RunFolder, clock: Clock, is_finished: bool
+) -> tuple[CompareConfig, ExperimentPlan, Schedule]:
+    """Return settings and plan with the trials that fit into the minutes, and the schedule.
+
+    What a finished comparison trained is recorded, and so are the trials of an unfinished one.
+    """
     limit = from_json(ConfigFile, run.config(), run.config_file).within_minutes
+    is_timed = not is_finished and (asked.minutes is not None or limit is None)
+    seconds = TIMED_S if asked.minutes is None else TIMED_SHARE * 60 * asked.minutes
+    paces = measure_arms(asked, plan, seconds) if is_timed else {}
     if limit is None:
-        limit = limit_to_minutes(config, plan, clock)
+        limit = Limit(trials=choose_trials(asked, plan, paces, clock))
         update_config(run, within_minutes=asdict(limit))
-    return limit
+    config, plan = apply_limit(asked, plan, limit)
+    groups = tuple(cell_groups(config, run, plan, subset_sizes(config, plan.texts)))
+    return config, plan, Schedule(config, clock, groups, paces, frozenset(limit.dropped))
+
+
+def _record(
+    asked: CompareConfig, run: RunFolder, plan: ExperimentPlan, schedule: Schedule
+) -> ExperimentPlan:
+    """Record which cells were dropped, and return the plan that names them."""
+    limit = Limit(trials=schedule.config.trials, dropped=tuple(sorted(schedule.dropped)))
+    if limit != from_json(ConfigFile, run.config(), run.config_file).within_minutes:
+        update_config(run, within_minutes=asdict(limit))
+    left_out = schedule.describe(asked)
+    if left_out:
+        progress.say(left_out)
+    return replace(plan, left_out=left_out)
 
 
 def _files(plan: ExperimentPlan) -> dict[Path, int]:
@@ -175,7 +202,6 @@ def _files(plan: ExperimentPlan) -> dict[Path, int]:
 def _comparison(
     config: CompareConfig,
     plan: ExperimentPlan,
-    subsets: tuple[int, ...],
     cells: Sequence[Cell],
     tuned: Sequence[TunedArm],
 ) -> Comparison:
@@ -191,15 +217,17 @@ def _comparison(
             num_folds=config.folds,
         )
         for name in texts.held_out
+        if name != "validation" or not config.refits  # else its texts are trained on
     )
-    return Comparison(
+    described = [planned.arm.describe() for planned in plan.arms]
+    comparison = Comparison(
         title=config.title,
         train_file=", ".join(config.train),
         class_names=texts.classes,
         class_counts=texts.task.class_counts(texts.training.targets, texts.labels),
-        arms=tuple(planned.arm.describe() for planned in plan.arms),
-        subsets=subsets,
-        seeds=config.seeds,
+        arms=tuple(arm for arm in described if arm.name in {cell.arm for cell in cells}),
+        subsets=tuple(sorted({cell.labels for cell in cells})),
+        seeds=tuple(seed for seed in config.seeds if seed in {cell.seed for cell in cells}),
         cells=tuple(cells),
         tuned=tuple(arm for arm in tuned if arm.trials),
         splits=splits,
@@ -208,9 +236,12 @@ def _comparison(
         notes=tuple(plan.notes),
         attainable=config.attainable,
         left_out=plan.left_out,
+        num_labelled=len(texts.pool),
+        num_choosing=len(texts.data["validation"]) if config.valid and not config.folds else 0,
         task=texts.task.name,
         metric=texts.task.metric_name(texts.labels),
     )
+    return pool_pretrainings(comparison, recipes_of(plan.sources))
 
 
 def _find_overlaps(

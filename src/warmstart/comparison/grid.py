@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from warmstart import progress
-from warmstart.comparison.cells import CellGroup, ModelKeeper, Result, Step, cell_groups
+from warmstart.comparison.cells import CellGroup, ModelKeeper, Result, Step
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.plan import ExperimentPlan, plan_arms
 from warmstart.comparison.results import Cell, TunedArm
+from warmstart.comparison.schedule import Job, Schedule
 from warmstart.comparison.workers import Outcome, Workers
 from warmstart.data.splits import Fold
 from warmstart.errors import StoppedError, WarmstartError
@@ -21,7 +22,6 @@ from warmstart.runs.folder import RunFolder
 from warmstart.signals import Interrupt, listening
 from warmstart.tasks.finetuning import Epoch
 
-Job = tuple[CellGroup, Step]
 MOST_LOSSES = 3  # of one job's workers, while no other job finishes
 POLL_S = 0.1
 
@@ -30,18 +30,18 @@ def train_cells(
     config: CompareConfig,
     run: RunFolder,
     plan: ExperimentPlan,
-    subsets: Sequence[int],
+    schedule: Schedule,
     workers: Workers,
 ) -> tuple[list[Cell], list[TunedArm]]:
     """Tune every arm at every subset and train every cell, except those that are finished."""
-    groups = list(cell_groups(config, run, plan, subsets))
+    groups = schedule.groups
     num_tried = config.trials if config.trials > 1 else 0
     total = len(groups) * (num_tried + len(config.seeds))
     tuned: dict[Path, TunedArm] = {}
     cells: dict[tuple[Path, int], Cell] = {}
     with listening() as interrupt, progress.bar("comparing", total, "model") as bar:
         try:
-            for group, result in _results(groups, config.seeds, workers, interrupt):
+            for group, result in _results(schedule, config.seeds, workers, interrupt):
                 if isinstance(result, TunedArm):
                     tuned[group.stem] = result
                     bar.advance(num_tried, f"{group.title}, tuned")
@@ -51,27 +51,39 @@ def train_cells(
         except StoppedError as stop:
             message = f"stopped; finished cells are in {run.path}: continue with --resume"
             raise StoppedError(message, stop.signal_number) from None
-    in_order = [cells[group.stem, seed] for group in groups for seed in config.seeds]
+    in_order = [
+        cells[group.stem, seed]
+        for group in groups
+        for seed in config.seeds
+        if not schedule.is_dropped(group, seed)
+    ]
     folds = plan.texts.folds
     joined = join_folds(in_order, folds) if folds else in_order
-    return joined, [tuned[group.stem] for group in groups]
+    kept = [group for group in groups if not schedule.is_dropped(group, "tuning")]
+    return joined, [tuned[group.stem] for group in kept]
 
 
 def _results(
-    groups: Sequence[CellGroup], seeds: Sequence[int], workers: Workers, interrupt: Interrupt
+    schedule: Schedule, seeds: Sequence[int], workers: Workers, interrupt: Interrupt
 ) -> Iterator[tuple[CellGroup, Result]]:
     """Yield every tuning and every cell once it is finished; cells wait for their tuning."""
+    groups = schedule.order()
     finished = {group.stem: group.read_finished(seeds) for group in groups}
     ready: deque[Job] = deque()
     for group in groups:
-        yield from ((group, result) for result in finished[group.stem].values())
+        for step, result in finished[group.stem].items():
+            schedule.finish(group, step)
+            yield group, result
         ready += _ready_jobs(group, finished[group.stem], seeds)
+    schedule.plan()
     pending: dict[Future[Outcome], Job] = {}
     losses: Counter[object] = Counter()
-    while ready or pending:
+    while pending or not all(schedule.is_dropped(*job) for job in ready):
         for _ in range(len(ready)):
             group, step = ready.popleft()
-            if workers.has_room(group, [other for other, _ in pending.values()]):
+            has_room = workers.has_room(group, [other for other, _ in pending.values()])
+            if has_room and not schedule.is_dropped(group, step):
+                schedule.begin(group, step)
                 pending[workers.submit(group, step, finished[group.stem].get("tuning"))] = (
                     group,
                     step,
@@ -87,6 +99,7 @@ def _results(
                 ready.appendleft((group, step))
                 continue
             finished[group.stem][step] = future.result().report()
+            schedule.finish(group, step)
             losses.clear()
             yield group, finished[group.stem][step]
             if step == "tuning":
@@ -165,9 +178,12 @@ def train_final_model(
         plan = plan_arms(config, plan.texts.without_folds(is_refitted), plan.sources)
     planned = next(planned for planned in plan.arms if planned.arm.name == name)
     labels = len(plan.texts.pool)
+    # A model that is trained on all texts has none left to be calibrated by.
+    temperatures = [fold.temperature for fold in tuned]
+    temperature = float(np.exp(np.mean(np.log(temperatures)))) if is_refitted else None
     group = CellGroup(
         arm=planned.arm,
-        splits=planned.parts[0],
+        splits=replace(planned.parts[0], temperature=temperature),
         labels=labels,
         pool=plan.texts.pool,
         config=config,

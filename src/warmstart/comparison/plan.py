@@ -364,7 +364,9 @@ def _read_splits(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts
     train, valid = read_training_texts(config, task)
     labels = task.read_labels(train)
     train, valid = (_with_targets(split, task, labels) for split in (train, valid))
-    pool = LabelPool(len(train), None if config.valid else len(valid))
+    # With one trial nothing is chosen: without a test file, the texts set aside are only scored.
+    selects = config.trials > 1 or config.keep_epoch == "best" or config.test
+    pool = LabelPool(len(train), None if config.valid or not selects else len(valid))
     if config.test and not config.valid:
         _, num = pool.divide(_subset_sizes(config, pool, train)[-1])
         # The other texts select nothing, and predicting them can take longer than the training.
@@ -377,6 +379,8 @@ def _read_splits(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts
     check_same_form(*data.values())
     selections(range(len(valid)), "test" in data)  # refuses a single text
     notes = task.label_notes(train, valid)
+    if config.refits:
+        notes.append("once they have chosen, the texts set aside are trained on, too")
     if config.valid:
         notes.append(f"settings are chosen on {len(valid):,} labels of {config.valid}, too")
     return ExperimentTexts(task, labels, data, pool, notes)

@@ -198,6 +198,8 @@ def draw_epochs(comparison: Comparison, summary: Summary, subset: int | None = N
     axes.set_xlabel("epoch")
     metric = comparison.metric
     scores = f"Mean {metric} of folds" if comparison.num_folds else f"Validation {metric}"
+    if comparison.is_refitted:
+        scores = f"{metric.capitalize()} on test texts"
     axes.set_title(f"{scores} by epoch, {count(labels)} labels")
     return figure
 

@@ -1,7 +1,8 @@
 """What a comparison measured and what follows from it, as plain values."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from warmstart.data.copies import SharedTexts
@@ -13,6 +14,7 @@ from warmstart.tasks.registry import finetuning_task
 ArmKind = Literal["warm", "frozen", "cold", "baseline"]
 SplitName = Literal["validation", "test", "cross-validation"]
 Outcome = Literal["better", "worse", "none"]
+SKEWED = 1.5  # times the share of a class where all are equal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,7 @@ class TunedArm:
     fold: int | None = None  # of a cross-validation, from 1
     values: tuple[float, ...]  # the best setting, or that of each half of validation
     settings: tuple[str, ...]  # the values as text
+    temperature: float = 1.0  # that calibrates a model with the first of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +49,7 @@ class Cell:
     epochs: tuple[Epoch, ...]  # empty for the baseline
     elapsed_s: float  # time to train one model, mean over folds
     predictions: dict[str, tuple[Any, ...]]  # answer to every text, by the name of its split
+    pretraining: int = 0  # of the pretrainings of one recipe that its arm starts from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +65,7 @@ class Arm:
     pretrain_s: float = 0.0  # time its pretraining took
     pretrain_tokens: int = 0  # tokens its pretraining saw
     cold: str | None = None  # the cold arm with its architecture and tokenizer; None: any
+    pretrainings: tuple[str, ...] = ()  # runs of one recipe, `source` first; empty: only that
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +84,20 @@ class Split:
         if self.num_folds:
             return f"in {self.num_folds}-fold cross-validation"
         return "on test" if self.name == "test" else "on validation (cross-fitted)"
+
+    @property
+    def majority_share(self) -> float:
+        """Return the accuracy of always predicting the most frequent class."""
+        return max(self._counts.values(), default=0) / max(len(self.classes), 1)
+
+    @property
+    def is_skewed(self) -> bool:
+        """Tell whether the most frequent class is half as frequent again as in equal classes."""
+        return self.majority_share * len(self._counts) >= SKEWED
+
+    @property
+    def _counts(self) -> Counter[str]:
+        return Counter(map(str, self.classes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +119,8 @@ class Comparison:
     notes: tuple[str, ...]  # what was truncated or skipped, one sentence each
     attainable: float | None  # best possible accuracy on the test file, where known
     left_out: str | None = None  # what a limit of time left out
+    num_labelled: int | None = None  # labels that subsets are drawn from; None: not known
+    num_choosing: int = 0  # labels that choose settings and arms on top of those of the subsets
     task: str = "classify"
     metric: str = "accuracy"  # the score that arms are compared by, in words
 
@@ -120,7 +141,12 @@ class Comparison:
     @property
     def has_test(self) -> bool:
         """Tell whether arms are scored on texts that they are not chosen by."""
-        return len(self.splits) > 1
+        return self.scored_split.name == "test"
+
+    @property
+    def is_refitted(self) -> bool:
+        """Tell whether the texts that chose the settings were trained on, so none validates."""
+        return self.has_test and len(self.splits) == 1
 
     @property
     def num_folds(self) -> int | None:
@@ -130,6 +156,8 @@ class Comparison:
     @property
     def chosen_on(self) -> str:
         """Say on which texts the best arms were chosen."""
+        if self.is_refitted:
+            return "on labels set aside" if self.tuned else "by their order"
         return self.choosing_split.where if self.num_folds else "on validation"
 
     def predictions(self, cell: Cell) -> tuple[Any, ...]:
@@ -155,10 +183,15 @@ class Comparison:
         arms = (arm for arm in self.arms if arm.kind in ("cold", "baseline"))
         return [a.name for a in arms if a.kind == "baseline" or cold in (None, a.name)]
 
+    @property
+    def baselines(self) -> tuple[str, ...]:
+        """Return the names of the cheap arms that a Transformer has to beat."""
+        return self.arm_names("baseline")
+
     def cells_of(self, arm: str, labels: int) -> list[Cell]:
         """Return the cells of one arm at one subset, by seed."""
         cells = [cell for cell in self.cells if (cell.arm, cell.labels) == (arm, labels)]
-        return sorted(cells, key=lambda cell: cell.seed)
+        return sorted(cells, key=lambda cell: (cell.pretraining, cell.seed))
 
     def groups(self) -> Iterator[tuple[Arm, int, list[Cell]]]:
         """Yield each arm that was run at each subset, with its cells by seed."""
@@ -225,7 +258,8 @@ class ArmScore:
     labels: int
     scored: Score  # on the scored split
     clean: Score | None  # without shared texts; None when none, or all, are shared
-    choosing: Score  # on the split that arms are chosen by; `scored` without a test
+    choosing: Score  # on validation; `scored` where no text validates
+    preference: float  # what arms are chosen by, the highest first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,21 +323,25 @@ class LabelsSaved:
     """How many labels arms without pretraining need to match the best pretrained arm.
 
     A number of labels is text: "640", ">1,600" when the accuracy is never reached, "≤50" when it is
-    reached at the smallest size.
+    reached at the smallest size, "100 to 5,000" when it is reached between sizes too far apart.
     """
 
     arm: str  # the pretrained arm that validation prefers with these labels
     labels: int
     accuracy: float  # reached with these labels, on the scored split
-    unpretrained: tuple[str, ...]  # at each size, the one that validation prefers counts
+    unpretrained: tuple[str, ...]  # at each size, the best of them counts
     needed: str
     low: str  # of the 95% interval
     high: str
+    size_to_add: int | None = None  # between sizes that are too far apart
 
     @property
     def has_interval(self) -> bool:
         """Tell whether the interval says more than the number."""
-        return not self.low == self.needed == self.high
+        return {self.needed} != {
+            self.low,
+            self.high,
+        } and self.needed != f"{self.low} to {self.high}"
 
     @property
     def text(self) -> str:
@@ -319,7 +357,9 @@ class Difference:
     second: str
     labels: int
     interval: Interval  # accuracy of the first minus accuracy of the second
-    p_value: float  # of this difference alone
+    num_seeds: int  # on which both were run
+    num_below: int  # seeds with which the first is below the second
+    p_value: float  # of this difference alone; 1 with one seed, which shows nothing
     outcome: Outcome  # of the first; "none": no difference shown
     clean: Interval | None  # without shared texts; None when none, or all, are shared
     sentence: str
@@ -378,7 +418,33 @@ class Summary:
         return rank_arms(self.scores, labels)
 
 
+def pool_pretrainings(comparison: Comparison, recipes: Mapping[str, object]) -> Comparison:
+    """Return the comparison with one arm for all runs of one recipe, named after the first.
+
+    `recipes` has the recipe of every run; the runs of one recipe differ only in their seeds.
+    """
+    pooled: dict[object, list[Arm]] = {}
+    for arm in comparison.arms:
+        key = (arm.kind, recipes[arm.source]) if arm.source else arm.name
+        pooled.setdefault(key, []).append(arm)
+    places = {arm.name: (arms[0].name, i) for arms in pooled.values() for i, arm in enumerate(arms)}
+    runs = {arms[0].name: tuple(str(arm.source) for arm in arms) for arms in pooled.values()}
+    cells = []
+    for cell in comparison.cells:
+        name, number = places[cell.arm]
+        cells.append(replace(cell, arm=name, pretraining=number))
+    return replace(
+        comparison,
+        arms=tuple(
+            replace(arms[0], pretrainings=runs[arms[0].name]) if len(arms) > 1 else arms[0]
+            for arms in pooled.values()
+        ),
+        cells=tuple(cells),
+        tuned=tuple(replace(tuned, arm=places[tuned.arm][0]) for tuned in comparison.tuned),
+    )
+
+
 def rank_arms(scores: Sequence[ArmScore], labels: int) -> list[str]:
     """Return the arms at one subset, the best on validation first; equal ones in their order."""
     rows = [score for score in scores if score.labels == labels]
-    return [row.arm for row in sorted(rows, key=lambda row: -row.choosing.accuracy)]
+    return [row.arm for row in sorted(rows, key=lambda row: -row.preference)]

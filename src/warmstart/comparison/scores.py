@@ -1,12 +1,17 @@
 """Scores of arms and their differences, with intervals and in words."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.comparison.results import (
+    Arm,
     ArmKind,
     ArmScore,
     Cell,
@@ -24,10 +29,9 @@ from warmstart.comparison.results import (
     rank_arms,
 )
 from warmstart.evaluation.intervals import (
-    Interval,
+    Estimate,
     accuracy_interval,
     paired_estimate,
-    paired_interval,
     symmetric_interval,
 )
 from warmstart.formats import duration, percent, quantity
@@ -40,6 +44,13 @@ Floats = NDArray[np.float64]
 ArmAt = tuple[str, int]  # the name of an arm, and its number of labels
 AccuracyByLabels = dict[int, float]  # accuracy by number of labels
 CLOSED = 0.005  # a lead of at most half a point counts as closed
+# Percent of comparisons that show 3 points between 85 and 82%, by seeds: 2,000 texts, seeds that
+# spread by 1 point; by benchmarks/coverage.py.
+POWER = {2: 14, 3: 39, 5: 83, 10: 100}
+MOST_NAMED = 5  # classes in one sentence
+FAR = 5  # times; between sizes farther apart, labels are not interpolated
+LEAST_ERROR = 1e-4  # smaller ones have no useful logarithm
+End = Literal["low", "high", "both"]  # of two sizes that are far apart
 
 
 def score_arms(comparison: Comparison) -> Iterator[ArmScore]:
@@ -47,13 +58,23 @@ def score_arms(comparison: Comparison) -> Iterator[ArmScore]:
     split = comparison.scored_split
     clean = clean_rows(split)
     for arm, labels, cells in comparison.groups():
+        choosing = _score(comparison, cells, comparison.choosing_split)
+        is_refitted = comparison.is_refitted
         yield ArmScore(
             arm=arm.name,
             labels=labels,
             scored=_score(comparison, cells, split),
             clean=None if clean is None else _score(comparison, cells, split, clean),
-            choosing=_score(comparison, cells, comparison.choosing_split),
+            choosing=choosing,
+            preference=_tuned_score(comparison, arm, labels) if is_refitted else choosing.accuracy,
         )
+
+
+def _tuned_score(comparison: Comparison, arm: Arm, labels: int) -> float:
+    """Return the score of the best setting on the labels that were set aside; 0: none was tried."""
+    tunings = [t for t in comparison.tuned if (t.arm, t.labels) == (arm.name, labels)]
+    best = [max(trial.valid_accuracy for trial in tuned.trials) for tuned in tunings]
+    return float(np.mean(best)) if best else 0.0
 
 
 def clean_rows(split: Split) -> Ints | None:
@@ -82,21 +103,35 @@ def _score(
     task = finetuning_task(comparison.task)
     chosen = range(len(split.classes)) if rows is None else rows
     targets = [split.classes[row] for row in chosen]
-    answers = [[cell.predictions[split.name][row] for row in chosen] for cell in cells]
-    correct = np.array([task.text_scores(of_seed, targets) for of_seed in answers])
-    by_seed = correct.mean(axis=1)
-    all_scores = [task.answer_scores(of_seed, targets) for of_seed in answers]
+    correct = _grade(comparison, cells, split)[..., chosen]
+    by_model = correct.mean(axis=-1).ravel()
+    answers = ([cell.predictions[split.name][row] for row in chosen] for cell in cells)
+    all_scores = [task.answer_scores(of_model, targets) for of_model in answers]
     f1 = [scores["f1"] for scores in all_scores if "f1" in scores]
     return Score(
         num_texts=len(targets),
-        num_seeds=len(cells),
+        num_seeds=correct.shape[1],
         accuracy=float(correct.mean()),
-        spread=spread(by_seed),
-        lowest=float(by_seed.min()),
-        highest=float(by_seed.max()),
+        spread=spread(by_model),
+        lowest=float(by_model.min()),
+        highest=float(by_model.max()),
         interval=accuracy_interval(correct),
         f1=float(np.mean(f1)) if f1 else None,
     )
+
+
+def _grade(comparison: Comparison, cells: Sequence[Cell], split: Split) -> Floats:
+    """Return the score of every answer, (pretrainings, seeds, texts).
+
+    Only the seeds that every pretraining of the arm has are taken.
+    """
+    task, targets = finetuning_task(comparison.task), split.classes
+    by_pretraining: dict[int, dict[int, Floats]] = defaultdict(dict)
+    for cell in cells:
+        scores = task.text_scores(cell.predictions[split.name], targets)
+        by_pretraining[cell.pretraining][cell.seed] = scores
+    common = sorted(set.intersection(*map(set, by_pretraining.values())))
+    return np.array([[seeds[seed] for seed in common] for seeds in by_pretraining.values()])
 
 
 def mean_curves(comparison: Comparison) -> Iterator[Curve]:
@@ -173,21 +208,24 @@ def compare_pair(comparison: Comparison, first: str, second: str, labels: int) -
         return None
     a, b = correct
     estimate, clean = paired_estimate(a, b), None
-    interval = symmetric_interval(estimate)
-    outcome = outcome_of(interval)
-    sentence = difference_sentence(first, second, outcome, interval)
+    interval, outcome = symmetric_interval(estimate), outcome_of(estimate)
+    sentence = difference_sentence(first, second, outcome, estimate)
     rows = clean_rows(comparison.scored_split)
     if rows is not None:
-        clean = paired_interval(a[:, rows], b[:, rows])
-        if outcome_of(clean) != outcome:
+        clean_estimate = paired_estimate(a[..., rows], b[..., rows])
+        clean = symmetric_interval(clean_estimate)
+        if outcome_of(clean_estimate) != outcome:
             limits = f"{points(clean.low)} to {points(clean.high)} points"
             sentence += f"; without shared texts, the 95% interval is {limits}"
+    by_seed = (a - b).mean(axis=(0, 2))
     return Difference(
         first=first,
         second=second,
         labels=labels,
         interval=interval,
-        p_value=estimate.p_value(),
+        num_seeds=len(by_seed),
+        num_below=int((by_seed < -SLACK).sum()),
+        p_value=estimate.p_value() if len(by_seed) > 1 else 1.0,
         outcome=outcome,
         clean=clean,
         sentence=sentence,
@@ -197,29 +235,30 @@ def compare_pair(comparison: Comparison, first: str, second: str, labels: int) -
 def paired_correct(
     comparison: Comparison, first: ArmAt, second: ArmAt
 ) -> tuple[Floats, Floats] | None:
-    """Return the scores of the answers of two arms, each (seeds, texts), paired by seed.
+    """Return the scores of the answers of two arms, each (pretrainings, seeds, texts), in pairs.
 
-    An arm with one seed is paired with every seed of the other. None when there is no pair.
+    An arm with one seed is paired with every seed of the other. None when there is no pair. The
+    pretrainings of two recipes have nothing in common, so any two of them make a pair.
     """
     cells = [comparison.cells_of(*arm) for arm in (first, second)]
-    if all(len(of_arm) > 1 for of_arm in cells):
-        common = set.intersection(*({cell.seed for cell in of_arm} for of_arm in cells))
+    seeds = [{cell.seed for cell in of_arm} for of_arm in cells]
+    if all(len(of_arm) > 1 for of_arm in seeds):
+        common = set.intersection(*seeds)
         cells = [[cell for cell in of_arm if cell.seed in common] for of_arm in cells]
     if not all(cells):
         return None
-    task, targets = finetuning_task(comparison.task), comparison.scored_split.classes
-    a, b = (
-        np.array([task.text_scores(comparison.predictions(cell), targets) for cell in of_arm])
-        for of_arm in cells
-    )
+    a, b = (_grade(comparison, of_arm, comparison.scored_split) for of_arm in cells)
+    if 1 not in (len(a), len(b)):
+        num = min(len(a), len(b))
+        a, b = a[:num], b[:num]
     return a, b
 
 
-def outcome_of(difference: Interval) -> Outcome:
-    """Return what an interval of a difference shows: nothing when it touches zero."""
-    if difference.low > 0:
-        return "better"
-    return "worse" if difference.high < 0 else "none"
+def outcome_of(estimate: Estimate) -> Outcome:
+    """Return what a difference shows: nothing if its interval touches zero, or with one seed."""
+    if estimate.num_seeds < 2 or abs(estimate.mean) <= estimate.margin():
+        return "none"
+    return "better" if estimate.mean > 0 else "worse"
 
 
 def _pairs(comparison: Comparison) -> Iterator[tuple[str, str]]:
@@ -260,43 +299,68 @@ def save_labels(
         arm = pretrained[0]
         accuracy = next(s for s in scores if (s.arm, s.labels) == (arm, labels)).scored.accuracy
         mean, low, high = _curves(comparison, scores, (arm, labels), unpretrained)
+        if not mean:
+            continue
         yield LabelsSaved(
             arm=arm,
             labels=labels,
             accuracy=accuracy,
             unpretrained=unpretrained,
-            needed=labels_needed(0.0, mean),
-            low=labels_needed(0.0, high),
-            high=labels_needed(0.0, low),
+            needed=labels_needed(accuracy, mean),
+            low=labels_needed(accuracy, high, "low"),
+            high=labels_needed(accuracy, low, "high"),
+            size_to_add=_size_between(accuracy, mean),
         )
 
 
 def _curves(
     comparison: Comparison,
     scores: Sequence[ArmScore],
-    target: tuple[str, int],
+    target: ArmAt,
     unpretrained: Sequence[str],
 ) -> tuple[AccuracyByLabels, AccuracyByLabels, AccuracyByLabels]:
-    """Return accuracy minus the target's at each size: the mean and both ends of its interval.
+    """Return the accuracy at each size, relative to the target's: mean and ends of its interval.
 
-    At each size, the arm that validation prefers counts.
+    At each size the best of the arms counts, so that pretraining saves no labels by a weak rival.
     """
     mean, low, high = AccuracyByLabels(), AccuracyByLabels(), AccuracyByLabels()
+    goal = next(s for s in scores if (s.arm, s.labels) == target).scored.accuracy
     for size in comparison.subsets:
-        arm = next((a for a in rank_arms(scores, size) if a in unpretrained), None)
+        arm = strongest_arm(scores, size, unpretrained)
         correct = paired_correct(comparison, (arm, size), target) if arm else None
         if correct is not None:
             estimate = paired_estimate(*correct)
-            mean[size] = estimate.mean
-            low[size] = estimate.mean - estimate.margin()
-            high[size] = estimate.mean + estimate.margin()
+            mean[size] = goal + estimate.mean
+            low[size] = mean[size] - estimate.margin()
+            high[size] = mean[size] + estimate.margin()
     return mean, low, high
 
 
-def labels_needed(target: float, reached: AccuracyByLabels) -> str:
+def strongest_arm(scores: Sequence[ArmScore], labels: int, arms: Collection[str]) -> str | None:
+    """Return which of some arms has the best reported score at one subset; None: none was run."""
+    rows = [score for score in scores if score.labels == labels and score.arm in arms]
+    best = max(rows, key=lambda row: row.scored.accuracy, default=None)
+    return best.arm if best else None
+
+
+def _size_between(target: float, reached: AccuracyByLabels) -> int | None:
+    """Return the size to add where the target lies between two that are far apart, else None.
+
+    It is halfway between both on a logarithmic scale, in two digits.
+    """
+    sizes = sorted(reached)
+    for before, size in pairwise(sizes):
+        if reached[before] < target - SLACK <= reached[size]:
+            return int(float(f"{math.sqrt(before * size):.1e}")) if size > FAR * before else None
+    return None
+
+
+def labels_needed(target: float, reached: AccuracyByLabels, end: End = "both") -> str:
     """Write how many labels `reached` needs for `target`.
 
-    Between two measured sizes, accuracy is interpolated linearly in the logarithm of the labels.
+    Between two measured sizes, the logarithm of the error is interpolated linearly in that of the
+    labels, as errors fall with a power of the labels. Between sizes that are far apart this says
+    little, so the sizes themselves are written, or one `end` of them.
     """
     sizes = sorted(reached)
     before = sizes[0]
@@ -304,14 +368,27 @@ def labels_needed(target: float, reached: AccuracyByLabels) -> str:
         return f"≤{before:,}"
     for size in sizes[1:]:
         if reached[size] >= target - SLACK:
-            share = (target - reached[before]) / (reached[size] - reached[before])
+            if size > FAR * before:
+                ends = {"low": f"{before:,}", "high": f"{size:,}"}
+                return ends.get(end, " to ".join(ends.values()))
+            first, wanted, last = (
+                np.log(max(1 - value, LEAST_ERROR))
+                for value in (reached[before], target, reached[size])
+            )
+            share = (first - wanted) / (first - last) if first > last else 1.0
             return f"{round(before * (size / before) ** min(share, 1)):,}"
         before = size
     return f">{before:,}"
 
 
-def difference_sentence(first: str, second: str, outcome: Outcome, difference: Interval) -> str:
+def difference_sentence(first: str, second: str, outcome: Outcome, estimate: Estimate) -> str:
     """Say which arm is better and by how much, or that no difference is shown."""
+    difference = symmetric_interval(estimate)
+    if estimate.num_seeds < 2:
+        return (
+            f"no difference is shown between {first} and {second} with one seed "
+            f"(here {points(difference.mean)} points; another seed may turn it round)"
+        )
     if outcome == "none":
         return (
             f"no difference is shown between {first} and {second} "
@@ -329,10 +406,11 @@ def verdict_sentence(difference: Difference, outcome: Outcome, num_verdicts: int
     """Say what a difference shows when it is judged together with the other verdicts."""
     if outcome == difference.outcome:
         return difference.sentence
-    first, second, interval = difference.first, difference.second, difference.interval
+    interval = difference.interval
     return (
-        f"{difference_sentence(first, second, outcome, interval)}, "
-        f"once adjusted for {num_verdicts} verdicts"
+        f"no difference is shown between {difference.first} and {difference.second} (95% interval "
+        f"{points(interval.low)} to {points(interval.high)} points), once adjusted for "
+        f"{num_verdicts} verdicts"
     )
 
 
@@ -371,18 +449,62 @@ def findings(
     """Say what pretraining gained with all labels and with the fewest, and what it saved."""
     fewest, most = comparison.subsets[0], comparison.subsets[-1]
     for labels in sorted({fewest, most}, reverse=True):
-        clauses = [verdict.sentence for verdict in verdicts if verdict.labels == labels]
-        if clauses:
+        of_size = [verdict for verdict in verdicts if verdict.labels == labels]
+        if of_size:
             chosen = _describe_choice(comparison, scores, labels)
-            yield f"With {quantity(labels, 'label')}, {chosen}{'; '.join(clauses)}."
+            clauses = "; ".join(verdict.sentence for verdict in of_size)
+            seeds = _describe_seeds(comparison, scores, of_size[0].first, labels)
+            yield f"With {quantity(labels, 'label')}, {chosen}{clauses}.{seeds}"
     for row in saved:
         if row.labels == fewest < most:
             interval = f" (95% interval {_write_labels(row.low)} to {_write_labels(row.high)})"
+            add = f"; --labels {row.size_to_add} in between would tell" if row.size_to_add else ""
             yield (
                 f"To match {row.arm} with {quantity(fewest, 'label')}, a model without pretraining "
                 f"({' or '.join(row.unpretrained)}) needs {_write_labels(row.needed)} labels"
-                f"{interval if row.has_interval else ''}."
+                f"{interval if row.has_interval else ''}{add}."
             )
+
+
+def _describe_seeds(
+    comparison: Comparison, scores: Sequence[ArmScore], arm: str, labels: int
+) -> str:
+    """Name the worst model of an arm, and say how many seeds are below the arm to beat."""
+    score = next(row.scored for row in scores if (row.arm, row.labels) == (arm, labels))
+    opponents = comparison.opponents(arm)
+    rivals = [name for name in opponents if name in comparison.baselines] or opponents
+    rival = strongest_arm(scores, labels, rivals)
+    difference = compare_pair(comparison, arm, rival, labels) if rival else None
+    if difference is None or difference.num_seeds < 2:
+        return ""
+    below = f"{difference.num_below} of {difference.num_seeds} seeds of {arm} "
+    below += f"{'is' if difference.num_below == 1 else 'are'} below {rival}"
+    return f" The worst model of {arm} has {percent(score.lowest)}; {below}."
+
+
+def describe_classes(comparison: Comparison, scores: Sequence[ArmScore], arm: str) -> Iterator[str]:
+    """Give macro F1 where classes are skewed; name classes that the advised arm never predicts."""
+    split, labels = comparison.scored_split, comparison.subsets[-1]
+    if not comparison.class_names or not isinstance(split.classes[0], int):
+        return  # an answer is no class
+    f1 = {row.arm: row.scored.f1 for row in scores if row.labels == labels}
+    if split.is_skewed:
+        figures = ", ".join(f"{name} {percent(value)}" for name, value in f1.items() if value)
+        yield (
+            "The classes are skewed: always predicting the most frequent one gives "
+            f"{percent(split.majority_share)}. Macro F1 with {quantity(labels, 'label')}: "
+            f"{figures}."
+        )
+    cells = comparison.cells_of(arm, labels)
+    predicted = {answer for cell in cells for answer in comparison.predictions(cell)}
+    missed = [comparison.class_names[number] for number in sorted({*split.classes} - predicted)]
+    if missed:
+        more = f" and {len(missed) - MOST_NAMED:,} more" if len(missed) > MOST_NAMED else ""
+        names = ", ".join(f"'{name}'" for name in missed[:MOST_NAMED])
+        yield (
+            f"{arm} never predicts {names}{more}, which the texts to predict do have. More labels "
+            "of rare classes help, as do --balance weights and --select f1."
+        )
 
 
 def _describe_choice(comparison: Comparison, scores: Sequence[ArmScore], labels: int) -> str:
@@ -390,6 +512,8 @@ def _describe_choice(comparison: Comparison, scores: Sequence[ArmScore], labels:
     ranked = rank_pretrained(comparison, scores, labels)
     if len(ranked) == 1:
         return ""
+    if comparison.is_refitted and not comparison.tuned:
+        return f"of {len(ranked)} pretrained arms the first is judged, as no label chose one: "
     return f"{ranked[0]} is the best of {len(ranked)} pretrained arms {comparison.chosen_on}: "
 
 
@@ -397,7 +521,7 @@ def _write_labels(labels: str) -> str:
     return labels.replace(">", "more than ").replace("≤", "at most ")
 
 
-def caveats(comparison: Comparison) -> Iterator[str]:
+def caveats(comparison: Comparison, verdicts: Sequence[Verdict]) -> Iterator[str]:
     """Yield what a reader must know before trusting the scores."""
     if comparison.left_out:
         yield (
@@ -418,8 +542,17 @@ def caveats(comparison: Comparison) -> Iterator[str]:
             "There is no test file: these are validation scores, cross-fitted. Each half of the "
             "texts is scored by models whose setting and epoch were chosen on the other half."
         )
-    if len(comparison.seeds) == 1:
-        yield "Only one seed was run: intervals cover the choice of texts, not that of the seed."
+    if not comparison.has_test and len(comparison.pretrained) > 1:
+        yield (
+            "The arm that leads was chosen by the same scores, which flatters its lead: the best "
+            "of 2 to 8 equal arms leads by 0.2 to 1.8 points. The verdicts allow for this, the "
+            "numbers do not; with --test they are free of it."
+        )
+    if comparison.num_choosing:
+        yield (
+            f"Settings, and the arm that is judged, were chosen on {comparison.num_choosing:,} "
+            "more labels, of --valid, which the numbers of labels do not count."
+        )
     if comparison.num_truncated and comparison.arm_names("baseline"):
         yield (
             f"{' and '.join(comparison.arm_names('baseline'))} reads whole texts; the Transformers "
@@ -430,4 +563,36 @@ def caveats(comparison: Comparison) -> Iterator[str]:
             f"{len(split.shared):,} of the {num_texts} also "
             f"{'occurs' if len(split.shared) == 1 else 'occur'}, exactly or nearly, in other data: "
             "see the scores without them."
+        )
+    yield from _caveats_of_intervals(comparison, verdicts)
+
+
+def _caveats_of_intervals(comparison: Comparison, verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield what the intervals do not cover, and how much they can show."""
+    num_seeds = len(comparison.seeds)
+    if num_seeds == 1:
+        yield (
+            "Only one seed was run: intervals cover the choice of texts, not that of the seed, so "
+            "no difference is shown. Give at least three --seeds."
+        )
+    elif any(verdict.outcome == "none" for verdict in verdicts):
+        powers = ", ".join(f"{num}: {power}%" for num, power in POWER.items())
+        yield (
+            "“No difference is shown” does not mean that arms are equal. In simulations, a true "
+            f"difference of 3 points was shown in this share of comparisons, by number of seeds: "
+            f"{powers}. Here there are {num_seeds}."
+        )
+    single = [a.name for a in comparison.arms if a.name in comparison.pretrained]
+    single = [name for name in single if not comparison.arm(name).pretrainings]
+    if single:
+        yield (
+            "One pretraining stands for its recipe: that another one would score differently "
+            "(standard deviation 0.3 to 0.9 points) is not in the intervals. Several --from that "
+            "differ only in --seed put it there."
+        )
+    if comparison.num_labelled == comparison.subsets[-1] and num_seeds > 1:
+        yield (
+            f"With all {quantity(comparison.subsets[-1], 'label')}, every seed has the same "
+            "training texts: there the intervals do not cover the choice of these texts, and "
+            "hold for them alone."
         )

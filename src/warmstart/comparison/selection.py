@@ -1,8 +1,8 @@
 """Select settings and epochs on validation texts, and predict with what was selected.
 
 With a test set, all validation texts select. Without one, each half selects the model that predicts
-the other half, so that no text is scored by a model that it helped to select. In a cross-validation
-the texts that select the setting are then trained on, too.
+the other half, so that no text is scored by a model that it helped to select. With a test set but
+no validation file, and in a cross-validation, the texts that select are then trained on, too.
 """
 
 from collections.abc import Sequence
@@ -21,13 +21,17 @@ Preference = tuple[float, float]  # the score that selects, then minus the loss
 
 def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -> TunedArm:
     """Try the settings of an arm and choose the best; a single setting is not tried."""
-    values, trials = arm.settings(config.trials), []
+    values, trials, temperature = arm.settings(config.trials), [], 1.0
+    rows = np.unique(np.concatenate([each.selecting for each in splits.selections]))
+    targets = [splits.valid.targets[row] for row in rows]
     best: list[tuple[Preference, float]] = [((-np.inf, 0.0), values[0])] * len(splits.selections)
     for model in arm.fit(splits, values, seed) if len(values) > 1 else ():
         for index, selection in enumerate(splits.selections):
             entry = _best_epoch(arm, model, splits, selection.selecting, config)[0], model.value
             best[index] = max(best[index], entry, key=lambda pair: pair[0])
-        scores = [arm.task.scores(o, splits.valid.targets, arm.labels) for o in model.outputs]
+        if best[0][1] == model.value:
+            temperature = arm.task.temperature(model.outputs[-1][rows], targets)
+        scores = [arm.task.scores(o[rows], targets, arm.labels) for o in model.outputs]
         best_score = max(score[arm.task.metric(arm.labels)] for score in scores)
         setting = arm.describe_setting(model.value)
         trials.append(Trial(setting=setting, valid_accuracy=best_score))
@@ -38,6 +42,7 @@ def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -
         trials=tuple(trials),
         values=chosen,
         settings=tuple(map(arm.describe_setting, chosen)),
+        temperature=temperature,
     )
 
 

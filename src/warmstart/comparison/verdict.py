@@ -3,7 +3,7 @@
 Test scores are reported only; nothing is chosen by them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from warmstart.comparison.results import (
@@ -23,6 +23,7 @@ from warmstart.comparison.scores import (
     compare_arms,
     compare_pair,
     count_costs,
+    describe_classes,
     findings,
     mean_curves,
     rank_pretrained,
@@ -44,11 +45,15 @@ def summarise(comparison: Comparison) -> Summary:
     curves = tuple(mean_curves(comparison))
     saved_over_best = tuple(save_labels(comparison, scores, ("cold", "baseline")))
     verdicts = tuple(judge(comparison, scores))
+    advice = advise(comparison, scores, verdicts)
     return Summary(
         scored_split=comparison.scored_split.name,
-        advice=advise(comparison, scores, verdicts),
-        findings=tuple(findings(comparison, scores, verdicts, saved_over_best)),
-        caveats=tuple(caveats(comparison)),
+        advice=advice,
+        findings=(
+            *findings(comparison, scores, verdicts, saved_over_best),
+            *describe_classes(comparison, scores, advice.arm),
+        ),
+        caveats=tuple(caveats(comparison, verdicts)),
         chance=comparison.chance(comparison.scored_split),
         scores=scores,
         curves=curves,
@@ -132,7 +137,7 @@ def advise(
 
     if lead is None:
         return use(ranked[0], "; no pretrained model was compared")
-    strongest = _strongest_opponent(comparison, ranked, lead, verdicts)
+    strongest = _strongest_opponent(comparison, accuracy, lead, verdicts)
     if strongest is None:
         return use(lead, "; no model without pretraining was compared")
     opponent, outcome = strongest
@@ -142,7 +147,7 @@ def advise(
     pretrained = _describe_arm(comparison, lead)
     if outcome == "worse":
         return use(opponent, f", {gap} points above {pretrained}: pretraining did not pay here")
-    if opponent in comparison.arm_names("baseline"):
+    if opponent in comparison.baselines:
         other = f"the pretrained model ({lead}, {percent(accuracy[lead])})"
         reason = f"; no difference from {other} is shown, and {opponent} is cheaper"
         return use(opponent, reason, " for now")
@@ -150,15 +155,18 @@ def advise(
 
 
 def _strongest_opponent(
-    comparison: Comparison, ranked: Sequence[str], lead: str, verdicts: Sequence[Verdict]
+    comparison: Comparison, accuracy: Mapping[str, float], lead: str, verdicts: Sequence[Verdict]
 ) -> tuple[str, Outcome] | None:
-    """Return the strongest opponent of the leading arm, and the lead's outcome against it."""
-    labels, baselines = comparison.subsets[-1], comparison.arm_names("baseline")
+    """Return the opponent that is hardest to beat, and the lead's outcome against it.
+
+    Where outcomes are the same, that is the best of the baselines, which are cheap, then of others.
+    """
+    labels = comparison.subsets[-1]
     outcomes = {v.second: v.outcome for v in verdicts if (v.first, v.labels) == (lead, labels)}
 
-    def danger(arm: str) -> tuple[int, bool, int]:
-        is_dearer = outcomes[arm] == "none" and arm not in baselines
-        return DANGER[outcomes[arm]], is_dearer, ranked.index(arm)
+    def danger(arm: str) -> tuple[int, bool, float]:
+        is_dearer = outcomes[arm] == "none" and arm not in comparison.baselines
+        return DANGER[outcomes[arm]], is_dearer, -accuracy[arm]
 
     opponents = [arm for arm in comparison.opponents(lead) if arm in outcomes]
     strongest = min(opponents, key=danger, default=None)

@@ -21,6 +21,7 @@ from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.plan import plan_experiment, subset_sizes
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.jsonfiles import from_json
+from warmstart.locks import inode_of, watch
 from warmstart.pool import ProcessPool
 from warmstart.ray_cluster import RayCluster, refuse_other_code
 from warmstart.runs.facts import ConfigFile
@@ -55,6 +56,7 @@ class CellOrder:
 
     config: CompareConfig
     folder: str  # the current folder of the command
+    inode: int  # of the folder that the command holds
     code: bytes  # checksum of the code
     group: str
     step: Step
@@ -63,7 +65,8 @@ class CellOrder:
     @classmethod
     def of(cls, config: CompareConfig, group: CellGroup, step: Step, tuned: Result | None) -> Self:
         """Return the order for a step of a group."""
-        return cls(config, os.getcwd(), code_digest(), group.stem.name, step, tuned)
+        inode = inode_of(Path(config.out))
+        return cls(config, os.getcwd(), inode, code_digest(), group.stem.name, step, tuned)
 
     def run(self) -> Outcome:
         """Run the step in this process, which does nothing else."""
@@ -86,9 +89,10 @@ class CellOrder:
                 "system that all machines share"
             )
         os.chdir(self.folder)
-        with progress.silence():  # the command has shown these messages
-            group = _groups(self.config)[self.group]
-        return group.run(self.step, self.tuned)
+        with watch(Path(self.config.out), self.inode):
+            with progress.silence():  # the command has shown these messages
+                group = _groups(self.config)[self.group]
+            return group.run(self.step, self.tuned)
 
 
 @functools.lru_cache(maxsize=1)
@@ -218,7 +222,8 @@ def _choose_device(number: "Synchronized[int] | None") -> None:
     A process without a GPU gives way to the process that keeps the GPU busy.
     """
     if number is None:
-        os.nice(GIVE_WAY)
+        if hasattr(os, "nice"):
+            os.nice(GIVE_WAY)
     elif torch.cuda.is_available():
         with number.get_lock():
             torch.cuda.set_device(number.value % torch.cuda.device_count())

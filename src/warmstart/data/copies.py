@@ -1,6 +1,6 @@
 """Texts that occur in two files, copies and near-copies."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -27,6 +27,7 @@ class FileReport:
     file: str
     rows: int
     skipped: int  # empty rows
+    unlabelled: int  # rows with a text, but without a label
     repeats: int  # rows whose text occurs in an earlier row
     near_repeats: int  # rows that are near-copies of earlier ones
     unit: str  # of lengths: words or tokens
@@ -38,6 +39,15 @@ class FileReport:
     truncated: int | None  # texts longer than --max-length
     unknown: float | None  # share of unknown tokens
     labels: dict[str, int] | None
+    contradictions: tuple["Contradiction", ...] = ()  # equal texts with different labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contradiction:
+    """A text that has different labels in different rows."""
+
+    text: str
+    labels: dict[str, int]  # rows with each label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +143,21 @@ def find_repeats(texts: Fingerprints) -> Matches:
     return Matches(copies, texts.shingles.near_repeats(len(texts)) & ~copies)
 
 
+def find_contradictions(
+    texts: Fingerprints, labels: Sequence[str], text: Callable[[int], str]
+) -> tuple[Contradiction, ...]:
+    """Return the texts that have several labels, in the order of their first rows."""
+    rows: dict[int, list[int]] = defaultdict(list)
+    for row, code in enumerate(texts.texts.tolist()):
+        rows[code].append(row)
+    counts = {copies[0]: Counter(labels[row] for row in copies) for copies in rows.values()}
+    return tuple(
+        Contradiction(text=_shorten(text(row)), labels=dict(sorted(of_text.items())))
+        for row, of_text in counts.items()
+        if len(of_text) > 1
+    )
+
+
 def count_seen(matches: Matches) -> dict[str, int]:
     """Return the numbers of copies and near-copies under the names that scores use."""
     return {
@@ -151,7 +176,11 @@ def _near_copy(a: NamedTexts, b: NamedTexts, row: int) -> NearCopy:
 
 def _shown(texts: NamedTexts, row: int) -> str:
     assert texts.text is not None
-    shown = " ".join(texts.text(row).split())
+    return _shorten(texts.text(row))
+
+
+def _shorten(text: str) -> str:
+    shown = " ".join(text.split())
     return shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}…"
 
 

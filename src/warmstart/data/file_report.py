@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from warmstart import progress
-from warmstart.data.copies import FileReport, find_repeats
+from warmstart.data.copies import FileReport, find_contradictions, find_repeats
 from warmstart.data.corpus import Passage, RowCounts, cut_chunks, read_passages
 from warmstart.data.fingerprints import Fingerprints, FingerprintWriter, normalise
 from warmstart.data.labelled import Dataset, read_labelled
@@ -36,13 +36,13 @@ class FileReader:
     tables: TableFormat
     labels: Path | None
     counts: RowCounts = field(default_factory=RowCounts)
-    label_counts: Counter[str] = field(default_factory=Counter)
+    labelled: Dataset = field(default_factory=Dataset)  # its texts, if they have labels
 
     def passages(self) -> Iterator[Passage]:
         """Yield documents of several rows, or labelled texts, each of which is one row."""
         if self.labels or self._has_labels():
-            data = self._read_labelled()
-            self.counts = RowCounts(len(data) + data.skipped, data.skipped)
+            data = self.labelled = self._read_labelled()
+            self.counts = RowCounts(len(data) + data.skipped + data.unlabelled, data.skipped)
             for text in data.whole_texts():
                 yield Passage((text,), continues=False)
         else:
@@ -53,14 +53,22 @@ class FileReader:
         return not self.labels and tagged_form(self.path, self.tables) is not None
 
     def _read_labelled(self) -> Dataset:
-        """Read labelled texts, and count their labels."""
         if self._is_tagged:
-            data = read_tagged(self.path, self.tables)
-            self.label_counts.update(count_tags(data.labels))
-        else:
-            data = read_labelled(self.path, self.tables, self.labels)
-            self.label_counts.update(data.labels)
-        return data
+            return read_tagged(self.path, self.tables)
+        return read_labelled(self.path, self.tables, self.labels)
+
+    @property
+    def label_counts(self) -> Counter[str]:
+        """Return how many texts have each label, or how many entities or words each tag."""
+        return (
+            count_tags(self.labelled.labels) if self._is_tagged else Counter(self.labelled.labels)
+        )
+
+    @property
+    def label_names(self) -> list[str]:
+        """Return the label of each text as one string."""
+        labels = self.labelled.labels
+        return [" ".join(tags) for tags in labels] if self._is_tagged else list(labels)
 
     def describe(self) -> str:
         """Say how a table, or a file of tagged words, is read; empty for other files."""
@@ -131,10 +139,12 @@ def report_file(reader: FileReader, reading: Reading) -> tuple[FileReport, Finge
     sizes, fingerprints = np.array(lengths), writer.finish()
     repeats = find_repeats(fingerprints)
     limit = max_length - 2 if max_length and tokenizer else max_length  # without special tokens
+    labelled = reader.labelled
     report = FileReport(
         file=str(reader.path),
         rows=reader.counts.rows or len(fingerprints),
         skipped=reader.counts.skipped,
+        unlabelled=labelled.unlabelled,
         repeats=int(repeats.copies.sum()),
         near_repeats=int(repeats.near.sum()),
         unit="tokens" if tokenizer else "words",
@@ -146,5 +156,10 @@ def report_file(reader: FileReader, reading: Reading) -> tuple[FileReport, Finge
         truncated=int((sizes > limit).sum()) if limit else None,
         unknown=num_unknown / max(1, int(sizes.sum())) if tokenizer else None,
         labels=dict(sorted(reader.label_counts.items())) or None,
+        contradictions=find_contradictions(
+            fingerprints, reader.label_names, labelled.whole_texts().__getitem__
+        )
+        if labelled.labels
+        else (),
     )
     return report, fingerprints

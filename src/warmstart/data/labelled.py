@@ -43,7 +43,8 @@ class Dataset:
     word_tokens: Sequence[Sequence[WordSpan]] = ()  # the ids that stand for each word
     is_truncated: Sequence[bool] = ()  # whether the ids are those of a part of the text
     files: Mapping[Path, int] = field(default_factory=dict)  # that were read, with their rows
-    skipped: int = 0  # rows without a text or a label
+    skipped: int = 0  # rows without a text
+    unlabelled: int = 0  # rows with a text, but without a label
     description: str = ""  # how the file was read
 
     def __len__(self) -> int:
@@ -51,7 +52,7 @@ class Dataset:
 
     def columns(self) -> dict[str, Sequence[Any]]:
         """Return the columns that are filled, by name."""
-        others = {"file", "files", "skipped", "description"}
+        others = {"file", "files", "skipped", "unlabelled", "description"}
         names = (field.name for field in fields(self) if field.name not in others)
         return {name: column for name in names if (column := getattr(self, name))}
 
@@ -82,6 +83,7 @@ def join_datasets(parts: Sequence[Dataset]) -> Dataset:
         file=", ".join(part.file for part in parts),
         files={file: rows for part in parts for file, rows in part.files.items()},
         skipped=sum(part.skipped for part in parts),
+        unlabelled=sum(part.unlabelled for part in parts),
         **columns,
     )
 
@@ -113,13 +115,17 @@ def read_labelled(path: Path, tables: TableFormat = DEFAULT, labels: Path | None
 def _collect(rows: Iterable[tuple[Row, Row]], files: Sequence[Path], description: str) -> Dataset:
     """Keep the rows with text and label; count the others."""
     texts, labels, lines, seconds = [], [], [], []
-    num_rows, is_pair = 0, False
+    num_rows, num_unlabelled, is_pair = 0, 0, False
     for row, label_row in rows:
         num_rows += 1
         is_pair = "text2" in row.values
         text, label = row.text("text"), _label(label_row)
         second = row.text("text2") if is_pair else text
-        if text.strip() and second.strip() and label:
+        if not text.strip() or not second.strip():
+            continue
+        if not label:
+            num_unlabelled += 1
+        else:
             texts.append(text)
             labels.append(label)
             lines.append(row.number)
@@ -134,7 +140,8 @@ def _collect(rows: Iterable[tuple[Row, Row]], files: Sequence[Path], description
         tuple(lines),
         tuple(seconds) if is_pair else None,
         files=dict.fromkeys(files, len(texts)),
-        skipped=num_rows - len(texts),
+        skipped=num_rows - num_unlabelled - len(texts),
+        unlabelled=num_unlabelled,
         description=description,
     )
 

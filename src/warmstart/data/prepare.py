@@ -23,7 +23,7 @@ from warmstart.data.shards import (
 )
 from warmstart.data.token_file import DocumentWriter, SentenceFile, TokenFile, encode
 from warmstart.errors import WarmstartError
-from warmstart.files import remove, whole_folder
+from warmstart.files import remove_own, whole_folder
 from warmstart.ray_cluster import RayCluster
 from warmstart.textfiles import file_facts
 from warmstart.tokenization.backends import train_tokenizer
@@ -79,11 +79,12 @@ def prepare(
     """
     has_index = writer.has_index
     for share in (0.0,) if valid else HELD_OUT:
-        remove(folder)
+        remove_own(folder)
         writer, counts = replace(writer, held_out=share), dict[Path, RowCounts]()
         shards = write_shards(source, writer, folder.with_name("shards"), open_workers, counts)
         with whole_folder(folder) as temporary:
-            fingerprints = join_shards(shards, temporary).to_json()
+            held_out = () if valid else (VALID,)
+            fingerprints = join_shards(shards, temporary, (TRAIN, *held_out)).to_json()
             facts = _facts(counts, TokenFile(temporary / TRAIN))
             facts |= {"held_out": share, "fingerprints": fingerprints}
             if valid:

@@ -120,9 +120,9 @@ class ShardWriter:
         write_json(folder / _FINGERPRINTS, seen.finish().to_json())
 
 
-def join_shards(shards: Sequence[Path], folder: Path) -> Fingerprints:
-    """Join the token files of all shards for training and validation; return the fingerprints."""
-    for name in (TRAIN, VALID):
+def join_shards(shards: Sequence[Path], folder: Path, names: Sequence[str]) -> Fingerprints:
+    """Join the token files of these names of all shards; return the fingerprints."""
+    for name in names:
         join_token_files([shard / name for shard in shards], folder / name)
     return join_fingerprints(_fingerprints(shard / _FINGERPRINTS) for shard in shards)
 

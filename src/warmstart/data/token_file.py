@@ -83,7 +83,7 @@ class TokenWriter:
         self.dtype = np.dtype(np.uint16 if vocab_size <= 2**16 else np.uint32)
         self.num_tokens = 0
         self.num_bytes = 0
-        self._file = open(path, "wb", buffering=1 << 20)  # noqa: SIM115 (closed in __exit__)
+        self._file = open(path, "xb", buffering=1 << 20)  # noqa: SIM115 (closed in __exit__)
 
     def write(self, ids: list[int], num_bytes: int = 0) -> None:
         """Append the ids of `num_bytes` bytes of text."""
@@ -107,7 +107,7 @@ class DocumentWriter(TokenWriter):
         super().__init__(path, tokenizer.vocab_size)
         self._bos, self._eos = tokenizer.bos, tokenizer.eos
         paths = _index_paths(path) if has_index else ()
-        self._index = [path.open("wb", buffering=1 << 20) for path in paths]
+        self._index = [path.open("xb", buffering=1 << 20) for path in paths]
         self._document: int | None = None  # number of the open document
         self._start = self._first_sentence = self._num_sentences = 0  # of the open document; in all
 
@@ -145,7 +145,7 @@ class DocumentWriter(TokenWriter):
 def join_token_files(parts: Sequence[Path], path: Path) -> None:
     """Write one token file with the documents of several, and one index if they have any."""
     facts = [_read_facts(part) for part in parts]
-    with path.open("wb") as joined:
+    with path.open("xb") as joined:
         for part in parts:
             with part.open("rb") as file:
                 shutil.copyfileobj(file, joined, 1 << 20)
@@ -158,7 +158,7 @@ def _join_indices(parts: Sequence[Path], sizes: Sequence[int], path: Path) -> No
     """Write one index: positions count the tokens and the sentences of all parts."""
     num_tokens = num_sentences = 0
     with ExitStack() as stack:
-        starts, rows = (stack.enter_context(file.open("wb")) for file in _index_paths(path))
+        starts, rows = (stack.enter_context(file.open("xb")) for file in _index_paths(path))
         for part, size in zip(parts, sizes, strict=True):
             own_starts, own_rows = (np.fromfile(file, np.int64) for file in _index_paths(part))
             starts.write((own_starts + num_tokens).tobytes())
@@ -170,7 +170,8 @@ def _join_indices(parts: Sequence[Path], sizes: Sequence[int], path: Path) -> No
 
 def _write_facts(path: Path, dtype: str, num_tokens: int, num_bytes: int) -> None:
     facts = {"dtype": dtype, "tokens": num_tokens, "bytes": num_bytes}
-    path.with_suffix(".json").write_text(json.dumps(facts))
+    with path.with_suffix(".json").open("x", encoding="utf-8") as file:
+        json.dump(facts, file)
 
 
 def _close(file: BinaryIO, error: type[BaseException] | None) -> None:

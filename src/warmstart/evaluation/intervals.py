@@ -1,9 +1,9 @@
 """95% intervals of accuracies and their differences, over the choice of texts and of seeds.
 
 The variance of a mean over seeds and texts has two parts: how much seeds differ, estimated from few
-of them, and what makes a text easy or hard for every seed, estimated from many texts. Each part has
-its own quantile of Student's t; their squares add up. `benchmarks/coverage.py` measures how often
-such intervals hold the truth.
+of them, and what makes a text easy or hard for every seed, estimated from many texts. Several
+pretrainings of one recipe add a third part. Each part has its own quantile of Student's t; their
+squares add up. `benchmarks/coverage.py` measures how often such intervals hold the truth.
 """
 
 from dataclasses import dataclass
@@ -18,32 +18,37 @@ LEAST_P = 1e-12  # smaller p-values are not told apart
 
 @dataclass(frozen=True)
 class Estimate:
-    """The mean of values (seeds, texts), with the parts of its variance."""
+    """The mean of values (pretrainings, seeds, texts), with the parts of its variance."""
 
     mean: float
+    num_pretrainings: int
     num_seeds: int
     num_texts: int
+    pretraining_variance: float  # of the mean, because pretrainings differ; 0 with one of them
     seed_variance: float  # of the mean, because seeds differ; 0 with one seed
     text_variance: float  # of the mean, because texts differ for all seeds alike
 
     @classmethod
     def of(cls, values: ArrayLike) -> "Estimate":
-        """Estimate from (texts,) or (seeds, texts)."""
-        grid = np.atleast_2d(np.asarray(values, dtype=np.float64))
-        if grid.ndim != 2 or grid.size == 0:
-            raise ValueError(f"values must be (texts,) or (seeds, texts), not empty: {grid.shape}")
-        S, T = grid.shape
-        seed_variance = float(grid.mean(axis=1).var(ddof=1)) / S if S > 1 else 0.0
+        """Estimate from (texts,), (seeds, texts) or (pretrainings, seeds, texts)."""
+        grid = _grid(values)
+        P, S, T = grid.shape
+        pretraining_variance = float(grid.mean(axis=(1, 2)).var(ddof=1)) / P if P > 1 else 0.0
+        seed_variance = float(grid.mean(axis=(0, 2)).var(ddof=1)) / S if S > 1 else 0.0
         # A few texts with equal values prove little: the variance is at least that of two more
         # texts, one for and one against (the adjustment of Bonett and Price).
-        text_variance = max(_shared_variance(grid) / T, 2 / (T + 2) ** 2)
-        return cls(float(grid.mean()), S, T, seed_variance, text_variance)
+        text_variance = max(_shared_variance(grid.reshape(P * S, T)) / T, 2 / (T + 2) ** 2)
+        mean = float(grid.mean())
+        return cls(mean, P, S, T, pretraining_variance, seed_variance, text_variance)
 
     def margin(self, level: float = LEVEL) -> float:
         """Return half the width of the symmetric interval."""
-        seeds = _quantile(self.num_seeds, level) ** 2 * self.seed_variance
-        texts = _quantile(self.num_texts, level) ** 2 * self.text_variance
-        return float(np.sqrt(seeds + texts))
+        parts = (
+            (self.num_pretrainings, self.pretraining_variance),
+            (self.num_seeds, self.seed_variance),
+            (self.num_texts, self.text_variance),
+        )
+        return float(np.sqrt(sum(_quantile(num, level) ** 2 * part for num, part in parts)))
 
     def p_value(self) -> float:
         """Return one minus the level at which the interval just reaches zero."""
@@ -68,7 +73,7 @@ class Interval:
 
 
 def accuracy_interval(correct: ArrayLike) -> Interval:
-    """Return the share of correct answers, (texts,) or (seeds, texts), with its 95% interval.
+    """Return the share of correct answers with its 95% interval; for shapes, see `Estimate.of`.
 
     Wilson's form of the interval: inside 0 and 1, and no single point when all answers are correct.
     """
@@ -84,15 +89,15 @@ def accuracy_interval(correct: ArrayLike) -> Interval:
 
 
 def paired_estimate(a: ArrayLike, b: ArrayLike) -> Estimate:
-    """Estimate mean(a) - mean(b); both (seeds, texts), correct or not.
+    """Estimate mean(a) - mean(b); both ([pretrainings,] seeds, texts), correct or not.
 
-    Row i of `a` is paired with row i of `b`; an arm with one row is paired with every row of the
-    other.
+    Row i of `a` is paired with row i of `b`; an arm with one seed, or one pretraining, is paired
+    with all of the other.
     """
-    first = np.atleast_2d(np.asarray(a, dtype=np.float64))
-    second = np.atleast_2d(np.asarray(b, dtype=np.float64))
-    rows = {first.shape[0], second.shape[0]} - {1}
-    if first.shape[1] != second.shape[1] or len(rows) > 1:
+    first, second = _grid(a), _grid(b)
+    sizes = zip(first.shape[:2], second.shape[:2], strict=True)
+    is_paired = all(1 in pair or pair[0] == pair[1] for pair in sizes)
+    if first.shape[2] != second.shape[2] or not is_paired:
         raise ValueError(f"arms of shapes {first.shape} and {second.shape} cannot be paired")
     return Estimate.of(first - second)
 
@@ -116,6 +121,17 @@ def adjust_by_holm(p_values: list[float]) -> list[float]:
         largest = max(largest, min((len(p_values) - rank) * p_values[index], 1.0))
         adjusted[index] = largest
     return adjusted
+
+
+def _grid(values: ArrayLike) -> Floats:
+    """Return values as (pretrainings, seeds, texts)."""
+    grid = np.asarray(values, dtype=np.float64)
+    if not 1 <= grid.ndim <= 3 or grid.size == 0:
+        raise ValueError(
+            "values must be (texts,), (seeds, texts) or (pretrainings, seeds, texts), not empty: "
+            f"{grid.shape}"
+        )
+    return grid.reshape((1,) * (3 - grid.ndim) + grid.shape)
 
 
 def _shared_variance(grid: Floats) -> float:

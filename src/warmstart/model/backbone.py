@@ -1,7 +1,6 @@
 """The backbone: embeddings, blocks, final norm. Token ids in, hidden vectors out."""
 
 import math
-import os
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +21,7 @@ from warmstart.model.attention import (
     window_mask,
 )
 from warmstart.model.layers import Block, BlockOptions, DecoderBlock, build_norm
+from warmstart.runtime import total_memory
 from warmstart.settings.model import ModelConfig
 
 
@@ -205,8 +205,8 @@ def recompute_activations(model: nn.Module) -> None:
 
 def check_memory(config: ModelConfig) -> None:
     """Refuse a model whose weights do not fit into this machine, before anything is allocated."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if 4 * config.num_large_parameters > memory:
+    memory = total_memory()
+    if memory is not None and 4 * config.num_large_parameters > memory:
         raise WarmstartError(
             f"the weights of this model need {4 * config.num_large_parameters / 2**30:,.0f} GiB, "
             f"and this machine has {memory / 2**30:,.0f}: lower --width, --ffn-width, --depth, "

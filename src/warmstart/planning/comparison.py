@@ -4,6 +4,7 @@ The comparison itself reads its files, plans its arms and estimates its time; a 
 takes the place of its stopwatch.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,12 +13,11 @@ from warmstart.comparison.arms import TransformerArm
 from warmstart.comparison.budget import (
     ArmPace,
     apply_limit,
-    arm_seconds,
-    choose_limit,
+    choose_trials,
     measure_arms,
     num_at_once,
-    total_seconds,
 )
+from warmstart.comparison.cells import cell_groups
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.compare import resolve
 from warmstart.comparison.plan import (
@@ -27,6 +27,7 @@ from warmstart.comparison.plan import (
     repays_compiling,
     subset_sizes,
 )
+from warmstart.comparison.schedule import Schedule
 from warmstart.formats import quantity
 from warmstart.planning.commands import PlanCompareConfig
 from warmstart.planning.devices import GIB, reading_seconds, step_seconds
@@ -34,6 +35,8 @@ from warmstart.planning.job import finetuning_job, reading_job
 from warmstart.planning.memory import StepMemory, step_memory
 from warmstart.planning.plan import MEASURED_SHARE, PlannedMachine, choose_machine, long_time
 from warmstart.report.html import Shown
+from warmstart.runs.facts import Limit
+from warmstart.runs.folder import RunFolder
 from warmstart.tasks.task import TrainingJob
 from warmstart.training.length import Clock
 
@@ -53,15 +56,18 @@ class ArmCost:
 class ComparisonPlan(Shown):
     """What a comparison needs, known before it runs."""
 
-    config: CompareConfig  # resolved, and limited to what fits into its minutes
+    schedule: Schedule  # what is trained; its settings are resolved, with the trials that fit
     experiment: ExperimentPlan
     machine: PlannedMachine
-    paces: tuple[ArmPace, ...] | None = None  # of the arms; None: time is not known
+
+    @property
+    def config(self) -> CompareConfig:
+        return self.schedule.config
 
     @cached_property
     def subsets(self) -> tuple[int, ...]:
-        """Return the sizes of the label subsets."""
-        return subset_sizes(self.config, self.experiment.texts)
+        """Return the sizes of the label subsets of which a cell is trained."""
+        return tuple(sorted({group.labels for group, _ in self.schedule.jobs()}))
 
     @cached_property
     def arms(self) -> list[ArmCost]:
@@ -73,19 +79,19 @@ class ComparisonPlan(Shown):
         arm = planned.arm
         settings = tuple(map(arm.describe_setting, arm.settings(config.trials)))
         num_tried = len(settings) if len(settings) > 1 else 0
-        num_models = len(self.subsets) * len(planned.parts) * (num_tried + len(config.seeds))
+        steps = [step for group, step in self.schedule.jobs() if group.arm.name == arm.name]
+        num_models = sum(num_tried if step == "tuning" else 1 for step in steps)
         job = arm_job(planned, config, self.machine.target.device)
         memory = step_memory(job, self.machine.target) if job else None
         seconds = None
-        if self.paces and (job or not self.machine.sheet):
-            seconds = arm_seconds(config, self.experiment, self.paces[number])
+        if self.schedule.paces and (job or not self.machine.sheet):
+            seconds = self.schedule.arm_s(arm.name)
         return ArmCost(arm.name, settings, num_models, memory, seconds)
 
     @property
     def num_cells(self) -> int:
         """Return the number of models that are reported: each arm, subset, fold and seed."""
-        num_parts = sum(len(planned.parts) for planned in self.experiment.arms)
-        return num_parts * len(self.subsets) * len(self.config.seeds)
+        return sum(step != "tuning" for _, step in self.schedule.jobs())
 
     @property
     def num_models(self) -> int:
@@ -109,7 +115,7 @@ class ComparisonPlan(Shown):
 
     @property
     def total_s(self) -> float | None:
-        return total_seconds(self.config, self.experiment, self.paces) if self.paces else None
+        return self.schedule.remaining_s() if self.schedule.paces else None
 
     def pieces(self) -> list[str]:
         return sentences(self)
@@ -121,17 +127,28 @@ def plan_compare(config: PlanCompareConfig) -> ComparisonPlan:
     experiment = plan_experiment(asked)
     if machine.sheet:  # this machine's devices and cores are not those of --on
         asked, experiment = _one_at_a_time(asked, experiment)
-    plan = ComparisonPlan(asked, experiment, machine)
+    plan = ComparisonPlan(_schedule(asked, experiment, {}), experiment, machine)
     if machine.sheet:
-        paces = [_sheet_pace(arm, asked, machine) for arm in experiment.arms]
+        paces = {p.arm.name: _sheet_pace(p, asked, machine) for p in experiment.arms}
     elif config.measure and plan.fits:
         progress.say(f"measuring the arms for about {config.seconds:.0f} s")
-        paces = measure_arms(experiment, asked, MEASURED_SHARE * config.seconds)
+        paces = measure_arms(asked, experiment, MEASURED_SHARE * config.seconds)
     else:
         return plan
-    limit = choose_limit(asked, experiment, paces, Clock(asked.minutes))
+    limit = Limit(trials=choose_trials(asked, experiment, paces, Clock(asked.minutes)))
     taken, experiment = apply_limit(asked, experiment, limit)
-    return ComparisonPlan(taken, experiment, machine, tuple(paces))
+    schedule = _schedule(taken, experiment, paces)
+    schedule.plan()
+    experiment = replace(experiment, left_out=schedule.describe(asked))
+    return ComparisonPlan(schedule, experiment, machine)
+
+
+def _schedule(
+    config: CompareConfig, experiment: ExperimentPlan, paces: Mapping[str, ArmPace]
+) -> Schedule:
+    subsets = subset_sizes(config, experiment.texts)
+    groups = tuple(cell_groups(config, RunFolder(config.out), experiment, subsets))
+    return Schedule(config, Clock(config.minutes), groups, paces)
 
 
 def _one_at_a_time(

@@ -300,14 +300,11 @@ def _backward(job: TrainingJob, target: ComputeTarget, rows: int) -> int:
 
 
 def _optimizer_step(job: TrainingJob, target: ComputeTarget) -> int:
-    """Return the working memory of Muon: for its largest matrix, on a GPU for all of one shape."""
-    matrices = muon_parameters(job)
-    if target.device == "cpu":
-        return 4 * 2 * max((p.numel() for p in matrices), default=0)
+    """Return the working memory of Muon, which computes with matrices of one shape together."""
     by_shape: Counter[torch.Size] = Counter()
-    for matrix in matrices:
+    for matrix in muon_parameters(job):
         by_shape[matrix.shape] += matrix.numel()
-    return (2 * FP32_BYTES + 4 * 2) * max(by_shape.values(), default=0)
+    return (2 * FP32_BYTES + 4 * target.product_bytes) * max(by_shape.values(), default=0)
 
 
 def _is_block_matrix(name: str, parameter: torch.Tensor) -> bool:

@@ -1,6 +1,6 @@
 """What a training command costs on a machine, and whether it fits."""
 
-import os
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -37,7 +37,7 @@ from warmstart.planning.memory import (
 )
 from warmstart.planning.timing import StepTiming, time_steps
 from warmstart.report.html import Shown
-from warmstart.runtime import Runtime, choose_runtime
+from warmstart.runtime import Runtime, choose_runtime, total_memory
 from warmstart.settings.base import choose
 from warmstart.tasks.task import TrainingJob
 
@@ -219,9 +219,9 @@ def this_machine(runtime: Runtime) -> PlannedMachine:
         properties = torch.cuda.get_device_properties(runtime.device)
         target = ComputeTarget("cuda", is_bf16)
         return PlannedMachine(properties.name, target, properties.total_memory)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = total_memory() or sys.maxsize  # where nobody knows, nothing is too large
     limit_file = Path("/sys/fs/cgroup/memory.max")  # of a container
-    limit = limit_file.read_text().strip() if limit_file.exists() else "max"
+    limit = limit_file.read_text(encoding="utf-8").strip() if limit_file.exists() else "max"
     if limit.isdecimal():
         memory = min(memory, int(limit))
     title = f"this machine's CPU, {quantity(torch.get_num_threads(), 'thread')}"

@@ -6,7 +6,6 @@ The steps run in a process of their own, so that the peak is theirs and no memor
 import json
 import os
 import re
-import resource
 import statistics
 import subprocess
 import sys
@@ -69,7 +68,7 @@ def time_steps(
         [sys.executable, "-m", "warmstart.planning.timing"],
         input=json.dumps(request),
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         env={**os.environ, "PYTHONPATH": path},
     )
     if process.returncode:
@@ -183,11 +182,11 @@ def _affordable_rows(bench: _Bench, most: int, seconds: float) -> int:
 
 
 def _process_bytes(key: str) -> int:
-    """Return one figure from /proc about the memory of this process; without /proc, its peak."""
+    """Return one figure from /proc about the memory of this process; 0 where there is no /proc."""
     status = Path("/proc/self/status")
-    if status.exists() and (match := re.search(rf"{key}:\s+(\d+) kB", status.read_text())):
-        return 1024 * int(match[1])
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    content = status.read_text(encoding="utf-8") if status.exists() else ""
+    match = re.search(rf"{key}:\s+(\d+) kB", content)
+    return 1024 * int(match[1]) if match else 0
 
 
 def main() -> None:

@@ -171,6 +171,8 @@ def _data_rows(facts: RunFacts, data: DataFile) -> Iterator[tuple[str, str]]:
         yield "started from", quantity(len(data.lineage), "earlier training")
     if facts.config.lengths:
         yield "steps", f"{facts.config.lengths[-1].steps:,}"
+    if scores.faults:
+        yield "steps taken again after a fault", ", ".join(f"{step:,}" for step in scores.faults)
     tokens = scores.tokens_seen + sum(stage.tokens_seen for stage in data.lineage)
     if tokens:
         yield "tokens read in pretraining", f"{tokens:,}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
+from warmstart.locks import watch
 from warmstart.recipes.card import enter_test
 from warmstart.report.html import Shown
 from warmstart.report.training_figure import score_table
@@ -43,9 +44,26 @@ class EvaluationResult(Shown):
             f"the run was trained on, so its scores are too good{without}"
         )
 
+    @property
+    def missed(self) -> str | None:
+        """Name the classes that texts have but the run never predicts; None: there are none."""
+        if "confusion" not in self.scores:  # its task has no classes
+            return None
+        num_predicted = map(sum, zip(*self.scores["confusion"], strict=True))
+        pairs = zip(self.scores["classes"], num_predicted, strict=True)
+        names = [c["name"] for c, num in pairs if c["support"] and not num]
+        if not names:
+            return None
+        shown = ", ".join(f"'{name}'" for name in names)
+        return f"never predicted: {shown}; --balance weights or --select f1 in training may help"
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return what a reader must know beside the scores."""
+        return [warning for warning in (self.leak, self.missed) if warning]
+
     def pieces(self) -> list[str]:
-        leak = [self.leak] if self.leak else []
-        return [f"{self.run} on {self.file}", *leak, score_table(self.scores)]
+        return [f"{self.run} on {self.file}", *self.warnings, score_table(self.scores)]
 
 
 def evaluate(config: EvaluateConfig) -> EvaluationResult:
@@ -57,8 +75,9 @@ def evaluate(config: EvaluateConfig) -> EvaluationResult:
     if run.has_unrecorded_texts:
         progress.say(describe_unrecorded(config.run))
     runtime = choose_runtime(config.device, config.precision, config.threads)
-    scores = task.evaluate(run, config, runtime)
-    times = _enter(file, run, scores)
+    with watch(run.folder.path):
+        scores = task.evaluate(run, config, runtime)
+        times = _enter(file, run, scores)
     if config.against:  # the other run was scored on the same file
         tests = scores["against"]["tests"]
         other = {test["metric"].lower(): test["other"] for test in tests}

@@ -132,9 +132,10 @@ def _train(given: FinetuneConfig, run: RunFolder, clock: Clock) -> None:
     trainer.restore()
     recorded = run.config()  # before the lead process changes it
     trainer.meet()
-    if config.frozen and finetuning_task(config.task).solves_heads:
+    task = finetuning_task(config.task)
+    if config.frozen and task.solves_heads:
         if not run.is_read_only:
-            _solve(run, trainer, fit)
+            _solve(run, task, trainer, fit)
         return
     if config.checkpoint_activations:
         recompute_activations(trainer.model)
@@ -151,7 +152,7 @@ def _train(given: FinetuneConfig, run: RunFolder, clock: Clock) -> None:
     )
     trainer.train(fit.title)
     if not run.is_read_only:
-        _finish(run, trainer, fit)
+        _finish(run, task, trainer, fit)
 
 
 def _prepare(
@@ -278,9 +279,9 @@ def _facts(
     }
 
 
-def _solve(run: RunFolder, trainer: Trainer, fit: Fit) -> None:
+def _solve(run: RunFolder, task: FinetuningTask, trainer: Trainer, fit: Fit) -> None:
     """Solve for the head of a frozen backbone in place of a training, and finish the run."""
-    task, started, known = finetuning_task(run.entry("task")), time.monotonic(), FrozenVectors()
+    started, known = time.monotonic(), FrozenVectors()
     pooling, model = fit.tuning.pooling, trainer.model
     head = task.solve_head(model, fit, [pooling], known)
     setting = describe_head(head.number)
@@ -291,16 +292,20 @@ def _solve(run: RunFolder, trainer: Trainer, fit: Fit) -> None:
         record.add(1, evaluation.figures)
     save_weights(run.weights_file, {**model.state_dict(), **evaluation.weights})
     valid = {name.removeprefix("valid_"): value for name, value in evaluation.figures.items()}
-    scores = {"valid": {**valid, "epoch": 1}, "elapsed_s": time.monotonic() - started}
+    interval = task.valid_interval(valid, len(fit.valid))
+    elapsed_s = time.monotonic() - started
+    scores = {"valid": {**valid, **interval, "epoch": 1}, "elapsed_s": elapsed_s}
     write_card(run, scores)
     run.finish(scores)
 
 
-def _finish(run: RunFolder, trainer: Trainer, fit: Fit) -> None:
+def _finish(run: RunFolder, task: FinetuningTask, trainer: Trainer, fit: Fit) -> None:
     """Write the model card and the scores, which mark the run as finished."""
     state = trainer.state
-    valid = {**state.best_scores(), "epoch": fit.epoch_of(state.best_step)}
-    scores = {"valid": valid, "elapsed_s": state.elapsed_s}
+    best = state.best_scores()
+    interval = task.valid_interval(best, len(fit.valid))
+    valid = {**best, **interval, "epoch": fit.epoch_of(state.best_step)}
+    scores = {"valid": valid, "elapsed_s": state.elapsed_s, "faults": state.faults}
     write_card(run, scores)
     run.finish(scores)
 

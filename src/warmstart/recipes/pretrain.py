@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from warmstart import progress
@@ -101,6 +102,8 @@ def pretrain(config: PretrainConfig) -> PretrainResult:
     with open_training("pretrain", config) as run:
         if not run.is_finished:
             _train(config, run, clock)
+            if not run.is_read_only:
+                run.drop_cache()  # no longer mapped into memory: Windows deletes no such file
     return _result(run)
 
 
@@ -307,6 +310,7 @@ def _trainer(
         config.learning_rate,
         config.weight_decay,
         head_steps=HEAD_STEPS if transfer and transfer.new else 0,  # lest it disturb the backbone
+        dtype=runtime.dtype or torch.float32,
     )
     trainer = Trainer(
         model,
@@ -343,11 +347,11 @@ def _finish(
             state.step * config.rows_per_step(architecture.max_length)
         ),
         "elapsed_s": state.elapsed_s,
+        "faults": state.faults,
     }
     write_card(run, scores)
     _keep_analysis(config, run)
     run.finish(scores)
-    run.drop_cache()
 
 
 def _keep_analysis(config: PretrainConfig, run: RunFolder) -> None:

@@ -14,7 +14,7 @@ from warmstart.batching.batches import EncodedPairs, PairStream
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.pairs import Pairs
 from warmstart.errors import WarmstartError
-from warmstart.files import write_json
+from warmstart.files import remove_own, write_json
 from warmstart.formats import duration
 from warmstart.model.backbone import recompute_activations
 from warmstart.model.models import Translator
@@ -275,7 +275,12 @@ def _trainer(
     assert config.learning_rate is not None  # resolved
     epochs = config.epochs or translation_epochs(len(stream.pairs))
     steps = config.steps or epochs * stream.steps_per_epoch
-    optimizer = OptimizerSettings(config.optimizer, config.learning_rate, config.weight_decay)
+    optimizer = OptimizerSettings(
+        config.optimizer,
+        config.learning_rate,
+        config.weight_decay,
+        dtype=runtime.dtype or torch.float32,
+    )
     schedules = {"cosine": warmup_cosine, "inverse-sqrt": warmup_inverse_sqrt}
 
     def evaluate() -> Evaluation:
@@ -326,7 +331,11 @@ def _finish(
             scores |= {k.removeprefix("valid_"): v for k, v in mean.figures.items()}
             save_weights(run.weights_file, trainer.model.state_dict())
     valid = {"loss": scores["loss"], "bleu": scores["bleu"], "step": step}
-    final = {"valid": {**valid, "averaged": num_averaged}, "elapsed_s": state.elapsed_s}
+    final = {
+        "valid": {**valid, "averaged": num_averaged},
+        "elapsed_s": state.elapsed_s,
+        "faults": state.faults,
+    }
     write_card(run, final)
     run.finish(final)
     run.drop_snapshots()
@@ -381,7 +390,7 @@ def keep_snapshot(run: RunFolder, model: nn.Module, step: int, keep: int) -> Non
     """Keep the weights of the newest validations, to be averaged at the end."""
     save_weights(run.snapshots / f"step-{step}.safetensors", model.state_dict())
     for old in list_snapshots(run, up_to=step)[:-keep]:
-        old.unlink()
+        remove_own(old)
 
 
 def list_snapshots(run: RunFolder, up_to: int) -> list[Path]:

@@ -3,8 +3,7 @@
 import hashlib
 import os
 import re
-import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from warmstart.errors import WarmstartError
-from warmstart.files import flush_file, temporary_path, whole_folder, write_whole
+from warmstart.files import flush_file, remove_own, whole_folder, write_json, write_whole
 from warmstart.jsonfiles import from_json, read_object, to_json
 from warmstart.runs.folder import RunFolder
 from warmstart.textfiles import sha256_of
@@ -43,6 +42,7 @@ class State:
     num_parts: int = 1  # that each batch is computed in; more after memory ran out
     loss_sum: float = 0.0  # training loss since the last evaluation
     loss_steps: int = 0
+    faults: list[int] = field(default_factory=list)  # steps taken again: something was not finite
     evaluations: list[dict[str, float]] = field(default_factory=list)
 
     def add(self, figures: Mapping[str, float]) -> None:
@@ -79,10 +79,9 @@ class _StateFile:
 def save_checkpoint(
     run: RunFolder, model: nn.Module, optimizer: Mapping[str, Tensor], state: State, keep: int
 ) -> Path:
-    """Write `checkpoints/step-N` and remove all but the newest `keep`."""
+    """Write `checkpoints/step-N` and remove all but the newest `keep` that this run wrote."""
     path = run.checkpoints / f"step-{state.step}"
-    if path.exists():  # damaged: the run resumed before it
-        _remove(path)
+    remove_own(path)  # damaged: the run resumed before it
     with whole_folder(path) as folder:
         parts = (model.state_dict(), optimizer)
         paths = [folder / name for name in TENSORS]
@@ -90,11 +89,11 @@ def save_checkpoint(
             sums = dict(zip(TENSORS, pool.map(_write_tensors, paths, parts), strict=True))
         content = {"step": state.step, "state": asdict(state)}
         sums["state"] = _checksum_of(content)
-        (folder / "state.json").write_text(to_json({**content, "sha256": sums}, indent=2))
+        write_json(folder / "state.json", {**content, "sha256": sums})
     listed = list_checkpoints(run)
     after = listed.index(path) + 1
     for old in [*listed[: max(0, after - keep)], *listed[after:]]:
-        _remove(old)  # too old, or newer than a damaged checkpoint that the run resumed before
+        remove_own(old)  # too old, or newer than a damaged checkpoint that the run resumed before
     return path
 
 
@@ -125,9 +124,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
     state, sums = _read_state(path)
     for name in TENSORS:
         _check(path, name, sums.get(name) == sha256_of(path / name))
-    return Checkpoint(
-        path, read_weights(path / TENSORS[0]), _read_tensors(path / TENSORS[1]), state
-    )
+    weights, optimizer = (read_weights(path / name) for name in TENSORS)
+    return Checkpoint(path, weights, optimizer, state)
 
 
 def read_state(path: Path) -> State:
@@ -179,10 +177,15 @@ def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Return the weights in a safetensors file, which must all be finite."""
+    """Return the tensors in a safetensors file, which must all be finite."""
     tensors = _read_tensors(path)
     check_finite(tensors, path)
     return tensors
+
+
+def are_finite(tensors: Iterable[Tensor]) -> bool:
+    """Tell whether all values are finite; a GPU is waited for once."""
+    return bool(torch.stack([tensor.isfinite().all() for tensor in tensors]).all())
 
 
 def check_finite(weights: Mapping[str, Tensor], path: Path) -> None:
@@ -247,10 +250,3 @@ def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _checksum_of(content: dict[str, Any]) -> str:
     return hashlib.sha256(to_json(content).encode()).hexdigest()
-
-
-def _remove(path: Path) -> None:
-    """Rename a checkpoint before deleting it, so that no half-deleted one is ever listed."""
-    hidden = temporary_path(path)
-    path.rename(hidden)
-    shutil.rmtree(hidden)

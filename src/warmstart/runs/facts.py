@@ -50,14 +50,21 @@ class Length:
     steps: int
 
 
+@dataclass(frozen=True, kw_only=True, order=True)
+class CellName:
+    """One arm, one label subset and one seed of a comparison."""
+
+    arm: str
+    labels: int
+    seed: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limit:
     """How much of a comparison is trained: all that was asked for, or what fits into minutes."""
 
     trials: int
-    seeds: tuple[int, ...]
-    most_epochs: int | None
-    labels: tuple[str, ...]
+    dropped: tuple[CellName, ...] = ()  # cells that are not in the report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +138,7 @@ class ScoresFile:
     valid: dict[str, float] | None = None  # None: not finished
     tokens_seen: int = 0
     elapsed_s: float = 0.0
+    faults: tuple[int, ...] = ()  # steps taken again: something in them was not finite
     labels: int = 0  # that a model of a comparison took
     trained_on: int = 0  # of these labels; it was validated on the others
     seed: int = 0

@@ -1,15 +1,14 @@
 """The layout of a run folder: self-contained, portable, no pickle."""
 
-import fcntl
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from warmstart.errors import WarmstartError
-from warmstart.files import write_json
+from warmstart.files import remove_own, take_over, write_json
 from warmstart.jsonfiles import from_json, read_object, show
+from warmstart.locks import lock
 from warmstart.runs.facts import ConfigFile, Figures, ScoresFile
 
 FORMAT = 2  # of a run folder; raised whenever a run of an earlier version can no longer be resumed
@@ -107,22 +106,30 @@ class RunFolder:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Hold the lock under which scores and kept models are compared and replaced."""
-        with self.config_file.open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        owned = lock(self.config_file, wait=True)
+        assert owned is not None
+        try:
             yield
+        finally:
+            owned.release()
 
     def _scores(self) -> dict[str, Any]:
         return self.read_json(self.scores_file) if self.scores_file.exists() else {}
 
+    def take_over(self) -> None:
+        """Count what an earlier process left here among what this one may delete."""
+        take_over([self.cache, self.shards, self.snapshots])
+        take_over([*self.checkpoints.glob("step-*"), *self.snapshots.glob("step-*")])
+
     def drop_cache(self) -> None:
         """Delete the token files, which only an unfinished run needs."""
-        shutil.rmtree(self.cache, ignore_errors=True)
+        remove_own(self.cache)
         self.drop_shards()
 
     def drop_shards(self) -> None:
         """Delete the shards, which only an unfinished preparation needs."""
-        shutil.rmtree(self.shards, ignore_errors=True)
+        remove_own(self.shards)
 
     def drop_snapshots(self) -> None:
         """Delete the weights that a translator has averaged."""
-        shutil.rmtree(self.snapshots, ignore_errors=True)
+        remove_own(self.snapshots)

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shlex
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,14 +12,21 @@ from typing import Any
 import torch
 
 from warmstart import progress
-from warmstart.errors import LostProcessError, StoppedError, WarmstartError, signal_of
+from warmstart.errors import (
+    LostProcessError,
+    MovedFolderError,
+    StoppedError,
+    WarmstartError,
+    signal_of,
+)
 from warmstart.files import (
     is_temporary,
     lock_destination,
-    remove,
     remove_leftovers,
+    remove_own,
     write_json,
 )
+from warmstart.formats import shell_line
 from warmstart.jsonfiles import from_json
 from warmstart.runs.checkpoint import list_checkpoints
 from warmstart.runs.facts import InputFiles
@@ -66,14 +72,17 @@ def claim_folder(path: str | Path, resume: bool) -> Iterator[RunFolder]:
         if is_occupied and not run.config_file.exists():
             raise WarmstartError(f"{run.path} is not a run folder, so nothing there can be resumed")
         remove_leftovers(run.path)
+        run.take_over()
         try:
             yield run
+        except MovedFolderError:
+            raise
         except WarmstartError as fault:
             is_prepared = isinstance(fault, RESUMABLE) and run.has_preparation
             if not (is_occupied or run.has_work or is_prepared):
-                for entry in run.path.iterdir():
-                    if entry.name in _PREPARED or is_temporary(entry):
-                        remove(entry)
+                remove_leftovers(run.path)
+                for name in _PREPARED:
+                    remove_own(run.path / name)
             raise
 
 
@@ -225,6 +234,9 @@ def explain_faults(command: str, run: RunFolder) -> Iterator[None]:
         if run.has_work or run.has_preparation:
             message = f"stopped; continue with: {resume_command(command, run)}"
         raise StoppedError(message, signal_of(stop)) from None
+    except MovedFolderError as fault:
+        safe = _safe(command, RunFolder(fault.place)) if fault.place else ""
+        raise MovedFolderError(f"{fault}{safe}", fault.place) from fault
     except LostProcessError as fault:
         safe = _safe(command, run) or _prepared(command, run)
         raise LostProcessError(f"{fault}{safe}") from fault
@@ -254,7 +266,7 @@ def is_out_of_memory(fault: Exception) -> bool:
 def resume_command(command: str, run: RunFolder) -> str:
     """Return the command that resumes a run."""
     words = ["warmstart", command, "--config", str(run.config_file), "-o", str(run.path)]
-    return shlex.join([*words, "--resume"])
+    return shell_line([*words, "--resume"])
 
 
 def _safe(command: str, run: RunFolder) -> str:

@@ -1,7 +1,8 @@
 """A saved run, read back: its architecture, tokenizers and weights."""
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -264,6 +265,25 @@ def lineage_of(parent: SavedRun | None) -> list[dict[str, Any]]:
             "elapsed_s": elapsed_s,
         }
     ]
+
+
+def recipes_of(runs: Iterable[SavedRun]) -> dict[str, str]:
+    """Return what each run was made with except for its seed, by its path.
+
+    Runs with the same recipe are pretrainings that differ only by chance; a run without a seed, or
+    with that of another run, is a recipe of its own.
+    """
+    recipes: dict[str, str] = {}
+    seeds: set[tuple[str, Any]] = set()
+    for run in runs:
+        settings = {key: value for key, value in run.settings.items() if key != "seed"}
+        part = str(run.path.relative_to(run.folder.path))  # a checkpoint is another one
+        recipe = json.dumps([part, settings, run.config["model"]], sort_keys=True)
+        own = recipe, run.settings.get("seed")
+        is_alone = own[1] is None or own in seeds
+        recipes[str(run.path)] = str(run.path) if is_alone else recipe
+        seeds.add(own)
+    return recipes
 
 
 def pretraining_cost(run: SavedRun) -> tuple[int, float]:

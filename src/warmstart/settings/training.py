@@ -184,7 +184,6 @@ class Tuning(Settings, panel="Training"):
     epochs: int | None = option(
         "passes over the labelled texts; default: 40 to 3, fewer with more texts", None, least=1
     )
-    most_epochs: int | None = option("set by --minutes", None, least=1, has_flag=False)
     batch_size: int = option("texts per optimizer step", 16, least=1)
     micro_tokens: int = option("padded tokens per forward pass", 8192, least=2)
     learning_rate: float | None = option(

@@ -347,7 +347,7 @@ def held_out_text(
 ) -> Iterator[HeldOutText]:
     """Yield the test file as tokens, with an index of sentences where a finder is given."""
     source = source_of([settings.test or ""], settings.document, settings)
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # Windows keeps mapped files
         path = Path(folder) / "test.bin"
         write_tokens(source, tokenizer, path, finder)
         yield HeldOutText(source, path, TokenFile(path))

@@ -18,6 +18,7 @@ from warmstart.errors import WarmstartError
 from warmstart.evaluation.calibration import at_temperature, calibration, fit_temperature
 from warmstart.evaluation.intervals import accuracy_interval
 from warmstart.evaluation.metrics import accuracy, class_scores, macro_f1
+from warmstart.formats import percent_range
 from warmstart.model.backbone import Layout
 from warmstart.model.models import Classifier
 from warmstart.settings.model import ModelConfig
@@ -157,11 +158,20 @@ class ClassifyTask(FinetuningTask):
         }
 
     def summary(self, scores: Mapping[str, float]) -> str:
-        summary = f"accuracy {scores['accuracy']:.1%}, F1 {scores['f1']:.3f}"
+        summary = f"accuracy {scores['accuracy']:.1%}"
+        if "accuracy_low" in scores:
+            limits = percent_range(scores["accuracy_low"], scores["accuracy_high"])
+            summary += f" (95% interval {limits})"
+        summary += f", F1 {scores['f1']:.3f}"
         if "temperature" not in scores:
             return summary
         errors = (scores[name] for name in ("uncalibrated_error", "calibration_error"))
         return f"{summary}, calibration error {' -> '.join(f'{error:.1%}' for error in errors)}"
+
+    def valid_interval(self, scores: Mapping[str, float], num_texts: int) -> dict[str, float]:
+        num_right = round(scores["accuracy"] * num_texts)
+        interval = accuracy_interval(np.arange(num_texts) < num_right)
+        return {"accuracy_low": interval.low, "accuracy_high": interval.high}
 
     def selection_score(self, scores: Mapping[str, float], tuning: Tuning) -> float:
         return scores[tuning.select]
@@ -171,7 +181,7 @@ class ClassifyTask(FinetuningTask):
 
         Dividing the head's weights by a temperature calibrates every use and every export.
         """
-        temperature = fit_temperature(fit.valid.targets, outputs)
+        temperature = fit.temperature or self.temperature(outputs, fit.valid.targets)
         calibrated = at_temperature(outputs, temperature)
         evaluation = super().validate(model, calibrated, fit)
         before, after = (
@@ -231,8 +241,11 @@ class ClassifyTask(FinetuningTask):
     def strata(self, targets: Sequence[Any]) -> Sequence[int]:
         return targets
 
+    def temperature(self, outputs: NDArray[Any], targets: Sequence[Any]) -> float:
+        return fit_temperature(targets, outputs)
+
     def calibrate(self, outputs: NDArray[Any], targets: Sequence[Any]) -> Floats:
-        return at_temperature(outputs, fit_temperature(targets, outputs))
+        return at_temperature(outputs, self.temperature(outputs, targets))
 
     def baselines(
         self,

@@ -77,6 +77,7 @@ class Fit:
     title: str = "training"
     kept: KeptBatches | None = None  # where several models are trained on the same texts
     watch: Callable[[NDArray[Any]], None] | None = None  # sees the outputs of every validation
+    temperature: float | None = None  # that calibrates the model; None: by the validation texts
 
     @property
     def batches(self) -> TextBatches:
@@ -361,6 +362,14 @@ class FinetuningTask(Task):
     def strata(self, targets: Sequence[Any]) -> Sequence[int]:
         """Return the class of each target; every subset of the labels has its share of each."""
         return [0] * len(targets)
+
+    def valid_interval(self, scores: Mapping[str, float], num_texts: int) -> dict[str, float]:
+        """Return the ends of the 95% interval of the main validation score, by name; may be {}."""
+        return {}
+
+    def temperature(self, outputs: NDArray[Any], targets: Sequence[Any]) -> float:
+        """Return what calibrates a model with these outputs; 1: the task knows no calibration."""
+        return 1.0
 
     def calibrate(self, outputs: NDArray[Any], targets: Sequence[Any]) -> NDArray[Any]:
         """Return validation outputs as the model that is kept would give them."""

@@ -33,8 +33,10 @@ def read_labelled_file(
 ) -> Dataset:
     """Read one labelled file as a task does, and say how."""
     data = form.read_file(Path(path), Path(labels) if labels else None, settings)
-    skipped = f"; skipped {quantity(data.skipped, 'row')} without text or label"
-    progress.say(f"{data.description}{skipped if data.skipped else ''}")
+    counts = {"text": data.skipped, "label": data.unlabelled}
+    skipped = (f"{quantity(num, 'row')} without {what}" for what, num in counts.items() if num)
+    reasons = " and ".join(skipped)
+    progress.say(f"{data.description}{f'; skipped {reasons}' if reasons else ''}")
     return data
 
 

@@ -31,7 +31,6 @@ def seed_weights(seed: int, purpose: str) -> None:
 def compile_backbone(backbone: nn.Module) -> None:
     """Compile in place for batches of one shape; the names of parameters stay the same."""
     backbone.compile(dynamic=False)
-    torch.backends.cuda.enable_cudnn_sdp(True)  # one shape repays its planning
 
 
 def compile_blocks(stack: Stack, backend: str | Backend = "inductor") -> None:
@@ -83,7 +82,7 @@ def finetuning_length(model: ModelConfig) -> int:
 def finetuning_epochs(num_texts: int, tuning: Tuning) -> int:
     """Return the number of epochs, by default 40 with 100 texts or fewer, 6 with 1,000, then 3."""
     usual = round(min(MAX_EPOCHS, max(3.0, MAX_EPOCHS * (100 / num_texts) ** 0.8)))
-    return min(tuning.epochs or usual, tuning.most_epochs or tuning.epochs or usual)
+    return tuning.epochs or usual
 
 
 def epochs_between_validations(num_epochs: int, tuning: Tuning) -> int:

@@ -151,11 +151,23 @@ class ShardedModel(nn.Module):
             if self.processes.is_lead:
                 target.copy_(gathered)
 
+    @torch.no_grad()
+    def scatter(self, whole: nn.Module) -> None:
+        """Replace the shares of all processes by those of the whole model."""
+        for own, source in zip(self.model.parameters(), whole.parameters(), strict=True):
+            own.copy_(_share(source.to(own.device), own))
+
     def gather(self, tensor: Tensor) -> Tensor:
         """Return a tensor whole; all processes must call this for a sharded one."""
         from torch.distributed.tensor import DTensor
 
         return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+    def own_share(self, tensor: Tensor) -> Tensor:
+        """Return the part of a tensor that this process keeps."""
+        from torch.distributed.tensor import DTensor
+
+        return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
     def gather_all(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return whole tensors, in the memory of the CPU of the lead process alone."""
@@ -181,9 +193,15 @@ def shard_optimizers(
         for group in optimizer.param_groups:
             group["params"] = [replaced[parameter] for parameter in group["params"]]
         for parameter in [p for p in optimizer.state if p in replaced]:
-            state = optimizer.state.pop(parameter)
-            own = replaced[parameter]
-            optimizer.state[own] = {key: _share(value, own) for key, value in state.items()}
+            optimizer.state[replaced[parameter]] = optimizer.state.pop(parameter)
+    share_states(optimizers)
+
+
+def share_states(optimizers: Mapping[str, Optimizer]) -> None:
+    """Replace whole state tensors by the shares that belong to sharded parameters."""
+    for optimizer in optimizers.values():
+        for parameter, state in optimizer.state.items():
+            state |= {key: _share(value, parameter) for key, value in state.items()}
 
 
 def _share(value: Tensor, parameter: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Any
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
-from warmstart.files import temporary_path
+from warmstart.files import remove, temporary_path
 from warmstart.formats import duration, quantity
 from warmstart.jsonfiles import from_json
 from warmstart.runs.checkpoint import save_weights
@@ -180,7 +180,7 @@ def measure(trainer: Trainer, seconds: float, steps: int | None = None) -> Pace:
     if trainer.destination:
         scratch = temporary_path(trainer.destination.weights_file)
         weights_s = _seconds_of(lambda: save_weights(scratch, trainer.model.state_dict()))
-        scratch.unlink()
+        remove(scratch)
     return Pace(step_s, validation_s, weights_s)
 
 
@@ -209,6 +209,7 @@ def time_steps(trainer: Trainer, seconds: float, steps: int | None = None) -> fl
         burst = next_burst if has_time or len(times) < MIN_TIMED else 0
     for optimizer in trainer.optimizers.values():
         optimizer.state.clear()
+    trainer.latch.open()  # a step that was not finite changed nothing
     return statistics.median(times)
 
 

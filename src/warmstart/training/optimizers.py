@@ -25,6 +25,7 @@ class OptimizerSettings:
     layer_decay: float = 1.0  # rate of each block relative to the one above it
     unfreeze_steps: int = 0  # gradual unfreezing: delay of each level below the head
     head_steps: int = 0  # in which the head learns alone
+    dtype: torch.dtype = torch.bfloat16  # of Muon's matrix products
 
 
 def build_optimizers(model: nn.Module, settings: OptimizerSettings) -> dict[str, Optimizer]:
@@ -34,13 +35,13 @@ def build_optimizers(model: nn.Module, settings: OptimizerSettings) -> dict[str,
         return {"adamw": _adamw(named, settings, settings.learning_rate)}
     hidden = {name: p for name, p in named.items() if _is_hidden_matrix(name, p)}
     rest = {name: p for name, p in named.items() if name not in hidden}
-    is_cuda = any(p.device.type == "cuda" for p in hidden.values())
-    muon = (BatchedMuon if is_cuda else Muon)(
+    muon = BatchedMuon(
         list(hidden.values()),
         lr=settings.learning_rate,
         weight_decay=settings.weight_decay,
         adjust_lr_fn="match_rms_adamw",
     )
+    muon.dtype = settings.dtype
     for group in muon.param_groups:
         group |= {"peak": settings.learning_rate, "start_step": settings.head_steps}
     return {"muon": muon, "adamw": _adamw(rest, settings, settings.learning_rate)}
@@ -110,6 +111,9 @@ def clip_gradients(model: nn.Module, limit: float) -> Tensor:
 class BatchedMuon(Muon):
     """`torch.optim.Muon`, as `match_rms_adamw` scales it, with one product per shape."""
 
+    dtype = torch.bfloat16  # of the products
+    found_inf: Tensor | None = None  # 1: a step changes nothing; as in the fused AdamW of torch
+
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Take one step; closures have no use here."""
@@ -122,31 +126,43 @@ class BatchedMuon(Muon):
                 self._step_same_shape(parameters, group)
 
     def _step_same_shape(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
-        grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
         for parameter in parameters:
             if "momentum_buffer" not in self.state[parameter]:
                 self.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
-        moments = [self.state[parameter]["momentum_buffer"] for parameter in parameters]
-        torch._foreach_lerp_(moments, grads, 1 - group["momentum"])
-        updates = torch.stack(torch._foreach_lerp(grads, moments, group["momentum"]))
-        updates = orthogonal(updates, group["ns_coefficients"], group["ns_steps"], group["eps"])
+        buffers = [self.state[parameter]["momentum_buffer"] for parameter in parameters]
+        grads = torch.stack([p.grad for p in parameters if p.grad is not None])  # (B, m, n)
+        moments = torch.stack(buffers)  # (B, m, n)
+        decay: float | Tensor = 1 - group["lr"] * group["weight_decay"]
+        if self.found_inf is not None:  # a moment that moves towards itself stays where it is
+            torch.where(self.found_inf > 0, moments, grads, out=grads)
+            decay = self.found_inf.double().clamp(min=decay).to(grads.dtype)
+        moments.lerp_(grads, 1 - group["momentum"])
+        torch._foreach_copy_(buffers, moments.unbind(0))
+        updates = grads.lerp_(moments, group["momentum"]).to(self.dtype)
+        polynomial = group["ns_coefficients"], group["ns_steps"], group["eps"]
+        if updates.is_cuda:
+            updates = orthogonal(updates, *polynomial)
+        else:  # a CPU takes longer for a product of several matrices than for one at a time
+            updates = torch.stack([orthogonal(update, *polynomial) for update in updates])
+        if self.found_inf is not None:
+            updates.masked_fill_(self.found_inf > 0, 0.0)
         rate = group["lr"] * 0.2 * max(parameters[0].shape) ** 0.5
-        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-        torch._foreach_add_(parameters, updates.to(parameters[0].dtype).unbind(0), alpha=-rate)
+        torch._foreach_mul_(parameters, decay)
+        torch._foreach_add_(parameters, updates.to(grads.dtype).unbind(0), alpha=-rate)
 
 
 def orthogonal(
     matrices: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float
 ) -> Tensor:
-    """Bring the singular values of matrices (B, m, n) near one, in bfloat16."""
-    is_tall = matrices.shape[1] > matrices.shape[2]
-    x = matrices.bfloat16()
-    x = x.mT if is_tall else x
-    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=eps)
+    """Bring the singular values of a matrix (m, n), or of several (B, m, n), near one."""
+    is_tall = matrices.shape[-2] > matrices.shape[-1]
+    x = matrices.mT if is_tall else matrices
+    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=eps)
     a, b, c = coefficients
+    add_product = torch.baddbmm if x.ndim == 3 else torch.addmm
     for _ in range(steps):
         gram = x @ x.mT
-        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+        x = add_product(x, add_product(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x.mT if is_tall else x
 
 

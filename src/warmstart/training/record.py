@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from warmstart.files import make_folder
+from warmstart.files import append_to, create_file, make_folder
 from warmstart.jsonfiles import to_json
 from warmstart.runs.facts import parse_line
 from warmstart.runs.folder import RunFolder
@@ -19,7 +19,7 @@ class Record:
 
     def __init__(self, run: RunFolder, step: int) -> None:
         _cut(run.metrics_file, step)
-        self._lines = run.metrics_file.open("ab")
+        self._lines = append_to(run.metrics_file)
         self._events = Events(run.path / "events", step)
 
     def add(self, step: int, figures: dict[str, float]) -> None:
@@ -74,7 +74,9 @@ def _new_file(folder: Path) -> BinaryIO:
     """Open a file that sorts after those of earlier processes: TensorBoard reads them in order."""
     number = 1 + max((_number(path) for path in folder.glob("events.out.tfevents.*")), default=0)
     number = max(number, int(time.time()))
-    return (folder / f"events.out.tfevents.{number:010}").open("xb")
+    path = folder / f"events.out.tfevents.{number:010}"
+    create_file(path)
+    return append_to(path)
 
 
 def _number(path: Path) -> int:

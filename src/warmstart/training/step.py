@@ -128,10 +128,37 @@ class RecordedObjective:
 def update_weights(model: nn.Module, optimizers: Mapping[str, Optimizer], clip: float) -> Tensor:
     """Clip the gradients and take a step with each optimizer; return the norm before clipping."""
     norm = clip_gradients(model, clip)
+    step_optimizers(optimizers)
+    return norm
+
+
+def step_optimizers(optimizers: Mapping[str, Optimizer], is_skipped: Tensor | None = None) -> None:
+    """Take a step with each optimizer; one that is skipped (1, else 0) changes nothing."""
     for optimizer in optimizers.values():
+        optimizer.found_inf = is_skipped  # type: ignore[attr-defined]
         optimizer.step()
         optimizer.zero_grad()
-    return norm
+
+
+class Latch:
+    """Counts the steps since the first one that was not finite, all of which change nothing.
+
+    It stays on the device, which is waited for only where the count is read.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.num_skipped = torch.zeros((), dtype=torch.float64, device=device)
+
+    def enter(self, figures: Tensor) -> Tensor:
+        """Enter the figures of a step; return 1 if the step must be skipped, else 0."""
+        self.num_skipped += (self.num_skipped > 0) | ~figures.isfinite().all()
+        return self.num_skipped.clamp(max=1).float()
+
+    def open(self) -> int:
+        """Return how many steps were skipped since the last call, and skip no more."""
+        num_skipped = int(self.num_skipped)
+        self.num_skipped.zero_()
+        return num_skipped
 
 
 class PrefetchedStream:

@@ -15,16 +15,18 @@ from torch.optim import Optimizer
 
 from warmstart import progress
 from warmstart.batching.batches import Batch, split
-from warmstart.errors import DivergedError, StoppedError, WarmstartError
+from warmstart.errors import DamagedStateError, DivergedError, StoppedError, WarmstartError
 from warmstart.processes import Processes, current, watch_connection
 from warmstart.runs.checkpoint import (
     State,
+    are_finite,
     list_checkpoints,
     load_latest,
     optimizer_tensors,
     restore_optimizers,
     save_checkpoint,
     save_weights,
+    step_of,
 )
 from warmstart.runs.facts import Length
 from warmstart.runs.folder import RunFolder
@@ -35,23 +37,27 @@ from warmstart.signals import Interrupt, listening
 from warmstart.training.distributed import (
     ShardedModel,
     shard_optimizers,
+    share_states,
     shared_evaluation,
     start_together,
     sum_gradients,
     total_counts,
 )
-from warmstart.training.optimizers import Schedule, annealing, set_rates
+from warmstart.training.optimizers import Schedule, annealing, clip_gradients, set_rates
 from warmstart.training.record import Record
 from warmstart.training.step import (
     Counts,
     Evaluation,
+    Latch,
     LoopSettings,
     Objective,
     RecordedObjective,
     Stream,
     add_gradients,
-    update_weights,
+    step_optimizers,
 )
+
+MAX_REPEATS = 3  # of steps that were not finite, in one process; of one step: one less
 
 
 @dataclass
@@ -73,55 +79,73 @@ class Trainer:
     losses: list[Tensor] = field(default_factory=list)  # not yet in the state: read all at once
     processes: Processes = field(default_factory=current)  # that share the training
     sharded: ShardedModel | None = None  # what is trained in place of the model, if it is shared
+    repeats: list[int] = field(default_factory=list)  # steps that this process took again
+
+    def __post_init__(self) -> None:
+        self.latch = Latch(self.runtime.device)
+        self.looks_each_step = self.runtime.device.type == "cpu"  # a GPU would be waited for
 
     def train(self, title: str) -> State:
         """Run to the last step, from the newest checkpoint if there is one."""
         self.restore()
-        steps = self.settings.steps
-        if self.state.step:
-            progress.say(f"continuing from step {self.state.step} of {steps}")
-        record = Record(self.destination, self.state.step) if self.destination else None
-        with (
-            closing(record) if record else nullcontext(),
-            listening() as interrupt,
-            progress.bar(title, steps, "step", self.state.step) as bar,
-            watch_connection(),
-        ):
-            self._loop(bar, record, interrupt)
+        while True:
+            try:
+                self._train(title)
+                break
+            except DamagedStateError as fault:
+                self._return_to_checkpoint(fault)
         self.sharded = None
         self.model.to(self.runtime.device)
         return self.state
 
+    def _train(self, title: str) -> None:
+        """Run to the last step from where the state stands."""
+        if self.state.step:
+            progress.say(f"continuing from step {self.state.step} of {self.settings.steps}")
+        record = Record(self.destination, self.state.step) if self.destination else None
+        with (
+            closing(record) if record else nullcontext(),
+            listening() as interrupt,
+            progress.bar(title, self.settings.steps, "step", self.state.step) as bar,
+            watch_connection(),
+        ):
+            self._loop(bar, record, interrupt)
+
     def _loop(self, bar: progress.Bar, record: Record | None, interrupt: Interrupt) -> None:
         settings, state, rates = self.settings, self.state, self.rates()
         began, saved, note = time.monotonic() - state.elapsed_s, time.monotonic(), ""
+        shown = state.step
         while not self.is_done:
             loss, norm = self.take_step(state.step, rates(state.step))
             state.step += 1
             state.elapsed_s = time.monotonic() - began
             self.losses.append(loss)
-            if self.runtime.device.type == "cpu":
-                self._check_finite(loss)
             is_last = state.step == settings.steps
-            if state.step % settings.log_every == 0 or is_last:
+            is_logged = state.step % settings.log_every == 0 or is_last
+            is_validated = state.step % settings.interval(settings.steps) == 0 or is_last
+            is_looked_at = self.looks_each_step or is_logged or state.step in self.repeats
+            if (is_looked_at or is_validated) and self._has_gone_back(is_validated):
+                continue
+            if is_logged:
                 figures = self._figures(loss, norm)
                 if record:
                     record.add(state.step, figures)
                 note = f"loss {figures['train_loss']:.3f}"
-            if state.step % settings.interval(settings.steps) == 0 or is_last:
-                self._check_finite_weights(loss)
+            if is_validated:
                 evaluation = self._evaluate()
                 state.elapsed_s = time.monotonic() - began
                 if record:
                     record.add(state.step, evaluation.figures)
                 note, is_last = evaluation.note, self.is_done
-            bar.advance(1, note)
+            bar.advance(state.step - shown, note)
+            shown = state.step
             # A signal that arrives from here on is for the next step: all processes must agree.
             overdue, signal_number = self.processes.largest(
                 time.monotonic() - saved > settings.save_s, interrupt.signal_number or 0
             )
             if state.step % settings.save_every == 0 or is_last or overdue or signal_number:
-                self._check_finite_weights(loss)
+                if self._has_gone_back(is_kept=True):
+                    continue
                 if record:
                     record.sync()
                 self._save()
@@ -131,7 +155,11 @@ class Trainer:
                 raise StoppedError(f"stopped at step {state.step}{where}", signal_number)
 
     def take_step(self, step: int, rate: float) -> tuple[Tensor, Tensor]:
-        """Take the step of this number at a share of the peak rate; return loss and norm."""
+        """Take the step of this number at a share of the peak rate; return loss and norm.
+
+        If one of them is not finite, this step and those after it change nothing until the latch
+        is opened.
+        """
         trained = self.sharded or self.model
         if not trained.training:
             trained.train()  # goes through all modules
@@ -141,9 +169,12 @@ class Trainer:
         loss = self._add_gradients(step, batches, counts)
         if not self.sharded:
             sum_gradients(self.model, self.processes)
-        self.processes.add_up(loss)
-        norm = update_weights(trained, self.optimizers, self.settings.clip)
-        return loss, self.sharded.gather(norm) if self.sharded else norm
+        norm = clip_gradients(trained, self.settings.clip)
+        norm = self.sharded.gather(norm) if self.sharded else norm
+        sums = torch.stack([loss, norm.double()])
+        self.processes.add_up(sums)  # so that all processes skip the same steps
+        step_optimizers(self.optimizers, self.latch.enter(sums))
+        return sums[0], norm
 
     def _add_gradients(self, step: int, batches: Sequence[Batch], counts: Counts) -> Tensor:
         """Compute the gradients of this process, in twice as many parts when memory runs out."""
@@ -157,7 +188,7 @@ class Trainer:
                 if self.sharded:
                     spare = (group or self.stream.group(step, slice(1)))[0]
                     loss = self.sharded.add_gradients(group, counts, spare)
-                elif self.recorded:
+                elif self.recorded and self.repeats.count(step + 1) < MAX_REPEATS - 1:
                     loss = self.recorded.add_gradients(group, counts)
                 else:
                     loss = add_gradients(self.model, self.objective, group, self.runtime, counts)
@@ -206,37 +237,74 @@ class Trainer:
             self.sharded = ShardedModel(self.model, self.objective, self.runtime, self.processes)
             shard_optimizers(self.optimizers, self.model, self.sharded.model)
 
-    def _check_finite(self, loss: Tensor) -> float:
-        value = float(loss)
-        if not math.isfinite(value):
-            raise divergence_error(f"the loss became {value}", self.state.step, self.run)
-        return value
+    def _has_gone_back(self, is_kept: bool) -> bool:
+        """Go back to the first step that was not finite, if there was one since the last look.
 
-    def _check_finite_weights(self, loss: Tensor) -> None:
-        """Refuse to validate or save weights that are not finite; a finite loss can hide them."""
-        self._check_finite(loss)
+        Weights that are about to be judged or saved are checked, too: a finite loss can hide what
+        is wrong with them.
+        """
+        num_skipped = self.latch.open()
+        is_damaged = bool(num_skipped or is_kept) and not self._is_state_finite()
+        if not num_skipped and not is_damaged:
+            return False
+        symptom = "the weights or the moments became infinite or NaN"
+        if num_skipped:
+            loss = float(self.losses[-num_skipped])
+            symptom = f"the {'gradient' if math.isfinite(loss) else 'loss'} became infinite or NaN"
+            del self.losses[-num_skipped:]
+        self.state.step -= num_skipped or 1
+        self._enter_fault(symptom, is_damaged)
+        return True
+
+    def _enter_fault(self, symptom: str, is_damaged: bool) -> None:
+        """Count the next step as one to take again; raise an error if its weights are lost."""
+        step = self.state.step + 1
+        num = len(self.repeats)
+        if num == MAX_REPEATS or self.repeats.count(step) == MAX_REPEATS - 1:
+            raise DivergedError(f"{symptom} at step {step}, after {num} repeats: {_next(self.run)}")
+        self.repeats.append(step)
+        self.state.faults.append(step)
+        if is_damaged:
+            raise DamagedStateError(f"{symptom} at step {step}")
+        progress.say(f"{symptom} at step {step}, which is taken again")
+
+    def _is_state_finite(self) -> bool:
+        """Tell whether weights and moments are finite in all processes."""
+        trained = self.sharded.model if self.sharded else self.model
+        tensors = [*trained.state_dict().values(), *optimizer_tensors(self.optimizers).values()]
         if self.sharded:
-            self.sharded.gather_into(self.model)
-        is_finite = all(tensor.isfinite().all() for tensor in self.model.state_dict().values())
-        if not self.processes.from_lead(is_finite):
-            raise divergence_error("the weights became infinite or NaN", self.state.step, self.run)
+            tensors = list(map(self.sharded.own_share, tensors))
+        (is_damaged,) = self.processes.largest(not are_finite(tensors))
+        return not is_damaged
+
+    def _return_to_checkpoint(self, fault: DamagedStateError) -> None:
+        """Continue from the newest checkpoint, as a resume does; without one, raise the fault."""
+        faults, self.state = self.state.faults, State()
+        self.losses.clear()
+        self.restore()
+        if not self.state.step:
+            raise DamagedStateError(f"{fault}, before the first checkpoint: {_next(self.run)}")
+        self.state.faults = faults
+        progress.say(f"{fault}: going back to the newest checkpoint")
 
     def _figures(self, loss: Tensor, norm: Tensor) -> dict[str, float]:
         rate = max(g["lr"] for o in self.optimizers.values() for g in o.param_groups)
-        return {
-            "train_loss": self._check_finite(loss),
+        figures = {
+            "train_loss": float(loss),
             "gradient_norm": float(norm),
             "learning_rate": rate,
             "elapsed_s": round(self.state.elapsed_s, 3),
         }
+        return figures | ({"faults": len(self.state.faults)} if self.state.faults else {})
 
     def _evaluate(self) -> Evaluation:
         self._settle_losses()
+        if self.sharded:
+            self.sharded.gather_into(self.model)
         evaluation = shared_evaluation(self.validate, self.processes)
         if not all(map(math.isfinite, (evaluation.score, *evaluation.figures.values()))):
-            raise divergence_error(
-                "a validation score became infinite or NaN", self.state.step, self.run
-            )
+            self.state.step -= 1
+            self._enter_fault("a validation score became infinite or NaN", is_damaged=True)
         state = self.state
         state.add(evaluation.figures)
         is_better = evaluation.is_better_than(state.best_score, state.best_loss)
@@ -270,6 +338,7 @@ class Trainer:
         self._settle_losses()
         optimizer = optimizer_tensors(self.optimizers)
         if self.sharded:
+            self.sharded.gather_into(self.model)
             optimizer = self.sharded.gather_all(optimizer)
         if self.destination:
             keep = self.settings.keep
@@ -287,6 +356,9 @@ class Trainer:
             try:
                 self.model.load_state_dict(checkpoint.weights)
                 restore_optimizers(self.optimizers, checkpoint.optimizer)
+                if self.sharded:
+                    self.sharded.scatter(self.model)
+                    share_states(self.optimizers)
                 self.state = checkpoint.state
             except (RuntimeError, ValueError, TypeError, KeyError) as fault:
                 reason = str(fault).splitlines()[0]
@@ -295,13 +367,11 @@ class Trainer:
             progress.say("no undamaged checkpoint is left; starting again from step 0")
 
 
-def divergence_error(symptom: str, step: int, run: RunFolder | None) -> DivergedError:
-    """Return an error that says what to change, and where the last good weights are."""
-    saved = list_checkpoints(run) if run else []
-    if not saved and run and run.weights_file.exists():
-        saved = [run.weights_file]
-    where = f"; the last good weights are in {saved[-1]}" if saved else ""
-    return DivergedError(
-        f"{symptom} at step {step}: try a lower --learning-rate, a longer --warmup or "
-        f"--precision fp32{where}"
-    )
+def _next(run: RunFolder | None) -> str:
+    """Say what can be done about a training that was stopped because something was not finite."""
+    change = "a lower --learning-rate, a longer --warmup or --precision fp32"
+    if run is None:
+        return f"try {change}"
+    saved = list_checkpoints(run)
+    start = f"continues from step {step_of(saved[-1])}" if saved else "starts again"
+    return f"--resume {start}; if it ends here again, choose another -o and {change}"

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import random
 import re
 import shutil
@@ -84,6 +85,11 @@ class VerifyResult(Shown):
 
 def verify_resume(config: VerifyResumeConfig) -> VerifyResult:
     """Kill a short run at random moments, resume it each time, and compare the final weights."""
+    if not hasattr(os, "fork"):
+        raise WarmstartError(
+            "verify-resume kills processes that it forks, which Windows does not have: run it on "
+            "Linux or macOS; runs are resumed in the same way on all systems"
+        )
     with _folder(config.out) as folder:
         job = _job(config, folder)
         rng = random.Random(config.seed)
@@ -261,7 +267,7 @@ def started_by(pid: int) -> list[int]:
     lists = []
     for file in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end meanwhile
-            lists.append(file.read_text())
+            lists.append(file.read_text(encoding="utf-8"))
     return [int(child) for children in lists for child in children.split()]
 
 

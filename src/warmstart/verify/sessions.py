@@ -20,7 +20,7 @@ from warmstart.comparison.compare import compare
 from warmstart.errors import WarmstartError
 from warmstart.interop.commands import ExportConfig, ImportConfig
 from warmstart.interop.exchange import export_model, import_model
-from warmstart.pool import block_ctrl_c, hide_script
+from warmstart.pool import block_signals, hide_script
 from warmstart.recipes.finetune import finetune
 from warmstart.recipes.prepare_files import make_tokenizer
 from warmstart.recipes.pretrain import pretrain
@@ -61,7 +61,7 @@ class Session:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(list(PRELOADED))
         self._process = context.Process(target=_run, args=(command, dict(settings), log))
-        with block_ctrl_c(), hide_script():
+        with block_signals(), hide_script():
             self._process.start()
 
     @property
