@@ -58,6 +58,11 @@ def quantity(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def sentence_case(phrase: str) -> str:
+    """Write a phrase with a capital letter at its beginning."""
+    return f"{phrase[:1].upper()}{phrase[1:]}"
+
+
 def duration(seconds: float) -> str:
     """Write a time in its two largest units."""
     if seconds < 9.95:

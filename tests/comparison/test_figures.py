@@ -96,10 +96,10 @@ def test_epochs_can_be_drawn_at_any_subset(built: Any) -> None:
     assert len(set(titles)) == len(comparison.subsets)
 
 
-def test_majority_share_is_what_always_guessing_one_class_gets(built: Any) -> None:
+def test_chance_is_what_always_guessing_one_class_gets(built: Any) -> None:
     split = built[0].choosing_split
     guesses = [split.classes.count(guess) / len(split.classes) for guess in (0, 1)]
-    assert split.majority_share == max(guesses)
+    assert built[0].chance(split) == max(guesses)
 
 
 @given(

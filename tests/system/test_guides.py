@@ -28,7 +28,7 @@ PAGES = (
         "docs/exchange",
         "docs/look",
     ),
-    *("docs/model", "docs/samples", "docs/training", "docs/translation"),
+    *("docs/model", "docs/samples", "docs/tasks", "docs/training", "docs/translation"),
 )
 
 

@@ -52,7 +52,7 @@ def test_it_knows_words_that_no_labelled_text_has() -> None:
     train = Dataset(texts=texts[:48], targets=classes[:48])
     tfidf = TfidfBaseline(2, "none", CountedTexts())
     lsa, counts = (
-        (fitted.outputs(texts[48:]).argmax(1) == classes[48:]).mean()
+        (fitted.outputs(Dataset(texts=texts[48:])).argmax(1) == classes[48:]).mean()
         for fitted in (_baseline(analysis).fit(train, CHOSEN_INSIDE), tfidf.fit(train, 10.0))
     )
     assert lsa > counts + 0.1
@@ -66,7 +66,7 @@ def test_scripts_without_spaces_are_learnt_too(words: str) -> None:
     analysis = fit_space(texts)
     assert analysis is not None
     train = Dataset(texts=texts[:40], targets=[i % 2 for i in range(40)])
-    outputs = _baseline(analysis).fit(train, CHOSEN_INSIDE).outputs(texts[40:])
+    outputs = _baseline(analysis).fit(train, CHOSEN_INSIDE).outputs(Dataset(texts=texts[40:]))
     assert (outputs.argmax(1) == np.arange(40, 80) % 2).mean() > 0.9
 
 
@@ -76,7 +76,7 @@ def test_a_saved_run_predicts_and_embeds_as_it_did(number: int, run: RunFolder) 
     fitted.save(run)
     model, texts = load(run.path), [*UNSEEN, *LABELLED.texts, "unknown", ""]
     shares = [list(p.probabilities.values()) for p in model.predict(texts)]
-    np.testing.assert_allclose(shares, fitted.outputs(texts), atol=1e-6)
+    np.testing.assert_allclose(shares, fitted.outputs(Dataset(texts=texts)), atol=1e-6)
     assert model.abilities == ("predict", "embed")
     vectors = model.embed(texts)
     assert vectors.shape == (len(texts), space().num_dimensions)
@@ -90,14 +90,16 @@ def test_nothing_in_it_is_random_and_order_does_not_matter() -> None:
     turned = Dataset(texts=LABELLED.texts[::-1], targets=LABELLED.targets[::-1])
     first, second = (_baseline(space()).fit(d, CHOSEN_INSIDE) for d in (LABELLED, turned))
     assert first.value == second.value
-    assert np.array_equal(first.outputs(UNSEEN), second.outputs(UNSEEN))
+    assert np.array_equal(
+        first.outputs(Dataset(texts=UNSEEN)), second.outputs(Dataset(texts=UNSEEN))
+    )
 
 
 def test_two_labels_are_enough() -> None:
     train = Dataset(texts=LABELLED.texts[:2], targets=[0, 1])
     fitted = _baseline(space()).fit(train, CHOSEN_INSIDE)
     assert fitted.value == 0
-    assert fitted.outputs(train.texts).argmax(1).tolist() == [0, 1]
+    assert fitted.outputs(Dataset(texts=train.texts)).argmax(1).tolist() == [0, 1]
 
 
 def test_many_labels_may_choose_other_settings() -> None:
@@ -106,7 +108,7 @@ def test_many_labels_may_choose_other_settings() -> None:
     classes = [int("rain3" in text or "gold5" in text) for text in texts]
     fitted = _baseline(space()).fit(Dataset(texts=texts, targets=classes), CHOSEN_INSIDE)
     assert SETTINGS[int(fitted.value)] != SETTINGS[0]
-    assert (fitted.outputs(texts).argmax(1) == classes).mean() > 0.9
+    assert (fitted.outputs(Dataset(texts=texts)).argmax(1) == classes).mean() > 0.9
 
 
 def test_an_average_of_regressions_is_a_regression() -> None:
@@ -141,5 +143,5 @@ def test_pairs_of_words_tell_a_negation() -> None:
     analysis = fit_space(texts)
     assert analysis is not None
     train = Dataset(texts=texts[:40], targets=[i % 2 for i in range(40)])
-    outputs = _baseline(analysis).fit(train, 0.0).outputs(texts[40:])
+    outputs = _baseline(analysis).fit(train, 0.0).outputs(Dataset(texts=texts[40:]))
     assert (outputs.argmax(1) == np.arange(40, 1200) % 2).mean() > 0.95

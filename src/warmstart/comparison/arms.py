@@ -247,7 +247,7 @@ class TransformerArm:
             yield TrainedModel(
                 rate,
                 outputs if self.tuning.keep_epoch == "best" else outputs[-1:],
-                epochs_of(state, self._fit(splits, seed, rate), self.task.select_by),
+                epochs_of(state, self._fit(splits, seed, rate), self.task.metric(self.labels)),
                 state.elapsed_s,
                 partial(self._predict, weights),
                 Saving(
@@ -270,12 +270,12 @@ class TransformerArm:
 
     def _fit(self, splits: Splits, seed: int, rate: float) -> Fit:
         return Fit(
-            splits.train,
+            self.task.training_rows(splits.train, self.labels, self.model.max_length),
             splits.valid,
             self.labels,
             self.tuning,
             rate,
-            self.tuning.layer_decay or finetuning_layer_decay(self.kind),
+            (self.tuning.layer_decay or self.task.layer_decay or finetuning_layer_decay(self.kind)),
             seed,
             self.source.tokenizer.pad,
             self.runtime,
@@ -415,10 +415,10 @@ class BaselineArm:
         """Fit one baseline with each setting; no seed is used."""
         for value in values:
             fitted = self.baseline.fit(splits.train, value)
-            outputs = [fitted.outputs(splits.valid.texts)]
+            outputs = [fitted.outputs(splits.valid)]
             saving = Saving(self.baseline.task, None, self.parent, fitted.save)
             predict = partial(self._predict, fitted)
             yield TrainedModel(fitted.value, outputs, (), fitted.elapsed_s, predict, saving)
 
     def _predict(self, fitted: FittedBaseline, split: Dataset) -> NDArray[Any]:
-        return fitted.outputs(split.texts)
+        return fitted.outputs(split)

@@ -218,7 +218,7 @@ def steps_of(config: CompareConfig) -> list[Step]:
 
 def _option_of(arm: ExperimentArm) -> str:
     """Return the name by which --arms asks for an arm."""
-    return arm.baseline.task if isinstance(arm, BaselineArm) else arm.describe().kind
+    return arm.baseline.arm if isinstance(arm, BaselineArm) else arm.describe().kind
 
 
 def wall_s(

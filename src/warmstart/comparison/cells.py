@@ -202,9 +202,9 @@ class CellGroup:
         num_texts = {name: len(split) for name, split in splits.items() if split}
         if {name: len(predicted) for name, predicted in cell.predictions.items()} != num_texts:
             raise ValueError("it predicts another number of texts")
-        classes = self.arm.labels.get("classes")
+        task, labels = self.arm.task, self.arm.labels
         answers = chain.from_iterable(cell.predictions.values())
-        if classes and not set(range(len(classes))).issuperset(answers):
+        if not all(task.is_answer(answer, labels) for answer in answers):
             raise ValueError("it predicts unknown classes")
         return cell
 

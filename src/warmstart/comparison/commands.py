@@ -52,7 +52,6 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
     unlabelled: tuple[str, ...] = option("text for lsa; default: that of the run; may repeat", ())
     test: str | None = option("labelled texts, scored once at the end", None)
     test_labels: str | None = option("labels of --test, one per line", None)
-    task: str = option("what to train; see docs/tasks.md", "classify", metavar="NAME")
     folds: int | None = option(
         "cross-validation: every text is tested once", None, least=2, most=20, excludes=("test",)
     )
@@ -172,7 +171,7 @@ def _training(config: CompareConfig, arm: "Arm") -> str | None:
     if arm.source is None:
         return None
     command = ["finetune", "--from", quote(arm.source), *["--frozen"] * (arm.kind == "frozen")]
-    shared = {"task", *(setting.name for setting in LabelledFiles.declared())}
+    shared = {setting.name for setting in LabelledFiles.declared()}
     for setting in (setting for setting in config.declared() if setting.name in shared):
         value = getattr(config, setting.name)
         if value == setting.default:

@@ -48,10 +48,9 @@ from warmstart.runs.facts import ConfigFile, Limit
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, write_config
 from warmstart.runs.saved import kept_models, recipes_of
-from warmstart.tasks.classify import count_classes
 from warmstart.tasks.hub import say_not_exportable
 from warmstart.tasks.labelled_data import readable_rows, rows_seen
-from warmstart.tasks.registry import finetuning_task
+from warmstart.tasks.registry import choose_task, finetuning_task
 from warmstart.textfiles import file_facts
 from warmstart.training.length import TIMED_S, TIMED_SHARE, Clock
 
@@ -128,6 +127,7 @@ def compare(config: CompareConfig) -> CompareResult:
 
 def resolve(config: CompareConfig) -> CompareConfig:
     """Return the settings with every default that is known before the texts are read."""
+    config = choose_task(config)
     return finetuning_task(config.task).choose_truncation(share_threads(config))
 
 
@@ -224,7 +224,7 @@ def _comparison(
         title=config.title,
         train_file=", ".join(config.train),
         class_names=texts.classes,
-        class_counts=count_classes(texts.training.targets, texts.classes),
+        class_counts=texts.task.class_counts(texts.training.targets, texts.labels),
         arms=tuple(arm for arm in described if arm.name in {cell.arm for cell in cells}),
         subsets=tuple(sorted({cell.labels for cell in cells})),
         seeds=tuple(seed for seed in config.seeds if seed in {cell.seed for cell in cells}),
@@ -239,6 +239,7 @@ def _comparison(
         num_labelled=len(texts.pool),
         num_choosing=len(texts.data["validation"]) if config.valid and not config.folds else 0,
         task=texts.task.name,
+        metric=texts.task.metric_name(texts.labels),
     )
     return pool_pretrainings(comparison, recipes_of(plan.sources))
 

@@ -1,7 +1,8 @@
 """What a comparison trains: the arms of every run, each with the texts as it reads them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,6 +18,7 @@ from warmstart.comparison.arms import (
 from warmstart.comparison.commands import BASELINE_ARMS, CompareConfig
 from warmstart.comparison.results import ArmKind, SplitName
 from warmstart.comparison.spaces import Spaces, read_spaces
+from warmstart.data.corpus import read_passages
 from warmstart.data.fingerprints import Fingerprints
 from warmstart.data.labelled import Dataset
 from warmstart.data.splits import (
@@ -31,7 +33,9 @@ from warmstart.data.splits import (
 from warmstart.errors import WarmstartError
 from warmstart.files import distinct_names
 from warmstart.formats import quantity
+from warmstart.jsonfiles import from_json
 from warmstart.remotefiles import local_name
+from warmstart.runs.facts import InputFile, InputFiles
 from warmstart.runs.lifecycle import check_length
 from warmstart.runs.saved import SavedRun, describe_unrecorded
 from warmstart.runtime import choose_runtime
@@ -39,17 +43,17 @@ from warmstart.settings.model import ModelConfig, ablation_warning
 from warmstart.tasks.finetuning import FinetuningTask, Labels
 from warmstart.tasks.labelled_data import (
     check_same_form,
-    encode_dataset,
     for_tokenizer,
     read_all_texts,
     read_labelled_file,
     read_training_texts,
     readable_rows,
 )
-from warmstart.tasks.registry import finetuning_task, read_backbone
+from warmstart.tasks.registry import choose_task, finetuning_task, read_backbone
 from warmstart.training.defaults import finetuning_length
 
 COMPILED_MODELS = 12  # of an arm, from which on compiling saves time: about 2 s for each
+UNLABELLED_CHARS = 1 << 23  # that a baseline reads of unlabelled text
 HELD_OUT: tuple[SplitName, ...] = get_args(SplitName)
 
 
@@ -156,22 +160,55 @@ def plan_arms(
     ]
     arms = _transformer_arms(config, texts, named, notes)
     spaces = read_spaces(config, named) if "lsa" in config.arm_names else Spaces()
-    arms += _baseline_arms(config, texts, spaces, notes)
+    unlabelled = UnlabelledTexts(texts.training.texts, _files(sources))
+    arms += _baseline_arms(config, texts, spaces, unlabelled, notes)
     if len(arms) < 2:
         raise WarmstartError(f"only {arms[0].arm.name} is left to compare: {notes[-1]}")
     return ExperimentPlan(arms, texts, list(sources), seen, spaces, notes)
 
 
+@dataclass(frozen=True)
+class UnlabelledTexts:
+    """The texts that a baseline may read without their labels, as the pretrained arms have."""
+
+    labelled: Sequence[str]  # of the training file
+    files: tuple[str, ...]  # that the runs were pretrained on, where they still are
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.labelled
+        num_chars = 0
+        for passage in chain.from_iterable(read_passages(Path(file)) for file in self.files):
+            yield from passage.rows
+            num_chars += sum(map(len, passage.rows))
+            if num_chars > UNLABELLED_CHARS:
+                return
+
+
+def _files(sources: Sequence[SavedRun]) -> tuple[str, ...]:
+    """Return the files that runs were pretrained on, where they are still to be found."""
+    listed: list[InputFile] = []
+    for source in sources:
+        recorded = source.folder.read_json(source.folder.data_file)
+        listed += from_json(InputFiles, {"files": recorded.get("files", [])}, source.path).files
+    return tuple(dict.fromkeys(file.path for file in listed if Path(file.path).is_file()))
+
+
 def _baseline_arms(
-    config: CompareConfig, texts: ExperimentTexts, spaces: Spaces, notes: list[str]
+    config: CompareConfig,
+    texts: ExperimentTexts,
+    spaces: Spaces,
+    unlabelled: UnlabelledTexts,
+    notes: list[str],
 ) -> list[PlannedArm]:
     """Return the baselines that are asked for; those by default only where there are any."""
     by_name = {name: analysed.space for name, analysed in spaces.by_arm.items()}
-    baselines = list(texts.task.baselines(texts.labels, config, by_name))
+    baselines = list(texts.task.baselines(texts.labels, config, by_name, unlabelled))
     for name in (name for name in BASELINE_ARMS if name in config.arm_names):
-        if name not in {baseline.task for baseline in baselines}:
+        if name not in {baseline.arm for baseline in baselines}:
             reason = f"{texts.task.description} has no baseline to compare with"
-            if baselines:
+            if by_name:
+                reason = f"{texts.task.description} has no such baseline"
+            elif baselines:
                 reason = "no run keeps an analysis of its text; give the text with --unlabelled"
             if config.arms:
                 arms = ",".join(config.arms)
@@ -184,7 +221,7 @@ def _baseline_arms(
             BaselineArm(texts.task, texts.labels, baseline, spaces.parent_of(baseline.name)), parts
         )
         for baseline in baselines
-        if baseline.task in config.arm_names
+        if baseline.arm in config.arm_names
     ]
 
 
@@ -282,18 +319,17 @@ def _encoded_texts(
     config: CompareConfig, texts: ExperimentTexts, source: SavedRun, notes: list[str]
 ) -> dict[str, Dataset]:
     """Return each split as the tokenizer of a run reads it."""
-    max_length = _architecture(config, source).max_length
+    model = _architecture(config, source)
     rule = config.truncate or texts.task.truncate
     splits = {}
     for name, read in texts.data.items():
         split = for_tokenizer(read, source.tokenizer, config.pieces)
-        encoded, note = encode_dataset(split, source.tokenizer, max_length, rule)
+        encoded, note = texts.task.encode(split, source.tokenizer, model, rule)
         if len(config.from_runs) > 1:
             note = f"{source.path}: {note}"
         notes.append(note)
         progress.say(note)
-        aligned = texts.task.align(encoded, source.tokenizer)
-        splits[name] = replace(encoded, targets=aligned)
+        splits[name] = encoded
     return splits
 
 
@@ -307,7 +343,7 @@ def _whole_texts(config: CompareConfig, texts: ExperimentTexts) -> dict[str, Dat
 
 def read_texts(config: CompareConfig) -> ExperimentTexts:
     """Read the labelled files; refuse what cannot be compared before anything is trained."""
-    task = finetuning_task(config.task)
+    task = finetuning_task(choose_task(config).task)
     if not task.is_comparable():
         raise WarmstartError(
             f"--task {task.name}: {task.description} cannot be compared, only fine-tuned"
@@ -325,7 +361,7 @@ def _with_targets(data: Dataset, task: FinetuningTask, labels: Labels) -> Datase
 
 
 def _read_splits(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts:
-    train, valid = read_training_texts(config, task.has_classes)
+    train, valid = read_training_texts(config, task)
     labels = task.read_labels(train)
     train, valid = (_with_targets(split, task, labels) for split in (train, valid))
     # With one trial nothing is chosen: without a test file, the texts set aside are only scored.
@@ -338,7 +374,7 @@ def _read_splits(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts
     data = {"train": train, "validation": valid}
     if config.test:
         test = local_name(config.test, config.allow_private_urls)
-        read = read_labelled_file(test, config.test_labels, config)
+        read = read_labelled_file(task, test, config.test_labels, config)
         data["test"] = _with_targets(read, task, labels)
     check_same_form(*data.values())
     selections(range(len(valid)), "test" in data)  # refuses a single text
@@ -351,7 +387,7 @@ def _read_splits(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts
 
 
 def _read_folds(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts:
-    texts = read_all_texts(config)
+    texts = read_all_texts(config, task)
     labels = task.read_labels(texts)
     texts, num_folds = _with_targets(texts, task, labels), config.folds or 1
     stratified = texts if task.has_classes else replace(texts, labels=[""] * len(texts))

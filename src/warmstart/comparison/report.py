@@ -21,7 +21,7 @@ from warmstart.comparison.results import (
     Difference,
     Summary,
 )
-from warmstart.formats import count, percent, points, points_range, shorten
+from warmstart.formats import count, percent, points, points_range, sentence_case, shorten
 from warmstart.model.attention_weights import AttentionMap, readable
 from warmstart.report.attention import draw_layers
 from warmstart.report.html import Section, render_block, write_page
@@ -35,6 +35,7 @@ from warmstart.report.style import (
     styled,
     write_end_labels,
 )
+from warmstart.tasks.registry import finetuning_task
 
 MAX_DIFFERENCES = 30  # a figure with more rows shows the largest subset only
 MAX_EPOCHS = 10  # columns of a table by epoch
@@ -71,7 +72,7 @@ def comparison_sections(
     attention: AttentionExample | None = None,
 ) -> list[Section]:
     """Return every section of the report, the verdict first, without the explanations."""
-    values, metric = _values(comparison, summary), comparison.metric.capitalize()
+    values, metric = _values(comparison, summary), sentence_case(comparison.metric)
 
     def section(title: str, block: str, **drawn: object) -> Section:
         return _section(title, block, {**values, **drawn})
@@ -112,13 +113,16 @@ def _section(title: str, block: str, values: Mapping[str, object]) -> Section:
 
 def _values(comparison: Comparison, summary: Summary) -> dict[str, object]:
     """Return the values that every block of the template may refer to."""
+    splits = () if comparison.num_folds else comparison.splits
+    task, labels = finetuning_task(comparison.task), {"classes": comparison.class_names}
     return {
         "comparison": comparison,
         "summary": summary,
         "labels": comparison.subsets[-1],
         "warm": comparison.arm_names("warm"),
         "colours": arm_colours(comparison.arms),
-        "splits": () if comparison.num_folds else comparison.splits,
+        "splits": splits,
+        "class_counts": {s.name: task.class_counts(s.classes, labels) for s in splits},
     }
 
 
@@ -189,7 +193,7 @@ def draw_epochs(comparison: Comparison, summary: Summary, subset: int | None = N
     ends += [_draw_level(axes, arm, s, colours[arm.name]) for arm, s in flat if s is not None]
     shown = [value for _, curve in drawn for p in curve.points for value in (p.lowest, p.highest)]
     shown += [end.y for end in ends]
-    _finish(axes, comparison, ends, shown, comparison.choosing_split.majority_share)
+    _finish(axes, comparison, ends, shown, comparison.chance(comparison.choosing_split))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.set_xlabel("epoch")
     metric = comparison.metric
@@ -221,7 +225,7 @@ def draw_labels(comparison: Comparison, summary: Summary) -> Figure:
     _tick_subsets(axes, comparison.subsets, span)
     axes.set_xlabel("labelled training texts")
     axes.set_title(
-        f"{comparison.metric.capitalize()} {comparison.scored_split.where} by number of labels"
+        f"{sentence_case(comparison.metric)} {comparison.scored_split.where} by number of labels"
     )
     return figure
 

@@ -122,11 +122,11 @@ class Comparison:
     num_labelled: int | None = None  # labels that subsets are drawn from; None: not known
     num_choosing: int = 0  # labels that choose settings and arms on top of those of the subsets
     task: str = "classify"
+    metric: str = "accuracy"  # the score that arms are compared by, in words
 
-    @property
-    def metric(self) -> str:
-        """Return the name of the score that arms are compared by."""
-        return finetuning_task(self.task).select_by
+    def chance(self, split: Split) -> float:
+        """Return the score of always giving the most frequent answer of a split."""
+        return finetuning_task(self.task).chance(split.classes)
 
     @property
     def scored_split(self) -> Split:

@@ -54,7 +54,7 @@ def summarise(comparison: Comparison) -> Summary:
             *describe_classes(comparison, scores, advice.arm),
         ),
         caveats=tuple(caveats(comparison, verdicts)),
-        chance=comparison.scored_split.majority_share,
+        chance=comparison.chance(comparison.scored_split),
         scores=scores,
         curves=curves,
         times_to_accuracy=tuple(times_to_accuracy(comparison, curves)),
@@ -131,7 +131,9 @@ def advise(
     def use(arm: str, reason: str, until: str = "") -> Advice:
         where = f"{comparison.scored_split.where} with {quantity(labels, 'label')}"
         name = f"{_describe_arm(comparison, arm)}{until}"
-        return Advice(arm=arm, sentence=f"Use {name}: {percent(accuracy[arm])} {where}{reason}.")
+        metric = "" if comparison.metric == "accuracy" else f" {comparison.metric}"
+        score = f"{percent(accuracy[arm])}{metric} {where}"
+        return Advice(arm=arm, sentence=f"Use {name}: {score}{reason}.")
 
     if lead is None:
         return use(ranked[0], "; no pretrained model was compared")

@@ -18,7 +18,7 @@ from warmstart.data.detection import (
 from warmstart.errors import WarmstartError
 from warmstart.formats import quantity
 
-ROLES = ("text", "text2", "label", "source", "target")
+ROLES = ("text", "text2", "label", "source", "target", "tokens", "tags", "spans")
 SKIP = "_"
 
 

@@ -27,7 +27,8 @@ _TEXT_WORDS = 3  # a text has at least this many on average
 _TEXT_NAMES = "review sentence content body comment message tweet texte phrase avis texto satz"
 _LABEL_NAMES = "sentiment class category target rating stars polarity classe kategorie klasse"
 _ALIASES = {"text": _TEXT_NAMES.split(), "label": _LABEL_NAMES.split()}
-_KNOWN_NAMES = {"text", "text2", "label", "source", *_ALIASES["text"], *_ALIASES["label"]}
+_LIST_NAMES = ("tokens", "tags", "spans")
+_KNOWN_NAMES = {"text", "text2", "label", "source", *_LIST_NAMES}.union(*_ALIASES.values())
 _NAME_CHARS, _NAME_WORDS = 40, 4  # the most that the name of a column has
 _TIMES_LONGER = 3  # one of two columns of text is taken if it is this many times longer
 

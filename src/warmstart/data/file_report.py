@@ -6,6 +6,7 @@ Keeps a length and the fingerprints of each text; text without labels is streame
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from warmstart.data.corpus import Passage, RowCounts, cut_chunks, read_passages
 from warmstart.data.fingerprints import Fingerprints, FingerprintWriter, normalise
 from warmstart.data.labelled import Dataset, read_labelled
 from warmstart.data.tables import open_table
+from warmstart.data.tagged import read_tagged, tagged_form
+from warmstart.data.tags import count_tags
 from warmstart.errors import WarmstartError
 from warmstart.settings.shared import TableFormat
 from warmstart.textfiles import format_of
@@ -38,21 +41,47 @@ class FileReader:
     def passages(self) -> Iterator[Passage]:
         """Yield documents of several rows, or labelled texts, each of which is one row."""
         if self.labels or self._has_labels():
-            data = self.labelled = read_labelled(self.path, self.tables, self.labels)
+            data = self.labelled = self._read_labelled()
             self.counts = RowCounts(len(data) + data.skipped + data.unlabelled, data.skipped)
             for text in data.whole_texts():
                 yield Passage((text,), continues=False)
         else:
             yield from read_passages(self.path, tables=self.tables, counts=self.counts)
 
+    @cached_property
+    def _is_tagged(self) -> bool:
+        return not self.labels and tagged_form(self.path, self.tables) is not None
+
+    def _read_labelled(self) -> Dataset:
+        if self._is_tagged:
+            return read_tagged(self.path, self.tables)
+        return read_labelled(self.path, self.tables, self.labels)
+
+    @property
+    def label_counts(self) -> Counter[str]:
+        """Return how many texts have each label, or how many entities or words each tag."""
+        return (
+            count_tags(self.labelled.labels) if self._is_tagged else Counter(self.labelled.labels)
+        )
+
+    @property
+    def label_names(self) -> list[str]:
+        """Return the label of each text as one string."""
+        labels = self.labelled.labels
+        return [" ".join(tags) for tags in labels] if self._is_tagged else list(labels)
+
     def describe(self) -> str:
-        """Say how a table is read; empty for other files."""
+        """Say how a table, or a file of tagged words, is read; empty for other files."""
+        if self._is_tagged:
+            return read_tagged(self.path, self.tables).description
         if self.labels or format_of(self.path) == "lines":
             return ""
         roles = ("text", "label") if self._has_labels() else ("text",)
         return open_table(self.path, self.tables, roles, optional=("text2",)).describe()
 
     def _has_labels(self) -> bool:
+        if self._is_tagged:
+            return True
         if format_of(self.path) == "lines":
             return False
         if self.tables.columns:
@@ -126,9 +155,9 @@ def report_file(reader: FileReader, reading: Reading) -> tuple[FileReport, Finge
         units=int(sizes.sum()),
         truncated=int((sizes > limit).sum()) if limit else None,
         unknown=num_unknown / max(1, int(sizes.sum())) if tokenizer else None,
-        labels=dict(sorted(Counter(labelled.labels).items())) or None,
+        labels=dict(sorted(reader.label_counts.items())) or None,
         contradictions=find_contradictions(
-            fingerprints, labelled.labels, labelled.whole_texts().__getitem__
+            fingerprints, reader.label_names, labelled.whole_texts().__getitem__
         )
         if labelled.labels
         else (),

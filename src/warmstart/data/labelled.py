@@ -18,6 +18,7 @@ from warmstart.settings.shared import TableFormat
 from warmstart.textfiles import TABLE_SUFFIXES, format_of, read_lines
 
 PAIR = ("text", "text2")
+WordSpan = tuple[int, int]  # where a word begins and ends, in its text or in its ids
 _SEPARATOR = " ␞ "  # joins the two texts of a pair; the symbol does not occur in ordinary text
 
 
@@ -31,13 +32,15 @@ class Dataset:
 
     file: str = ""  # where the rows come from, for messages
     texts: Sequence[str] = ()  # none empty
-    labels: Sequence[str] = ()  # as in the file, without surrounding spaces; none empty
+    labels: Sequence[Any] = ()  # as in the file, a string or one for each word; none empty
     lines: Sequence[int] = ()  # where each row begins; in Parquet and Excel, the number of the row
     seconds: Sequence[str] | None = None  # the second text of each pair, none empty
+    words: Sequence[Sequence[WordSpan]] = ()  # of each text, where words have labels
     targets: Sequence[Any] = ()
     strata: Sequence[int] = ()  # the class of each row, of which every subset has its share
     ids: Sequence[Sequence[int]] = ()  # tokens as a model reads them
     starts: Sequence[int] | None = None  # where the ids of the second text of each pair begin
+    word_tokens: Sequence[Sequence[WordSpan]] = ()  # the ids that stand for each word
     is_truncated: Sequence[bool] = ()  # whether the ids are those of a part of the text
     files: Mapping[Path, int] = field(default_factory=dict)  # that were read, with their rows
     skipped: int = 0  # rows without a text

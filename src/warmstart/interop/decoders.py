@@ -26,7 +26,8 @@ def _read_gpt2(config: HfConfig, tensors: HfTensors, head: HfHead) -> dict[str, 
 
 
 def _drop_zero_bias(weights: dict[str, Tensor], head: HfHead) -> None:
-    weights.pop("head.output.bias", None)
+    if head != "tokens":
+        weights.pop("head.output.bias", None)
 
 
 def _move_classifier_bias(weights: dict[str, Tensor], head: HfHead) -> None:
@@ -61,10 +62,14 @@ GPT2 = Family(
         "backbone.blocks.#.ffn.outer": "h.#.mlp.c_proj",
         "backbone.norm_final": "ln_f",
     },
-    head_layers={"language": {"head.output": "lm_head"}, "sequence": {"head.output": "score"}},
+    head_layers={
+        "language": {"head.output": "lm_head"},
+        "sequence": {"head.output": "score"},
+        "tokens": {"head.output": "classifier"},
+    },
     transposed=r"h\.\d+\.(attn|mlp)\..*",
     buffers=r"h\.\d+\.attn\.(bias|masked_bias)",
-    unused={"sequence": r"lm_head\.weight"},
+    unused={"sequence": r"lm_head\.weight", "tokens": r"lm_head\.weight"},
     sizes={
         "vocab_size": "vocab_size",
         "width": "n_embd",
@@ -77,7 +82,7 @@ GPT2 = Family(
     dropout=("resid_pdrop", "attn_pdrop", 0.1),
     norm_eps=("layer_norm_epsilon", 1e-5),
     read_settings=_read_gpt2,
-    zero_biases=lambda config: r"head\.output\.bias",
+    zero_biases=lambda config, head: _zero_head_bias(head),
     more_config=lambda model: {"embd_pdrop": model.dropout},
     widen=lambda model: replace(model, biases=True, output_bias=False),
     adapt=_move_classifier_bias,
@@ -132,10 +137,19 @@ def _read_rope_base(config: HfConfig) -> float:
     return base.number("rope_theta", 10_000.0)
 
 
-def _zero_biases(config: HfConfig) -> str:
+def _zero_head_bias(head: HfHead) -> str:
+    """Return the pattern of the bias that heads lack, except those for tokens."""
+    return "-" if head == "tokens" else r"head\.output\.bias"
+
+
+def _zero_biases(config: HfConfig, head: HfHead) -> str:
+    return rf"{_zero_head_bias(head)}|{_zero_block_biases(config)}"
+
+
+def _zero_block_biases(config: HfConfig) -> str:
     keys = {"attend": "attention_bias", "ffn": "mlp_bias"}
     without_bias = [part for part, key in keys.items() if not config.flag(key, False)]
-    return rf"head\.output\.bias|.*\.({'|'.join(without_bias) or '-'})\..*\.bias"
+    return rf".*\.({'|'.join(without_bias) or '-'})\..*\.bias"
 
 
 def _more_llama_config(model: ModelConfig) -> dict[str, Any]:
@@ -162,7 +176,7 @@ LLAMA = Family(
         "backbone.blocks.#.ffn.outer": f"{_MLP}.down_proj",
         "backbone.norm_final": "norm",
     },
-    head_layers=GPT2.head_layers,
+    head_layers={**GPT2.head_layers, "tokens": {"head.output": "score"}},
     buffers=r"(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq",
     unused=GPT2.unused,
     sizes=SIZES | {"max_length": "max_position_embeddings"},
@@ -238,9 +252,10 @@ EUROBERT = replace(
     head_layers={
         "language": {"head.output": "lm_head"},
         "sequence": {"head.dense": "dense", "head.output": "classifier"},
+        "tokens": {"head.output": "classifier"},
     },
     read_settings=_read_eurobert,
-    zero_biases=lambda config: _zero_biases(config).removeprefix(r"head\.output\.bias|"),
+    zero_biases=lambda config, head: _zero_block_biases(config),
     more_config=lambda model: _more_llama_config(model) | {"classifier_pooling": "mean"},
     widen=lambda model: replace(model, output_bias=model.biases),
     adapt=_write_dense,

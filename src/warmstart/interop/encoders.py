@@ -93,12 +93,14 @@ BERT = Family(
         },
         "pairs": {"head.output": "cls.seq_relationship"},
         "sequence": {"head.output": "classifier"},
+        "tokens": {"head.output": "classifier"},
     },
     buffers=r"embeddings\.(position_ids|token_type_ids)",
     unused={
         "language": r"cls\.seq_relationship\..*",
         "pairs": r"cls\.predictions\..*",
         "sequence": r"cls\..*",
+        "tokens": r"cls\..*",
     },
     untied_bias="cls.predictions.decoder.bias",
     sizes=SIZES | {"max_length": "max_position_embeddings"},
@@ -121,7 +123,7 @@ ROBERTA = replace(
     heads={
         f"{name}{ending}": HEADS[ending]
         for name in ("Roberta", "Camembert", "XLMRoberta")
-        for ending in ("Model", "ForMaskedLM", hub.CLASSIFIER)
+        for ending in ("Model", "ForMaskedLM", hub.CLASSIFIER, hub.TAGGER)
     },
     prefix="roberta.",
     head_layers={
@@ -132,8 +134,9 @@ ROBERTA = replace(
             "head.output.bias": "lm_head.bias",
         },
         "sequence": {"backbone.pooler": "classifier.dense", "head.output": "classifier.out_proj"},
+        "tokens": {"head.output": "classifier"},
     },
-    unused={"sequence": r"(lm_head|pooler)\..*"},
+    unused={"sequence": r"(lm_head|pooler)\..*", "tokens": r"lm_head\..*"},
     untied_bias="lm_head.decoder.bias",
     read_settings=_read_roberta,
 )
@@ -145,6 +148,7 @@ ELECTRA = replace(
         "ElectraModel": "none",
         "ElectraForPreTraining": "none",  # its head detects replaced tokens, as no task here does
         "ElectraForMaskedLM": "language",
+        "ElectraForTokenClassification": "tokens",
     },
     prefix="electra.",
     head_layers={
@@ -152,7 +156,8 @@ ELECTRA = replace(
             "head.transform.dense": "generator_predictions.dense",
             "head.transform.norm": "generator_predictions.LayerNorm",
             "head.output": "generator_lm_head",
-        }
+        },
+        "tokens": {"head.output": "classifier"},
     },
     unused={"none": r"discriminator_predictions\..*"},
     untied_bias="",
@@ -162,7 +167,11 @@ _QUERY, _KEY, _VALUE = (f"{_LAYER}.attention.{name}_lin" for name in "qkv")
 DISTILBERT = Family(
     name="DistilBERT",
     model_types=("distilbert",),
-    heads={"DistilBertModel": "none", "DistilBertForMaskedLM": "language"},
+    heads={
+        "DistilBertModel": "none",
+        "DistilBertForMaskedLM": "language",
+        "DistilBertForTokenClassification": "tokens",
+    },
     prefix="distilbert.",
     layers={
         "backbone.embed": "embeddings.word_embeddings",
@@ -180,7 +189,8 @@ DISTILBERT = Family(
             "head.transform.dense": "vocab_transform",
             "head.transform.norm": "vocab_layer_norm",
             "head.output": "vocab_projector",
-        }
+        },
+        "tokens": {"head.output": "classifier"},
     },
     buffers=r"embeddings\.position_ids",
     # Sinusoidal positions, in models that have them, are a table in the file.
@@ -249,7 +259,7 @@ def _has_bias(config: HfConfig, key: str) -> bool:
     return config.flag(key, _BIASES[key][1])
 
 
-def _zero_biases(config: HfConfig) -> str:
+def _zero_biases(config: HfConfig, head: HfHead) -> str:
     """Return the pattern of the biases that the folder lacks; our models have all or none."""
     missing = [layer for key, (layer, _) in _BIASES.items() if not _has_bias(config, key)]
     return rf"(.*\.)?({'|'.join(missing) or '-'})\.bias"

@@ -26,6 +26,7 @@ from warmstart.runs.saved import SavedRun, read_run
 from warmstart.settings.training import Tuning
 from warmstart.tasks.finetuning import FinetuningTask
 from warmstart.tasks.registry import task_of
+from warmstart.tasks.task import Task
 
 FORMATS: dict[ExportTarget, tuple[str, Callable[[ExportRequest], ExportResult]]] = {
     "hf": ("transformers", write_hf),
@@ -54,17 +55,18 @@ def export_model(config: ExportConfig) -> ExportResult:
             result.check.require(out)
         write_whole(temporary / "README.md", exported_card(request, result, library).encode())
         if isinstance(task, FinetuningTask):
-            _say_what_is_truncated(source)
+            _say_what_is_truncated(source, task)
     return result
 
 
-def _say_what_is_truncated(source: SavedRun) -> None:
+def _say_what_is_truncated(source: SavedRun, task: Task) -> None:
     """Say if other libraries read another part of a text that is too long."""
     rule = source.recorded(Tuning, "truncate").truncate
-    if rule in ("tail", "middle"):
+    if task.reads_all or rule in ("tail", "middle"):
+        part = "all of it in windows" if task.reads_all else f"the {REMAINDER[rule or 'head']}"
         progress.say(
             f"of a text with more than {source.model.max_length:,} tokens other libraries read the "
-            f"beginning, warmstart the {REMAINDER[rule]}: shorten such texts for them"
+            f"beginning, warmstart {part}: shorten such texts for them"
         )
 
 

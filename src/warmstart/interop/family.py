@@ -12,13 +12,19 @@ from torch import Size, Tensor, nn
 
 from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import from_json, has_type, parse_object, show
-from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator
+from warmstart.model.models import (
+    BackboneOnly,
+    Classifier,
+    LanguageModel,
+    TokenClassifier,
+    Translator,
+)
 from warmstart.settings.model import Activation, ModelConfig
 from warmstart.settings.shared import Pooling
-from warmstart.tasks.hub import CLASSIFIER, HubFamily
+from warmstart.tasks.hub import CLASSIFIER, TAGGER, HubFamily
 from warmstart.textfiles import missing, read_bytes
 
-HfHead = Literal["none", "language", "sequence", "pairs", "translation"]  # pairs: next sentence
+HfHead = Literal["none", "language", "sequence", "tokens", "pairs", "translation"]  # next sentence
 ACTIVATIONS: dict[str, Activation] = {
     "gelu": "gelu",
     "gelu_python": "gelu",
@@ -50,6 +56,7 @@ HEADS: dict[str, HfHead] = {  # by the ending of the name of an architecture
     "ForCausalLM": "language",
     "ForNextSentencePrediction": "pairs",
     CLASSIFIER: "sequence",
+    TAGGER: "tokens",
     "ForSeq2SeqLM": "translation",
 }
 WEIGHTS = "model.safetensors"
@@ -211,7 +218,7 @@ class Family:
 
     read_settings: Callable[[HfConfig, HfTensors, HfHead], dict[str, Any]]
     """Return our settings that need more than a table; refuse what our models do not support."""
-    zero_biases: Callable[[HfConfig], str] = lambda config: ""
+    zero_biases: Callable[[HfConfig, HfHead], str] = lambda config, head: ""
     """Return the pattern of our biases that a folder of the family lacks: they are zero."""
     restore: Callable[[dict[str, Tensor]], None] = lambda weights: None
     """Undo `adapt` on weights under our names when a folder is read, if our models need that."""
@@ -306,6 +313,8 @@ def empty_model(
 ) -> nn.Module:
     """Return the model of an architecture on the meta device, which takes no memory."""
     with torch.device("meta"):
+        if head == "tokens":
+            return TokenClassifier(shape, num_classes)
         if num_classes:
             return Classifier(shape, num_classes, pooling)
         if head == "translation":

@@ -16,7 +16,7 @@ from warmstart.errors import WarmstartError
 from warmstart.interop.commands import ExportPrecision
 from warmstart.jsonfiles import to_json
 from warmstart.model.backbone import Layout
-from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, pool
+from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, TokenClassifier, pool
 from warmstart.recipes.card import RunFacts, card_text, exports
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.model import ModelConfig
@@ -119,13 +119,15 @@ def _relative_difference(theirs: Tensor, ours: Tensor) -> Tensor:
 
 def own_outputs(model: nn.Module, ids: Tensor, layout: Layout) -> dict[str, Tensor]:
     """Return the outputs of a model that reads texts, under every name that libraries give them."""
-    assert isinstance(model, BackboneOnly | Classifier | LanguageModel)
+    assert isinstance(model, BackboneOnly | Classifier | TokenClassifier | LanguageModel)
     backbone = model.backbone
     hidden = backbone(ids, layout)
     vectors = pool(backbone, hidden, layout.is_token, "mean")
     outputs = {"last_hidden_state": hidden, "sentence_embedding": vectors}
     if isinstance(model, Classifier):
         outputs["logits"] = model.head(backbone, hidden, layout)
+    elif isinstance(model, TokenClassifier):
+        outputs["logits"] = model.head(hidden)
     elif isinstance(model, LanguageModel):
         outputs["logits"] = model.head(hidden, backbone.embed.weight)
         outputs["prediction_logits"] = outputs["logits"]

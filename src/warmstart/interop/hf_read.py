@@ -24,7 +24,7 @@ from warmstart.interop.tokenizers import check_size, read_tokenizer
 from warmstart.runs.checkpoint import check_finite
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Pooling, Truncate
-from warmstart.tasks.hub import CLASSIFIER
+from warmstart.tasks.hub import CLASSIFIER, TAGGER
 from warmstart.tasks.registry import task_for_class
 from warmstart.tasks.task import Task
 from warmstart.tokenization.backends import TokenizerPair
@@ -96,7 +96,9 @@ def _take_weights(
     if not shape.tied and family.untied_bias in tensors:
         tensors[bias] = tensors.pop(family.untied_bias)
     shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
-    weights = to_ours(tensors, family.matches(shape, head), shapes, family.zero_biases(config))
+    weights = to_ours(
+        tensors, family.matches(shape, head), shapes, family.zero_biases(config, head)
+    )
     check_finite(weights, tensors.path)
     if head == "language" and shape.tied:
         tensors.drop_copy(family.tied_weight, weights["backbone.embed.weight"])
@@ -112,7 +114,7 @@ def _hub_class(shape: ModelConfig, head: HfHead) -> str:
     """Return the ending of the name of transformers' class for a model with this head."""
     if head == "language":
         return "ForCausalLM" if shape.is_causal else "ForMaskedLM"
-    endings = {"none": "Model", "translation": "ForSeq2SeqLM"}
+    endings = {"none": "Model", "translation": "ForSeq2SeqLM", "tokens": TAGGER}
     return endings.get(head, CLASSIFIER)
 
 
@@ -148,7 +150,7 @@ def _read_classes(
 ) -> tuple[str, ...]:
     if head == "pairs":
         return NEXT_SENTENCE
-    if head != "sequence":
+    if head not in ("sequence", "tokens"):
         return ()
     supported = "single_label_classification"
     config.require("problem_type", [supported], f"is not supported; {supported} is")

@@ -163,10 +163,11 @@ def _config(model: _Model, source: SavedRun, tokenizer: HfTokenizer) -> dict[str
     }
     if model.head == "translation":
         config["decoder_start_token_id"] = tokenizer.ids["bos_token_id"]
-    if model.head == "sequence":
+    if model.head in ("sequence", "tokens"):
         classes = source.classes
         config["id2label"] = {str(index): name for index, name in enumerate(classes)}
         config["label2id"] = {name: index for index, name in enumerate(classes)}
+    if model.head == "sequence":
         config["problem_type"] = "single_label_classification"
         config[TRUNCATE] = source.recorded(Tuning, "truncate").truncate
     return config

@@ -21,10 +21,17 @@ from warmstart.model.attention import (
     rope_cos_sin,
 )
 from warmstart.model.backbone import Layout, Stack
-from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, Translator, pool
+from warmstart.model.models import (
+    BackboneOnly,
+    Classifier,
+    LanguageModel,
+    TokenClassifier,
+    Translator,
+    pool,
+)
 from warmstart.settings.model import ModelConfig
 
-TextReader = BackboneOnly | Classifier | LanguageModel
+TextReader = BackboneOnly | Classifier | TokenClassifier | LanguageModel
 Axes = dict[int, str]  # the axes of a tensor whose size is free, and their names
 TEXT: Axes = {0: "batch", 1: "tokens"}
 SOURCE: Axes = {0: "batch", 1: "source"}
@@ -62,7 +69,7 @@ def _text_graph(model: TextReader) -> Graph:
     if model.config.segments > 1:
         inputs["token_type_ids"] = TEXT
     outputs = [] if isinstance(model, BackboneOnly) else ["logits"]
-    if not isinstance(model, Classifier):
+    if not isinstance(model, Classifier | TokenClassifier):
         outputs += ["last_hidden_state", "sentence_embedding"]
     return Graph("model.onnx", TextGraph(model), inputs, outputs)
 
@@ -162,7 +169,7 @@ class TextGraph(_StackGraph):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        """Return logits (B, C) of a classifier, else any logits, hidden vectors and their mean."""
+        """Return the logits of a text or its tokens, else any logits, hidden vectors and mean."""
         backbone, is_token = self.model.backbone, attention_mask.bool()
         T = input_ids.shape[1]
         is_causal = backbone.config.is_causal
@@ -177,6 +184,8 @@ class TextGraph(_StackGraph):
         if isinstance(model, Classifier):
             text = pool(model.backbone, hidden, is_token, model.head.pooling)
             return (model.head.output(text),)
+        if isinstance(model, TokenClassifier):
+            return (model.head.output(hidden),)
         vectors = (hidden, pool(model.backbone, hidden, is_token, "mean"))
         if isinstance(model, LanguageModel):
             return (model.head(hidden, model.backbone.embed.weight), *vectors)

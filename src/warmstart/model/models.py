@@ -72,6 +72,20 @@ class ClassificationHead(nn.Module):
             return self.output(text.to(self.output.weight.dtype))
 
 
+class TokenHead(nn.Module):
+    """Linear over the labels, on the vector of each token."""
+
+    def __init__(self, width: int, num_labels: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.output = nn.Linear(width, num_labels)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Return logits (…, C), in full precision as those of a text."""
+        with torch.autocast(hidden.device.type, enabled=False):
+            return self.output(self.dropout(hidden).to(self.output.weight.dtype))
+
+
 def pool(backbone: Backbone, hidden: Tensor, is_token: Tensor | None, pooling: Pooling) -> Tensor:
     """Return one vector for each row: (B, D)."""
     B, T, _ = hidden.shape
@@ -182,6 +196,21 @@ class Classifier(nn.Module):
     def forward(self, ids: Tensor, layout: Layout) -> Tensor:
         """Return logits (B, C)."""
         return self.head(self.backbone, self.backbone(ids, layout), layout)
+
+
+class TokenClassifier(nn.Module):
+    """A backbone that labels each token of a text."""
+
+    def __init__(self, config: ModelConfig, num_labels: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.config = config
+        self.backbone = Backbone(config)
+        self.head = TokenHead(config.width, num_labels, dropout)
+        initialise(self, config)
+
+    def forward(self, ids: Tensor, layout: Layout) -> Tensor:
+        """Return logits (B, T, C)."""
+        return self.head(self.backbone(ids, layout))
 
 
 class Translator(nn.Module):

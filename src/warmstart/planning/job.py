@@ -24,7 +24,7 @@ from warmstart.settings.training import (
     Tuning,
 )
 from warmstart.tasks.labelled_data import for_tokenizer, read_training_texts
-from warmstart.tasks.registry import finetuning_task, pretraining_task, read_backbone
+from warmstart.tasks.registry import choose_task, finetuning_task, pretraining_task, read_backbone
 from warmstart.tasks.task import TrainingJob
 from warmstart.tasks.translate import TranslateTask, read_training_pairs
 from warmstart.tasks.vectors import forward_tokens
@@ -132,6 +132,7 @@ class LabelledSample:
 
 def planned_finetuning(given: FinetuneConfig, device: str) -> PlannedCommand:
     """Return what `finetune` would run on a kind of device."""
+    given = choose_task(given)
     parent = read_backbone(given.from_run) if given.from_run else None
     config = finetune.resolve(given, None, parent, device)
     model = finetune.finetuning_architecture(config, parent)
@@ -181,7 +182,7 @@ def _sample_labelled(
 ) -> tuple[Tokenizer, LabelledSample]:
     """Return the tokenizer, or one from a sample, and what the labelled texts decide."""
     task = finetuning_task(config.task)
-    texts = read_training_texts(config, task.has_classes)
+    texts = read_training_texts(config, task)
     train, valid = finetune.take_labels(*texts, task, config)
     sample = train.subset(_every(len(train), SAMPLED_TEXTS))
     tokenizer = tokenizer or train_tokenizer(sample.texts, "bpe", model.vocab_size)

@@ -27,6 +27,8 @@ FILE = "README.md"
 HIDDEN = ("train_", "elapsed", "epoch")  # beginnings of figures that say nothing about quality
 FIGURES = {  # names of figures in prose; a figure that is not listed keeps its own
     "f1": "F1",
+    "entity_f1": "entity F1",
+    "entity_f1_unseen": "entity F1 on texts that do not occur in the training data",
     "macro_f1": "macro F1",
     "mlm_accuracy": "masked tokens restored",
     "mlm_loss": "loss on masked tokens",
@@ -228,14 +230,16 @@ def _limits(facts: RunFacts) -> Iterator[str]:
         given = facts.config.settings.get("truncate")
         kept = next((part for rule, part in REMAINDER.items() if rule == given), None)
         part = f"its {kept}" if kept else "a part"
-        if kept not in (None, REMAINDER["head"]):
+        if facts.task.reads_all:
+            part = "all, in windows that overlap (other libraries read its beginning)"
+        elif kept not in (None, REMAINDER["head"]):
             part += " (other libraries read its beginning)"
         yield f"- It reads {facts.model.max_length:,} tokens, and of a longer text {part}."
     yield "- Scores hold for texts like those it was tested on, in their language and domain."
     if not facts.scores.ledger:
         yield "- It has not been tested on data that nothing was chosen with."
     if facts.config.classes:
-        yield "- It answers with one of its classes, also where none fits."
+        yield f"- {facts.task.limit}"
     if facts.hub_model and (problem := facts.hub_model.problem):
         yield f"- It cannot be exported to Hugging Face: {problem}."
     yield "- What the training texts say wrongly or unfairly, it has learned too."

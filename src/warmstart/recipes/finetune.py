@@ -38,12 +38,11 @@ from warmstart.tasks.finetuning import FinetuningTask, Fit, Start, build_model, 
 from warmstart.tasks.frozen import FrozenVectors, describe_head
 from warmstart.tasks.hub import HubModel, say_not_exportable
 from warmstart.tasks.labelled_data import (
-    encode_dataset,
     for_tokenizer,
     read_training_texts,
     readable_rows,
 )
-from warmstart.tasks.registry import finetuning_task, read_backbone
+from warmstart.tasks.registry import choose_task, finetuning_task, read_backbone
 from warmstart.textfiles import file_facts
 from warmstart.tokenization.backends import load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
@@ -76,6 +75,7 @@ class FinetuneResult(Shown):
 
 def finetune(config: FinetuneConfig) -> FinetuneResult:
     """Train a model on labelled texts and write a run folder."""
+    config = choose_task(config)
     task = finetuning_task(config.task)
     config, clock = task.choose_truncation(config), Clock(config.minutes)
     with open_training("finetune", config) as run:
@@ -93,7 +93,8 @@ def resolve(
     """
     if config.frozen and not parent:
         raise WarmstartError("--frozen needs --from: a backbone from scratch would stay random")
-    config = finetuning_task(config.task).choose_truncation(config)
+    task = finetuning_task(config.task)
+    config = task.choose_truncation(config)
     config = replace(config, preset=config.preset or (None if parent else DEFAULT_PRESETS[device]))
     model = recorded_model(run) or finetuning_architecture(config, parent)
     arm = "cold" if not parent else "frozen" if config.frozen else "warm"
@@ -101,7 +102,7 @@ def resolve(
         config,
         max_length=model.max_length,
         learning_rate=config.learning_rate or finetuning_rate(model, arm),
-        layer_decay=config.layer_decay or finetuning_layer_decay(arm),
+        layer_decay=config.layer_decay or task.layer_decay or finetuning_layer_decay(arm),
     )
 
 
@@ -113,7 +114,8 @@ def finetuning_architecture(config: FinetuneConfig, parent: SavedRun | None) -> 
     if not parent:
         refuse_together(config, "tokenizer", ("vocab_size",))
         model = apply_overrides(preset_named(config.preset or ""), config)
-        return replace(model, vocab_size=config.vocab_size or model.vocab_size)
+        attention = finetuning_task(config.task).attention or model.attention
+        return replace(model, vocab_size=config.vocab_size or model.vocab_size, attention=attention)
     refuse_overrides(config, allowed=("dropout", "max_length"))
     refuse_together(config, "from", ("tokenizer", "vocab_size"))
     check_length(parent.model, config.max_length, parent.path)
@@ -162,7 +164,7 @@ def _prepare(
 ) -> tuple[Trainer, Fit]:
     """Read the texts, write what the run records of them, and build the trainer."""
     task = finetuning_task(config.task)
-    texts = take_labels(*read_training_texts(config, task.has_classes), task, config)
+    texts = take_labels(*read_training_texts(config, task), task, config)
     labels = task.read_labels(texts[0])
     for note in task.label_notes(*texts):
         progress.say(note)
@@ -191,7 +193,8 @@ def _prepare(
         say_not_exportable(str(run.path), hub.problem)
     rate, decay = config.learning_rate or 0.0, config.layer_decay or 1.0
     seed, pad = config.seed, tokenizer.pad
-    fit = Fit(train, valid, labels, config, rate, decay, seed, pad, runtime, start.arm)
+    rows = task.training_rows(train, labels, architecture.max_length)
+    fit = Fit(rows, valid, labels, config, rate, decay, seed, pad, runtime, start.arm)
     return build_trainer(task, model, fit, run, config), fit
 
 
@@ -260,9 +263,9 @@ def _encode(
     model: ModelConfig,
     rule: Truncate,
 ) -> Dataset:
-    encoded, sentence = encode_dataset(data, tokenizer, model.max_length, rule)
+    encoded, sentence = task.encode(data, tokenizer, model, rule)
     progress.say(sentence)
-    return replace(encoded, targets=task.align(encoded, tokenizer))
+    return encoded
 
 
 def _facts(

@@ -47,6 +47,7 @@ def environment(package: str = SHARED) -> Environment:
     templates.filters |= {
         "percent": formats.percent,
         "percent_range": formats.percent_range,
+        "sentence_case": formats.sentence_case,
         "points": formats.points,
         "thousands": formats.count,
         "quantity": formats.quantity,

@@ -133,6 +133,7 @@ class LabelledFiles(LabelledColumns, RemoteFiles):
     valid: str | None = option("texts to validate on; default: 20% of --train", None)
     train_labels: tuple[str, ...] = option("labels of --train, one per line", ())
     valid_labels: str | None = option("labels of --valid, one per line", None)
+    task: str = option("what to learn; auto: by the file", "auto", metavar="NAME", panel="Training")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -220,7 +220,6 @@ class FinetuneConfig(
         key="from",
         panel="Input and output",
     )
-    task: str = option("what to train; see docs/tasks.md", "classify", metavar="NAME")
     frozen: bool = option("train only the head", False)
     epochs: int | None = option(
         "passes over the labelled texts; default: 40 to 3, fewer with more texts",

@@ -1,7 +1,7 @@
 """Label a text, or a pair of texts, with one of several classes."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, cast
 
@@ -232,6 +232,12 @@ class ClassifyTask(FinetuningTask):
     def describe_answer(self, answer: Any, labels: Labels) -> str:
         return str(labels["classes"][answer])
 
+    def is_answer(self, answer: Any, labels: Labels) -> bool:
+        return answer in range(len(labels["classes"]))
+
+    def class_counts(self, targets: Sequence[Any], labels: Labels) -> dict[str, int]:
+        return count_classes(targets, labels["classes"])
+
     def strata(self, targets: Sequence[Any]) -> Sequence[int]:
         return targets
 
@@ -242,7 +248,11 @@ class ClassifyTask(FinetuningTask):
         return at_temperature(outputs, self.temperature(outputs, targets))
 
     def baselines(
-        self, labels: Labels, tuning: Tuning, spaces: Mapping[str, LatentSpace]
+        self,
+        labels: Labels,
+        tuning: Tuning,
+        spaces: Mapping[str, LatentSpace],
+        unlabelled: Iterable[str],
     ) -> Iterator[Baseline]:
         from warmstart.tasks.lsa import LsaBaseline  # baselines are classifiers too
         from warmstart.tasks.tfidf import CountedTexts, TfidfBaseline

@@ -1,7 +1,8 @@
 """The interface of tasks that are fine-tuned on labelled texts."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,19 +17,31 @@ from warmstart import progress
 from warmstart.batching.batches import LabelledStream
 from warmstart.batching.truncation import EncodedTexts
 from warmstart.data.copies import Matches, count_seen
-from warmstart.data.labelled import Dataset
+from warmstart.data.labelled import Dataset, read_labelled
 from warmstart.errors import OVERFLOW, WarmstartError
 from warmstart.runs.checkpoint import State
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun, Transfer, transfer_backbone
 from warmstart.runtime import Runtime
 from warmstart.seeds import derive_seed
-from warmstart.settings.model import ModelConfig
-from warmstart.settings.shared import Checkpoints, Destination, Pooling, Truncate
+from warmstart.settings.model import Attention, ModelConfig
+from warmstart.settings.shared import (
+    Checkpoints,
+    Destination,
+    LabelledColumns,
+    Pooling,
+    TableFormat,
+    Truncate,
+)
 from warmstart.settings.training import Tuning
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.frozen import FrozenVectors, SolvedHead
-from warmstart.tasks.labelled_data import for_tokenizer, read_labelled_file, rows_seen
+from warmstart.tasks.labelled_data import (
+    encode_dataset,
+    for_tokenizer,
+    read_labelled_file,
+    rows_seen,
+)
 from warmstart.tasks.latent_semantics import LatentSpace
 from warmstart.tasks.task import Task, Training
 from warmstart.tasks.text_model import TransformerModel
@@ -119,6 +132,8 @@ class FinetuningTask(Task):
     command = "finetune"
     select_by: ClassVar[str] = "accuracy"  # the validation score that picks the best epoch
     has_classes: ClassVar[bool] = True  # False: every text may have a label of its own
+    layer_decay: ClassVar[float | None] = None  # by default; None: 0.65 if warm, else 1
+    attention: ClassVar[Attention | None] = None  # of a cold start; None: that of the preset
     solves_heads: ClassVar[bool] = False  # whether `solve_head` finds what training would
     truncate: ClassVar[Truncate] = "head"  # what an overlong text keeps, unless told otherwise
 
@@ -130,9 +145,23 @@ class FinetuningTask(Task):
     def targets(self, data: Dataset, labels: Labels) -> list[Any]:
         """Return each row's target; refuse labels that the training data does not have."""
 
-    def align(self, data: Dataset, tokenizer: Tokenizer) -> Sequence[Any]:
-        """Return targets as batches take them: one for each text, or for each of its tokens."""
-        return data.targets
+    def detect(self, path: Path, tables: TableFormat) -> str | None:
+        """Say why a file can only be labelled for this task; None: it may be for another."""
+        return None
+
+    def read_file(self, path: Path, labels: Path | None, settings: LabelledColumns) -> Dataset:
+        """Read one labelled file; labels may be in a file of their own."""
+        return read_labelled(path, settings, labels)
+
+    def encode(
+        self, data: Dataset, tokenizer: Tokenizer, model: ModelConfig, rule: Truncate
+    ) -> tuple[Dataset, str]:
+        """Return texts with their ids, and a sentence on what does not fit or is unknown."""
+        return encode_dataset(data, tokenizer, model.max_length, rule)
+
+    def training_rows(self, train: Dataset, labels: Labels, max_length: int) -> Dataset:
+        """Return what batches are made of: a target for each text, or for each of its tokens."""
+        return train
 
     @abstractmethod
     def new_model(self, model: ModelConfig, labels: Labels, tuning: Tuning) -> nn.Module:
@@ -178,6 +207,10 @@ class FinetuningTask(Task):
         """Return the validation score that picks the best epoch."""
         return scores[self.select_by]
 
+    def metric(self, labels: Labels) -> str:
+        """Return the name of the score that models are compared by; higher is better."""
+        return self.select_by
+
     def choose_truncation(self, config: Trained) -> Trained:
         """Return settings with a truncation rule: the one given, a resumed run's, or the task's."""
         to, truncate = cast(Destination, config), config.truncate
@@ -218,14 +251,14 @@ class FinetuningTask(Task):
         tuning = replace(run.recorded(Tuning, "pooling"), classifier_dropout=0.0)
         return self.new_model(run.model, run.config, tuning)
 
-    def open(self, run: SavedRun, runtime: Runtime) -> TextPredictor:
+    def open(self, run: SavedRun, runtime: Runtime) -> TransformerModel:
         model = self.load_model(run)
         tuning = run.recorded(Tuning, "truncate", "micro_tokens")
         batches = TextBatches(tuning.micro_tokens, run.tokenizer.pad, runtime)
 
         def answer(encoded: EncodedTexts) -> list[Any]:
             texts = Dataset(ids=encoded.ids, starts=encoded.starts)
-            outputs = _finite(self.outputs(model, texts, batches), run)
+            outputs = require_finite(self.outputs(model, texts, batches), run)
             return self.predictions(outputs, run.config)
 
         return TextPredictor(
@@ -242,16 +275,14 @@ class FinetuningTask(Task):
 
     def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
         predictor = self.open(run, runtime)
-        data = read_labelled_file(settings.test or "", settings.test_labels, settings)
+        data = read_labelled_file(self, settings.test or "", settings.test_labels, settings)
         read = for_tokenizer(data, run.tokenizer, settings.pieces)
-        texts = replace(read, targets=self.targets(read, run.config))
+        targets = self.targets(read, run.config)
         predictor.check_form(read.seconds is not None)
-        encoded = predictor.encode(read.texts, read.seconds)
-        texts = replace(texts, ids=encoded.ids, starts=encoded.starts)
-        targets = self.align(texts, run.tokenizer)
+        texts, _ = self.encode(read, run.tokenizer, run.model, predictor.truncate)
         micro_tokens = run.recorded(Tuning, "micro_tokens").micro_tokens
         batches = TextBatches(micro_tokens, run.tokenizer.pad, runtime)
-        outputs = _finite(self._outputs_shown(predictor.model, texts, batches), run)
+        outputs = require_finite(self._outputs_shown(predictor.model, texts, batches), run)
         seen = rows_seen(data, run.texts_seen(), settings.pieces)
         return self.all_scores(outputs, targets, run.config, seen)
 
@@ -273,12 +304,12 @@ class FinetuningTask(Task):
         without_seen = None
         if unseen:
             scores = self.scores(outputs[unseen], [targets[row] for row in unseen], labels)
-            without_seen = scores[self.select_by]
+            without_seen = scores[self.metric(labels)]
         return {
             "rows": len(targets),
             **self.test_scores(outputs, targets, labels),
             **count_seen(seen),
-            f"{self.select_by}_unseen": without_seen,
+            f"{self.metric(labels)}_unseen": without_seen,
         }
 
     def usage(self, path: Path) -> str:
@@ -296,17 +327,37 @@ class FinetuningTask(Task):
         return cls.answers is not FinetuningTask.answers
 
     def text_scores(self, answers: Sequence[Any], targets: Sequence[Any]) -> NDArray[np.float64]:
-        """Score the answer to every text between 0 and 1; the mean is `select_by`."""
+        """Score the answer to every text; the mean is the metric of the task.
+
+        The variance of the mean over texts gives intervals, so values of a score that is no mean
+        are its linear approximation.
+        """
         pairs = zip(answers, targets, strict=True)
         return np.array([answer == target for answer, target in pairs], np.float64)
 
     def answer_scores(self, answers: Sequence[Any], targets: Sequence[Any]) -> dict[str, float]:
-        """Score answers as a whole, by `select_by` and perhaps by `f1`."""
+        """Score answers as a whole, by the metric and perhaps by `f1`."""
         return {self.select_by: float(self.text_scores(answers, targets).mean())}
 
     def describe_answer(self, answer: Any, labels: Labels) -> str:
         """Write an answer, or a target, for a reader."""
         return str(answer)
+
+    def is_answer(self, answer: Any, labels: Labels) -> bool:
+        """Tell whether a value read from a file can be an answer."""
+        return True
+
+    def class_counts(self, targets: Sequence[Any], labels: Labels) -> dict[str, int]:
+        """Return how often each class occurs; empty without classes."""
+        return {}
+
+    def chance(self, targets: Sequence[Any]) -> float:
+        """Return the score of always giving the most frequent answer."""
+        return max(Counter(map(str, targets)).values(), default=0) / max(len(targets), 1)
+
+    def metric_name(self, labels: Labels) -> str:
+        """Return the metric as a report writes it."""
+        return self.metric(labels).replace("_", " ")
 
     def strata(self, targets: Sequence[Any]) -> Sequence[int]:
         """Return the class of each target; every subset of the labels has its share of each."""
@@ -325,11 +376,15 @@ class FinetuningTask(Task):
         return outputs
 
     def baselines(
-        self, labels: Labels, tuning: Tuning, spaces: Mapping[str, LatentSpace]
+        self,
+        labels: Labels,
+        tuning: Tuning,
+        spaces: Mapping[str, LatentSpace],
+        unlabelled: Iterable[str],
     ) -> Iterator["Baseline"]:
         """Yield the simple models that a Transformer has to beat, if there are any.
 
-        `spaces` are analyses of unlabelled text, by the name of their arm.
+        `spaces` are analyses of unlabelled text, by the name of their arm; `unlabelled` are texts.
         """
         yield from ()
 
@@ -339,7 +394,7 @@ class FittedBaseline:
     """A baseline that was fitted with one setting."""
 
     value: float  # the setting, or the one that was chosen inside the training labels
-    outputs: Callable[[Sequence[str]], NDArray[Any]]  # texts -> outputs like a model's
+    outputs: Callable[[Dataset], NDArray[Any]]  # texts -> outputs like a model's
     save: Callable[[RunFolder], None]  # writes its files into a run folder
     elapsed_s: float
 
@@ -349,7 +404,8 @@ class Baseline(Protocol):
 
     name: str  # of its arm
     description: str  # for the reader of a report
-    task: str  # that opens its run folder, and its name after --arms
+    task: str  # that opens its run folder
+    arm: str  # its name after --arms
 
     def settings(self, trials: int) -> list[float]:
         """Return the settings to try, the default first."""
@@ -364,9 +420,9 @@ class Baseline(Protocol):
         """Return the seconds it takes to read texts, which is done once for all fits."""
 
 
-def _finite(outputs: NDArray[Any], run: SavedRun) -> NDArray[Any]:
+def require_finite(outputs: NDArray[Any], run: SavedRun) -> NDArray[Any]:
     """Refuse outputs that are NaN or infinite; finite weights can overflow too."""
-    if not np.isfinite(outputs).all():
+    if not all(np.isfinite(output).all() for output in outputs):
         raise WarmstartError(f"{run.path}: its outputs are NaN or infinite; {OVERFLOW}")
     return outputs
 

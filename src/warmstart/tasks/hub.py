@@ -11,7 +11,7 @@ from warmstart.settings.model import ModelConfig, ablation_warning
 from warmstart.settings.shared import Pooling
 from warmstart.tasks.task import Task
 
-CLASSIFIER = "ForSequenceClassification"
+CLASSIFIER, TAGGER = "ForSequenceClassification", "ForTokenClassification"
 LANGUAGE_MODELS = ("ForMaskedLM", "ForCausalLM")
 
 # Settings that a family can represent whatever their value is, some of them by changed weights.
@@ -145,7 +145,8 @@ def _bert_head_problem(hub: HubModel) -> str | None:
 
 def _gpt2_head_problem(hub: HubModel) -> str | None:
     # The bias of a classifier moves into that of the final norm, which is as wide as the model.
-    if hub.has_bias and hub.num_classes > hub.model.width:
+    is_classifier = hub.task.hub_class == CLASSIFIER
+    if is_classifier and hub.has_bias and hub.num_classes > hub.model.width:
         return "a classification head whose bias its weights cannot express"
     return _output_bias_problem(hub)
 
@@ -165,13 +166,13 @@ def _output_bias_problem(hub: HubModel) -> str | None:
 def _eurobert_head_problem(hub: HubModel) -> str | None:
     # A linear classifier is written as two layers: a class takes two units of the first.
     most = hub.model.width // 2
-    if hub.num_classes > most:
+    if hub.task.hub_class == CLASSIFIER and hub.num_classes > most:
         return f"{hub.num_classes} classes (at most {most}, half the width, fit)"
     return "a next-sentence head" if hub.has_next_sentence else None
 
 
 def _architectures(prefix: str, *endings: str) -> dict[str, str]:
-    return {ending: f"{prefix}{ending}" for ending in ("Model", *endings, CLASSIFIER)}
+    return {ending: f"{prefix}{ending}" for ending in ("Model", *endings, CLASSIFIER, TAGGER)}
 
 
 BERT = HubFamily(

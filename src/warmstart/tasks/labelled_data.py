@@ -3,24 +3,36 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar, Protocol
 
 from warmstart import progress
 from warmstart.batching.truncation import Truncation, encode_texts
 from warmstart.data.copies import Matches, find_matches
 from warmstart.data.fingerprints import Fingerprints, fingerprints_of
-from warmstart.data.labelled import Dataset, join_datasets, read_labelled
+from warmstart.data.labelled import Dataset, join_datasets
 from warmstart.data.splits import set_aside
 from warmstart.errors import WarmstartError
 from warmstart.formats import quantity
 from warmstart.remotefiles import local_name
-from warmstart.settings.shared import LabelledFiles, TableFormat, Truncate
+from warmstart.settings.shared import LabelledColumns, LabelledFiles, Truncate
 from warmstart.textfiles import expand
 from warmstart.tokenization.tokenizer import Tokenizer, join_pieces, text_reader
 
 
-def read_labelled_file(path: str, labels: str | None, tables: TableFormat) -> Dataset:
-    """Read one labelled file, and say how: labels are in a column or in a file of their own."""
-    data = read_labelled(Path(path), tables, Path(labels) if labels else None)
+class LabelledForm(Protocol):
+    """What differs between the labelled files of tasks."""
+
+    has_classes: ClassVar[bool]  # whether labels are classes of texts
+
+    def read_file(self, path: Path, labels: Path | None, settings: LabelledColumns) -> Dataset:
+        """Read one labelled file; labels may be in a file of their own."""
+
+
+def read_labelled_file(
+    form: LabelledForm, path: str, labels: str | None, settings: LabelledColumns
+) -> Dataset:
+    """Read one labelled file as a task does, and say how."""
+    data = form.read_file(Path(path), Path(labels) if labels else None, settings)
     counts = {"text": data.skipped, "label": data.unlabelled}
     skipped = (f"{quantity(num, 'row')} without {what}" for what, num in counts.items() if num)
     reasons = " and ".join(skipped)
@@ -28,14 +40,12 @@ def read_labelled_file(path: str, labels: str | None, tables: TableFormat) -> Da
     return data
 
 
-def read_training_texts(
-    settings: LabelledFiles, has_classes: bool = True
-) -> tuple[Dataset, Dataset]:
+def read_training_texts(settings: LabelledFiles, form: LabelledForm) -> tuple[Dataset, Dataset]:
     """Read the texts to train on and those to validate on.
 
     Without a validation file, a share of the texts is set aside.
     """
-    parts = _read_files(settings)
+    parts, has_classes = _read_files(settings, form), form.has_classes
     if settings.valid:
         return join_datasets(parts[:-1]), parts[-1]
     train, valid = set_aside(join_datasets(parts), has_classes)
@@ -47,12 +57,12 @@ def read_training_texts(
     return train, replace(valid, file=f"{valid.file} (set aside)")
 
 
-def read_all_texts(settings: LabelledFiles) -> Dataset:
+def read_all_texts(settings: LabelledFiles, form: LabelledForm) -> Dataset:
     """Read the labelled files as one, the validation file too."""
-    return join_datasets(_read_files(settings))
+    return join_datasets(_read_files(settings, form))
 
 
-def _read_files(settings: LabelledFiles) -> list[Dataset]:
+def _read_files(settings: LabelledFiles, form: LabelledForm) -> list[Dataset]:
     """Read the training files, then the validation file."""
     paths, label_files = expand(settings.train, settings.allow_private_urls), settings.train_labels
     if label_files and len(label_files) != len(paths):
@@ -65,7 +75,7 @@ def _read_files(settings: LabelledFiles) -> list[Dataset]:
         pairs.append(
             (local_name(settings.valid, settings.allow_private_urls), settings.valid_labels)
         )
-    parts = [read_labelled_file(path, label, settings) for path, label in pairs]
+    parts = [read_labelled_file(form, path, label, settings) for path, label in pairs]
     check_same_form(*parts)
     return parts
 

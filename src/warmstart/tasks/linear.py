@@ -76,7 +76,7 @@ class LinearTask(Task):
         )
 
     def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
-        data = read_labelled_file(settings.test or "", settings.test_labels, settings)
+        data = read_labelled_file(CLASSIFY, settings.test or "", settings.test_labels, settings)
         self.open(run, runtime).check_form(data.seconds is not None)
         targets = CLASSIFY.targets(data, run.config)
         texts = readable_rows(data, settings.pieces)

@@ -106,7 +106,7 @@ def _join(vectors: Floats, tfidf: Any | None) -> Any:
 class LsaBaseline:
     """The baseline of a comparison, given an analysis of unlabelled text."""
 
-    task = "lsa"
+    task = arm = "lsa"
     description = (
         "latent semantic analysis of the unlabelled text with logistic regression, perhaps joined "
         "with TF-IDF: what the same text gives in seconds, without a neural network"
@@ -141,9 +141,9 @@ class LsaBaseline:
         number = self._choose(texts, vectors) if value == CHOSEN_INSIDE else int(value)
         fitted = self._fit(texts, vectors, SETTINGS[number])
 
-        def outputs(rows: Sequence[str]) -> Floats:
-            tfidf = None if fitted.tfidf is None else texts.columns_of(rows)
-            columns = _join(self._vectors_of(rows), tfidf)
+        def outputs(rows: Dataset) -> Floats:
+            tfidf = None if fitted.tfidf is None else texts.columns_of(rows.texts)
+            columns = _join(self._vectors_of(rows.texts), tfidf)
             return class_shares(fitted.model, columns, self._num_classes)
 
         elapsed_s = texts.read_s + time.monotonic() - started

@@ -1,27 +1,33 @@
 """The tasks there are, by name. A new kind of training is one line here."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from torch import nn
 
+from warmstart import progress
 from warmstart.errors import WarmstartError
 from warmstart.model.models import BackboneOnly
 from warmstart.runs.saved import SavedRun, read_run
 from warmstart.runtime import Runtime, choose_runtime
 from warmstart.settings.base import suggestion
-from warmstart.settings.shared import Device, Machine, Precision
+from warmstart.settings.shared import Device, LabelledFiles, Machine, Precision
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.causal import CausalTask
 from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.finetuning import FinetuningTask
 from warmstart.tasks.lsa import LsaTask
 from warmstart.tasks.masked import MaskedTask
+from warmstart.tasks.tag import TagTask
 from warmstart.tasks.task import PretrainingTask, Task
 from warmstart.tasks.text_model import TextModel, TransformerModel
 from warmstart.tasks.tfidf import TfidfTask
 from warmstart.tasks.translate import TranslateTask
+from warmstart.tasks.word_features import WordFeaturesTask
+from warmstart.textfiles import expand
 
+Labelled = TypeVar("Labelled", bound=LabelledFiles)
 AnyTask = TypeVar("AnyTask", bound=Task)
 _TASKS: dict[str, Task] = {}
 
@@ -56,9 +62,11 @@ for _task in (
     CausalTask(),
     BackboneTask(),
     ClassifyTask(),
+    TagTask(),
     LsaTask(),
     TfidfTask(),
     TranslateTask(),
+    WordFeaturesTask(),
 ):
     register(_task)
 
@@ -91,6 +99,18 @@ def pretraining_task(name: str | None, parent: SavedRun | None = None) -> Pretra
         return task
     tasks = [task for task in _TASKS.values() if isinstance(task, PretrainingTask)]
     return next(t for t in tasks if not parent or t.attention == parent.model.attention)
+
+
+def choose_task(config: Labelled) -> Labelled:
+    """Return settings with their task; `auto` is the one that the first training file is for."""
+    if config.task != "auto":
+        return config
+    for path in expand(config.train, config.allow_private_urls)[:1] if config.train else ():
+        for task in (task for task in _TASKS.values() if isinstance(task, FinetuningTask)):
+            if reason := task.detect(path, config):
+                progress.say(f"{path}: {reason}, so this is --task {task.name}")
+                return replace(config, task=task.name)
+    return replace(config, task=ClassifyTask.name)
 
 
 def finetuning_task(name: str) -> FinetuningTask:

@@ -108,7 +108,9 @@ class Task(ABC):
     has_backbone: ClassVar[bool] = True  # whether other tasks can start from its backbone
     is_pretraining: ClassVar[bool] = False  # whether `pretrain` can continue such a run
     ends_texts: ClassVar[bool] = True  # whether it reads an end token after a text
+    reads_all: ClassVar[bool] = False  # whether texts longer than the model are read in windows
     text_model: ClassVar[type[TransformerModel]] = TransformerModel  # what `open` returns
+    limit: ClassVar[str] = "It answers with one of its classes, also where none fits."  # for cards
     test_options: ClassVar[tuple[str, ...]] = ("test",)  # that name its held-out data
 
     @abstractmethod

@@ -223,7 +223,7 @@ def _new_features(names: Names, idf: Mapping[str, Any]) -> "FeatureUnion":
 class TfidfBaseline:
     """The baseline of a comparison. Its cells share the counts of n-grams, and nothing else."""
 
-    name, task = "tf-idf", "tfidf"
+    name, task, arm = "tf-idf", "tfidf", "tfidf"
     description = (
         "counts of words and characters with logistic regression, without a neural network"
     )
@@ -248,8 +248,8 @@ class TfidfBaseline:
         texts = self._read(train)
         model, elapsed_s = texts.fit(value)
 
-        def outputs(rows: Sequence[str]) -> NDArray[np.float64]:
-            return class_shares(model.model, texts.columns_of(rows), self._num_classes)
+        def outputs(rows: Dataset) -> NDArray[np.float64]:
+            return class_shares(model.model, texts.columns_of(rows.texts), self._num_classes)
 
         return FittedBaseline(value, outputs, partial(save_baseline, model), elapsed_s)
 

@@ -93,8 +93,30 @@ async function labels(model, texts) {
   return (await ask("classify", { model, texts, texts2 })).predictions;
 }
 
+// The text with its entities marked; a colour stands for a label.
+function entityText(text, entities) {
+  const names = [...new Set(entities.map((entity) => entity.label))].sort();
+  const characters = Array.from(text); // offsets count characters, not UTF-16 units
+  const written = element("p", { class: "written" });
+  let end = 0;
+  for (const entity of entities) {
+    written.append(characters.slice(end, entity.start).join(""),
+      element("mark", { class: `entity-${names.indexOf(entity.label) % 6}`,
+                        title: percent(entity.probability) },
+        entity.text, element("small", {}, entity.label)));
+    end = entity.end;
+  }
+  written.append(characters.slice(end).join(""));
+  return written;
+}
+
 async function classify(card, model, text) {
   const [whole] = await labels(model, [text]);
+  if (whole.entities) {
+    card.append(entityText(text, whole.entities));
+    if (!whole.entities.length) card.append(element("p", { class: "note" }, "No entities found."));
+    return;
+  }
   card.append(...labelBars(whole));
   const words = text.split(/\s+/).filter(Boolean);
   if (words.length > 1) await leaveOut(card, model, whole, words);
