@@ -399,7 +399,10 @@ def remove(path: Path) -> None:
     """Remove a temporary file or folder; an error never hides the one that led here."""
     with suppress(OSError, MovedFolderError):
         name, folder = address(path)
-        if path.is_dir() and not path.is_symlink():
+        is_folder = path.is_dir() and not path.is_symlink()
+        # The system may give their inodes to files of others.
+        _made.difference_update(map(identity, [path, *path.rglob("*")] if is_folder else [path]))
+        if is_folder:
             shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
         else:
             os.unlink(name, dir_fd=folder)
@@ -426,7 +429,6 @@ def remove_own(path: Path) -> bool:
     if not _is_own(hidden):  # it was exchanged a moment ago
         _rename(hidden, path)
         return False
-    _made.difference_update([identity(hidden)])
     remove(hidden)
     return True
 

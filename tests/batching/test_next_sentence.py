@@ -35,6 +35,8 @@ class Text:
 
     def __init__(self, folder: Path, parts: Sequence[tuple[int, Document]]) -> None:
         path = folder / "text.bin"
+        for file in folder.glob("text.*"):
+            file.unlink()
         self.document: dict[int, int] = {}
         self.sentence: dict[int, int] = {}
         self.opens: set[int] = set()  # tokens that begin a sentence
