@@ -228,3 +228,10 @@ def test_the_command_replaces_nothing(tmp_path: Path) -> None:
     with pytest.raises(WarmstartError, match="exists already"):
         warmstart.make_samples(out=str(tmp_path))
     assert (tmp_path / "unlabelled.txt").read_text() == "mine\n"
+
+
+def test_the_python_of_the_guide_runs(here: Path) -> None:
+    guide = Path(__file__).parents[2] / "docs/samples.md"
+    (block,) = re.findall(r"^```python\n(.*?)^```", guide.read_text("utf-8"), re.M | re.S)
+    exec(block, {})
+    assert len(lines(here / "reviews/unlabelled.txt")) == 5_000
