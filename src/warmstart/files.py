@@ -36,7 +36,7 @@ _TRIES, _TRY_S = 50, 0.1  # to replace a file that another program has open: Win
 # The names in the folders of a job; a folder with any other is never deleted.
 _WRITTEN = re.compile(
     r"(config|data|scores|features|state|fingerprints|train|valid|special_tokens_map)\.json"
-    r"|tokenizer\.(json|model)|target|README\.md|(model|optimizer|step-\d+)\.safetensors"
+    r"|tokenizer\.(json|model)|target|README\.md|(model|optimizer|lsa|step-\d+)\.safetensors"
     r"|(train|valid)\.(bin|sentences|documents)|\d{6,}-[0-9a-f]{16}|events\.out\.tfevents\.\d+"
 )
 
