@@ -204,7 +204,7 @@ def test_any_arm_can_be_the_one_to_keep(arm: str, world: World, base: Path, here
     write_json(run_folder.config_file, {})
     train_final_model(config, run_folder, plan, tuned, {"accuracy": 0.25})
     cell = read(here / "cells/all-folds-0.json")["cell"]
-    chosen_inside = {"lsa": "16 dimensions, C 0.1", "frozen": "mean pooling, C 0.01"}
+    chosen_inside = {"lsa": "C 0.3", "frozen": "mean pooling, C 0.01"}
     setting = "C 0.01" if arm == "tf-idf" else chosen_inside.get(arm, "learning rate 0.01")
     assert (cell["setting"], cell["labels"]) == (setting, 48)
     scores = read(here / "models" / arm / "scores.json")

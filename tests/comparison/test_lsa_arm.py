@@ -29,6 +29,18 @@ def test_text_alone_is_enough_for_a_comparison(world: World, here: Path) -> None
     assert sum(value**2 for value in lines["vector"]) == pytest.approx(1, abs=1e-4)
 
 
+def test_an_arm_without_settings_to_try_is_scored_on_labels_set_aside(
+    world: World, here: Path
+) -> None:
+    """Else the advice would be whichever arm was tuned, however bad."""
+    succeed(f"{WITHOUT_RUN.replace('--trials 1', '--trials 2')} -o out", **vars(world))
+    result = read(here / "out/results.json")
+    tuned = {arm["arm"]: len(arm["trials"]) for arm in result["tuned"] if arm["labels"] == 12}
+    assert tuned == {"lsa": 1, "tf-idf": 2}
+    preferred = {s["arm"]: s["preference"] for s in result["summary"]["scores"] if s["labels"] > 12}
+    assert result["summary"]["advice"]["arm"] == max(preferred, key=lambda arm: preferred[arm])
+
+
 def test_a_resumed_comparison_reads_its_analysis(world: World, here: Path) -> None:
     succeed(f"{WITHOUT_RUN} -o out", **vars(world))
     before = read(here / "out/results.json")["cells"]

@@ -12,11 +12,11 @@ DEVICES = {"cpu": "laptop-cpu", "cuda": "h200"}
 FILES = "--from {masked} --train {train} --valid {valid}"
 SMALL = f"compare {FILES} --seeds 0,1 --trials 2 --epochs 1 --arms warm,frozen,tfidf {MACHINE}"
 COMMANDS = {  # with the arms, subsets, cells and models that they train
-    f"compare {FILES}": (5, 1, 5 * 5, 3 * (5 + 3) + 2 * 5),
+    f"compare {FILES}": (5, 1, 5 * 5, 3 * (5 + 3) + 2 * (5 + 1)),
     f"compare {FILES} --test {{test}} --labels 10,20,all --trials 1": (5, 3, 75, 75),
     f"compare {FILES} --labels 20 --arms cold,warm --seeds 3,4 --trials 2": (2, 1, 4, 8),
-    "compare --from {masked} --train {train} --folds 3 --arms frozen,tfidf": (2, 1, 30, 39),
-    f"compare {FILES} --from {{base}}": (8, 1, 40, 55),
+    "compare --from {masked} --train {train} --folds 3 --arms frozen,tfidf": (2, 1, 30, 42),
+    f"compare {FILES} --from {{base}}": (8, 1, 40, 58),
 }
 
 
@@ -85,6 +85,6 @@ def test_what_fits_into_the_minutes_is_planned(places: dict[str, object]) -> Non
 def test_the_table_has_a_row_for_each_arm(places: dict[str, object]) -> None:
     said = succeed(f"plan {SMALL} --on h200 --processes 4", **places).out
     assert all(f"\n {name}" in said or f"│ {name}" in said for name in ("warm", "frozen", "tf-idf"))
-    assert "3 arms × 1 label subset × 2 seeds: 6 cells, and 4 models to tune" in said
+    assert "3 arms × 1 label subset × 2 seeds: 6 cells, and 5 models to tune" in said
     assert "tf-idf runs on the CPU beside it and is not counted" in said
     assert "--processes is not counted" in said

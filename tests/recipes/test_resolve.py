@@ -64,7 +64,7 @@ def test_settings_are_said_and_recorded_as_resolved(
     ("recipe", "settings", "given", "keys"),
     [
         (pretrain, PretrainConfig, {"files": "a"}, ("preset", "minutes", "batch_tokens")),
-        (finetune, FinetuneConfig, {"train": "a"}, ("preset",)),
+        (finetune, FinetuneConfig, {"train": "a", "task": "classify"}, ("preset",)),
         (train_translator, TrainTranslatorConfig, {"train": "a", "valid": "b"}, ("preset",)),
     ],
 )

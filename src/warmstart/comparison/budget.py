@@ -53,10 +53,12 @@ class ArmPace:
         training_s = self._training_s(num_train, config)
         if group.labels == len(pool) and not self.is_random:
             return training_s + self.scoring_s if step == config.seeds[0] else 0.0
-        num_tried = config.trials if config.trials > 1 and self.is_tuned else 0
+        num_tried = 0
+        if config.trials > 1:
+            num_tried = config.trials if self.is_tuned else 1
         if step == "tuning":
             return num_tried * training_s
-        has_one = config.test or config.folds or not num_tried
+        has_one = config.test or config.folds or num_tried < 2
         return (1 if has_one else TRAININGS) * training_s + self.scoring_s
 
     def _training_s(self, num_train: int, config: CompareConfig) -> float:

@@ -553,9 +553,11 @@ def caveats(comparison: Comparison, verdicts: Sequence[Verdict]) -> Iterator[str
             f"Settings, and the arm that is judged, were chosen on {comparison.num_choosing:,} "
             "more labels, of --valid, which the numbers of labels do not count."
         )
-    if comparison.num_truncated and comparison.arm_names("baseline"):
+    baselines = comparison.arm_names("baseline")
+    if comparison.num_truncated and baselines:
+        verb = "reads" if len(baselines) == 1 else "read"
         yield (
-            f"{' and '.join(comparison.arm_names('baseline'))} reads whole texts; the Transformers "
+            f"{' and '.join(baselines)} {verb} whole texts; the Transformers "
             f"read only a part of {comparison.num_truncated:,} of the {num_texts}."
         )
     if split.shared:

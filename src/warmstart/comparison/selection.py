@@ -20,12 +20,15 @@ Preference = tuple[float, float]  # the score that selects, then minus the loss
 
 
 def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -> TunedArm:
-    """Try the settings of an arm and choose the best; a single setting is not tried."""
+    """Try the settings of an arm and choose the best; with one trial, nothing is tried.
+
+    An arm with a single setting is tried, too: its score is compared with those of other arms.
+    """
     values, trials, temperature = arm.settings(config.trials), [], 1.0
     rows = np.unique(np.concatenate([each.selecting for each in splits.selections]))
     targets = [splits.valid.targets[row] for row in rows]
     best: list[tuple[Preference, float]] = [((-np.inf, 0.0), values[0])] * len(splits.selections)
-    for model in arm.fit(splits, values, seed) if len(values) > 1 else ():
+    for model in arm.fit(splits, values, seed) if config.trials > 1 else ():
         for index, selection in enumerate(splits.selections):
             entry = _best_epoch(arm, model, splits, selection.selecting, config)[0], model.value
             best[index] = max(best[index], entry, key=lambda pair: pair[0])

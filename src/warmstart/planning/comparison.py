@@ -78,7 +78,7 @@ class ComparisonPlan(Shown):
         planned, config = self.experiment.arms[number], self.config
         arm = planned.arm
         settings = tuple(map(arm.describe_setting, arm.settings(config.trials)))
-        num_tried = len(settings) if len(settings) > 1 else 0
+        num_tried = len(settings) if config.trials > 1 else 0
         steps = [step for group, step in self.schedule.jobs() if group.arm.name == arm.name]
         num_models = sum(num_tried if step == "tuning" else 1 for step in steps)
         job = arm_job(planned, config, self.machine.target.device)
