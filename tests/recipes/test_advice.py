@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from command_line import run, succeed
-from warmstart.recipes.advice import guess_language, little_text_advice
+from command_line import TINY, World, run, succeed
+from warmstart.recipes.advice import few_tokens_advice, guess_language, little_text_advice
 
 SENTENCES = {
     "English": "The story of this book is good and it was written for the young.",
@@ -78,3 +78,9 @@ def test_enough_text_needs_no_advice() -> None:
     assert advice is not None
     assert "120,000 words" in advice
     assert "import hf:" in advice
+
+
+def test_a_short_pretraining_is_told_what_to_expect(world: World, tmp_path: Path) -> None:
+    assert few_tokens_advice(700_000_000) is None
+    done = succeed(f"pretrain {{texts}} -o {{out}} {TINY}", texts=world.texts, out=tmp_path / "run")
+    assert "tokens: with few labels, lsa of the same text was ahead" in done.err

@@ -17,7 +17,7 @@ PAGE = 4096
 def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Mount a file system of a few megabytes, which only the system's administrator may."""
     folder = tmp_path_factory.mktemp("disk")
-    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(folder)]
+    command = ["mount", "-t", "tmpfs", "-o", "size=12m", "none", str(folder)]
     with contextlib.suppress(FileNotFoundError):
         if subprocess.run(command, capture_output=True, check=False).returncode == 0:
             yield folder

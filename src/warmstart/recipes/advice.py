@@ -25,6 +25,11 @@ TOKENS_PER_WORD = 1.3  # of a tokenizer trained on the text
 FEW_LABELS = 20  # too few to compare anything with
 PUBLIC_MODEL = "hf:sentence-transformers/all-MiniLM-L6-v2"  # English, 22M parameters
 SAMPLE = 200  # texts that the language is guessed from
+FEW_TOKENS = 100_000_000  # read in a pretraining; lsa was ahead after 11 million, behind after 700
+FEW_TOKENS_ADVICE = (
+    "with few labels, lsa of the same text was ahead of a Transformer that has read so few tokens: "
+    "compare shows both"
+)
 LITTLE_TEXT_ADVICE = (
     "text to pretrain on, less than the million words from which pretraining of one's own begins "
     "to pay: start from a public model"
@@ -138,6 +143,11 @@ def little_text_advice(num_tokens: int) -> str | None:
         f"about {num_words:,.0f} words of {LITTLE_TEXT_ADVICE}, as with `warmstart import "
         f"{PUBLIC_MODEL} -o runs/public`, then compare --from runs/public"
     )
+
+
+def few_tokens_advice(num_tokens: int) -> str | None:
+    """Return what to expect of a pretraining that reads so many tokens; None: enough."""
+    return None if num_tokens >= FEW_TOKENS else f"{num_tokens:,} tokens: {FEW_TOKENS_ADVICE}"
 
 
 def _say_little_text(num_words: int) -> str:

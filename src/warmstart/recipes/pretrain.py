@@ -23,7 +23,7 @@ from warmstart.errors import WarmstartError
 from warmstart.files import write_json
 from warmstart.formats import duration
 from warmstart.model.backbone import recompute_activations
-from warmstart.recipes.advice import little_text_advice
+from warmstart.recipes.advice import few_tokens_advice, little_text_advice
 from warmstart.recipes.card import write_card
 from warmstart.report.html import Shown
 from warmstart.report.training_figure import loss_curve
@@ -141,6 +141,10 @@ def _train(given: PretrainConfig, run: RunFolder, clock: Clock) -> None:
         max_length=architecture.max_length,
         **({} if config.document_loss is None else {"document_loss": config.document_loss}),
     )
+    rows = trainer.settings.steps * config.rows_per_step(architecture.max_length)
+    advice = few_tokens_advice(training.tokens_in(rows))
+    if advice and not parent and not trainer.state.step:
+        progress.say(advice)
     trainer.train("pretraining")
     if not run.is_read_only:
         _finish(config, run, trainer, training)
