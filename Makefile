@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# CONSTRAINTS=/dev/null installs the newest of everything.
+CONSTRAINTS ?= constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
 unexport PYTHONDONTWRITEBYTECODE  # every process of a test would compile the package again
 
@@ -20,11 +22,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -c constraints.txt -e .
+	$(PIP) -e .
 	touch $@
 
 $(READY): pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -c constraints.txt -e ".[dev]"
+	$(PIP) -e ".[dev]"
 	touch $(INSTALLED) $@
 
 demo: install
@@ -80,7 +82,7 @@ licences:
 	rm -rf build/licences
 	$(PYTHON) -m venv build/licences/used
 	$(PYTHON) -m venv build/licences/tool
-	build/licences/used/bin/pip install --quiet -c constraints.txt .
+	build/licences/used/bin/pip install --quiet -c $(CONSTRAINTS) .
 	build/licences/tool/bin/pip install --quiet "pip-licenses<6"
 	$(PYTHON) .ci/licences.py build/licences > docs/licences.md
 

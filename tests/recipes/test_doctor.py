@@ -29,13 +29,13 @@ def test_a_machine_that_works_is_said_to() -> None:
 
 
 def test_a_platform_that_is_not_supported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "system", lambda: "Windows")
+    monkeypatch.setattr(platform, "system", lambda: "Plan9")
     ran = run("doctor --json")
     assert ran.code == 2
     found = {finding["name"]: finding for finding in ran.json}
     assert found["system"] == {
         "name": "system",
-        "detail": "Windows is not supported; Linux and macOS are",
+        "detail": "Plan9 is not supported; these are: Linux, macOS, Windows",
         "status": "problem",
     }
     assert "not tried" in found["training"]["detail"]

@@ -38,7 +38,7 @@ FEATURES = {
     "ray": ("`--ray`, a cluster for comparisons", 243),
     "notebook": ("the labs as notebooks", 173),
 }
-SYSTEMS = {"Linux": "Linux", "Darwin": "macOS"}
+SYSTEMS = {"Linux": "Linux", "Darwin": "macOS", "Windows": "Windows"}
 GIB = 1 << 30
 LITTLE = 1 * GIB  # memory or disk with which a small training may fail
 
@@ -118,8 +118,8 @@ def examine_system() -> Iterator[Finding]:
     if system in SYSTEMS:
         yield Finding("system", f"{SYSTEMS[system]} {platform.release()}, {machine}")
     else:
-        supported = " and ".join(SYSTEMS.values())
-        yield Finding("system", f"{system} is not supported; {supported} are", "problem")
+        supported = ", ".join(SYSTEMS.values())
+        yield Finding("system", f"{system} is not supported; these are: {supported}", "problem")
 
 
 def examine_packages() -> Iterator[Finding]:
