@@ -1,20 +1,21 @@
 """Metrics shown elsewhere: each tracker gets what metrics.jsonl gets, once, also after a resume."""
 
 import json
+import signal
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from command_line import TINY, World, refuse, succeed, weights_of
+from command_line import TINY, World, before_step, refuse, run, succeed, weights_of
 from warmstart.runs.facts import read_metrics
 from warmstart.runs.folder import RunFolder
 from warmstart.training.record import Record
 
 
-def losses(run: Path) -> dict[int, float]:
+def losses(folder: Path) -> dict[int, float]:
     """Return the training loss of each step in metrics.jsonl."""
-    lines = read_metrics(run / "metrics.jsonl")
+    lines = read_metrics(folder / "metrics.jsonl")
     return {line["step"]: line["train_loss"] for line in lines if "train_loss" in line}
 
 
@@ -29,9 +30,9 @@ def test_without_being_asked_only_metrics_are_written(world: World, base: Path, 
 
 def test_tensorboard_shows_each_step_once_after_resuming(tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    run = RunFolder(tmp_path)
+    folder = RunFolder(tmp_path)
     for begins, values in ((0, [1.0, 2.0, 3.0]), (2, [30.0, 40.0]), (3, [400.0])):
-        record = Record(run, begins, "tensorboard")
+        record = Record(folder, begins, "tensorboard")
         for step, loss in enumerate(values, begins + 1):
             record.add(step, {"train_loss": loss})
         record.sync()  # and then the power goes: nothing is closed
@@ -57,9 +58,10 @@ def test_a_missing_package_is_named_before_anything_is_written(
 
 
 def train_twice(world: World, name: str) -> None:
-    """Train to step 4, and on to step 6 in another session."""
+    """Train to step 4, where a signal stops the run, and resume it."""
     command = f"pretrain {world.texts} -o run {TINY} --log-every 1 --track {name}"
-    succeed(command.replace("--steps 6", "--steps 4"))
+    with before_step(4, lambda: signal.raise_signal(signal.SIGTERM)):
+        assert run(command).code == 143
     succeed(f"{command} --resume")
 
 
@@ -69,17 +71,17 @@ def test_mlflow_has_one_run_with_settings_and_losses(
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{here}/mlflow.db")
     train_twice(world, "mlflow")
-    (run,) = mlflow.search_runs(output_format="list")
-    history = mlflow.MlflowClient().get_metric_history(run.info.run_id, "train_loss")
+    (shown,) = mlflow.search_runs(output_format="list")
+    history = mlflow.MlflowClient().get_metric_history(shown.info.run_id, "train_loss")
     assert {point.step: point.value for point in history} == pytest.approx(losses(here / "run"))
-    assert run.data.params["vocab_size"] == "300"
+    assert shown.data.params["vocab_size"] == "300"
 
 
 def test_trackio_has_one_run_with_the_losses(
     world: World, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("TRACKIO_DIR", str(here / "shown"))  # read when it is imported
     pytest.importorskip("trackio")
-    monkeypatch.setenv("TRACKIO_DIR", str(here / "shown"))
     train_twice(world, "trackio")
     (file,) = (here / "shown").glob("*.db")
     rows = sqlite3.connect(file).execute("SELECT run_name, step, metrics FROM metrics").fetchall()
