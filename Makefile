@@ -2,20 +2,34 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
+# CONSTRAINTS=/dev/null installs the newest of everything.
+CONSTRAINTS ?= constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
 unexport PYTHONDONTWRITEBYTECODE  # every process of a test would compile the package again
 
-.PHONY: setup demo test test-slow test-docs check site format build bump release-check bench chaos fuzz clean
+.PHONY: install setup demo test test-slow test-docs check site format build bump release-check licences bench chaos fuzz clean
 
+# The package alone, to use it.
+install: $(INSTALLED)
+
+# Every extra and every tool that the tests and checks need, too.
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e .
 	touch $@
 
-demo: setup
+$(READY): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e ".[dev]"
+	touch $(INSTALLED) $@
+
+demo: install
 	rm -rf demo
 	$(BIN)/warmstart demo -o demo
 
@@ -62,6 +76,15 @@ bump:
 release-check:
 	$(PYTHON) .ci/release.py check
 	$(MAKE) check test test-slow test-docs build
+
+# The licence of every package that `make install` brings, as docs/licences.md lists them.
+licences:
+	rm -rf build/licences
+	$(PYTHON) -m venv build/licences/used
+	$(PYTHON) -m venv build/licences/tool
+	build/licences/used/bin/pip install --quiet -c $(CONSTRAINTS) .
+	build/licences/tool/bin/pip install --quiet "pip-licenses<6"
+	$(PYTHON) .ci/licences.py build/licences > docs/licences.md
 
 # On idle cores: ratios to peers, compared with the committed ones; then the load on a server.
 bench: setup

@@ -2,6 +2,9 @@
 
 python .ci/release.py bump 0.2.0    # writes the version and closes the changelog's section
 python .ci/release.py check         # says what is missing before a release
+python .ci/release.py version       # prints the version
+python .ci/release.py notes         # prints its section of the changelog
+python .ci/release.py links URL     # makes README.md link to the version at this address
 """
 
 import argparse
@@ -57,6 +60,19 @@ def problems(root: Path) -> Iterator[str]:
         yield f"the tag v{version} exists already: versions are released once"
 
 
+def notes(root: Path) -> str:
+    """Return the changelog's section of the version, without its heading."""
+    sections = re.split(r"(?m)^## \[", (root / "CHANGELOG.md").read_text())[1:]
+    (section,) = (s for s in sections if s.startswith(f"{current_version(root)}]"))
+    return section.partition("\n")[2].strip()
+
+
+def absolute_links(text: str, address: str, version: str) -> str:
+    """Return Markdown whose relative links lead to a version of the repository at an address."""
+    text = re.sub(r"(!\[[^]]*\]\()(?!https?:|#)", rf"\1{address}/raw/v{version}/", text)
+    return re.sub(r"((?<!!)\[[^]]*\]\()(?!https?:|#)", rf"\1{address}/blob/v{version}/", text)
+
+
 def git(root: Path, *arguments: str) -> str:
     """Return what git prints."""
     command = ["git", "-C", str(root), *arguments]
@@ -64,18 +80,30 @@ def git(root: Path, *arguments: str) -> str:
 
 
 def main() -> None:
-    """Bump or check the checkout of the working directory."""
+    """Do what the first word says with the checkout of the working directory."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("check")
+    commands.add_parser("version")
+    commands.add_parser("notes")
+    commands.add_parser("links").add_argument("address")
     commands.add_parser("bump").add_argument("version")
     arguments, root = parser.parse_args(), Path.cwd()
-    if arguments.command == "check":
-        found = list(problems(root))
-        sys.exit("\n".join(found) if found else 0)
-    if not VERSION.fullmatch(arguments.version):
-        sys.exit(f"{arguments.version!r} is not a version such as 0.2.0 or 1.0.0rc1")
-    bump(root, arguments.version, date.today())
+    match arguments.command:
+        case "check":
+            sys.exit("\n".join(problems(root)) or 0)
+        case "version":
+            sys.stdout.write(f"{current_version(root)}\n")
+        case "notes":
+            sys.stdout.write(f"{notes(root)}\n")
+        case "links":
+            readme = root / "README.md"
+            text = absolute_links(readme.read_text(), arguments.address, current_version(root))
+            readme.write_text(text)
+        case "bump":
+            if not VERSION.fullmatch(arguments.version):
+                sys.exit(f"{arguments.version!r} is not a version such as 0.2.0 or 1.0.0rc1")
+            bump(root, arguments.version, date.today())
 
 
 if __name__ == "__main__":

@@ -69,7 +69,9 @@ def test_what_cannot_be_read_is_one_sentence(url: str, complaint: str) -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
     monkeypatch.setitem(sys.modules, "s3fs", None)
-    assert "pip install 'warmstart[s3]'" in refuse(f"pretrain s3://bucket/texts.txt -o run {TINY}")
+    assert "pip install 'warmstart[remote]'" in refuse(
+        f"pretrain s3://bucket/texts.txt -o run {TINY}"
+    )
     assert not (here / "run").exists()
 
 

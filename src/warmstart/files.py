@@ -38,6 +38,7 @@ _WRITTEN = re.compile(
     r"(config|data|scores|features|state|fingerprints|train|valid|special_tokens_map)\.json"
     r"|tokenizer\.(json|model)|target|README\.md|(model|optimizer|lsa|step-\d+)\.safetensors"
     r"|(train|valid)\.(bin|sentences|documents)|\d{6,}-[0-9a-f]{16}|events\.out\.tfevents\.\d+"
+    r"|(mlflow|wandb|trackio)\.json"
 )
 
 _made: set[Identity] = set()  # files and folders that this process wrote, or took over

@@ -22,7 +22,7 @@ from warmstart.files import create_file, new_temporary
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _HTTP = ("http", "https")
 _HOSTED = ("ftp", "sftp", "ssh", "smb", "webhdfs", "hdfs")  # their URLs begin with a host
-_EXTRAS = {"s3": "s3", "http": "http", "https": "http"}  # of this package, by scheme
+_IN_EXTRA = ("s3", "http", "https")  # schemes of the extra `remote`
 
 
 class _RefusedError(OSError):
@@ -68,8 +68,8 @@ def _one_sentence(url: str, scheme: str, guard: "_Guard") -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        extra = _EXTRAS.get(scheme)
-        advice = f"pip install 'warmstart[{extra}]'" if extra else "install it with pip"
+        is_ours = scheme in _IN_EXTRA
+        advice = "pip install 'warmstart[remote]'" if is_ours else "install it with pip"
         raise WarmstartError(
             f"{url}: a package for such addresses is not installed ({error}); {advice}"
         ) from None

@@ -5,13 +5,15 @@ import hashlib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+SOURCE = "source"  # the version of a checkout that is not installed
+
 
 def package_version() -> str:
-    """Return the installed version, or `source` when run from a checkout."""
+    """Return the installed version, or `SOURCE` when run from a checkout."""
     try:
         return version("warmstart")
     except PackageNotFoundError:
-        return "source"
+        return SOURCE
 
 
 @functools.cache

@@ -85,3 +85,10 @@ def test_by_default_it_is_left_out_where_a_run_has_no_analysis(
     assert "lsa is left out: no run keeps an analysis of its text" in ran.err
     result = read(here / "out/results.json")
     assert "lsa" not in {arm["name"] for arm in result["arms"]}
+
+
+def test_a_kept_model_gives_way_to_one_with_more_labels(world: World, here: Path) -> None:
+    files = f"--unlabelled {world.texts} --train {world.train} --valid {world.valid}"
+    succeed(f"compare {files} --arms lsa,tfidf --labels 8,all --minutes 5 -o out {MACHINE}")
+    labels = read(here / "out/models/lsa/scores.json")["labels"]
+    assert labels == max(cell["labels"] for cell in read(here / "out/results.json")["cells"])

@@ -20,7 +20,6 @@ def folder(request: pytest.FixtureRequest) -> Path:
 def test_the_files_of_the_contract_are_there(folder: Path) -> None:
     names = {path.name for path in folder.iterdir()}
     assert set(FILES.split()) <= names
-    assert list(folder.glob("events/*tfevents*"))
     assert {path.name for path in next(folder.glob("checkpoints/step-*")).iterdir()} == {
         "model.safetensors",
         "optimizer.safetensors",
@@ -29,7 +28,7 @@ def test_the_files_of_the_contract_are_there(folder: Path) -> None:
 
 
 def test_nothing_else_is_left_behind(folder: Path) -> None:
-    known = {*FILES.split(), "events", "checkpoints"}
+    known = {*FILES.split(), "checkpoints"}
     known |= {"lsa.safetensors"} if read(folder / "config.json")["command"] == "pretrain" else set()
     assert {path.name for path in folder.iterdir()} == known
     endings = {path.suffix for path in folder.rglob("*") if path.is_file()}

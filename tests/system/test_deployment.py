@@ -118,11 +118,14 @@ def test_the_unit_starts_a_server_that_may_do_little(unit: dict[str, list[str]])
 
 
 def test_the_workflow_runs_our_targets_on_every_supported_python() -> None:
-    jobs = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
-    run = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    files = sorted((ROOT / ".github/workflows").glob("*.yml"))
+    workflows = {file.stem: yaml.safe_load(file.read_text())["jobs"] for file in files}
+    steps = [step for jobs in workflows.values() for job in jobs.values() for step in job["steps"]]
+    run = [step["run"] for step in steps if "run" in step]
     targets = set(re.findall(r"(?m)^([a-z-]+):", (ROOT / "Makefile").read_text()))
     assert ".ci/run" in run
     assert {line.split()[1] for line in run if line.startswith("make ")} <= targets
+    jobs = workflows["ci"]
     versions = jobs["test"]["strategy"]["matrix"]["python"]
     classifiers = [c.split(" :: ")[-1] for c in PROJECT["classifiers"] if "Python :: 3" in c]
     assert versions == classifiers

@@ -32,7 +32,13 @@ POD, SLURM = "examples/kubernetes.yaml", "examples/slurm.sbatch"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 GUIDES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]  # what shows commands
 COMMANDS: dict[str, click.Command] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-OTHER_FLAGS = {"--help", "--strict", "--max-restarts", "--sync"}  # torchrun's, jupytext's
+OTHER_FLAGS = {
+    "--help",
+    "--logdir",
+    "--strict",
+    "--max-restarts",
+    "--sync",
+}  # torchrun's, jupytext's
 LABELS = 2  # of the classifiers that docs/model.md counts
 
 

@@ -1,8 +1,10 @@
 """Version, changelog and citation agree before a release, and one command changes them together."""
 
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import yaml
 from test_documents import ROOT
 
 SCRIPT = ROOT / ".ci/release.py"
-FILES = ("pyproject.toml", "CHANGELOG.md", "CITATION.cff")
+FILES = ("pyproject.toml", "CHANGELOG.md", "CITATION.cff", "README.md")
 
 
 def git(*arguments: str, folder: Path) -> None:
@@ -82,8 +84,52 @@ def test_a_version_has_three_numbers(checkout: Path) -> None:
     assert "'v2' is not a version" in release(checkout, "bump", "v2")
 
 
+def test_links_of_the_readme_lead_to_the_version_that_is_released(checkout: Path) -> None:
+    address = "https://example.com/owner/name"
+    before = (checkout / "README.md").read_text()
+    assert not release(checkout, "links", address)
+    after = (checkout / "README.md").read_text()
+    targets = re.findall(r"\]\(([^)]+)\)", after)
+    assert all(target.startswith(("https://", "#")) for target in targets)
+    assert f"]({address}/raw/v9.8.7/docs/figures/imdb-labels.png)" in after
+    assert f"[MIT]({address}/blob/v9.8.7/LICENSE)" in after
+    assert re.sub(rf"{address}/(raw|blob)/v9.8.7/", "", after) == before
+
+
+def test_the_notes_of_a_release_are_its_section_of_the_changelog(checkout: Path) -> None:
+    changelog = checkout / "CHANGELOG.md"
+    heading = "## [Unreleased]\n"
+    changelog.write_text(changelog.read_text().replace(heading, f"{heading}\n- New.\n"))
+    assert not release(checkout, "bump", "9.8.8")
+    command = [sys.executable, str(SCRIPT), "notes"]
+    assert subprocess.check_output(command, cwd=checkout, text=True) == "- New.\n"
+
+
+def test_the_release_workflow_publishes_what_it_has_checked_and_built() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
+    assert list(workflow[True]) == ["workflow_dispatch"]  # a person starts it; YAML reads `on` so
+    jobs = workflow["jobs"]
+    steps = [step.get("run", "") for step in jobs["build"]["steps"]]
+    order = ["release.py check", "release.py notes", "make build", "twine check"]
+    places = [next(i for i, step in enumerate(steps) if word in step) for word in order]
+    assert places == sorted(places)
+    assert workflow["permissions"] == {"contents": "read"}
+    assert jobs["pypi"]["permissions"] == {"id-token": "write"}
+
+
 def test_the_version_of_this_checkout_can_be_cited() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert f'\nversion = "{citation["version"]}"\n' in (ROOT / "pyproject.toml").read_text()
     assert f"\n## [{citation['version']}]" in (ROOT / "CHANGELOG.md").read_text()
     assert {"cff-version", "message", "title", "authors", "license"} <= set(citation)
+
+
+def test_the_licence_of_every_dependency_is_listed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    names = {re.split(r"[<>=]", line)[0].lower() for line in project["dependencies"]}
+    pinned = dict(re.findall(r"(?m)^(\S+)==(\S+)$", (ROOT / "constraints.txt").read_text()))
+    table = (ROOT / "docs/licences.md").read_text()
+    rows = dict(re.findall(r"(?m)^\| (\S+) \| (\S+) \|", table))
+    assert names <= {name.lower() for name in rows}
+    for name, version in rows.items() - {("package", "version")}:
+        assert version.split("+")[0] == pinned[name], f"{name}: make licences"

@@ -2,7 +2,6 @@ import json
 from pathlib import Path
 
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from warmstart.runs.facts import parse_line, read_metrics
 from warmstart.runs.folder import RunFolder
@@ -37,28 +36,6 @@ def test_a_line_cut_off_by_a_crash_is_left_out(tmp_path: Path) -> None:
         {"step": 1, "loss": 0.5},
         {"step": 2, "loss": 0.25},
     ]
-
-
-def test_events_are_written_too(tmp_path: Path) -> None:
-    record = Record(RunFolder(tmp_path), 0)
-    record.add(1, {"train_loss": 0.5})
-    record.close()
-    (events,) = (tmp_path / "events").iterdir()
-    assert events.name.startswith("events.out")
-
-
-def test_tensorboard_shows_each_step_once_after_resuming(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path)
-    for begins, losses in ((0, [1.0, 2.0, 3.0]), (2, [30.0, 40.0]), (3, [400.0])):
-        record = Record(run, begins)
-        for step, loss in enumerate(losses, begins + 1):
-            record.add(step, {"train_loss": loss})
-        record.sync()  # and then the power goes: nothing is closed
-    shown = EventAccumulator(str(tmp_path / "events"))
-    shown.Reload()
-    found = {event.step: event.value for event in shown.Scalars("train_loss")}
-    assert found == {1: 1.0, 2: 2.0, 3: 30.0, 4: 400.0}
-    assert len(shown.Scalars("train_loss")) == 4
 
 
 def test_what_is_synced_is_on_disk_without_closing(tmp_path: Path) -> None:

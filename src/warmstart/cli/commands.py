@@ -67,10 +67,9 @@ def doctor(config: DoctorConfig, as_json: bool) -> None:
     else:
         for finding in findings:
             say(f"{finding.status:<8} {finding.name:<16} {finding.detail}")
-    problems = dict.fromkeys(finding.name for finding in findings if finding.status == "problem")
-    if problems:
-        names = ", ".join(problems)
-        raise WarmstartError(f"this installation is not ready to train: see {names}")
+    verdict = findings[0]
+    if verdict.status == "problem":
+        raise WarmstartError(verdict.detail)
 
 
 def start(config: StartConfig, as_json: bool) -> None:

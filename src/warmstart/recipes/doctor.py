@@ -1,4 +1,4 @@
-"""`doctor`: what an installation has and lacks, and a short training that proves that it works."""
+"""`doctor`: what an installation has, what the rest would cost, and a short training as proof."""
 
 import platform
 import shutil
@@ -6,8 +6,9 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from packaging.requirements import Requirement
 
@@ -15,9 +16,10 @@ from warmstart import progress
 from warmstart.errors import WarmstartError
 from warmstart.formats import duration, quantity
 from warmstart.samples.samples import SampleSizes, write_samples
+from warmstart.settings.shared import Tracker
 from warmstart.settings.training import PretrainConfig
 from warmstart.settings.using import DoctorConfig
-from warmstart.version import package_version
+from warmstart.version import SOURCE, package_version
 
 SIZES = SampleSizes(
     unlabelled=400, train=1, valid=1, test=1, train_pairs=1, valid_pairs=1, test_pairs=1
@@ -25,7 +27,18 @@ SIZES = SampleSizes(
 VOCAB_SIZE = 300
 STEPS = 30
 Status = Literal["ok", "missing", "problem"]  # missing: an extra that not everybody needs
-SYSTEMS = {"Linux": "Linux", "Darwin": "macOS"}
+# What each extra is for, and the megabytes that it adds to an installation without extras.
+FEATURES = {
+    "excel": ("workbooks as input", 2),
+    "remote": ("URLs as input", 39),
+    "serve": ("`serve`, a page and an HTTP server", 18),
+    "track": ("`--track tensorboard`", 55),
+    "onnx": ("`export --to onnx`", 106),
+    "ctranslate2": ("`export --to ctranslate2`", 151),
+    "ray": ("`--ray`, a cluster for comparisons", 243),
+    "notebook": ("the labs as notebooks", 173),
+}
+SYSTEMS = {"Linux": "Linux", "Darwin": "macOS", "Windows": "Windows"}
 GIB = 1 << 30
 LITTLE = 1 * GIB  # memory or disk with which a small training may fail
 
@@ -42,15 +55,24 @@ class Finding:
 def doctor(config: DoctorConfig) -> list[Finding]:
     """Examine the installation and the machine, and train a tiny model on them.
 
-    A finding of status "problem" must be mended before training.
+    The first finding says whether it is ready; one of status "problem" must be mended first.
     """
     findings = [*examine_system(), *examine_packages()]
     findings += examine_machine(config.device, config.precision, config.threads)
     if all(finding.status != "problem" for finding in findings):
         findings.append(_train(config))
     else:
-        findings.append(Finding("training", "not tried: see the problems above", "problem"))
-    return findings
+        findings.append(Finding("training", "not tried: see the problems", "problem"))
+    return [_verdict(findings), *findings, *examine_features()]
+
+
+def _verdict(findings: list[Finding]) -> Finding:
+    problems = dict.fromkeys(finding.name for finding in findings if finding.status == "problem")
+    if problems:
+        names = ", ".join(problems)
+        return Finding("ready", f"this installation cannot train yet: see {names}", "problem")
+    device = next(finding.detail for finding in findings if finding.name == "device")
+    return Finding("ready", f"this installation can train, on {device}")
 
 
 def _train(config: DoctorConfig) -> Finding:
@@ -96,31 +118,62 @@ def examine_system() -> Iterator[Finding]:
     if system in SYSTEMS:
         yield Finding("system", f"{SYSTEMS[system]} {platform.release()}, {machine}")
     else:
-        supported = " and ".join(SYSTEMS.values())
-        yield Finding("system", f"{system} is not supported; {supported} are", "problem")
+        supported = ", ".join(SYSTEMS.values())
+        yield Finding("system", f"{system} is not supported; these are: {supported}", "problem")
 
 
 def examine_packages() -> Iterator[Finding]:
-    """Report on the packages that are required, and on those of each extra."""
-    try:
-        requirements = [Requirement(line) for line in metadata.requires("warmstart") or ()]
-        extras = metadata.metadata("warmstart").get_all("Provides-Extra") or []
-    except metadata.PackageNotFoundError:
+    """Report on the packages that are required."""
+    if package_version() == SOURCE:
         yield Finding("packages", "unknown: warmstart runs from a checkout, not installed")
         return
-    required = [r for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]
+    required = _required_by("")
     problems = list(filter(None, map(_fault, required)))
     versions = ", ".join(f"{r.name} {metadata.version(r.name)}" for r in required if not _fault(r))
     yield Finding("packages", versions)
     if problems:
         advice = "; run pip install warmstart again"
         yield Finding("packages", f"{', '.join(problems)}{advice}", "problem")
-    for extra in extras:
-        wanted = [r for r in requirements if r.marker and r.marker.evaluate({"extra": extra})]
-        missing = [fault for r in wanted if r not in required and (fault := _fault(r))]
-        advice = f"; pip install 'warmstart[{extra}]'"
-        detail = f"{', '.join(missing)}{advice}" if missing else "complete"
-        yield Finding(f"extra {extra}", detail, "missing" if missing else "ok")
+
+
+def examine_features() -> Iterator[Finding]:
+    """Report on what an installation may have besides: how to get it, and what it costs."""
+    extras = FEATURES if package_version() != SOURCE else {}
+    for extra, (purpose, megabytes) in extras.items():
+        missing = list(filter(None, map(_fault, _required_by(extra))))
+        advice = f"pip install 'warmstart[{extra}]', about {megabytes} MB"
+        detail = f"{purpose}: {', '.join(missing)}; {advice}" if missing else purpose
+        yield Finding(extra, detail, "missing" if missing else "ok")
+    services = [name for name in get_args(Tracker) if name != "tensorboard"]
+    installed = [name for name in services if find_spec(name)]
+    names = ", ".join(installed) or f"pip install {' or '.join(services)}"
+    yield Finding("trackers", f"`--track`: {names}", "ok" if installed else "missing")
+    yield _examine_gpu()
+
+
+def _examine_gpu() -> Finding:
+    """Report on GPUs: whether this torch can use one, and whether there is one."""
+    try:
+        import torch
+    except (ImportError, OSError):
+        return Finding("GPU", "unknown: torch cannot be loaded", "missing")
+    if torch.cuda.is_available():
+        return Finding("GPU", torch.cuda.get_device_name())
+    if torch.version.cuda:
+        version = torch.version.cuda
+        return Finding("GPU", f"none found; torch is built for CUDA {version}", "missing")
+    advice = "for an NVIDIA GPU see https://pytorch.org/get-started, several GB"
+    return Finding("GPU", f"torch is built without CUDA; {advice}", "missing")
+
+
+def _required_by(extra: str) -> list[Requirement]:
+    """Return what an extra requires; of the empty one, what the package itself does."""
+    lines = metadata.requires("warmstart") or ()
+    markers = [(r, r.marker) for r in map(Requirement, lines)]
+    is_core = {r for r, marker in markers if marker is None or marker.evaluate({"extra": ""})}
+    if not extra:
+        return [r for r, _ in markers if r in is_core]
+    return [r for r, m in markers if r not in is_core and m and m.evaluate({"extra": extra})]
 
 
 def _fault(requirement: Requirement) -> str | None:

@@ -2,6 +2,7 @@
 
 import codecs
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +16,7 @@ TokenizerKind = Literal["bpe", "unigram"]
 Truncate = Literal["head", "tail", "middle"]  # the part of an overlong text that is used
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["auto", "fp32", "bf16"]
+Tracker = Literal["tensorboard", "mlflow", "wandb", "trackio"]
 MIN_VOCAB_SIZE = 261  # the bytes and the special tokens
 MAX_VOCAB_SIZE = 1 << 24  # libraries take memory for as many entries at once
 MAX_RATE = 1e6  # far above all use, and far below what single precision cannot hold
@@ -170,11 +172,23 @@ class Destination(Settings, panel="Saving"):
 
 
 class Checkpoints(Settings, panel="Saving"):
-    """How often a run is saved."""
+    """How often a run is saved, and where its metrics are shown."""
 
     save_every: int = option("steps between checkpoints", 500, least=1, fixed=False)
     save_minutes: float = advanced("minutes between checkpoints", 10.0, above=0, fixed=False)
     keep: int = advanced("checkpoints to keep, newest first", 2, least=1, fixed=False)
+    track: Tracker | None = advanced(
+        "show the metrics in this program too; default: metrics.jsonl alone", None, recorded=False
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.track and find_spec(self.track) is None:
+            package = "'warmstart[track]'" if self.track == "tensorboard" else self.track
+            raise WarmstartError(
+                f"--track {self.track} needs {self.track}, which is not installed: pip install "
+                f"{package}, or leave out --track: metrics.jsonl is always written"
+            )
 
 
 class Machine(Settings, panel="Machine"):

@@ -1,15 +1,17 @@
-"""Append to metrics.jsonl and to TensorBoard events."""
+"""Append to metrics.jsonl, and to whatever else tracks the run."""
 
 import os
-import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-from warmstart.files import append_to, create_file, make_folder
+from warmstart.files import append_to
 from warmstart.jsonfiles import to_json
 from warmstart.runs.facts import parse_line
 from warmstart.runs.folder import RunFolder
+from warmstart.settings.shared import Tracker
+from warmstart.training.tracking import Writer, open_tracker
 
 _BLOCK = 1 << 16  # bytes read at a time from the end of metrics.jsonl
 
@@ -17,71 +19,47 @@ _BLOCK = 1 << 16  # bytes read at a time from the end of metrics.jsonl
 class Record:
     """The metrics of a run by step; a resume drops those after its checkpoint."""
 
-    def __init__(self, run: RunFolder, step: int) -> None:
-        _cut(run.metrics_file, step)
-        self._lines = append_to(run.metrics_file)
-        self._events = Events(run.path / "events", step)
+    def __init__(self, run: RunFolder, step: int, track: Tracker | None = None) -> None:
+        self._writers: list[Writer] = [MetricsFile(run.metrics_file, step)]
+        if track:
+            self._writers.append(open_tracker(track, run, step))
 
     def add(self, step: int, figures: dict[str, float]) -> None:
-        """Write one line of figures."""
-        self._lines.write(to_json({"step": step, **figures}).encode() + b"\n")
-        self._lines.flush()
-        self._events.add(step, figures)
+        """Write the figures of a step."""
+        for writer in self._writers:
+            writer.add(step, figures)
 
     def sync(self) -> None:
         """Make everything so far durable, before a checkpoint of the same step is written."""
-        for file in (self._lines, self._events.file):
-            file.flush()
-            os.fsync(file.fileno())
+        for writer in self._writers:
+            writer.sync()
 
     def close(self) -> None:
-        """Close both files, even if the disk is too full to flush them."""
-        try:
-            self._lines.close()
-        finally:
-            self._events.file.close()
+        """Close every writer, even if the disk is too full to flush one of them."""
+        with ExitStack() as stack:
+            for writer in self._writers:
+                stack.callback(writer.close)
 
 
-class Events:
-    """A TensorBoard event file, written synchronously so that a full disk raises at once."""
+class MetricsFile:
+    """metrics.jsonl: a line of figures for each step that is recorded."""
 
-    def __init__(self, folder: Path, step: int) -> None:
-        from tensorboard.compat.proto import event_pb2, summary_pb2
-        from tensorboard.summary.writer.record_writer import RecordWriter
-
-        self._event: Any = event_pb2.Event
-        self._summary: Any = summary_pb2.Summary
-        make_folder(folder)
-        self.file: BinaryIO = _new_file(folder)
-        self._writer: Any = RecordWriter(self.file)
-        self._write(step=step + 1, file_version="brain.Event:2")
-        # Tells TensorBoard to drop what an earlier process wrote from this step on.
-        start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
-        self._write(step=step + 1, session_log=start)
+    def __init__(self, path: Path, step: int) -> None:
+        _cut(path, step)
+        self._file = append_to(path)
 
     def add(self, step: int, figures: dict[str, float]) -> None:
-        """Write one event that holds every figure."""
-        values = [self._summary.Value(tag=k, simple_value=v) for k, v in figures.items()]
-        self._write(step=step, summary=self._summary(value=values))
+        """Write one line of figures."""
+        self._file.write(to_json({"step": step, **figures}).encode() + b"\n")
+        self._file.flush()
 
-    def _write(self, **content: Any) -> None:
-        event = self._event(wall_time=time.time(), **content)
-        self._writer.write(event.SerializeToString())
-        self.file.flush()
+    def sync(self) -> None:
+        """Make every line so far durable."""
+        os.fsync(self._file.fileno())
 
-
-def _new_file(folder: Path) -> BinaryIO:
-    """Open a file that sorts after those of earlier processes: TensorBoard reads them in order."""
-    number = 1 + max((_number(path) for path in folder.glob("events.out.tfevents.*")), default=0)
-    number = max(number, int(time.time()))
-    path = folder / f"events.out.tfevents.{number:010}"
-    create_file(path)
-    return append_to(path)
-
-
-def _number(path: Path) -> int:
-    digits = path.name.split(".")[3]
-    return int(digits) if digits.isdecimal() else 0
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
 
 def _cut(path: Path, step: int) -> None:

@@ -13,7 +13,7 @@ from warmstart.batching.batches import ALL_ROWS, Batch, move, pin
 from warmstart.kernels.graphs import RecordedGradients
 from warmstart.runs.facts import Length
 from warmstart.runtime import Runtime
-from warmstart.settings.shared import Checkpoints
+from warmstart.settings.shared import Checkpoints, Tracker
 from warmstart.training.optimizers import clip_gradients
 
 BUCKET = 1 << 24  # gradients that processes send together: fewer wait longer, more need memory
@@ -218,6 +218,7 @@ class LoopSettings:
     keeps_last: bool = False  # the last validated weights are kept, not the best
     patience: int | None = None  # validations without a better score before the run stops
     lengths: tuple[Length, ...] = ()  # every number of steps the run had; empty: `steps` alone
+    track: Tracker | None = None  # what shows the metrics, besides metrics.jsonl
 
     def interval(self, steps: int) -> int:
         """Return the steps between two validations of a training of `steps` steps."""
@@ -230,5 +231,6 @@ class LoopSettings:
             save_every=checkpoints.save_every,
             save_s=60 * checkpoints.save_minutes,
             keep=checkpoints.keep,
+            track=checkpoints.track,
             **cadence,
         )

@@ -102,7 +102,8 @@ class Trainer:
         """Run to the last step from where the state stands."""
         if self.state.step:
             progress.say(f"continuing from step {self.state.step} of {self.settings.steps}")
-        record = Record(self.destination, self.state.step) if self.destination else None
+        run, track = self.destination, self.settings.track
+        record = Record(run, self.state.step, track) if run else None
         with (
             closing(record) if record else nullcontext(),
             listening() as interrupt,

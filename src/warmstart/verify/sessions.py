@@ -44,9 +44,6 @@ WRITERS: dict[str, tuple[type[Settings], Callable[[Any], object]]] = {  # of who
 PRELOADED = (
     __name__,
     "torch._dynamo",
-    "tensorboard.compat.proto.event_pb2",
-    "tensorboard.compat.proto.summary_pb2",
-    "tensorboard.summary.writer.record_writer",
     "sklearn.linear_model",
     "sklearn.feature_extraction.text",
 )
