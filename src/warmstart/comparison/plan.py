@@ -390,14 +390,14 @@ def _read_folds(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts:
     texts = read_all_texts(config, task)
     labels = task.read_labels(texts)
     texts, num_folds = _with_targets(texts, task, labels), config.folds or 1
-    stratified = texts if task.has_classes else replace(texts, labels=[""] * len(texts))
+    stratified = replace(texts, labels=task.fold_classes(texts))
     folds, num_copies = split_folds(
         stratified, readable_rows(texts, config.pieces), num_folds, config.seed
     )
     notes = task.label_notes(texts, texts)
     least = min(len(fold.test) for fold in folds)
     note = f"{num_folds} folds of at least {quantity(least, 'text')}"
-    if task.has_classes:
+    if len(set(stratified.labels)) > 1:
         note += ", the same share of every class"
     if num_copies:
         note += f"; {num_copies:,} texts have copies or near-copies, each in the same fold"

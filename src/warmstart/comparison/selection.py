@@ -61,7 +61,9 @@ def fit_cell(
     predicted: list[Any] = [None] * len(splits.valid)
     for selection, value in zip(splits.selections, values, strict=True):
         _, epoch = _best_epoch(arm, models[value], splits, selection.selecting, tuning)
-        answers = arm.task.answers(models[value].outputs[epoch], arm.labels)
+        outputs, rows = models[value].outputs[epoch], selection.selecting
+        targets = [splits.valid.targets[row] for row in rows]
+        answers = arm.task.selected_answers(outputs, rows, targets, arm.labels)
         for row in selection.predicted:
             predicted[row] = answers[row]
     predictions = {"validation": tuple(predicted)}

@@ -25,7 +25,9 @@ _TEXT_WORDS = 3  # a text has at least this many on average
 
 # Usual names of columns, beside the names of the roles.
 _TEXT_NAMES = "review sentence content body comment message tweet texte phrase avis texto satz"
-_LABEL_NAMES = "sentiment class category target rating stars polarity classe kategorie klasse"
+_LABEL_NAMES = (
+    "labels sentiment class category target rating stars polarity classe kategorie klasse"
+)
 _ALIASES = {"text": _TEXT_NAMES.split(), "label": _LABEL_NAMES.split()}
 _LIST_NAMES = ("tokens", "tags", "spans")
 _KNOWN_NAMES = {"text", "text2", "label", "source", *_LIST_NAMES}.union(*_ALIASES.values())

@@ -168,7 +168,7 @@ def _config(model: _Model, source: SavedRun, tokenizer: HfTokenizer) -> dict[str
         config["id2label"] = {str(index): name for index, name in enumerate(classes)}
         config["label2id"] = {name: index for index, name in enumerate(classes)}
     if model.head == "sequence":
-        config["problem_type"] = "single_label_classification"
+        config["problem_type"] = task_of(source).hub_problem
         config[TRUNCATE] = source.recorded(Tuning, "truncate").truncate
     return config
 

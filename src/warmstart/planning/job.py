@@ -183,12 +183,13 @@ def _sample_labelled(
     """Return the tokenizer, or one from a sample, and what the labelled texts decide."""
     task = finetuning_task(config.task)
     texts = read_training_texts(config, task)
-    train, valid = finetune.take_labels(*texts, task, config)
+    labels = task.read_labels(texts[0])
+    train, valid = finetune.take_labels(*texts, task, labels, config)
     sample = train.subset(_every(len(train), SAMPLED_TEXTS))
     tokenizer = tokenizer or train_tokenizer(sample.texts, "bpe", model.vocab_size)
     sample = for_tokenizer(sample, tokenizer, config.pieces)
     length = _mean_length(tokenizer, sample.texts, sample.seconds, model.max_length)
-    num_labels = len(task.read_labels(train).get("classes", ())) or 2
+    num_labels = len(labels.get("classes", ())) or 2
     return tokenizer, LabelledSample(length, num_labels, len(train), len(valid))
 
 

@@ -34,7 +34,14 @@ from warmstart.runtime import Runtime
 from warmstart.settings.model import DEFAULT_PRESETS, ModelConfig, apply_overrides, preset_named
 from warmstart.settings.shared import Truncate
 from warmstart.settings.training import FinetuneConfig
-from warmstart.tasks.finetuning import FinetuningTask, Fit, Start, build_model, build_trainer
+from warmstart.tasks.finetuning import (
+    FinetuningTask,
+    Fit,
+    Labels,
+    Start,
+    build_model,
+    build_trainer,
+)
 from warmstart.tasks.frozen import FrozenVectors, describe_head
 from warmstart.tasks.hub import HubModel, say_not_exportable
 from warmstart.tasks.labelled_data import (
@@ -164,8 +171,9 @@ def _prepare(
 ) -> tuple[Trainer, Fit]:
     """Read the texts, write what the run records of them, and build the trainer."""
     task = finetuning_task(config.task)
-    texts = take_labels(*read_training_texts(config, task), task, config)
+    texts = read_training_texts(config, task)
     labels = task.read_labels(texts[0])
+    texts = take_labels(*texts, task, labels, config)
     for note in task.label_notes(*texts):
         progress.say(note)
     tokenizer = parent.tokenizer if parent else _cold_tokenizer(config, texts[0], run)
@@ -199,23 +207,19 @@ def _prepare(
 
 
 def take_labels(
-    train: Dataset, valid: Dataset, task: FinetuningTask, config: FinetuneConfig
+    train: Dataset, valid: Dataset, task: FinetuningTask, labels: Labels, config: FinetuneConfig
 ) -> tuple[Dataset, Dataset]:
     """Return as many texts as `--labels` asks for: those that a comparison takes with this seed."""
     if config.labels is None:
         return train, valid
-    classes = sorted(set(train.labels)) if task.has_classes else []
+    strata = [task.strata(task.targets(split, labels)) for split in (train, valid)]
     pool = LabelPool(len(train), None if config.valid else len(valid))
-    pool.check(config.labels, len(classes), train.file)
+    pool.check(config.labels, len(set(strata[0])), train.file)
     num_train, num_valid = pool.divide(config.labels)
-    train = train.subset(_rows(train, classes, config.seed)[:num_train])
+    train = train.subset(nested_rows(strata[0], config.seed)[:num_train])
     if num_valid is not None:
-        valid = valid.subset(_rows(valid, classes, HALVING_SEED)[:num_valid])
+        valid = valid.subset(nested_rows(strata[1], HALVING_SEED)[:num_valid])
     return train, valid
-
-
-def _rows(data: Dataset, classes: list[str], seed: int) -> list[int]:
-    return nested_rows([classes.index(label) if classes else 0 for label in data.labels], seed)
 
 
 def _cold_tokenizer(config: FinetuneConfig, train: Dataset, run: RunFolder) -> Tokenizer:

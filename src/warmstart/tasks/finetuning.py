@@ -321,6 +321,12 @@ class FinetuningTask(Task):
         """Return the answer to every text as a JSON value, to be compared with its target."""
         raise NotImplementedError
 
+    def selected_answers(
+        self, outputs: NDArray[Any], rows: NDArray[Any], targets: Sequence[Any], labels: Labels
+    ) -> list[Any]:
+        """Return the answers to validation texts, where some rows chose how the model answers."""
+        return self.answers(outputs, labels)
+
     @classmethod
     def is_comparable(cls) -> bool:
         """Tell whether the task defines its answers."""
@@ -362,6 +368,10 @@ class FinetuningTask(Task):
     def strata(self, targets: Sequence[Any]) -> Sequence[int]:
         """Return the class of each target; every subset of the labels has its share of each."""
         return [0] * len(targets)
+
+    def fold_classes(self, data: Dataset) -> Sequence[str]:
+        """Return the class of each row, of which every fold has its share."""
+        return data.labels if self.has_classes else [""] * len(data)
 
     def valid_interval(self, scores: Mapping[str, float], num_texts: int) -> dict[str, float]:
         """Return the ends of the 95% interval of the main validation score, by name; may be {}."""

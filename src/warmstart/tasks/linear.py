@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,12 @@ from warmstart.runs.saved import SavedRun
 from warmstart.runtime import Runtime
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.classify import ClassifyTask
+from warmstart.tasks.finetuning import FinetuningTask
 from warmstart.tasks.labelled_data import read_labelled_file, readable_rows, rows_seen
 from warmstart.tasks.task import Task
 from warmstart.tasks.text_model import TextModel
 
 Floats = NDArray[np.float64]
-CLASSIFY = ClassifyTask()
 
 
 class LinearModel(Protocol):
@@ -37,6 +37,7 @@ class LinearPredictor(TextModel):
 
     linear: LinearModel
     names: tuple[str, ...]
+    labelled: FinetuningTask  # the task whose answers it gives
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -48,7 +49,7 @@ class LinearPredictor(TextModel):
         self.check_texts(texts, texts2)
         rows = list(map(join_pair, texts, texts2)) if texts2 is not None else texts
         outputs = self.linear.probabilities(rows, len(self.names))
-        return CLASSIFY.predictions(outputs, {"classes": self.names})
+        return self.labelled.predictions(outputs, {"classes": self.names})
 
 
 class LinearTask(Task):
@@ -57,6 +58,7 @@ class LinearTask(Task):
     command = "compare"
     hub_name = "text-classification"
     has_backbone = False
+    labelled: ClassVar[FinetuningTask] = ClassifyTask()  # the task whose files and scores it has
     predictor: type[LinearPredictor] = LinearPredictor
 
     @abstractmethod
@@ -73,16 +75,19 @@ class LinearTask(Task):
             reads_pairs=run.config.get("pairs"),
             linear=self.read_model(run),
             names=run.classes,
+            labelled=self.labelled,
         )
 
     def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
-        data = read_labelled_file(CLASSIFY, settings.test or "", settings.test_labels, settings)
+        data = read_labelled_file(
+            self.labelled, settings.test or "", settings.test_labels, settings
+        )
         self.open(run, runtime).check_form(data.seconds is not None)
-        targets = CLASSIFY.targets(data, run.config)
+        targets = self.labelled.targets(data, run.config)
         texts = readable_rows(data, settings.pieces)
         outputs = self.read_model(run).probabilities(texts, len(run.classes))
         seen = rows_seen(data, run.texts_seen(), settings.pieces)
-        return CLASSIFY.all_scores(outputs, targets, run.config, seen)
+        return self.labelled.all_scores(outputs, targets, run.config, seen)
 
     def usage(self, path: Path) -> str:
         return f"warmstart predict {path} texts.txt"

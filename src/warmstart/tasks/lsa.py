@@ -87,7 +87,7 @@ class LsaModel:
         if not len(texts):
             return np.zeros((0, num_classes))
         tfidf = None if self.tfidf is None else self.tfidf.transform(texts)
-        return class_shares(self.model, _join(self.space.vectors(texts), tfidf), num_classes)
+        return class_shares(self.model, join_columns(self.space.vectors(texts), tfidf), num_classes)
 
     def save(self, run: RunFolder) -> None:
         """Write the dimensions, and the regression with what it needs of TF-IDF."""
@@ -96,7 +96,7 @@ class LsaModel:
         save_regression(self.model, arrays, run)
 
 
-def _join(vectors: Floats, tfidf: Any | None) -> Any:
+def join_columns(vectors: Floats, tfidf: Any | None) -> Any:
     """Return dimensions and TF-IDF side by side."""
     from scipy.sparse import csr_array, hstack
 
@@ -143,7 +143,7 @@ class LsaBaseline:
 
         def outputs(rows: Dataset) -> Floats:
             tfidf = None if fitted.tfidf is None else texts.columns_of(rows.texts)
-            columns = _join(self._vectors_of(rows.texts), tfidf)
+            columns = join_columns(self._vectors_of(rows.texts), tfidf)
             return class_shares(fitted.model, columns, self._num_classes)
 
         elapsed_s = texts.read_s + time.monotonic() - started

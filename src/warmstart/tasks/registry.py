@@ -19,6 +19,8 @@ from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.finetuning import FinetuningTask
 from warmstart.tasks.lsa import LsaTask
 from warmstart.tasks.masked import MaskedTask
+from warmstart.tasks.multilabel import MultilabelTask
+from warmstart.tasks.one_vs_rest import LsaSetsTask, TfidfSetsTask
 from warmstart.tasks.tag import TagTask
 from warmstart.tasks.task import PretrainingTask, Task
 from warmstart.tasks.text_model import TextModel, TransformerModel
@@ -63,8 +65,11 @@ for _task in (
     BackboneTask(),
     ClassifyTask(),
     TagTask(),
+    MultilabelTask(),
     LsaTask(),
+    LsaSetsTask(),
     TfidfTask(),
+    TfidfSetsTask(),
     TranslateTask(),
     WordFeaturesTask(),
 ):

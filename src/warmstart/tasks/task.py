@@ -105,6 +105,7 @@ class Task(ABC):
     command: ClassVar[str]  # that trains one
     hub_name: ClassVar[str]  # of the task on a model hub
     hub_class: ClassVar[str | None] = None  # how transformers' class names end: "ForMaskedLM"
+    hub_problem: ClassVar[str] = "single_label_classification"  # `problem_type` of transformers
     has_backbone: ClassVar[bool] = True  # whether other tasks can start from its backbone
     is_pretraining: ClassVar[bool] = False  # whether `pretrain` can continue such a run
     ends_texts: ClassVar[bool] = True  # whether it reads an end token after a text

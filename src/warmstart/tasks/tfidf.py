@@ -158,7 +158,7 @@ class BaselineTexts:
     """
 
     def __init__(
-        self, texts: Sequence[str], classes: Sequence[int], balance: Balance, counted: CountedTexts
+        self, texts: Sequence[str], classes: Sequence[Any], balance: Balance, counted: CountedTexts
     ) -> None:
         from sklearn.feature_extraction.text import TfidfTransformer
 

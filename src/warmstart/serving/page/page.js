@@ -82,9 +82,9 @@ function bar(name, share, isBest) {
 
 // ---- what each task shows in the card of a run -----------------------------------------------
 
-function labelBars({ label, probabilities }) {
+function labelBars({ label, labels = [label], probabilities }) {
   const shares = Object.entries(probabilities).sort((a, b) => b[1] - a[1]);
-  return shares.map(([name, share]) => bar(name, share, name === label));
+  return shares.map(([name, share]) => bar(name, share, labels.includes(name)));
 }
 
 async function labels(model, texts) {
@@ -118,6 +118,7 @@ async function classify(card, model, text) {
     return;
   }
   card.append(...labelBars(whole));
+  if (whole.labels) return; // what a word changes is said of one label
   const words = text.split(/\s+/).filter(Boolean);
   if (words.length > 1) await leaveOut(card, model, whole, words);
 }

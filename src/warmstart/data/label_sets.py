@@ -1,0 +1,124 @@
+"""Read texts with any number of labels each: in one cell with a delimiter between, or as a list."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from warmstart.data.labelled import Dataset
+from warmstart.data.tables import DEFAULT, Row, open_table
+from warmstart.errors import WarmstartError
+from warmstart.formats import quantity
+from warmstart.settings.shared import TableFormat
+from warmstart.textfiles import format_of
+
+DELIMITERS = (",", ";", "|")
+SNIFFED_ROWS = 2_000
+LEAST_SHARE = 0.02  # of rows with several labels, from which on a file is surely of this kind
+LEAST_RECURRING = 0.8  # of the parts of cells that also occur in another cell
+
+
+def label_sets_form(path: Path, tables: TableFormat = DEFAULT) -> str | None:
+    """Say why the texts of a file can only have several labels; None: one may be enough."""
+    if not path.is_file() or format_of(path) == "lines":
+        return None
+    try:
+        table = open_table(path, tables, ("text", "label"))
+        cells = [row.values["label"] for row in islice(table.rows(), SNIFFED_ROWS)]
+    except WarmstartError:  # whoever reads the file gives the reason
+        return None
+    if any(_is_list(cell) for cell in cells):
+        return "its labels are lists"
+    texts = [cell for cell in cells if isinstance(cell, str) and cell.strip()]
+    if (delimiter := _delimiter(texts)) and _recur(texts, delimiter):
+        num_several = sum(delimiter in text for text in texts)
+        if num_several >= LEAST_SHARE * len(texts):
+            rows = f"{num_several:,} of its first {quantity(len(texts), 'row')}"
+            return f"{rows} have several labels with '{delimiter}' between"
+    return None
+
+
+def _recur(cells: Sequence[str], delimiter: str) -> bool:
+    """Tell whether parts of cells combine freely, unlike those of `Paris, France`."""
+    cells_of = defaultdict(set)
+    for cell in set(cells):
+        for part in _parts(cell, delimiter):
+            cells_of[part].add(cell)
+    joined = {part for cell in cells if delimiter in cell for part in _parts(cell, delimiter)}
+    num_recurring = sum(len(cells_of[part]) > 1 for part in joined)
+    return bool(joined) and num_recurring >= LEAST_RECURRING * len(joined)
+
+
+def _delimiter(cells: Sequence[str]) -> str | None:
+    """Return the delimiter that most cells have; None: no cell has one."""
+    counts = Counter({mark: sum(mark in cell for cell in cells) for mark in DELIMITERS})
+    mark, count = counts.most_common(1)[0]
+    return mark if count else None
+
+
+def _parts(cell: str, delimiter: str | None) -> list[str]:
+    parts = cell.split(delimiter) if delimiter else [cell]
+    return [part.strip() for part in parts if part.strip()]
+
+
+def read_label_sets(path: Path, tables: TableFormat = DEFAULT) -> Dataset:
+    """Read texts with their labels, each text's in alphabetical order.
+
+    An empty cell is no label where other rows have several; elsewhere the label is missing.
+    """
+    table = open_table(path, tables, ("text", "label"), optional=("text2",))
+    rows = list(table.rows())
+    cells = [cell for row in rows if isinstance(cell := row.values["label"], str)]
+    delimiter = _delimiter(cells)
+    labels = [_labels(row, delimiter) for row in rows]
+    has_several = any(of_row and len(of_row) > 1 for of_row in labels)
+    if has_several:
+        labels = [of_row or () for of_row in labels]
+    data = _collect(path, rows, labels)
+    between = f", '{delimiter}' between labels" if delimiter else ""
+    description = table.describe() + between
+    if not data.texts:
+        raise WarmstartError(f"{path}: no rows with text and label; {description}")
+    return replace(data, description=description)
+
+
+def _collect(path: Path, rows: Sequence[Row], labels: Sequence[tuple[str, ...] | None]) -> Dataset:
+    """Keep the rows with text and labels; count the others."""
+    is_pair = bool(rows) and "text2" in rows[0].values
+    sides = ("text", "text2") if is_pair else ("text",)
+    has_text = [all(row.text(side).strip() for side in sides) for row in rows]
+    pairs = list(zip(has_text, labels, strict=True))
+    kept = [i for i, (is_text, of_row) in enumerate(pairs) if is_text and of_row is not None]
+    return Dataset(
+        str(path),
+        tuple(rows[i].text("text") for i in kept),
+        tuple(labels[i] for i in kept),
+        tuple(rows[i].number for i in kept),
+        tuple(rows[i].text("text2") for i in kept) if is_pair else None,
+        files={path: len(kept)},
+        skipped=len(rows) - sum(has_text),
+        unlabelled=sum(is_text and of_row is None for is_text, of_row in pairs),
+    )
+
+
+def _is_list(cell: Any) -> bool:
+    return isinstance(cell, (list, tuple)) or hasattr(cell, "tolist")
+
+
+def _labels(row: Row, delimiter: str | None) -> tuple[str, ...] | None:
+    """Return the labels of a row, each once; None: an empty cell."""
+    cell = row.values["label"]
+    if _is_list(cell):
+        values = list(cell)
+        for value in values:
+            if isinstance(value, bool) or not isinstance(value, (str, int)):
+                raise WarmstartError(f"{row.name}: the label {value!r} is neither text nor number")
+        names = [str(value).strip() for value in values]
+        if not all(names):
+            raise WarmstartError(f"{row.name}: one of its labels is empty")
+        return tuple(sorted(set(names)))
+    if isinstance(cell, (int, float)) and cell == cell:
+        return (f"{cell:g}",)
+    return tuple(sorted(set(_parts(row.text("label"), delimiter)))) or None
