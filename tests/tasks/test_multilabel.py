@@ -14,6 +14,7 @@ from torch.testing import assert_close
 
 import warmstart
 from command_line import MACHINE, read, refuse, run, succeed
+from http_server import serving
 from warmstart.batching.batches import pad_texts
 from warmstart.data.label_sets import label_sets_form, read_label_sets
 from warmstart.model.models import Classifier
@@ -61,7 +62,7 @@ def labeller(sets: Sets, base: Path) -> Path:
     out = base.parent / "labeller"
     files = f"--train {sets.train} --valid {sets.valid}"
     ran = succeed(
-        f"finetune --from {base} {files} --epochs 12 --learning-rate 0.01 {MACHINE} -o {out}"
+        f"finetune --from {base} {files} --epochs 30 --learning-rate 0.02 {MACHINE} -o {out}"
     )
     assert "have several labels with ',' between, so this is --task multilabel" in ran.err
     return out
@@ -110,8 +111,8 @@ def test_a_killed_training_ends_with_the_same_weights(sets: Sets, tmp_path: Path
         "depth": 1,
         "ffn_width": 32,
         "vocab_size": 300,
-        "epochs": 6,
-        "checkpoint_every": 3,
+        "epochs": 12,
+        "save_every": 5,
         "threads": 1,
     }
     (kill,) = kill_and_resume(KilledJob("finetune", settings), 1, random.Random(0), tmp_path)
@@ -121,8 +122,8 @@ def test_a_killed_training_ends_with_the_same_weights(sets: Sets, tmp_path: Path
 def test_an_exported_model_answers_alike(labeller: Path, sets: Sets, here: Path) -> None:
     transformers = pytest.importorskip("transformers")
     files = f"--train {sets.train} --valid {sets.valid} --epochs 3 {MACHINE}"
-    shape = "--preset bert-base --vocab-size 300 --width 16 --heads 2 --depth 1 --ffn-width 32 --max-length 32"
-    succeed(f"finetune {files} {shape} -o run")
+    small = "--width 16 --heads 2 --depth 1 --ffn-width 32 --vocab-size 300 --max-length 32"
+    succeed(f"finetune {files} --preset bert-base {small} --pooling cls -o run")
     succeed("export run --to hf -o exported")
     assert read(Path("exported/config.json"))["problem_type"] == "multi_label_classification"
     pipe = transformers.pipeline("text-classification", "exported", top_k=None, device="cpu")
@@ -309,6 +310,14 @@ def test_one_label_each_is_for_another_task(base: Path, here: Path) -> None:
     assert "every text has one label, which --task classify is for" in said
     succeed(f"{common} -o classes")
     assert read(Path("classes/config.json"))["task"] == "classify"
+
+
+def test_it_is_served(labeller: Path) -> None:
+    with serving(f"sets={labeller}") as server:
+        (answer,) = server.post("/classify", {"texts": ["one red cat two"]}).json["predictions"]
+    (expected,) = warmstart.load(labeller, threads=1, precision="fp32").predict(["one red cat two"])
+    assert answer["labels"] == list(expected.labels)
+    assert answer["probabilities"] == pytest.approx(expected.probabilities, abs=1e-6)
 
 
 def test_it_is_planned(sets: Sets, base: Path) -> None:
