@@ -128,7 +128,7 @@ def test_an_exported_model_answers_alike(labeller: Path, sets: Sets, here: Path)
     assert read(Path("exported/config.json"))["problem_type"] == "multi_label_classification"
     pipe = transformers.pipeline("text-classification", "exported", top_k=None, device="cpu")
     text = "one red cat two"
-    theirs = {entry["label"]: entry["score"] for entry in pipe(text)}
+    theirs = {entry["label"]: entry["score"] for entry in pipe(text)[0]}
     (ours,) = warmstart.load("run", threads=1, precision="fp32").predict([text])
     assert theirs == pytest.approx(ours.probabilities, abs=1e-5)
 
@@ -166,10 +166,10 @@ def test_a_saved_baseline_is_the_one_that_was_scored(
     arm: str, sets: Sets, base: Path, here: Path
 ) -> None:
     files = f"--train {sets.train} --valid {sets.valid} --test {sets.test}"
-    succeed(
-        f"compare --from {base} {files} --seeds 0 --arms cold,{arm} --epochs 1 --trials 2 {MACHINE} -o out"
-    )
-    cell = read(here / "out/results.json")["cells"][-1]
+    options = f"--seeds 0 --arms cold,{arm} --epochs 1 --trials 2 {MACHINE}"
+    succeed(f"compare --from {base} {files} {options} -o out")
+    cells = read(here / "out/results.json")["cells"]
+    (cell,) = (cell for cell in cells if not cell["epochs"])
     texts = [line.split("\t")[1] for line in sets.test.read_text().splitlines()[1:]]
     answers = succeed(f"predict out {MACHINE}", "\n".join(texts).encode()).out.split("\n")
     names = sorted(WORDS)
@@ -323,3 +323,8 @@ def test_it_is_served(labeller: Path) -> None:
 def test_it_is_planned(sets: Sets, base: Path) -> None:
     planned = succeed(f"plan finetune --from {base} --train {sets.train} --json {MACHINE}").json
     assert planned["steps"] > 0
+
+
+def test_the_report_of_a_file_counts_each_label(sets: Sets) -> None:
+    (report,) = succeed(f"data {sets.train} --json").json["files"]
+    assert (report["rows"], set(report["labels"])) == (160, set(WORDS))

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from warmstart import progress
 from warmstart.data.copies import FileReport, find_contradictions, find_repeats
 from warmstart.data.corpus import Passage, RowCounts, cut_chunks, read_passages
 from warmstart.data.fingerprints import Fingerprints, FingerprintWriter, normalise
+from warmstart.data.label_sets import label_sets_form, read_label_sets
 from warmstart.data.labelled import Dataset, read_labelled
 from warmstart.data.tables import open_table
 from warmstart.data.tagged import read_tagged, tagged_form
@@ -52,23 +53,31 @@ class FileReader:
     def _is_tagged(self) -> bool:
         return not self.labels and tagged_form(self.path, self.tables) is not None
 
+    @cached_property
+    def _has_label_sets(self) -> bool:
+        return not self.labels and label_sets_form(self.path, self.tables) is not None
+
     def _read_labelled(self) -> Dataset:
         if self._is_tagged:
             return read_tagged(self.path, self.tables)
+        if self._has_label_sets:
+            return read_label_sets(self.path, self.tables)
         return read_labelled(self.path, self.tables, self.labels)
 
     @property
     def label_counts(self) -> Counter[str]:
         """Return how many texts have each label, or how many entities or words each tag."""
-        return (
-            count_tags(self.labelled.labels) if self._is_tagged else Counter(self.labelled.labels)
-        )
+        labels = self.labelled.labels
+        if self._is_tagged:
+            return count_tags(labels)
+        return Counter(chain.from_iterable(labels) if self._has_label_sets else labels)
 
     @property
     def label_names(self) -> list[str]:
         """Return the label of each text as one string."""
         labels = self.labelled.labels
-        return [" ".join(tags) for tags in labels] if self._is_tagged else list(labels)
+        is_several = self._is_tagged or self._has_label_sets
+        return [" ".join(names) for names in labels] if is_several else list(labels)
 
     def describe(self) -> str:
         """Say how a table, or a file of tagged words, is read; empty for other files."""
