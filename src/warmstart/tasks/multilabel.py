@@ -32,7 +32,7 @@ from warmstart.settings.shared import LabelledColumns, TableFormat
 from warmstart.settings.training import Tuning
 from warmstart.tasks.finetuning import Baseline, FinetuningTask, Fit, Labels
 from warmstart.tasks.latent_semantics import LatentSpace
-from warmstart.tasks.task import TrainingJob
+from warmstart.tasks.task import Training, TrainingJob
 from warmstart.tasks.vectors import TextBatches, text_outputs
 from warmstart.training.step import Evaluation, Objective
 
@@ -198,6 +198,18 @@ class MultilabelTask(FinetuningTask):
                 "to be weighted by"
             )
         return MultilabelObjective()
+
+    def training(self, model: nn.Module, fit: Fit) -> Training:
+        """Return objective, batches and validation; the head begins with how frequent classes are.
+
+        Otherwise most of a short training only teaches that each class is rare.
+        """
+        head = cast(Classifier, model).head.output
+        counts = _marks(fit.train.targets, len(fit.labels["classes"])).sum(0)
+        shares = torch.from_numpy((counts + 0.5) / (len(fit.train) + 1))
+        with torch.no_grad():
+            head.bias.copy_(shares.logit())
+        return super().training(model, fit)
 
     def outputs(self, model: nn.Module, texts: Dataset, batches: TextBatches) -> Floats:
         return text_outputs(model, texts.ids, batches, texts.starts).sigmoid().numpy()
