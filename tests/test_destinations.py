@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import run
 from warmstart.errors import WarmstartError
 from warmstart.files import (
     create_folder,
@@ -213,3 +214,12 @@ def test_writers_and_removers_at_once_lose_nothing(tmp_path: Path) -> None:
         is_over.set()
         sweeper.join()
     assert len(_names(tmp_path)) == 200
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self").exists(), reason="needs /proc"
+)
+def test_a_folder_that_cannot_be_created_is_refused() -> None:
+    done = run("samples -o /proc/nothing")
+    assert done.code == 2
+    assert "cannot be written" in done.err

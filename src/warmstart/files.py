@@ -31,6 +31,7 @@ _OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)  # renaming a folder 
 _NAME = re.compile(r"\.(.*)\.[0-9a-f]{16}\.warmstart-tmp", re.DOTALL)
 _NAME_CHARS = 40  # of the final name, so that no temporary name is too long for the file system
 _BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+_MOST_REMOVED = 100  # times that another process removes a folder before it is locked
 _TRIES, _TRY_S = 50, 0.1  # to replace a file that another program has open: Windows refuses that
 
 # The names in the folders of a job; a folder with any other is never deleted.
@@ -227,7 +228,7 @@ def lock_destination(path: Path) -> Iterator[HeldFolder]:
 
 def _lock_folder(folder: Path, path: Path) -> Lock:
     """Create a folder and lock it; again if its last user has just removed it."""
-    while True:
+    for _ in range(_MOST_REMOVED):
         try:
             make_folder(folder)
             known = identity(folder)
@@ -241,6 +242,9 @@ def _lock_folder(folder: Path, path: Path) -> Lock:
         if known is not None and identity(folder) == known:
             return owned
         owned.release()
+    raise WarmstartError(
+        f"{path} cannot be written: the folder cannot be created, or does not stay"
+    )
 
 
 def real_path(path: Path) -> Path:

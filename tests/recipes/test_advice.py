@@ -1,12 +1,18 @@
 """What to run is said from what there is."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from command_line import TINY, World, run, succeed
-from warmstart.recipes.advice import few_tokens_advice, guess_language, little_text_advice
+from warmstart.recipes.advice import (
+    TOKENS_PER_WORD,
+    few_tokens_advice,
+    guess_language,
+    little_text_advice,
+)
 
 SENTENCES = {
     "English": "The story of this book is good and it was written for the young.",
@@ -84,3 +90,12 @@ def test_a_short_pretraining_is_told_what_to_expect(world: World, tmp_path: Path
     assert few_tokens_advice(700_000_000) is None
     done = succeed(f"pretrain {{texts}} -o {{out}} {TINY}", texts=world.texts, out=tmp_path / "run")
     assert "tokens: with few labels, lsa of the same text was ahead" in done.err
+
+
+def test_tokens_are_not_called_words(archive: Path, base: Path) -> None:
+    done = succeed("data {archive} --tokenizer {base}", archive=archive, base=base)
+    words = int(re.findall(r"([\d,]+) words", done.out)[-1].replace(",", ""))
+    tokens = json.loads(
+        succeed("data {archive} --tokenizer {base} --json", archive=archive, base=base).out
+    )["files"][0]["units"]
+    assert words == round(tokens / TOKENS_PER_WORD)

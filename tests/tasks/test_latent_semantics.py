@@ -76,9 +76,23 @@ def test_long_text_is_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     assert numbers[-1] > 80
 
 
-@pytest.mark.parametrize("texts", [[], ["one"], ["a", "b", "c"], ["same"] * 9, [""] * 5])
+LOG = [f"server {i} answered the request in {i} ms" for i in range(300)]  # all nearly the same
+
+
+@pytest.mark.parametrize("texts", [[], ["one"], ["a", "b", "c"], ["same"] * 9, [""] * 5, LOG])
 def test_text_without_structure_gives_no_space(texts: list[str]) -> None:
     assert fit_space(texts) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_a_file_of_other_types_is_refused(dtype: torch.dtype, tmp_path: Path) -> None:
+    file = tmp_path / "lsa.safetensors"
+    space().save(file)
+    tensors = load_file(file)
+    for changed in (tensors["projection"].to(dtype), tensors["projection"][:, :0].clone()):
+        save_file({**tensors, "projection": changed}, file)
+        with pytest.raises(WarmstartError, match="its parts do not fit"):
+            read_space(file)
 
 
 @pytest.mark.parametrize(

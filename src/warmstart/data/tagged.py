@@ -237,7 +237,7 @@ def _parse_list(text: str) -> Any:
     """Return the list that a cell of text holds, as JSON or as Python writes it; else None."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     try:
         return ast.literal_eval(text)

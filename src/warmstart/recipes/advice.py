@@ -93,7 +93,9 @@ def next_steps(report: "DataReport", is_gpu: bool = False) -> Iterator[Step]:
     texts = [file for file in report.files if not file.labels]
     labelled = [file for file in report.files if file.labels]
     num_labels = sum(max(f.rows - f.skipped, 0) for f in labelled[:1])
-    num_words = sum(file.units for file in texts)
+    num_words = sum(
+        round(file.units / (TOKENS_PER_WORD if file.unit == "tokens" else 1)) for file in texts
+    )
     if not labelled:
         yield from _without_labels(texts, num_words)
         return

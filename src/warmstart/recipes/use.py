@@ -10,6 +10,7 @@ from warmstart.data.corpus import cut_chunks, read_input
 from warmstart.data.labelled import TextRow, read_text_rows
 from warmstart.data.outputs import write_table
 from warmstart.data.tables import column_names, delimiter_of
+from warmstart.data.tagged import SUFFIXES as TAGGED_SUFFIXES
 from warmstart.decoding.translator import Translation
 from warmstart.errors import WarmstartError
 from warmstart.files import write_lines
@@ -23,7 +24,7 @@ from warmstart.settings.using import (
 from warmstart.tasks.registry import load_on
 from warmstart.tasks.text_model import FilledText, Prediction, TextModel
 from warmstart.tasks.translate import report_overlong
-from warmstart.textfiles import file_or_stream, format_of, standard_input
+from warmstart.textfiles import base_suffix, file_or_stream, format_of, standard_input
 
 CHUNK = 1024  # texts sorted by length and labelled together
 UNSURE = "unsure"  # the label of a text whose probability is below the threshold
@@ -119,6 +120,11 @@ def _rows(config: PredictConfig, model: TextModel, stream: BinaryIO | None) -> I
         record = {name: text for name, text in texts.items() if text is not None}
         return iter([TextRow(config.text, config.text2, record)])
     source = file_or_stream(config.file, stream)
+    if isinstance(source, Path) and base_suffix(source) in TAGGED_SUFFIXES:
+        raise WarmstartError(
+            f"{source} has a word and its tag on each line: predict reads texts, one on each line; "
+            "evaluate scores tagged words"
+        )
     return read_text_rows(source, config, _reads_pairs(config, model, source))
 
 

@@ -28,7 +28,7 @@ from warmstart.tasks.logistic import (
 from warmstart.tasks.vectors import TextBatches, text_vectors
 
 Floats = NDArray[np.float64]
-STRENGTHS = (0.01, 0.1, 0.001, 1.0)  # of C, the default first
+STRENGTHS = (0.01, 0.1, 0.001, 1.0, 0.0001)  # of C, the default first
 SETTINGS: tuple[tuple[Pooling, float], ...] = tuple(
     (pooling, c) for pooling in get_args(Pooling) for c in STRENGTHS
 )
@@ -101,7 +101,7 @@ def solve_head(
     if folds := folds_of(classes):
         truth = np.asarray(classes)
         fits = (_fits(standardised[pooling][0], truth, c, balance) for pooling, c in settings)
-        pooling, c = settings[folds.choose([folds.predict(fit) for fit in fits])]
+        pooling, c = settings[folds.choose([folds.predict(fit) for fit in fits], clearly=0.0)]
     columns, mean, spread = standardised[pooling]
     model = fit_logistic(columns, classes, c, balance)
     rows = model.coef_ if len(model.coef_) > 1 else np.concatenate([-model.coef_, model.coef_]) / 2

@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 SPACE_FILE = "lsa.safetensors"  # in a run folder
 MAX_DIMENSIONS = 256
-LEAST_SPREAD = 1e-3  # of a dimension, relative to the first; less is the rounding of the analysis
+LEAST_SPREAD = 1e-3  # of a dimension, also relative to the first; less is rounding
 SEED = 0  # the same text gives the same space, whatever the seed of a training
 MAX_UNITS = 40_000  # the most frequent ones; rarer ones add megabytes and no accuracy
 MIN_DOCUMENTS = 5  # that have a unit
@@ -131,20 +131,18 @@ class LatentSpace:
 
 def read_space(path: Path) -> LatentSpace:
     """Read the space that a run keeps; refuse a file whose parts do not fit together."""
-    tensors = {name: tensor.numpy() for name, tensor in read_weights(path).items()}
+    tensors = read_weights(path)
     try:
-        words = tuple(tensors["words"].tobytes().decode().split("\n"))
-        space = LatentSpace(words, tensors["weights"], tensors["projection"])
-        sizes = space.weights.shape, space.projection.shape[:1], (len(set(words)),)
-    except (KeyError, UnicodeDecodeError) as problem:
+        words = tuple(tensors["words"].numpy().tobytes().decode().split("\n"))
+        weights, projection = tensors["weights"], tensors["projection"]
+    except (KeyError, TypeError, UnicodeDecodeError) as problem:
         raise WarmstartError(f"{path} is no latent semantic analysis: {problem}") from None
-    is_valid = set(sizes) == {(len(words),)} and space.projection.ndim == 2
-    if not is_valid or {space.weights.dtype, space.projection.dtype} != {
-        np.dtype(np.float32),
-        np.dtype(np.float16),
-    }:
+    num_units = len(set(words)) if len(set(words)) == len(words) else -1
+    has_types = (weights.dtype, projection.dtype) == (torch.float32, torch.float16)
+    has_shapes = weights.shape == (num_units,) and projection.shape[:1] == (num_units,)
+    if not has_types or not has_shapes or projection.dim() != 2 or not projection.shape[1]:
         raise WarmstartError(f"{path} is no latent semantic analysis: its parts do not fit")
-    return space
+    return LatentSpace(words, weights.numpy(), projection.numpy())
 
 
 def documents_of(source: TextSource) -> Iterator[str]:
@@ -155,7 +153,7 @@ def documents_of(source: TextSource) -> Iterator[str]:
 
 
 def fit_space(documents: Iterable[str]) -> LatentSpace | None:
-    """Analyse documents; None: they are too few, or share no words."""
+    """Analyse documents; None: they are too few, share no words, or are nearly the same."""
     from threadpoolctl import threadpool_limits
 
     units, documents_units = _count_units(documents)
@@ -166,7 +164,9 @@ def fit_space(documents: Iterable[str]) -> LatentSpace | None:
     with threadpool_limits(1, "blas"):  # threads that meet after every small sum take longer
         found = decompose(occurrences, rank, SEED)
     spread = found.coordinates.std(axis=0)
-    is_real = spread > LEAST_SPREAD * spread.max()
+    is_real = spread > max(LEAST_SPREAD * spread.max(), LEAST_SPREAD)
+    if not is_real.any():
+        return None
     return LatentSpace(
         tuple(units[column] for column in columns),
         found.weights.astype(np.float32),

@@ -91,16 +91,16 @@ class Folds:
             shares[~inside] = fit(self.rows[inside])(self.rows[~inside])
         return shares
 
-    def choose(self, candidates: Sequence[Floats]) -> int:
+    def choose(self, candidates: Sequence[Floats], clearly: float = CLEARLY) -> int:
         """Return which probabilities are best; the first ones unless others are clearly better.
 
-        They are compared by their loss once calibrated, which says more than accuracy where labels
-        are few.
+        Clearly means by so many standard errors. Probabilities are compared by their loss once
+        calibrated, which says more than accuracy where labels are few.
         """
         losses = [_calibrated_losses(shares, self.truth) for shares in candidates]
         best = int(np.argmin([loss.mean() for loss in losses]))
         gains = losses[0] - losses[best]
-        return best if gains.mean() > CLEARLY * gains.std() / len(gains) ** 0.5 else 0
+        return best if gains.mean() > clearly * gains.std() / len(gains) ** 0.5 else 0
 
 
 def folds_of(classes: Sequence[int]) -> Folds | None:
