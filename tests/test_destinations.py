@@ -216,9 +216,7 @@ def test_writers_and_removers_at_once_lose_nothing(tmp_path: Path) -> None:
     assert len(_names(tmp_path)) == 200
 
 
-@pytest.mark.skipif(
-    not Path("/proc/self").exists(), reason="needs /proc"
-)
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
 def test_a_folder_that_cannot_be_created_is_refused() -> None:
     done = run("samples -o /proc/nothing")
     assert done.code == 2
