@@ -13,8 +13,9 @@ import pytest
 from warmstart.pool import ProcessPool
 
 BUSY = """
-import os, time
+import os, signal, time
 from warmstart.pool import ProcessPool, hide_script
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start the tests without it
 print("once", flush=True)
 pool = ProcessPool(2, os.nice, 1)
 with hide_script():
