@@ -60,7 +60,7 @@ import json
 
 config = json.load(open("FOLDER/config.json"))
 best = outputs["logits"][0].argmax(-1)  # of the text, or of each of its tokens
-print([config["id2label"][str(label)] for label in np.atleast_1d(best)])
+print(*(config["id2label"][str(label)] for label in np.atleast_1d(best)))
 """
 Arrays = dict[str, NDArray[Any]]
 
