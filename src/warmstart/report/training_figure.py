@@ -25,7 +25,7 @@ def draw_training(metrics: Sequence[Mapping[str, float]]) -> Figure:
     smooth = smooth_losses(losses)
     colour, dark = SHADES["warm"][0], SHADES["cold"][2]
     axes.plot(steps, losses, color=colour, alpha=0.25, linewidth=0.7)
-    axes.plot(steps, smooth, color=colour, label="training, smooth_losses")
+    axes.plot(steps, smooth, color=colour, label="training, smoothed")
     marks: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 0.9}
     axes.plot(valid_steps, valid_losses, color=dark, label="validation", **marks)
     _fit_losses(axes, [*smooth, *valid_losses])
