@@ -58,13 +58,13 @@ def compare(
         head = solve_head(of_train, classes[rows].tolist(), len(names), "none")
         of_test = {"mean": vectors[1], "cls": first[1]}[head.pooling]
         correct["frozen"].append(head.probabilities(of_test).argmax(1) == truth)
-        rivals = {
+        peers = {
             "raw": LogisticRegressionCV(max_iter=1000),
             "standardised": make_pipeline(StandardScaler(), LogisticRegressionCV(max_iter=1000)),
         }
-        for name, rival in rivals.items():
-            rival.fit(vectors[0][rows], classes[rows])
-            correct[name].append(rival.predict(vectors[1]) == truth)
+        for name, peer in peers.items():
+            peer.fit(vectors[0][rows], classes[rows])
+            correct[name].append(peer.predict(vectors[1]) == truth)
     scores = {name: np.array(of_draws, np.float64) for name, of_draws in correct.items()}
     means = [f"{100 * score.mean():.1f}%" for score in scores.values()]
     for name in ("raw", "standardised"):

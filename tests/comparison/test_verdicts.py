@@ -227,8 +227,8 @@ def test_the_best_pretrained_arm_is_judged_whatever_the_order(
     assert {verdict.first for verdict in found.verdicts} == {lead}
     assert {verdict.second for verdict in found.verdicts} == {"cold", "tf-idf"}
     for verdict in found.verdicts:
-        rival = accuracy[verdict.second.replace("tf-idf", "tfidf")]
-        ahead = (accuracy[lead] > rival) - (accuracy[lead] < rival)
+        opponent = accuracy[verdict.second.replace("tf-idf", "tfidf")]
+        ahead = (accuracy[lead] > opponent) - (accuracy[lead] < opponent)
         assert verdict.outcome == {1: "better", 0: "none", -1: "worse"}[ahead]
         assert verdict.sentence in " ".join(found.findings)
     assert {row.arm for row in found.saved_over_best} == {lead}

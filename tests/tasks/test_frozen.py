@@ -90,10 +90,10 @@ def test_it_is_not_below_a_cross_validated_regression(num: int) -> None:
         labels = np.array(classes)
         head = solve_head({"mean": vectors[train]}, labels[train].tolist(), 2, "none")
         found.append((head.probabilities(vectors[test]).argmax(1) == labels[test]).mean())
-        rival = LogisticRegressionCV(
+        peer = LogisticRegressionCV(
             Cs=4, cv=3, l1_ratios=(0,), scoring="accuracy", use_legacy_attributes=False
         )
-        expected.append(rival.fit(vectors[train], labels[train]).score(vectors[test], labels[test]))
+        expected.append(peer.fit(vectors[train], labels[train]).score(vectors[test], labels[test]))
     assert np.mean(found) >= np.mean(expected) - 0.01
 
 

@@ -321,7 +321,7 @@ def _curves(
 ) -> tuple[AccuracyByLabels, AccuracyByLabels, AccuracyByLabels]:
     """Return the accuracy at each size, relative to the target's: mean and ends of its interval.
 
-    At each size the best of the arms counts, so that pretraining saves no labels by a weak rival.
+    At each size the best of the arms counts: a weak opponent must not make pretraining look good.
     """
     mean, low, high = AccuracyByLabels(), AccuracyByLabels(), AccuracyByLabels()
     goal = next(s for s in scores if (s.arm, s.labels) == target).scored.accuracy
@@ -472,13 +472,13 @@ def _describe_seeds(
     """Name the worst model of an arm, and say how many seeds are below the arm to beat."""
     score = next(row.scored for row in scores if (row.arm, row.labels) == (arm, labels))
     opponents = comparison.opponents(arm)
-    rivals = [name for name in opponents if name in comparison.baselines] or opponents
-    rival = strongest_arm(scores, labels, rivals)
-    difference = compare_pair(comparison, arm, rival, labels) if rival else None
+    candidates = [name for name in opponents if name in comparison.baselines] or opponents
+    strongest = strongest_arm(scores, labels, candidates)
+    difference = compare_pair(comparison, arm, strongest, labels) if strongest else None
     if difference is None or difference.num_seeds < 2:
         return ""
     below = f"{difference.num_below} of {difference.num_seeds} seeds of {arm} "
-    below += f"{'is' if difference.num_below == 1 else 'are'} below {rival}"
+    below += f"{'is' if difference.num_below == 1 else 'are'} below {strongest}"
     return f" The worst model of {arm} has {percent(score.lowest)}; {below}."
 
 

@@ -295,6 +295,11 @@ class LsaTask(LinearTask):
         with refuse_misfit(run):
             is_joined = any(name.endswith(".idf") for name in arrays)
             tfidf, num_columns = read_features(run, arrays) if is_joined else (None, 0)
-            model = rebuild_logistic(arrays, space.num_dimensions + num_columns)
-        check_classes(model, run)
+            model = self.read_regression(arrays, run, space.num_dimensions + num_columns)
         return LsaModel(space, tfidf, model)
+
+    def read_regression(self, arrays: dict[str, Any], run: SavedRun, num_columns: int) -> Any:
+        """Return the regression on so many columns; ValueError if it does not fit them."""
+        model = rebuild_logistic(arrays, num_columns)
+        check_classes(model, run)
+        return model

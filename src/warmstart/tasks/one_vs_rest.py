@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from warmstart.data.labelled import Dataset
 from warmstart.runs.saved import SavedRun
 from warmstart.tasks.finetuning import FittedBaseline
-from warmstart.tasks.latent_semantics import SPACE_FILE, LatentSpace, read_space
+from warmstart.tasks.latent_semantics import LatentSpace
 from warmstart.tasks.logistic import (
     ROUGH_TOLERANCE,
     TOLERANCE,
@@ -260,14 +260,8 @@ class LsaSetsTask(LsaTask):
     description = "an LSA classifier for several labels"
     labelled = MULTILABEL
 
-    def read_model(self, run: SavedRun) -> LsaModel:
-        space = read_space(run.folder.path / SPACE_FILE)
-        arrays = {name: array.numpy() for name, array in run.weights.items()}
-        with refuse_misfit(run):
-            is_joined = any(name.endswith(".idf") for name in arrays)
-            tfidf, num_columns = read_features(run, arrays) if is_joined else (None, 0)
-            model = _read_regressions(arrays, run, space.num_dimensions + num_columns)
-        return LsaModel(space, tfidf, model)
+    def read_regression(self, arrays: dict[str, Any], run: SavedRun, num_columns: int) -> Any:
+        return _read_regressions(arrays, run, num_columns)
 
 
 def _read_regressions(arrays: dict[str, Any], run: SavedRun, num_columns: int) -> Regressions:
