@@ -8,6 +8,8 @@ from warmstart.comparison.compare import compare as _compare
 from warmstart.interop.commands import ExportConfig, ImportConfig
 from warmstart.interop.exchange import export_model as _export_model
 from warmstart.interop.exchange import import_model as _import_model
+from warmstart.labelling.settings import SuggestConfig
+from warmstart.labelling.suggest import suggest as _suggest
 from warmstart.look.ablations import look_ablations as _look_ablations
 from warmstart.look.attention import look_attention as _look_attention
 from warmstart.look.beam import look_beam as _look_beam
@@ -124,6 +126,7 @@ pretrain = verb(PretrainConfig, _pretrain)
 report_data = verb(DataConfig, _report_data)
 serve = verb(ServeConfig, _serve)
 start = verb(StartConfig, _start)
+suggest = verb(SuggestConfig, _suggest)
 train_translator = verb(TrainTranslatorConfig, _train_translator)
 translate = verb(TranslateConfig, _translate)
 verify_resume = verb(VerifyResumeConfig, _verify_resume)

@@ -92,6 +92,11 @@ COMMANDS = {
     ),
     "Use": (
         _core("predict", "recipes.use:predict", "runs/warm reviews.csv -o labelled.csv"),
+        _room(
+            "suggest",
+            "labelling.suggest:suggest",
+            "runs/warm comments.csv --num 50 --labelled labels.csv -o to-label.csv",
+        ),
         _core("fill-mask", "recipes.use:fill_mask", 'runs/base --text "A [MASK] book."'),
         _core(
             "generate",

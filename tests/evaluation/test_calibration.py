@@ -91,3 +91,17 @@ def test_certainty_right_or_wrong_has_a_finite_temperature(shares: list[list[flo
     fitted = fit_temperature([0, 1], np.array(shares))
     assert 0.05 <= fitted <= 20
     assert np.isfinite(at_temperature(np.array(shares), fitted)).all()
+
+
+def test_classes_that_a_model_has_never_seen_change_no_temperature() -> None:
+    """A class of one text is in no other fold: zero for it says nothing about certainty."""
+    generator = np.random.default_rng(0)
+    shares = generator.dirichlet(np.ones(3), size=40)
+    truth = [int(generator.choice(3, p=row)) for row in shares]
+    with_unknown = np.concatenate([shares, np.zeros((40, 1))], axis=1)
+    with_unknown = np.concatenate([with_unknown, [[1.0, 0.0, 0.0, 0.0]]])
+    is_known = np.ones(with_unknown.shape, bool)
+    is_known[:, 3] = False
+    fitted = fit_temperature([*truth, 3], with_unknown, is_known)
+    assert fitted == pytest.approx(fit_temperature(truth, shares), rel=0.05)
+    assert fit_temperature([*truth, 3], with_unknown) > 2 * fitted

@@ -170,7 +170,7 @@ CASES: list[tuple[str, Spoil, str]] = [
     ("bert", write("config.json", b"{}"), "no model_type; supported: bert, roberta"),
     ("bert", change_config(model_type="t5"), "model_type='t5' is not supported"),
     ("bert", change_config(model_type=["bert"]), "model_type="),
-    ("bert", change_config(architectures=["BertForQuestionAnswering"]), "ForQuestionAnswering"),
+    ("bert", change_config(architectures=["BertForMultipleChoice"]), "ForMultipleChoice"),
     ("bert", change_config(architectures="BertModel"), "architectures='BertModel' must be a list"),
     ("bert", change_config(architectures=[["BertModel"]]), "architectures="),
     ("bert", change_config(architectures=["BertForMaskedLM"]), "lack cls.predictions"),

@@ -110,9 +110,12 @@ class ModelKeeper:
         return [texts[row] for row in rows]
 
     def _facts(self, model: TrainedModel, texts: Sequence[str]) -> dict[str, Any]:
+        splits = self.plan.texts.data.values()
+        labelled = [text for data in splits for text in readable_rows(data, self.config.pieces)]
         return {
             "files": self.run.read_json(self.run.data_file)["files"],
             "fingerprints": fingerprints_of(texts).to_json(),
+            "validated": fingerprints_of(labelled).to_json(),
             "lineage": lineage_of(model.saving.parent),
         }
 

@@ -335,6 +335,8 @@ def _encoded_texts(
 
 def _whole_texts(config: CompareConfig, texts: ExperimentTexts) -> dict[str, Dataset]:
     """Return each split as a baseline reads it."""
+    if not texts.task.joins_pairs:
+        return texts.data
     return {
         name: replace(split, texts=readable_rows(split, config.pieces), seconds=None)
         for name, split in texts.data.items()
@@ -392,7 +394,7 @@ def _read_folds(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts:
     texts, num_folds = _with_targets(texts, task, labels), config.folds or 1
     stratified = replace(texts, labels=task.fold_classes(texts))
     folds, num_copies = split_folds(
-        stratified, readable_rows(texts, config.pieces), num_folds, config.seed
+        stratified, texts.groups or readable_rows(texts, config.pieces), num_folds, config.seed
     )
     notes = task.label_notes(texts, texts)
     least = min(len(fold.test) for fold in folds)

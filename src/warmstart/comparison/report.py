@@ -122,6 +122,7 @@ def _values(comparison: Comparison, summary: Summary) -> dict[str, object]:
         "warm": comparison.arm_names("warm"),
         "colours": arm_colours(comparison.arms),
         "splits": splits,
+        "other_score": task.other_score[1],
         "class_counts": {s.name: task.class_counts(s.classes, labels) for s in splits},
     }
 

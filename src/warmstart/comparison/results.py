@@ -247,7 +247,7 @@ class Score:
     lowest: float  # the worst seed's accuracy
     highest: float  # the best seed's accuracy
     interval: Interval  # of the accuracy, over texts and seeds together
-    f1: float | None  # macro F1, mean over seeds; None: the task has none
+    f1: float | None  # macro F1, or the task's other score, mean over seeds; None: it has none
 
 
 @dataclass(frozen=True, kw_only=True)

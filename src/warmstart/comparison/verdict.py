@@ -6,6 +6,7 @@ Test scores are reported only; nothing is chosen by them.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from warmstart.comparison.findings import caveats, describe_classes, findings
 from warmstart.comparison.results import (
     Advice,
     ArmScore,
@@ -19,12 +20,9 @@ from warmstart.comparison.results import (
     rank_arms,
 )
 from warmstart.comparison.scores import (
-    caveats,
     compare_arms,
     compare_pair,
     count_costs,
-    describe_classes,
-    findings,
     mean_curves,
     rank_pretrained,
     save_labels,

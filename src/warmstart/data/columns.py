@@ -18,7 +18,10 @@ from warmstart.data.detection import (
 from warmstart.errors import WarmstartError
 from warmstart.formats import quantity
 
-ROLES = ("text", "text2", "label", "source", "target", "tokens", "tags", "spans")
+ROLES = (
+    *("text", "text2", "label", "source", "target", "tokens", "tags", "spans"),
+    *("question", "context", "answer", "answer_start", "answers"),
+)
 SKIP = "_"
 
 

@@ -30,7 +30,10 @@ _LABEL_NAMES = (
 )
 _ALIASES = {"text": _TEXT_NAMES.split(), "label": _LABEL_NAMES.split()}
 _LIST_NAMES = ("tokens", "tags", "spans")
-_KNOWN_NAMES = {"text", "text2", "label", "source", *_LIST_NAMES}.union(*_ALIASES.values())
+_QUESTION_NAMES = ("question", "context", "answer", "answer_start", "answers")
+_KNOWN_NAMES = {"text", "text2", "label", "source", *_LIST_NAMES, *_QUESTION_NAMES}.union(
+    *_ALIASES.values()
+)
 _NAME_CHARS, _NAME_WORDS = 40, 4  # the most that the name of a column has
 _TIMES_LONGER = 3  # one of two columns of text is taken if it is this many times longer
 

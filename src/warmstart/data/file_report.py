@@ -18,6 +18,7 @@ from warmstart.data.corpus import Passage, RowCounts, cut_chunks, read_passages
 from warmstart.data.fingerprints import Fingerprints, FingerprintWriter, normalise
 from warmstart.data.label_sets import label_sets_form, read_label_sets
 from warmstart.data.labelled import Dataset, read_labelled
+from warmstart.data.questions import questions_form, read_questions
 from warmstart.data.tables import open_table
 from warmstart.data.tagged import read_tagged, tagged_form
 from warmstart.data.tags import count_tags
@@ -57,7 +58,13 @@ class FileReader:
     def _has_label_sets(self) -> bool:
         return not self.labels and label_sets_form(self.path, self.tables) is not None
 
+    @cached_property
+    def _has_questions(self) -> bool:
+        return not self.labels and questions_form(self.path, self.tables) is not None
+
     def _read_labelled(self) -> Dataset:
+        if self._has_questions:
+            return read_questions(self.path, self.tables)
         if self._is_tagged:
             return read_tagged(self.path, self.tables)
         if self._has_label_sets:
@@ -68,6 +75,8 @@ class FileReader:
     def label_counts(self) -> Counter[str]:
         """Return how many texts have each label, or how many entities or words each tag."""
         labels = self.labelled.labels
+        if self._has_questions:
+            return Counter("answer" if answers else "no answer" for answers in labels)
         if self._is_tagged:
             return count_tags(labels)
         return Counter(chain.from_iterable(labels) if self._has_label_sets else labels)
@@ -76,11 +85,15 @@ class FileReader:
     def label_names(self) -> list[str]:
         """Return the label of each text as one string."""
         labels = self.labelled.labels
+        if self._has_questions:
+            return [" or ".join(text for _, text in answers) for answers in labels]
         is_several = self._is_tagged or self._has_label_sets
         return [" ".join(names) for names in labels] if is_several else list(labels)
 
     def describe(self) -> str:
         """Say how a table, or a file of tagged words, is read; empty for other files."""
+        if self._has_questions:
+            return read_questions(self.path, self.tables).description
         if self._is_tagged:
             return read_tagged(self.path, self.tables).description
         if self.labels or format_of(self.path) == "lines":
@@ -89,7 +102,7 @@ class FileReader:
         return open_table(self.path, self.tables, roles, optional=("text2",)).describe()
 
     def _has_labels(self) -> bool:
-        if self._is_tagged:
+        if self._is_tagged or self._has_questions:
             return True
         if format_of(self.path) == "lines":
             return False

@@ -35,7 +35,8 @@ class Dataset:
     labels: Sequence[Any] = ()  # as in the file, a string or one for each word; none empty
     lines: Sequence[int] = ()  # where each row begins; in Parquet and Excel, the number of the row
     seconds: Sequence[str] | None = None  # the second text of each pair, none empty
-    words: Sequence[Sequence[WordSpan]] = ()  # of each text, where words have labels
+    words: Sequence[Sequence[WordSpan]] = ()  # of each text, where words or tokens have labels
+    groups: Sequence[str] = ()  # rows of one group stay in one split: questions about a passage
     targets: Sequence[Any] = ()
     strata: Sequence[int] = ()  # the class of each row, of which every subset has its share
     ids: Sequence[Sequence[int]] = ()  # tokens as a model reads them
@@ -177,7 +178,10 @@ class TextRow(NamedTuple):
 
 
 def read_text_rows(
-    source: Path | BinaryIO, tables: TableFormat, is_pair: bool
+    source: Path | BinaryIO,
+    tables: TableFormat,
+    is_pair: bool,
+    names: tuple[str, str] = PAIR,
 ) -> Iterator[TextRow]:
     """Yield every row, including empty ones; in plain lines a tab separates the texts of a pair."""
     if not isinstance(source, Path) or format_of(source) == "lines":
@@ -185,10 +189,10 @@ def read_text_rows(
         name = str(source) if isinstance(source, Path) else "standard input"
         yield from _pair_lines(lines, name) if is_pair else _text_lines(lines)
         return
-    table = open_table(source, tables, PAIR if is_pair else PAIR[:1])
+    table = open_table(source, tables, names if is_pair else names[:1])
     progress.say(table.describe())
     for row in table.rows():
-        yield TextRow(row.text("text"), row.text("text2") if is_pair else None, row.record)
+        yield TextRow(row.text(names[0]), row.text(names[1]) if is_pair else None, row.record)
 
 
 def _text_lines(lines: Iterable[str]) -> Iterator[TextRow]:

@@ -50,9 +50,9 @@ def split_rows(
 
 
 def _copies(data: Dataset, order: int) -> Iterable[list[int]]:
-    """Return the rows of each different text, in an order that texts and `order` determine."""
+    """Return the rows of each group, or different text, in an order they and `order` determine."""
     rows: dict[int, list[int]] = defaultdict(list)
-    for row, text in enumerate(data.whole_texts()):
+    for row, text in enumerate(data.groups or data.whole_texts()):
         rows[fingerprint(text)].append(row)
     mask = derive_seed("set aside", order) >> (63 - CODE_BITS) if order else 0
     return (rows[code] for code in sorted(rows, key=lambda code: code ^ mask))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from warmstart.evaluation.intervals import Floats
 from warmstart.evaluation.metrics import Classes, check_lengths
@@ -60,22 +60,29 @@ def calibration(truth: Classes, probabilities: ArrayLike, num_bins: int = 10) ->
     return Calibration(expected_error=error, brier=brier, bins=tuple(bins))
 
 
-def fit_temperature(truth: Classes, probabilities: Floats) -> float:
+def fit_temperature(
+    truth: Classes, probabilities: Floats, is_known: NDArray[np.bool_] | None = None
+) -> float:
     """Return the temperature of the lowest validation loss (Guo et al., 2017).
 
     The loss is convex in the inverse temperature, so its slope has one root, found by bisection.
     Targets are smoothed by Laplace's rule: a few right answers do not prove certainty.
+    `is_known` (texts, C) tells which classes the model of each text was trained on; no temperature
+    makes up for the others.
     """
-    num_texts, num_classes = probabilities.shape
+    num_texts = len(probabilities)
     check_lengths(truth, probabilities)
-    logits = _log(probabilities)
-    targets = np.full(logits.shape, 1.0)
-    targets[np.arange(num_texts), np.asarray(truth)] += num_texts
-    targets /= num_texts + num_classes
+    known = np.ones(probabilities.shape) if is_known is None else is_known.astype(np.float64)
+    logits = np.where(known > 0, _log(probabilities), 0.0)
+    rows = np.arange(num_texts), np.asarray(truth)
+    targets = known.copy()
+    targets[rows] *= 1 + num_texts
+    targets /= targets.sum(1, keepdims=True)
+    weights = known[rows][:, None]
     low, high = 1 / LARGEST, LARGEST  # of the inverse temperature
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        slope = ((_softmax(middle * logits) - targets) * logits).sum()
+        slope = (weights * (_softmax(middle * logits, known) - targets) * logits).sum()
         low, high = (low, middle) if slope > 0 else (middle, high)
     return 2 / (low + high)
 
@@ -89,7 +96,7 @@ def _log(probabilities: Floats) -> Floats:
     return np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
 
 
-def _softmax(logits: Floats) -> Floats:
-    powers = np.exp(logits - logits.max(1, keepdims=True))
+def _softmax(logits: Floats, known: Floats | float = 1.0) -> Floats:
+    powers = known * np.exp(logits - logits.max(1, keepdims=True))
     shares: Floats = powers / powers.sum(1, keepdims=True)
     return shares

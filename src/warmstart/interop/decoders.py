@@ -26,7 +26,7 @@ def _read_gpt2(config: HfConfig, tensors: HfTensors, head: HfHead) -> dict[str, 
 
 
 def _drop_zero_bias(weights: dict[str, Tensor], head: HfHead) -> None:
-    if head != "tokens":
+    if head not in ("tokens", "spans"):
         weights.pop("head.output.bias", None)
 
 
@@ -66,10 +66,15 @@ GPT2 = Family(
         "language": {"head.output": "lm_head"},
         "sequence": {"head.output": "score"},
         "tokens": {"head.output": "classifier"},
+        "spans": {"head.output": "qa_outputs"},
     },
     transposed=r"h\.\d+\.(attn|mlp)\..*",
     buffers=r"h\.\d+\.attn\.(bias|masked_bias)",
-    unused={"sequence": r"lm_head\.weight", "tokens": r"lm_head\.weight"},
+    unused={
+        "sequence": r"lm_head\.weight",
+        "tokens": r"lm_head\.weight",
+        "spans": r"lm_head\.weight",
+    },
     sizes={
         "vocab_size": "vocab_size",
         "width": "n_embd",
@@ -139,7 +144,7 @@ def _read_rope_base(config: HfConfig) -> float:
 
 def _zero_head_bias(head: HfHead) -> str:
     """Return the pattern of the bias that heads lack, except those for tokens."""
-    return "-" if head == "tokens" else r"head\.output\.bias"
+    return "-" if head in ("tokens", "spans") else r"head\.output\.bias"
 
 
 def _zero_biases(config: HfConfig, head: HfHead) -> str:
@@ -176,6 +181,7 @@ LLAMA = Family(
         "backbone.blocks.#.ffn.outer": f"{_MLP}.down_proj",
         "backbone.norm_final": "norm",
     },
+    prefixes={"spans": "transformer."},
     head_layers={**GPT2.head_layers, "tokens": {"head.output": "score"}},
     buffers=r"(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq",
     unused=GPT2.unused,

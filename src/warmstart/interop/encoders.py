@@ -94,6 +94,7 @@ BERT = Family(
         "pairs": {"head.output": "cls.seq_relationship"},
         "sequence": {"head.output": "classifier"},
         "tokens": {"head.output": "classifier"},
+        "spans": {"head.output": "qa_outputs"},
     },
     buffers=r"embeddings\.(position_ids|token_type_ids)",
     unused={
@@ -101,6 +102,7 @@ BERT = Family(
         "pairs": r"cls\.predictions\..*",
         "sequence": r"cls\..*",
         "tokens": r"cls\..*",
+        "spans": r"cls\..*",
     },
     untied_bias="cls.predictions.decoder.bias",
     sizes=SIZES | {"max_length": "max_position_embeddings"},
@@ -123,7 +125,7 @@ ROBERTA = replace(
     heads={
         f"{name}{ending}": HEADS[ending]
         for name in ("Roberta", "Camembert", "XLMRoberta")
-        for ending in ("Model", "ForMaskedLM", hub.CLASSIFIER, hub.TAGGER)
+        for ending in ("Model", "ForMaskedLM", hub.CLASSIFIER, hub.TAGGER, hub.ANSWERER)
     },
     prefix="roberta.",
     head_layers={
@@ -135,8 +137,9 @@ ROBERTA = replace(
         },
         "sequence": {"backbone.pooler": "classifier.dense", "head.output": "classifier.out_proj"},
         "tokens": {"head.output": "classifier"},
+        "spans": {"head.output": "qa_outputs"},
     },
-    unused={"sequence": r"(lm_head|pooler)\..*", "tokens": r"lm_head\..*"},
+    unused={"sequence": r"(lm_head|pooler)\..*", "tokens": r"lm_head\..*", "spans": r"lm_head\..*"},
     untied_bias="lm_head.decoder.bias",
     read_settings=_read_roberta,
 )
@@ -149,6 +152,7 @@ ELECTRA = replace(
         "ElectraForPreTraining": "none",  # its head detects replaced tokens, as no task here does
         "ElectraForMaskedLM": "language",
         "ElectraForTokenClassification": "tokens",
+        "ElectraForQuestionAnswering": "spans",
     },
     prefix="electra.",
     head_layers={
@@ -158,6 +162,7 @@ ELECTRA = replace(
             "head.output": "generator_lm_head",
         },
         "tokens": {"head.output": "classifier"},
+        "spans": {"head.output": "qa_outputs"},
     },
     unused={"none": r"discriminator_predictions\..*"},
     untied_bias="",
@@ -171,6 +176,7 @@ DISTILBERT = Family(
         "DistilBertModel": "none",
         "DistilBertForMaskedLM": "language",
         "DistilBertForTokenClassification": "tokens",
+        "DistilBertForQuestionAnswering": "spans",
     },
     prefix="distilbert.",
     layers={
@@ -191,6 +197,7 @@ DISTILBERT = Family(
             "head.output": "vocab_projector",
         },
         "tokens": {"head.output": "classifier"},
+        "spans": {"head.output": "qa_outputs"},
     },
     buffers=r"embeddings\.position_ids",
     # Sinusoidal positions, in models that have them, are a table in the file.

@@ -114,8 +114,9 @@ def _write_run(
         facts["classes"] = list(imported.classes)
     if imported.has_pairs:
         facts["pairs"] = True
+    facts |= imported.more_facts
     write_config(run, "import", config, imported.model, **facts)
-    if imported.classes:  # `predict` and `evaluate` need these settings
+    if isinstance(imported.task, FinetuningTask):  # `predict` and `evaluate` need these settings
         written = run.config()
         defaults = Tuning()
         written["settings"] |= {

@@ -16,15 +16,16 @@ from warmstart.model.models import (
     BackboneOnly,
     Classifier,
     LanguageModel,
+    SpanFinder,
     TokenClassifier,
     Translator,
 )
 from warmstart.settings.model import Activation, ModelConfig
 from warmstart.settings.shared import Pooling
-from warmstart.tasks.hub import CLASSIFIER, TAGGER, HubFamily
+from warmstart.tasks.hub import ANSWERER, CLASSIFIER, TAGGER, HubFamily
 from warmstart.textfiles import missing, read_bytes
 
-HfHead = Literal["none", "language", "sequence", "tokens", "pairs", "translation"]  # next sentence
+HfHead = Literal["none", "language", "sequence", "tokens", "spans", "pairs", "translation"]
 ACTIVATIONS: dict[str, Activation] = {
     "gelu": "gelu",
     "gelu_python": "gelu",
@@ -39,6 +40,7 @@ ACTIVATIONS: dict[str, Activation] = {
     "swish": "silu",
 }
 T = TypeVar("T")
+THRESHOLD, LONGEST = "warmstart_threshold", "warmstart_longest"  # our own: when and what to answer
 TRUNCATE = "warmstart_truncate"  # our own key: what a classifier reads of a text that is too long
 LARGEST = 1 << 24  # size that is accepted; more is a mistake or an attack
 LARGEST_NUMBER = 1e300
@@ -57,6 +59,7 @@ HEADS: dict[str, HfHead] = {  # by the ending of the name of an architecture
     "ForNextSentencePrediction": "pairs",
     CLASSIFIER: "sequence",
     TAGGER: "tokens",
+    ANSWERER: "spans",
     "ForSeq2SeqLM": "translation",
 }
 WEIGHTS = "model.safetensors"
@@ -199,6 +202,7 @@ class Family:
     model_types: tuple[str, ...]  # in config.json; the first is written
     heads: Mapping[str, HfHead]  # by architecture
     prefix: str  # of the backbone's tensors in a model with a head
+    prefixes: Mapping[HfHead, str] = field(default_factory=dict)  # where that of a head differs
     layers: Mapping[str, str]  # their layers by ours; # is a block, several are stacked in rows
     head_layers: Mapping[HfHead, Mapping[str, str]]
     transposed: str = ""  # pattern of their layers whose matrices are transposed
@@ -231,6 +235,10 @@ class Family:
     """Change the weights, under our names, to fit the architecture."""
     constants: Callable[[ModelConfig], dict[str, Tensor]] = lambda model: {}
     """Return tensors that no training changes, but that files of the family hold."""
+
+    def prefix_of(self, head: HfHead) -> str:
+        """Return the prefix of the backbone's tensors in a model with this head."""
+        return self.prefixes.get(head, self.prefix)
 
     @property
     def tied_weight(self) -> str:
@@ -315,6 +323,8 @@ def empty_model(
     with torch.device("meta"):
         if head == "tokens":
             return TokenClassifier(shape, num_classes)
+        if head == "spans":
+            return SpanFinder(shape, longest=0)
         if num_classes:
             return Classifier(shape, num_classes, pooling)
         if head == "translation":

@@ -16,7 +16,14 @@ from warmstart.errors import WarmstartError
 from warmstart.interop.commands import ExportPrecision
 from warmstart.jsonfiles import to_json
 from warmstart.model.backbone import Layout
-from warmstart.model.models import BackboneOnly, Classifier, LanguageModel, TokenClassifier, pool
+from warmstart.model.models import (
+    BackboneOnly,
+    Classifier,
+    LanguageModel,
+    SpanFinder,
+    TokenClassifier,
+    pool,
+)
 from warmstart.recipes.card import RunFacts, card_text, exports
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.model import ModelConfig
@@ -34,6 +41,7 @@ PROBES = (
     "",
     "x" * 40,
 )
+SPAN_OUTPUTS = ("start_logits", "end_logits")  # of each token, by a model that finds parts
 LARGEST_DIFFERENCE = 1e-4  # of any output, in full precision
 LARGEST_INT8 = 0.2  # of an int8 export, relative to the spread of the outputs
 RUN = "RUN"  # stands for the run folder, which the reader may not have
@@ -126,6 +134,8 @@ def own_outputs(model: nn.Module, ids: Tensor, layout: Layout) -> dict[str, Tens
     outputs = {"last_hidden_state": hidden, "sentence_embedding": vectors}
     if isinstance(model, Classifier):
         outputs["logits"] = model.head(backbone, hidden, layout)
+    elif isinstance(model, SpanFinder):
+        outputs |= dict(zip(SPAN_OUTPUTS, model.head(hidden).unbind(-1), strict=True))
     elif isinstance(model, TokenClassifier):
         outputs["logits"] = model.head(hidden)
     elif isinstance(model, LanguageModel):
@@ -141,7 +151,7 @@ def pair_outputs(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield each output that the library and we both have, as a pair without padding."""
     for name in theirs.keys() & ours.keys():
-        has_tokens = ours[name].dim() == 3
+        has_tokens = ours[name].dim() == 3 or name in SPAN_OUTPUTS
         pair = theirs[name], ours[name]
         yield (pair[0][is_token], pair[1][is_token]) if has_tokens else pair
 

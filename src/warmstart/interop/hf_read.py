@@ -2,14 +2,17 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
+import torch
 from torch import Tensor, nn
 
 from warmstart.errors import WarmstartError
 from warmstart.interop.decoders import EUROBERT, GPT2, LLAMA
 from warmstart.interop.encoders import BERT, DISTILBERT, ELECTRA, MODERNBERT, ROBERTA
 from warmstart.interop.family import (
+    LONGEST,
+    THRESHOLD,
     TRUNCATE,
     Family,
     HfConfig,
@@ -24,7 +27,9 @@ from warmstart.interop.tokenizers import check_size, read_tokenizer
 from warmstart.runs.checkpoint import check_finite
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Pooling, Truncate
-from warmstart.tasks.hub import CLASSIFIER, TAGGER
+from warmstart.tasks.answer import LONGEST as USUAL_LONGEST
+from warmstart.tasks.answer import SURE
+from warmstart.tasks.hub import ANSWERER, CLASSIFIER, TAGGER
 from warmstart.tasks.registry import task_for_class
 from warmstart.tasks.task import Task
 from warmstart.tokenization.backends import TokenizerPair
@@ -47,6 +52,7 @@ class ImportedModel:
     truncate: Truncate  # as the run that was exported did; else as its own library does
     classes: tuple[str, ...]
     has_pairs: bool
+    more_facts: dict[str, Any]  # what else config.json of the run records
     left_out: tuple[str, ...]  # tensors of heads that the task does not have
 
     @property
@@ -59,7 +65,7 @@ def read_folder(path: Path) -> ImportedModel:
     folder = HfFolder(path)
     config, family = _read_config(folder)
     architecture, head = _read_architecture(config, family)
-    tensors = HfTensors(folder.read_tensors(), path, family.prefix)
+    tensors = HfTensors(folder.read_tensors(), path, family.prefix_of(head))
     tensors.drop(family.buffers)
     if head == "none" and family.has_language_head(tensors):
         head = "language"
@@ -82,7 +88,8 @@ def read_folder(path: Path) -> ImportedModel:
         pooling=family.pooling,
         truncate=config.choose(TRUNCATE, "head", {rule: rule for rule in get_args(Truncate)}),
         classes=classes,
-        has_pairs=head == "pairs",
+        has_pairs=head in ("pairs", "spans"),
+        more_facts={"longest": config.size(LONGEST, USUAL_LONGEST)} if head == "spans" else {},
         left_out=left_out,
     )
 
@@ -96,9 +103,10 @@ def _take_weights(
     if not shape.tied and family.untied_bias in tensors:
         tensors[bias] = tensors.pop(family.untied_bias)
     shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
-    weights = to_ours(
-        tensors, family.matches(shape, head), shapes, family.zero_biases(config, head)
-    )
+    zeros = rf"threshold|{family.zero_biases(config, head)}"
+    weights = to_ours(tensors, family.matches(shape, head), shapes, zeros)
+    if head == "spans":
+        weights["threshold"] = torch.tensor(_read_threshold(config))
     check_finite(weights, tensors.path)
     if head == "language" and shape.tied:
         tensors.drop_copy(family.tied_weight, weights["backbone.embed.weight"])
@@ -110,11 +118,19 @@ def _take_weights(
     return weights
 
 
+def _read_threshold(config: HfConfig) -> float:
+    """Return the log odds from which on a question is answered; other libraries write none."""
+    value = config.get(THRESHOLD, 0.0)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= SURE:
+        config.refuse(THRESHOLD, f"must be a number from {-SURE:g} to {SURE:g}")
+    return float(value)
+
+
 def _hub_class(shape: ModelConfig, head: HfHead) -> str:
     """Return the ending of the name of transformers' class for a model with this head."""
     if head == "language":
         return "ForCausalLM" if shape.is_causal else "ForMaskedLM"
-    endings = {"none": "Model", "translation": "ForSeq2SeqLM", "tokens": TAGGER}
+    endings = {"none": "Model", "translation": "ForSeq2SeqLM", "tokens": TAGGER, "spans": ANSWERER}
     return endings.get(head, CLASSIFIER)
 
 

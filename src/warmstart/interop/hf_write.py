@@ -15,6 +15,8 @@ from warmstart.errors import WarmstartError
 from warmstart.files import write_json, write_whole
 from warmstart.interop.encoders import BERT
 from warmstart.interop.family import (
+    LONGEST,
+    THRESHOLD,
     TRUNCATE,
     Family,
     HfHead,
@@ -69,7 +71,7 @@ class _Model:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors under their names in the family."""
-        prefix = "" if self.head == "none" else self.family.prefix
+        prefix = "" if self.head == "none" else self.family.prefix_of(self.head)
         tensors = to_theirs(self.weights, self.family.matches(self.shape, self.head, prefix))
         if self.head == "language" and not self.shape.tied and self.family.untied_bias:
             bias = self.family.head_layers["language"]["head.output.bias"]
@@ -167,6 +169,9 @@ def _config(model: _Model, source: SavedRun, tokenizer: HfTokenizer) -> dict[str
         classes = source.classes
         config["id2label"] = {str(index): name for index, name in enumerate(classes)}
         config["label2id"] = {name: index for index, name in enumerate(classes)}
+    if model.head == "spans":
+        config[THRESHOLD] = float(model.weights["threshold"])
+        config[LONGEST] = source.config["longest"]
     if model.head == "sequence":
         config["problem_type"] = task_of(source).hub_problem
         config[TRUNCATE] = source.recorded(Tuning, "truncate").truncate

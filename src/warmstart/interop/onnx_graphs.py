@@ -25,6 +25,7 @@ from warmstart.model.models import (
     BackboneOnly,
     Classifier,
     LanguageModel,
+    SpanFinder,
     TokenClassifier,
     Translator,
     pool,
@@ -69,6 +70,8 @@ def _text_graph(model: TextReader) -> Graph:
     if model.config.segments > 1:
         inputs["token_type_ids"] = TEXT
     outputs = [] if isinstance(model, BackboneOnly) else ["logits"]
+    if isinstance(model, SpanFinder):
+        outputs = ["start_logits", "end_logits"]
     if not isinstance(model, Classifier | TokenClassifier):
         outputs += ["last_hidden_state", "sentence_embedding"]
     return Graph("model.onnx", TextGraph(model), inputs, outputs)
@@ -184,6 +187,8 @@ class TextGraph(_StackGraph):
         if isinstance(model, Classifier):
             text = pool(model.backbone, hidden, is_token, model.head.pooling)
             return (model.head.output(text),)
+        if isinstance(model, SpanFinder):
+            return model.head.output(hidden).unbind(-1)
         if isinstance(model, TokenClassifier):
             return (model.head.output(hidden),)
         vectors = (hidden, pool(model.backbone, hidden, is_token, "mean"))

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from warmstart.batching.batches import pad_ids
 from warmstart.files import write_json, write_whole
+from warmstart.interop.family import LONGEST, THRESHOLD
 from warmstart.interop.formats import (
     PROBES,
     ExportRequest,
@@ -144,7 +145,9 @@ def _config(source: SavedRun) -> dict[str, Any]:
         "num_attention_heads": model.heads,
         "hidden_size": model.width,
     }
-    if source.classes:
+    if "threshold" in source.weights:
+        config |= {THRESHOLD: float(source.weights["threshold"]), LONGEST: source.config["longest"]}
+    elif source.classes:
         config["id2label"] = dict(enumerate(source.classes))
     else:
         num_ids = model.target_vocab_size or model.vocab_size

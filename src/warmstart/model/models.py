@@ -213,6 +213,17 @@ class TokenClassifier(nn.Module):
         return self.head(self.backbone(ids, layout))
 
 
+class SpanFinder(TokenClassifier):
+    """A backbone that finds a part of a text: does a token begin it, does a token end it?"""
+
+    threshold: Tensor  # () log odds over "no answer" from which on a part is the answer
+
+    def __init__(self, config: ModelConfig, longest: int, dropout: float = 0.0) -> None:
+        super().__init__(config, 2, dropout)
+        self.longest = longest  # characters of a part
+        self.register_buffer("threshold", torch.zeros(()))
+
+
 class Translator(nn.Module):
     """An encoder of the source, and a decoder that predicts the target."""
 

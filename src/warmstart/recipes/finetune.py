@@ -275,10 +275,11 @@ def _encode(
 def _facts(
     config: FinetuneConfig, train: Dataset, valid: Dataset, parent: SavedRun | None
 ) -> dict[str, Any]:
-    seen = fingerprints_of(readable_rows(train, config.pieces))
+    seen, held_out = (fingerprints_of(readable_rows(t, config.pieces)) for t in (train, valid))
     return {
         "files": file_facts({**train.files, **valid.files}),
         "fingerprints": seen.to_json(),
+        "validated": held_out.to_json(),
         "lineage": lineage_of(parent),
     }
 

@@ -9,12 +9,15 @@ from warmstart import progress
 from warmstart.data.corpus import cut_chunks, read_input
 from warmstart.data.labelled import TextRow, read_text_rows
 from warmstart.data.outputs import write_table
+from warmstart.data.questions import PAIR as QUESTION_PAIR
+from warmstart.data.questions import is_squad, squad_texts
 from warmstart.data.tables import column_names, delimiter_of
 from warmstart.data.tagged import SUFFIXES as TAGGED_SUFFIXES
 from warmstart.decoding.translator import Translation
 from warmstart.errors import WarmstartError
 from warmstart.files import write_lines
 from warmstart.formats import one_line, quantity
+from warmstart.settings.shared import TableFormat
 from warmstart.settings.using import (
     FillMaskConfig,
     GenerateConfig,
@@ -125,13 +128,16 @@ def _rows(config: PredictConfig, model: TextModel, stream: BinaryIO | None) -> I
             f"{source} has a word and its tag on each line: predict reads texts, one on each line; "
             "evaluate scores tagged words"
         )
-    return read_text_rows(source, config, _reads_pairs(config, model, source))
+    if isinstance(source, Path) and model.pair_names == QUESTION_PAIR and is_squad(source):
+        return squad_texts(source)
+    return read_text_rows(source, config, reads_pairs(config, model, source), model.pair_names)
 
 
-def _reads_pairs(config: PredictConfig, model: TextModel, source: Path | BinaryIO) -> bool:
+def reads_pairs(config: TableFormat, model: TextModel, source: Path | BinaryIO) -> bool:
     """Tell whether to read pairs: `--columns` names them, or the model or the table has them."""
     if config.columns:
-        return any(column.split("=")[0].strip() == "text2" for column in config.columns)
+        second = model.pair_names[1]
+        return any(column.split("=")[0].strip() == second for column in config.columns)
     if model.reads_pairs is None and isinstance(source, Path) and format_of(source) != "lines":
         return "text2" in column_names(source, config)
     return bool(model.reads_pairs)
@@ -142,13 +148,14 @@ def write_predictions(config: PredictConfig, out: str, answers: Iterable[Predict
     path = Path(out)
     if format_of(path) == "lines":
         return write_lines(path, label_lines(answers))
-    return write_table(path, _table_rows(answers), _delimiter(config), config.raw_cells)
+    delimiter = delimiter_like(config.file, config)
+    return write_table(path, _table_rows(answers), delimiter, config.raw_cells)
 
 
-def _delimiter(config: PredictConfig) -> str:
+def delimiter_like(file: str | None, tables: TableFormat) -> str:
     """Return the delimiter of a .csv input, so that the same program opens the output."""
-    is_csv = config.file is not None and format_of(Path(config.file)) == "csv"
-    return delimiter_of(Path(config.file), config) if config.file and is_csv else ","
+    is_csv = file is not None and format_of(Path(file)) == "csv"
+    return delimiter_of(Path(file), tables) if file and is_csv else ","
 
 
 def _table_rows(answers: Iterable[PredictedRow]) -> Iterator[Mapping[str, Any]]:

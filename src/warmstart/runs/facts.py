@@ -100,6 +100,7 @@ class DataFile(Stage):
 
     lineage: tuple[Stage, ...] = ()
     rows: int = 0
+    validated: PackedFingerprints | None = None  # labelled texts that it was not trained on
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -110,6 +110,11 @@ class SavedRun:
         stages = (self.data, *self.data.lineage)
         return join_fingerprints(stage.fingerprints.unpack() for stage in stages)
 
+    def texts_labelled(self) -> Fingerprints:
+        """Return fingerprints of the texts whose labels it was trained or validated on."""
+        parts = (self.data.fingerprints, self.data.validated)
+        return join_fingerprints(packed.unpack() for packed in parts if packed is not None)
+
     def refuse_if_ablated(self, purpose: str) -> None:
         """Refuse to use an ablated model, from which a part was left out on purpose."""
         if self.transformer and self.model.ablated != "nothing":

@@ -128,6 +128,29 @@ async def classify(service: Service, body: ClassifyRequest) -> ClassifyAnswer:
     return ClassifyAnswer(answer.model, answer.num_tokens, answer.num_truncated, answer.results)
 
 
+class AnswerRequest(Message):
+    """Questions about passages."""
+
+    questions: Texts
+    passages: Strings = Field(description="the passage of each question")
+
+
+@dataclass(frozen=True)
+class AnswerAnswer:
+    """One answer for every question: a part of its passage, or none."""
+
+    model: str
+    tokens: NumTokens
+    truncated: NumTruncated
+    answers: Sequence[dict[str, Any]]
+
+
+async def answer(service: Service, body: AnswerRequest) -> AnswerAnswer:
+    """Answer questions by parts of passages."""
+    found = await service.answer(body.model, Call("answer"), body.questions, body.passages)
+    return AnswerAnswer(found.model, found.num_tokens, found.num_truncated, found.results)
+
+
 class EmbedRequest(Message):
     """Texts to turn into vectors."""
 
@@ -335,6 +358,7 @@ def _map(weights: AttentionMap) -> AttentionMapAnswer:
 # The path and the function of each verb of a model.
 VERB_PATHS: dict[str, tuple[str, Function]] = {
     "predict": ("/classify", classify),
+    "answer": ("/answer", answer),
     "embed": ("/embed", embed),
     "attention": ("/attention", attention),
     "generate": ("/generate", generate),

@@ -49,11 +49,9 @@ class EvaluateConfig(LabelledColumns, Documents, Beam, Machine):
     against: str | None = option("second translator, compared by a paired test", None)
 
 
-class PredictConfig(TextLines, SplitTexts, Machine):
-    """A classifier and texts in, labels out."""
+class WrittenTable(WrittenFile, panel="Input and output"):
+    """The table to write: the rows of the input with new columns."""
 
-    run: str = argument("run folder of a classifier")
-    text2: str | None = option("its second text, for a model of pairs", None, metavar="TEXT")
     out: str | None = option(
         ".csv .tsv .jsonl .parquet: the input with new columns; any other name: one label per line",
         None,
@@ -62,14 +60,9 @@ class PredictConfig(TextLines, SplitTexts, Machine):
     raw_cells: bool = advanced(
         "write cells of .csv and .tsv that begin with = + - @ without an apostrophe", False
     )
-    threshold: float | None = option(
-        "answer 'unsure' where the probability is below this", None, least=0, most=1
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.text2 is not None and self.text is None:
-            raise WarmstartError("--text2 is the second text of a pair: give --text too")
         if self.out is not None and Path(self.out).is_dir():
             raise WarmstartError(f"-o {self.out} is a folder; name a file")
         if self.out is not None and is_compressed(Path(self.out)):
@@ -78,6 +71,21 @@ class PredictConfig(TextLines, SplitTexts, Machine):
         if self.out is not None and format_of(Path(self.out)) == "workbook":
             table = Path(self.out).with_suffix(".csv")
             raise WarmstartError(f"-o {self.out}: workbooks are not written; name {table}")
+
+
+class PredictConfig(WrittenTable, TextLines, SplitTexts, Machine):
+    """A classifier and texts in, labels out."""
+
+    run: str = argument("run folder of a classifier")
+    text2: str | None = option("its second text, for a model of pairs", None, metavar="TEXT")
+    threshold: float | None = option(
+        "answer 'unsure' where the probability is below this", None, least=0, most=1
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.text2 is not None and self.text is None:
+            raise WarmstartError("--text2 is the second text of a pair: give --text too")
 
 
 class FillMaskConfig(TextLines, SplitTexts, Machine):

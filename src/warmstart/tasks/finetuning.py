@@ -131,7 +131,9 @@ class FinetuningTask(Task):
 
     command = "finetune"
     select_by: ClassVar[str] = "accuracy"  # the validation score that picks the best epoch
+    other_score: ClassVar[tuple[str, str]] = ("f1", "macro F1")  # that reports show, too, in words
     has_classes: ClassVar[bool] = True  # False: every text may have a label of its own
+    joins_pairs: ClassVar[bool] = True  # whether baselines read a pair as one text
     layer_decay: ClassVar[float | None] = None  # by default; None: 0.65 if warm, else 1
     attention: ClassVar[Attention | None] = None  # of a cold start; None: that of the preset
     solves_heads: ClassVar[bool] = False  # whether `solve_head` finds what training would
@@ -183,7 +185,10 @@ class FinetuningTask(Task):
 
     @abstractmethod
     def predictions(self, outputs: NDArray[Any], labels: Labels) -> list[Any]:
-        """Return a prediction for every text as the user sees it: `label` and `columns()`."""
+        """Return a prediction for every text as the user sees it: `label` and `columns()`.
+
+        One that has an `uncertainty` lets `suggest` prefer texts that the model is unsure of.
+        """
 
     def summary(self, scores: Mapping[str, float]) -> str:
         """Describe validation scores in one phrase."""

@@ -12,6 +12,7 @@ from warmstart.settings.shared import Pooling
 from warmstart.tasks.task import Task
 
 CLASSIFIER, TAGGER = "ForSequenceClassification", "ForTokenClassification"
+ANSWERER = "ForQuestionAnswering"
 LANGUAGE_MODELS = ("ForMaskedLM", "ForCausalLM")
 
 # Settings that a family can represent whatever their value is, some of them by changed weights.
@@ -178,7 +179,7 @@ def _architectures(prefix: str, *endings: str) -> dict[str, str]:
 BERT = HubFamily(
     name="BERT",
     architectures=_architectures(
-        "Bert", "ForMaskedLM", "ForPreTraining", "ForNextSentencePrediction"
+        "Bert", "ForMaskedLM", "ForPreTraining", "ForNextSentencePrediction", ANSWERER
     ),
     settings={
         "attention": ("bidirectional",),
@@ -194,13 +195,13 @@ BERT = HubFamily(
 )
 GPT2 = HubFamily(
     name="GPT-2",
-    architectures=_architectures("GPT2") | {"ForCausalLM": "GPT2LMHeadModel"},
+    architectures=_architectures("GPT2", ANSWERER) | {"ForCausalLM": "GPT2LMHeadModel"},
     settings={"attention": ("causal",), "norm_position": ("pre",), "positions": ("learned",)},
     head_problem=_gpt2_head_problem,
 )
 LLAMA = HubFamily(
     name="Llama",
-    architectures=_architectures("Llama", "ForCausalLM"),
+    architectures=_architectures("Llama", "ForCausalLM", ANSWERER),
     settings={"attention": ("causal",), **_MODERN},
     head_problem=_llama_head_problem,
 )

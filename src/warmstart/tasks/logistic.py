@@ -97,10 +97,24 @@ class Folds:
         Clearly means by so many standard errors. Probabilities are compared by their loss once
         calibrated, which says more than accuracy where labels are few.
         """
-        losses = [_calibrated_losses(shares, self.truth) for shares in candidates]
+        losses = [self._calibrated_losses(shares) for shares in candidates]
         best = int(np.argmin([loss.mean() for loss in losses]))
         gains = losses[0] - losses[best]
         return best if gains.mean() > clearly * gains.std() / len(gains) ** 0.5 else 0
+
+    def _calibrated_losses(self, shares: Floats) -> Floats:
+        """Return the loss of every text at the temperature that fits all of them best."""
+        temperature = fit_temperature(self.truth, shares, self._is_known(shares.shape[1]))
+        true_shares = at_temperature(shares, temperature)[np.arange(len(self.truth)), self.truth]
+        losses: Floats = -np.log(np.maximum(true_shares, 1e-6))
+        return losses
+
+    def _is_known(self, num_classes: int) -> NDArray[np.bool_]:
+        """Tell for every text which classes occur outside its fold: (rows, C)."""
+        counts = np.zeros((self.numbers.max() + 1, num_classes), np.int64)
+        np.add.at(counts, (self.numbers, self.truth), 1)
+        is_known: NDArray[np.bool_] = counts.sum(0) > counts[self.numbers]
+        return is_known
 
 
 def folds_of(classes: Sequence[int]) -> Folds | None:
@@ -116,10 +130,3 @@ def folds_of(classes: Sequence[int]) -> Folds | None:
         return None
     num = min(FOLDS if len(rows) < MANY_LABELS else FEW_FOLDS, len(rows))
     return Folds(rows, np.arange(len(rows)) % num, truth[rows])
-
-
-def _calibrated_losses(shares: Floats, truth: NDArray[Any]) -> Floats:
-    """Return the loss of every text at the temperature that fits all of them best."""
-    calibrated = at_temperature(shares, fit_temperature(truth, shares))
-    losses: Floats = -np.log(np.maximum(calibrated[np.arange(len(truth)), truth], 1e-6))
-    return losses

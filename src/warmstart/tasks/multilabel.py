@@ -73,6 +73,11 @@ class LabelSet:
     labels: tuple[str, ...]
     probabilities: dict[str, float]
 
+    @property
+    def uncertainty(self) -> float:
+        """Return how many of the classes are probably decided wrongly."""
+        return sum(min(share, 1 - share) for share in self.probabilities.values())
+
     def columns(self) -> dict[str, str | float]:
         """Return the columns of a table, probabilities to six digits."""
         shares = self.probabilities.items()

@@ -14,6 +14,7 @@ from warmstart.runtime import Runtime, choose_runtime
 from warmstart.settings.base import suggestion
 from warmstart.settings.shared import Device, LabelledFiles, Machine, Precision
 from warmstart.settings.using import EvaluateConfig
+from warmstart.tasks.answer import AnswerTask
 from warmstart.tasks.causal import CausalTask
 from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.finetuning import FinetuningTask
@@ -21,6 +22,7 @@ from warmstart.tasks.lsa import LsaTask
 from warmstart.tasks.masked import MaskedTask
 from warmstart.tasks.multilabel import MultilabelTask
 from warmstart.tasks.one_vs_rest import LsaSetsTask, TfidfSetsTask
+from warmstart.tasks.span_overlap import SpanOverlapTask
 from warmstart.tasks.tag import TagTask
 from warmstart.tasks.task import PretrainingTask, Task
 from warmstart.tasks.text_model import TextModel, TransformerModel
@@ -65,9 +67,11 @@ for _task in (
     BackboneTask(),
     ClassifyTask(),
     TagTask(),
+    AnswerTask(),
     MultilabelTask(),
     LsaTask(),
     LsaSetsTask(),
+    SpanOverlapTask(),
     TfidfTask(),
     TfidfSetsTask(),
     TranslateTask(),

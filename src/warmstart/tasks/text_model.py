@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from warmstart import progress
 from warmstart.batching.truncation import EncodedTexts, encode_texts, truncate, truncate_pair
+from warmstart.data.labelled import PAIR
 from warmstart.errors import OVERFLOW, WarmstartError
 from warmstart.model.attention_weights import AttentionMap
 from warmstart.model.backbone import Backbone
@@ -31,12 +32,13 @@ from warmstart.tokenization.tokenizer import Tokenizer, join_pieces, text_reader
 
 P = ParamSpec("P")
 R = TypeVar("R")
-VERBS = ("predict", "embed", "attention", "generate", "translate", "fill_mask")
+VERBS = ("predict", "answer", "embed", "attention", "generate", "translate", "fill_mask")
 GENERATION = ("generate text", "a causal language model", "pretrain")
 TRANSLATION = ("translate", "a translator", "train-translator")
 # What each method is for, the kind of model that has it, and the command that trains one.
 KINDS = {
     "predict": ("predict labels", "a fine-tuned model", "finetune"),
+    "answer": ("answer questions", "a question answerer", "finetune"),
     "classes": ("list its classes", "a classifier", "finetune"),
     "embed": ("embed texts", "a Transformer", "pretrain"),
     "attention": ("see attention", "a Transformer", "pretrain"),
@@ -114,6 +116,7 @@ class TextModel:
     name: str  # for messages: the path of its run
     description: str  # "a masked language model"
     reads_pairs: bool | None = None  # None: not recorded
+    pair_names: tuple[str, str] = PAIR  # the columns of a pair
 
     def __getattr__(self, name: str) -> Any:
         """Refuse a verb of other models: say which have it, and the command that trains one."""
@@ -341,6 +344,12 @@ class Prediction:
     label: str
     probability: float
     probabilities: dict[str, float]
+
+    @property
+    def uncertainty(self) -> float:
+        """Return how near the second class is to the first: from 0 to 1, where both are equal."""
+        first, second = sorted((0.0, *self.probabilities.values()), reverse=True)[:2]
+        return 1 - (first - second)
 
     def columns(self) -> dict[str, str | float]:
         """Return the columns of a table, probabilities to six digits."""

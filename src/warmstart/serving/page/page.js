@@ -123,6 +123,20 @@ async function classify(card, model, text) {
   if (words.length > 1) await leaveOut(card, model, whole, words);
 }
 
+async function answer(card, model, text) {
+  const passage = find("text2").value;
+  const body = { model, questions: [text], passages: [passage] };
+  const { answers: [found], truncated } = await ask("answer", body);
+  if (truncated) {
+    card.append(element("p", { class: "note" }, "The question is too long: a part is not read."));
+  }
+  const said = found.answer ? `“${found.answer}”` : "The passage has no answer";
+  const marked = found.answer
+    ? [{ text: found.answer, label: "answer", ...found }] : [];
+  card.append(element("p", { class: "note" }, `${said}, ${percent(found.probability)}`),
+              entityText(passage, marked));
+}
+
 // What each word changes: the text is labelled again without it.
 async function leaveOut(card, model, whole, words) {
   const size = words.join(" ").length;
@@ -242,6 +256,9 @@ async function attention(card, model, text) {
 const TASKS = [
   { ability: "classify", name: "Classify", label: "Text to label", show: classify, pairs: true,
     example: "A fine book, but far too long." },
+  { ability: "answer", name: "Answer", label: "Question", show: answer, pairs: true,
+    example: "Where was the book published?", secondLabel: "Passage",
+    secondExample: "Anna Keller wrote it in Oslo. It was published in Lyon in March 1999." },
   { ability: "fill-mask", name: "Fill mask", label: "Text with [MASK] where words are missing",
     show: fillMask, example: "A [MASK] book, but far too long.",
     options: () => [numberOption("top-k", "words", 5, { min: 1, max: 50 })] },
@@ -270,6 +287,10 @@ function openTask(chosen) {
   const isExample = !text.value || TASKS.some((other) => other.example === text.value);
   task = chosen;
   if (isExample) text.value = task.example;
+  const text2 = find("text2");
+  const isOther = !text2.value || TASKS.some((other) => other.secondExample === text2.value);
+  if (isOther) text2.value = task.secondExample ?? "";
+  find("prompt2").textContent = task.secondLabel ?? "Second text, for runs trained on pairs";
   for (const tab of find("tabs").children) {
     const isOpen = tab.id === `tab-${task.ability}`;
     tab.setAttribute("aria-selected", String(isOpen));

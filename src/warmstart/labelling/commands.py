@@ -1,0 +1,34 @@
+"""The commands of labelling: call the verb, print the result."""
+
+from typing import TYPE_CHECKING
+
+from warmstart.errors import WarmstartError
+from warmstart.jsonfiles import to_json
+from warmstart.labelling.settings import SuggestConfig
+from warmstart.printing import quote, say, say_next, write_lines
+
+if TYPE_CHECKING:
+    from warmstart.labelling.suggest import Suggestions
+
+
+def suggest(config: SuggestConfig, as_json: bool) -> None:
+    """Choose which texts to label next: what the run is unsure of, spread over all texts."""
+    from warmstart.labelling.suggest import suggest as run
+    from warmstart.labelling.suggest import text_lines
+
+    if as_json and config.out:
+        raise WarmstartError(f"--json is for standard output; -o {config.out} has its own format")
+    suggestions = run(config)
+    if not config.out:
+        json_lines = (to_json(text.values()) for text in suggestions)
+        write_lines(json_lines if as_json else text_lines(suggestions), None)
+        return
+    say(suggestions.describe())
+    say_next(f"{quote(config.out)}: fill in the column 'label'", _next_command(config, suggestions))
+
+
+def _next_command(config: SuggestConfig, suggestions: "Suggestions") -> str:
+    """Return the command that trains with the new labels beside those there were."""
+    start = f"--from {quote(suggestions.start)} " if suggestions.start else ""
+    train = " ".join(f"--train {quote(name)}" for name in (*config.labelled, config.out))
+    return f"finetune {start}{train} -o runs/next"

@@ -1,0 +1,29 @@
+"""The settings of `suggest` and `review`."""
+
+import os
+
+from warmstart.errors import WarmstartError
+from warmstart.settings.base import advanced, argument, option
+from warmstart.settings.shared import Machine, SplitTexts, TextColumn
+from warmstart.settings.using import WrittenTable
+
+
+class SuggestConfig(WrittenTable, TextColumn, SplitTexts, Machine):
+    """A run and unlabelled texts in, those to label next out."""
+
+    run: str = argument("run folder, or a comparison; without a classifier texts are spread alone")
+    file: str | None = argument("texts to choose from; default, or -: standard input", None)
+    num: int = option("texts to suggest", 50, least=1)
+    labelled: tuple[str, ...] = option("texts that are not suggested again; may repeat", ())
+    out: str | None = option(
+        ".csv .tsv .jsonl .parquet: the rows with new columns; any other name: one text per line",
+        None,
+        short="-o",
+    )
+    pool: int = advanced("texts to choose from; of more, a random sample", 20_000, least=2)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in filter(None, (self.file, *self.labelled)):
+            if self.out and os.path.realpath(name) == os.path.realpath(self.out):
+                raise WarmstartError(f"-o {self.out} is an input file; name another file")
