@@ -1,6 +1,5 @@
 """Pages of the site that are not in docs/: from the root, examples, a reference of all commands."""
 
-import inspect
 import posixpath
 import re
 from collections.abc import Iterator
@@ -97,7 +96,7 @@ def _path(entry: Command) -> str:
 
 def _reference(entry: Command) -> Iterator[str]:
     """Yield the page of one command: what it does, an example, its settings by panel."""
-    yield f"# warmstart {entry.name}\n\n{inspect.getdoc(entry.print)}\n"
+    yield f"# warmstart {entry.name}\n\n{entry.help}\n"
     yield f"```sh\nwarmstart {entry.name} {entry.example}\n```\n"
     yield "A setting's name is its flag, its key in a settings file and its keyword in Python.\n"
     settings = [setting for setting in entry.settings.declared() if setting.has_flag]

@@ -147,7 +147,6 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
 
 
 def compare(config: CompareConfig) -> None:
-    """Compare warm, frozen and cold starts, LSA and TF-IDF over label subsets and seeds."""
     from warmstart.comparison.compare import compare as run
 
     result = run(config)

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 
 def suggest(config: SuggestConfig, as_json: bool) -> None:
-    """Choose which texts to label next: what the run is unsure of, spread over all texts."""
     from warmstart.labelling.suggest import suggest as run
     from warmstart.labelling.suggest import text_lines
 

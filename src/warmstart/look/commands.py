@@ -212,7 +212,6 @@ class LookComplexityConfig(Machine, panel="Model"):
 
 
 def look_attention(config: LookAttentionConfig) -> None:
-    """Show the attention weights of a text in every layer and head."""
     from warmstart.look.attention import look_attention
 
     unit = "words" if config.words else "tokens"
@@ -230,7 +229,6 @@ def look_attention(config: LookAttentionConfig) -> None:
 
 
 def look_beam(config: LookBeamConfig) -> None:
-    """Show a beam search step by step, with the paths that were dropped."""
     from warmstart.look.beam import look_beam
 
     tree = look_beam(config)
@@ -240,7 +238,6 @@ def look_beam(config: LookBeamConfig) -> None:
 
 
 def look_mask(config: LookMaskConfig) -> None:
-    """Show the attention masks of a batch: causal, padding, document and cross."""
     from warmstart.look.mask import look_mask
 
     for mask in look_mask(config).masks:
@@ -249,7 +246,6 @@ def look_mask(config: LookMaskConfig) -> None:
 
 
 def look_neurons(config: LookNeuronsConfig) -> None:
-    """Show the query-key products of one head, neuron by neuron."""
     from warmstart.look.neurons import look_neurons
 
     head = look_neurons(config)
@@ -259,7 +255,6 @@ def look_neurons(config: LookNeuronsConfig) -> None:
 
 
 def look_training(config: LookTrainingConfig) -> None:
-    """Show what a language model predicts before, during and after its training."""
     from warmstart.look.training import look_training
 
     training = look_training(config)
@@ -269,7 +264,6 @@ def look_training(config: LookTrainingConfig) -> None:
 
 
 def look_transfer(config: LookTransferConfig) -> None:
-    """Show what replacing the head keeps, throws away and adds, with shapes and counts."""
     from warmstart.look.transfer import look_transfer
 
     swap = look_transfer(config)
@@ -279,7 +273,6 @@ def look_transfer(config: LookTransferConfig) -> None:
 
 
 def look_positions(config: LookPositionsConfig) -> None:
-    """Show the position encoding, and for a run perplexity by position."""
     from warmstart.look.positions import look_positions
 
     view = look_positions(config)
@@ -293,7 +286,6 @@ def look_positions(config: LookPositionsConfig) -> None:
 
 
 def look_word(config: LookWordConfig, as_json: bool) -> None:
-    """Show how similar one word's vectors are between sentences, layer by layer."""
     from warmstart.look.word import look_word
 
     similarity = look_word(config, standard_input())
@@ -313,7 +305,6 @@ def look_word(config: LookWordConfig, as_json: bool) -> None:
 
 
 def look_complexity(config: LookComplexityConfig, as_json: bool) -> None:
-    """Measure how the cost of self-attention, recurrence and convolution grows."""
     from warmstart.look.complexity import look_complexity
 
     growth = look_complexity(config)
@@ -326,7 +317,6 @@ def look_complexity(config: LookComplexityConfig, as_json: bool) -> None:
 
 
 def look_ablations(config: LookAblationsConfig, as_json: bool) -> None:
-    """Train small models without one of their parts, and show what each part is for."""
     from warmstart.look.ablations import look_ablations
 
     ablations = look_ablations(config)

@@ -107,7 +107,6 @@ def write_out(words: list[str]) -> list[str]:
 
 
 def count_parameters(config: ParamsConfig, as_json: bool) -> None:
-    """Count the parameters of every layer, with formulas."""
     from warmstart.planning.params import HEADERS, count_parameters
 
     count = count_parameters(config)
@@ -122,21 +121,18 @@ def count_parameters(config: ParamsConfig, as_json: bool) -> None:
 
 
 def plan_pretrain(config: PlanPretrainConfig, as_json: bool) -> None:
-    """Estimate FLOPs, memory and time of a pretraining, and whether it fits."""
     from warmstart.planning.plan import plan_pretrain as plan
 
     _print(config, as_json, plan)
 
 
 def plan_finetune(config: PlanFinetuneConfig, as_json: bool) -> None:
-    """Estimate FLOPs, memory and time of a fine-tuning, and whether it fits."""
     from warmstart.planning.plan import plan_finetune as plan
 
     _print(config, as_json, plan)
 
 
 def plan_compare(config: PlanCompareConfig, as_json: bool) -> None:
-    """Estimate models, memory and time of a comparison, and whether it fits."""
     if config.on == "list":
         _print_devices(as_json)
         return
@@ -150,7 +146,6 @@ def plan_compare(config: PlanCompareConfig, as_json: bool) -> None:
 
 
 def plan_train_translator(config: PlanTrainTranslatorConfig, as_json: bool) -> None:
-    """Estimate FLOPs, memory and time of training a translator, and whether it fits."""
     from warmstart.planning.plan import plan_train_translator as plan
 
     _print(config, as_json, plan)

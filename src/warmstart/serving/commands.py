@@ -53,7 +53,6 @@ def is_loopback(host: str) -> bool:
 
 
 def serve(config: ServeConfig) -> None:
-    """Serve runs over HTTP, with a page to try them."""
     from warmstart.serving.serve import serve as run
 
     say(f"stopped: {quantity(run(config), 'request')} answered")
