@@ -153,7 +153,7 @@ class LookWordConfig(TextColumn, SplitTexts, Machine):
     file: str | None = argument("one text per line; default, or -: standard input", None)
     out: str | None = option("file to write: .png or .svg", None, short="-o", recorded=False)
     truncate: Truncate | None = option("part used of an overlong text; default: the run's", None)
-    precision: Precision = option("auto, bf16: faster, less exact", "fp32", panel="Machine")
+    precision: Precision = option("auto, bf16, fp16: faster, less exact", "fp32", panel="Machine")
 
     def __post_init__(self) -> None:
         super().__post_init__()

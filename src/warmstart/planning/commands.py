@@ -170,10 +170,10 @@ def _print_devices(as_json: bool) -> None:
         return
     rows = []
     for name, device in devices.items():
-        numbers = (device.memory_gib, device.fp32_tflops, device.bf16_tflops, device.bandwidth_gb)
+        numbers = (device.memory_gib, device.fp32_tflops, device.half_tflops, device.bandwidth_gb)
         cells = ("–" if number is None else f"{number:g}" for number in numbers)
         rows.append((name, device.title, *cells))
-    headers = ("--on", "device", "memory, GiB", "fp32", "bf16", "GB/s")
+    headers = ("--on", "device", "memory, GiB", "fp32", "bf16 or fp16", "GB/s")
     print_table(headers, rows, "dense TFLOP/s and bandwidth, by data sheet")
 
 
@@ -225,7 +225,7 @@ def _comparison_json(planned: "ComparisonPlan") -> dict[str, Any]:
         "arms": [asdict(arm) for arm in planned.arms],
         "memory": {"peak": planned.peak, "room": planned.machine.memory},
         "where": planned.machine.title,
-        "precision": "bf16" if planned.machine.target.is_bf16 else "fp32",
+        "precision": planned.machine.target.precision,
         "fits": planned.fits,
         "time": {"total_s": planned.total_s},
         "sentences": sentences(planned),
@@ -240,7 +240,11 @@ def _memory_rows(planned: "JobPlan") -> list[tuple[str, str, int]]:
         ("weights", "4P", memory.weights),
         ("gradients", "4P", memory.gradients),
         (f"optimizer ({planned.job.optimizer})", optimizer, memory.optimizer),
-        ("weights in bf16", "2 for each in a block's matrices", memory.copies),
+        (
+            f"weights in {planned.machine.target.precision}",
+            "2 for each in a block's matrices",
+            memory.copies,
+        ),
         ("activations", "saved for the backward pass", memory.activations),
         ("head and loss", "chunks of logits, their gradients", memory.loss),
         ("program", "libraries, scattered heap", memory.program),
@@ -284,7 +288,7 @@ def _plan_json(planned: "JobPlan") -> dict[str, Any]:
         },
         "memory": {**asdict(planned.memory), "room": planned.machine.memory},
         "where": planned.machine.title,
-        "precision": "bf16" if planned.machine.target.is_bf16 else "fp32",
+        "precision": planned.machine.target.precision,
         "fits": planned.fits,
         "largest_micro_tokens": planned.largest_micro_tokens,
         "time": {

@@ -176,6 +176,8 @@ def _data_rows(facts: RunFacts, data: DataFile) -> Iterator[tuple[str, str]]:
         yield "steps", f"{facts.config.lengths[-1].steps:,}"
     if scores.faults:
         yield "steps taken again after a fault", ", ".join(f"{step:,}" for step in scores.faults)
+    if scores.overflows:
+        yield "steps skipped because fp16 overflowed", f"{scores.overflows:,}"
     tokens = scores.tokens_seen + sum(stage.tokens_seen for stage in data.lineage)
     if tokens:
         yield "tokens read in pretraining", f"{tokens:,}"

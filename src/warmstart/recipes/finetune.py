@@ -310,7 +310,12 @@ def _finish(run: RunFolder, task: FinetuningTask, trainer: Trainer, fit: Fit) ->
     best = state.best_scores()
     interval = task.valid_interval(best, len(fit.valid))
     valid = {**best, **interval, "epoch": fit.epoch_of(state.best_step)}
-    scores = {"valid": valid, "elapsed_s": state.elapsed_s, "faults": state.faults}
+    scores = {
+        "valid": valid,
+        "elapsed_s": state.elapsed_s,
+        "faults": state.faults,
+        "overflows": state.overflows,
+    }
     write_card(run, scores)
     run.finish(scores)
 

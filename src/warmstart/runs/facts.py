@@ -140,6 +140,7 @@ class ScoresFile:
     tokens_seen: int = 0
     elapsed_s: float = 0.0
     faults: tuple[int, ...] = ()  # steps taken again: something in them was not finite
+    overflows: int = 0  # steps that changed nothing: their gradient was too large for fp16
     labels: int = 0  # that a model of a comparison took
     trained_on: int = 0  # of these labels; it was validated on the others
     seed: int = 0

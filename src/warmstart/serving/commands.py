@@ -35,7 +35,7 @@ class ServeConfig(Machine, panel="Server"):
         "web site whose pages may call the server; may repeat", (), metavar="URL"
     )
     precision: Precision = option(
-        "auto, bf16: faster, less exact than fp32", "fp32", panel="Machine"
+        "auto, bf16, fp16: faster, less exact than fp32", "fp32", panel="Machine"
     )
 
     @property

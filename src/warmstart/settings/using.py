@@ -130,7 +130,7 @@ class EmbedConfig(TextLines, SplitTexts, Machine, panel="Model"):
     normalize: bool = option("scale every vector to length 1", False)
     truncate: Truncate | None = option("part used of an overlong text; default: the run's", None)
     precision: Precision = option(
-        "auto, bf16: faster, less exact; the deviation is printed", "fp32", panel="Machine"
+        "auto, bf16, fp16: faster, less exact; the deviation is printed", "fp32", panel="Machine"
     )
     micro_tokens: int = option(
         "padded tokens per forward pass; fewer need less memory", 8192, least=2, panel="Machine"
