@@ -312,6 +312,7 @@ def other_tokenizer(kind: str) -> Tokenizer:
         spec = json.loads(trained("bpe").content)
         spec["normalizer"] = None
         spec["pre_tokenizer"]["add_prefix_space"] = True
+        spec["model"]["merges"] = [" ".join(pair) for pair in spec["model"]["merges"]]
         return JsonTokenizer(json.dumps(spec).encode())
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "livre", "##s", "est", "un", "##e"]
     pieces += [*"abcdefghijlmnopqrstuvwxyz,.'!?-0123456789漢", "##a", "##b", "##t", "##é", "é"]

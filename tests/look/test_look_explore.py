@@ -141,7 +141,7 @@ def test_other_tokenizers_are_refused(
 def test_a_vocabulary_of_pieces_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pieces.txt").write_text("▁a\n▁b\n")
     _, run = make_run("causal", load_tokenizer(tmp_path / "pieces.txt"))
-    with pytest.raises(WarmstartError, match="the pre-tokenizer WhitespaceSplit"):
+    with pytest.raises(WarmstartError, match="the model WordLevel"):
         model_data(run)
 
 

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from markupsafe import Markup
+from tokenizers.pre_tokenizers import ByteLevel
 from torch import Tensor
 
 from warmstart.errors import WarmstartError
@@ -27,7 +28,7 @@ from warmstart.tasks.mask_filler import mask_spellings
 from warmstart.tasks.registry import as_transformer, task_of
 from warmstart.tasks.task import PageOutput
 from warmstart.tasks.text_model import TransformerModel
-from warmstart.tokenization.backends import JsonTokenizer
+from warmstart.tokenization.backends import JsonTokenizer, parse_json
 from warmstart.tokenization.tokenizer import Tokenizer
 
 MAX_PAGE = 16_000_000  # bytes; a browser computes larger models too slowly to play with
@@ -36,18 +37,20 @@ SCRIPTS = ("transformer.js", "tokenizer.js", "explore.js")
 SPECIAL_ROOM = 2  # of the longest text: its first and last special token
 LARGEST = np.iinfo(np.int16).max
 NORMALIZERS = ("Prepend", "BertNormalizer")
-PRE_TOKENIZERS = ("ByteLevel", "BertPreTokenizer")
-# Kinds of tokenizer model that tokenizer.js has, and the settings it expects of them.
-PIECE_MODELS: dict[str, dict[str, Any]] = {
-    "BPE": {
-        "dropout": None,
-        "continuing_subword_prefix": None,
-        "end_of_word_suffix": None,
-        "byte_fallback": False,
-        "ignore_merges": False,
-    },
-    "Unigram": {"byte_fallback": False},
-    "WordPiece": {},
+# Kinds of tokenizer model that tokenizer.js has: what splits words before it, and its settings.
+PIECE_MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "BPE": (
+        "ByteLevel",
+        {
+            "dropout": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "byte_fallback": False,
+            "ignore_merges": False,
+        },
+    ),
+    "Unigram": ("ByteLevel", {"byte_fallback": False}),
+    "WordPiece": ("BertPreTokenizer", {}),
 }
 
 
@@ -219,8 +222,9 @@ def _tokenizer_data(tokenizer: Tokenizer, name: str) -> dict[str, Any]:
     """Return what tokenizer.js needs; refuse a tokenizer that it does not have."""
     if not isinstance(tokenizer, JsonTokenizer):
         raise _unknown_tokenizer(name, f"a {tokenizer.kind} tokenizer")
-    spec = json.loads(tokenizer.content)
-    _check_tokenizer(spec, name)
+    spec = json.loads(parse_json(tokenizer.content).to_str())
+    if part := next(_foreign_parts(spec), None):
+        raise _unknown_tokenizer(name, part)
     specials = {tokenizer.bos, tokenizer.eos, tokenizer.pad, tokenizer.mask}
     return {
         "spec": {key: spec[key] for key in ("normalizer", "pre_tokenizer", "model")},
@@ -229,36 +233,28 @@ def _tokenizer_data(tokenizer: Tokenizer, name: str) -> dict[str, Any]:
     }
 
 
-def _check_tokenizer(spec: Mapping[str, Any], name: str) -> None:
-    """Refuse a part of a tokenizer.json that tokenizer.js does not have, by its name."""
+def _foreign_parts(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the parts of a tokenizer.json that tokenizer.js does not have."""
     normalizer, splitter, model = spec["normalizer"], spec["pre_tokenizer"], spec["model"]
     if normalizer and normalizer["type"] not in NORMALIZERS:
-        raise _unknown_tokenizer(name, f"the normalizer {normalizer['type']}")
-    if (
-        not splitter
-        or splitter["type"] not in PRE_TOKENIZERS
-        or not splitter.get("use_regex", True)
-    ):
-        kind = splitter["type"] if splitter else "nothing"
-        raise _unknown_tokenizer(name, f"the pre-tokenizer {kind}")
+        yield f"the normalizer {normalizer['type']}"
     if model["type"] not in PIECE_MODELS:
-        raise _unknown_tokenizer(name, f"the model {model['type']}")
-    for key, expected in PIECE_MODELS[model["type"]].items():
-        if (model.get(key) or None) != (expected or None):
-            raise _unknown_tokenizer(name, f"{key}={model[key]}")
-    if plain := [token["content"] for token in spec["added_tokens"] if not token["special"]]:
-        raise _unknown_tokenizer(name, f"the added token {plain[0]!r}")
-    letters = (
-        set(model["vocab"]) if isinstance(model["vocab"], dict) else {v[0] for v in model["vocab"]}
+        yield f"the model {model['type']}"
+        return
+    needed, settings = PIECE_MODELS[model["type"]]
+    if not splitter or splitter["type"] != needed or not splitter.get("use_regex", True):
+        yield f"the pre-tokenizer {splitter['type'] if splitter else 'nothing'}"
+    for key, value in settings.items():
+        if (model.get(key) or None) != (value or None):
+            yield f"{key}={model[key]}"
+    for token in spec["added_tokens"]:
+        if not token["special"]:
+            yield f"the added token {token['content']!r}"
+    pieces = (
+        model["vocab"] if model["type"] != "Unigram" else [piece for piece, _ in model["vocab"]]
     )
-    if splitter["type"] == "ByteLevel" and not letters.issuperset(_byte_letters()):
-        raise _unknown_tokenizer(name, "a vocabulary that lacks bytes")
-
-
-def _byte_letters() -> list[str]:
-    import tokenizers
-
-    return list(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    if needed == "ByteLevel" and not set(ByteLevel.alphabet()).issubset(pieces):
+        yield "a vocabulary that lacks bytes"
 
 
 def _unknown_tokenizer(name: str, part: str) -> WarmstartError:
