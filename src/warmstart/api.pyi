@@ -18,6 +18,7 @@ from warmstart.look.commands import (
     LookAttentionConfig,
     LookBeamConfig,
     LookComplexityConfig,
+    LookExploreConfig,
     LookMaskConfig,
     LookNeuronsConfig,
     LookPositionsConfig,
@@ -26,6 +27,7 @@ from warmstart.look.commands import (
     LookWordConfig,
 )
 from warmstart.look.complexity import look_complexity as _look_complexity
+from warmstart.look.explore import look_explore as _look_explore
 from warmstart.look.mask import look_mask as _look_mask
 from warmstart.look.neurons import look_neurons as _look_neurons
 from warmstart.look.positions import look_positions as _look_positions
@@ -109,6 +111,7 @@ look_ablations = verb(LookAblationsConfig, _look_ablations)
 look_attention = verb(LookAttentionConfig, _look_attention)
 look_beam = verb(LookBeamConfig, _look_beam)
 look_complexity = verb(LookComplexityConfig, _look_complexity)
+look_explore = verb(LookExploreConfig, _look_explore)
 look_mask = verb(LookMaskConfig, _look_mask)
 look_neurons = verb(LookNeuronsConfig, _look_neurons)
 look_positions = verb(LookPositionsConfig, _look_positions)

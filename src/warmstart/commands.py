@@ -226,6 +226,11 @@ COMMANDS = {
             'runs/en-fr --source "A fine book." --beam 3 -o beam.png',
         ),
         _room(
+            "look explore",
+            "look.explore:look_explore",
+            'runs/warm runs/causal --text "A fine book." -o explore.html',
+        ),
+        _room(
             "look mask",
             "look.mask:look_mask",
             "Show the attention masks of a batch: causal, padding, document and cross.",

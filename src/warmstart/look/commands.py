@@ -96,6 +96,18 @@ class LookBeamConfig(FigureFile, SplitTexts, Machine):
     length_penalty: float = option("0: none; more: longer translations", 1.0, least=0, most=10)
 
 
+class LookExploreConfig(Settings):
+    """Small runs in; a page that computes them in the browser out."""
+
+    runs: tuple[str, ...] = argument("run folders: a small classifier, language model, or both")
+    text: str = option("text that the page opens with", "I read this book.", metavar="TEXT")
+    out: str = option("page to write: .html", short="-o", recorded=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_figure_file(Path(self.out), (".html",))
+
+
 class LookMaskConfig(FigureFile, SplitTexts):
     """Texts in, their attention masks out."""
 
@@ -235,6 +247,15 @@ def look_beam(config: LookBeamConfig) -> None:
     print_table(*tree.table())
     say(tree.sentence)
     say_next(config.out, None)
+
+
+def look_explore(config: LookExploreConfig) -> None:
+    """Write a page that computes a small model in the browser, with parts to switch off."""
+    from warmstart.look.explore import look_explore
+
+    page = look_explore(config)
+    say(page.sentence)
+    say_next(f"{config.out}: open it in a browser", None)
 
 
 def look_mask(config: LookMaskConfig) -> None:

@@ -103,6 +103,7 @@ class ClassifyTask(FinetuningTask):
     hub_name = "text-classification"
     hub_class = "ForSequenceClassification"
     solves_heads = True
+    page_output = "label"
     truncate = "middle"  # both ends of a text say more than its beginning alone
 
     def label_notes(self, train: Dataset, valid: Dataset) -> list[str]:

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,8 @@ from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.text_model import TextModel, TransformerModel
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.step import Evaluation, Objective, Stream
+
+PageOutput = Literal["next word", "masked word", "label", "labels"]
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ class Task(ABC):
     text_model: ClassVar[type[TransformerModel]] = TransformerModel  # what `open` returns
     limit: ClassVar[str] = "It answers with one of its classes, also where none fits."  # for cards
     test_options: ClassVar[tuple[str, ...]] = ("test",)  # that name its held-out data
+    page_output: ClassVar[PageOutput | None] = None  # what `look explore` shows; None: refused
 
     @abstractmethod
     def empty_model(self, run: SavedRun) -> nn.Module:
