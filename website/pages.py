@@ -32,7 +32,10 @@ AT_THE_ROOT = {
     "SECURITY.md": "security.md",
     "RELEASING.md": "releasing.md",
 }
-EXAMPLES = {"examples/transformer.py": "labs/transformer.md"}  # shown as pages
+EXAMPLES = {  # shown as pages
+    "examples/transformer_2017.py": "labs/transformer_2017.md",
+    "examples/transformer.py": "labs/transformer.md",
+}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
