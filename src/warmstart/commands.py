@@ -77,7 +77,7 @@ COMMANDS = {
         _core(
             "samples",
             "recipes.prepare_files:make_samples",
-            "Write the built-in texts as files: reviews, labels, sentence pairs.",
+            "Write the built-in texts as files: reviews, labels, ratings, sentence pairs.",
             "-o samples --language french",
         ),
         _core(
@@ -228,6 +228,7 @@ COMMANDS = {
         _room(
             "look explore",
             "look.explore:look_explore",
+            "Write a page that computes a small model in the browser, with parts to switch off.",
             'runs/warm runs/causal --text "A fine book." -o explore.html',
         ),
         _room(

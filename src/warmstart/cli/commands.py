@@ -138,6 +138,8 @@ def _data_sentences(report: "DataReport") -> Iterator[str]:
             shares = (f"{k} {v:,} ({v / total:.0%})" for k, v in file.labels.items())
             yield f"{file.file}: labels {', '.join(shares)}"
             yield from (f"{file.file}: {note}" for note in describe_similar(file.labels))
+        if file.numbers:
+            yield f"{file.file}: numbers from {file.numbers}"
             yield from _contradictions(file)
     if report.shared and not any(pair.rows or pair.near for pair in report.shared):
         yield "no text occurs in two of these files"

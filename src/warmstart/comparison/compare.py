@@ -65,7 +65,7 @@ class CompareResult(Shown):
     report: Path
     comparison: Comparison
     summary: Summary
-    contrast: Contrast  # the two best models
+    contrast: Contrast | None  # the two best models; None: no answer is simply wrong
     attention: AttentionExample | None  # of the first warm model and its cold one, if kept
 
     def pieces(self) -> list[str]:
@@ -114,7 +114,9 @@ def compare(config: CompareConfig) -> CompareResult:
             run.path / "report.html",
             comparison,
             summary,
-            contrast(comparison, summary, texts, plan.texts.describe),
+            contrast(comparison, summary, texts, plan.texts.describe)
+            if plan.texts.task.is_right_or_wrong
+            else None,
             attention_example(config, run, plan, comparison),
         )
         if not is_finished:

@@ -107,7 +107,7 @@ class ExperimentTexts:
 
         The share is set aside, or trained on too: then scores on it say nothing.
         """
-        train, valid = set_aside(self.training, self.task.has_classes)
+        train, valid = set_aside(self.training, self.task.split_classes(self.training))
         pool = LabelPool(len(train), len(valid))
         if trains_on_all:
             train, pool = self.training, LabelPool(len(self.training), None)
@@ -370,7 +370,7 @@ def _read_splits(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts
     selects = config.trials > 1 or config.keep_epoch == "best" or config.test
     pool = LabelPool(len(train), None if config.valid or not selects else len(valid))
     if config.test and not config.valid:
-        _, num = pool.divide(_subset_sizes(config, pool, train)[-1])
+        _, num = pool.divide(_subset_sizes(config, pool, train, task)[-1])
         # The other texts select nothing, and predicting them can take longer than the training.
         valid = valid.subset(sorted(nested_rows(valid.strata, HALVING_SEED)[:num]))
     data = {"train": train, "validation": valid}
@@ -399,7 +399,7 @@ def _read_folds(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts:
     notes = task.label_notes(texts, texts)
     least = min(len(fold.test) for fold in folds)
     note = f"{num_folds} folds of at least {quantity(least, 'text')}"
-    if len(set(stratified.labels)) > 1:
+    if task.has_classes and len(set(stratified.labels)) > 1:
         note += ", the same share of every class"
     if num_copies:
         note += f"; {num_copies:,} texts have copies or near-copies, each in the same fold"
@@ -410,12 +410,15 @@ def _read_folds(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts:
 
 def subset_sizes(config: CompareConfig, texts: ExperimentTexts) -> tuple[int, ...]:
     """Return the sizes of the label subsets, rising."""
-    return _subset_sizes(config, texts.pool, texts.training)
+    return _subset_sizes(config, texts.pool, texts.training, texts.task)
 
 
-def _subset_sizes(config: CompareConfig, pool: LabelPool, train: Dataset) -> tuple[int, ...]:
+def _subset_sizes(
+    config: CompareConfig, pool: LabelPool, train: Dataset, task: FinetuningTask
+) -> tuple[int, ...]:
     sizes = {len(pool) if size == "all" else int(size) for size in config.labels}
     files = ", ".join(config.train) + (" in each fold" if config.folds else "")
+    num_classes = len(set(train.strata)) if task.has_classes else 1
     for size in sizes:
-        pool.check(size, len(set(train.strata)), files)
+        pool.check(size, num_classes, files)
     return tuple(sorted(sizes))

@@ -35,7 +35,7 @@ def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -
         if best[0][1] == model.value:
             temperature = arm.task.temperature(model.outputs[-1][rows], targets)
         scores = [arm.task.scores(o[rows], targets, arm.labels) for o in model.outputs]
-        best_score = max(score[arm.task.metric(arm.labels)] for score in scores)
+        best_score = max(arm.task.compared_score(score, arm.labels) for score in scores)
         setting = arm.describe_setting(model.value)
         trials.append(Trial(setting=setting, valid_accuracy=best_score))
     chosen = tuple(value for _, value in best)

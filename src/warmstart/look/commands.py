@@ -250,7 +250,6 @@ def look_beam(config: LookBeamConfig) -> None:
 
 
 def look_explore(config: LookExploreConfig) -> None:
-    """Write a page that computes a small model in the browser, with parts to switch off."""
     from warmstart.look.explore import look_explore
 
     page = look_explore(config)

@@ -42,7 +42,7 @@ from warmstart.tasks.finetuning import (
     build_model,
     build_trainer,
 )
-from warmstart.tasks.frozen import FrozenVectors, describe_head
+from warmstart.tasks.frozen import FrozenVectors
 from warmstart.tasks.hub import HubModel, say_not_exportable
 from warmstart.tasks.labelled_data import (
     for_tokenizer,
@@ -194,7 +194,7 @@ def _prepare(
         write_config(run, "finetune", given, architecture, **facts)
         tokenizer.save(run.path)
         write_json(run.data_file, _facts(config, train, valid, parent))
-        num_classes = len(labels.get("classes", ()))
+        num_classes = task.num_outputs(labels)
         hub = HubModel(
             model=architecture, task=task, pooling=config.pooling, num_classes=num_classes
         )
@@ -214,7 +214,7 @@ def take_labels(
         return train, valid
     strata = [task.strata(task.targets(split, labels)) for split in (train, valid)]
     pool = LabelPool(len(train), None if config.valid else len(valid))
-    pool.check(config.labels, len(set(strata[0])), train.file)
+    pool.check(config.labels, len(set(strata[0])) if task.has_classes else 1, train.file)
     num_train, num_valid = pool.divide(config.labels)
     train = train.subset(nested_rows(strata[0], config.seed)[:num_train])
     if num_valid is not None:
@@ -289,8 +289,8 @@ def _solve(run: RunFolder, task: FinetuningTask, trainer: Trainer, fit: Fit) -> 
     started, known = time.monotonic(), FrozenVectors()
     pooling, model = fit.tuning.pooling, trainer.model
     head = task.solve_head(model, fit, [pooling], known)
-    setting = describe_head(head.number)
-    progress.say(f"frozen: the head is solved for, without epochs: logistic regression, {setting}")
+    setting = task.describe_head(head.number)
+    progress.say(f"frozen: the head is solved for, without epochs: {head.method}, {setting}")
     model.eval()
     evaluation = task.validate(model, task.outputs(model, fit.valid, fit.batches), fit)
     with closing(Record(run, 0)) as record:

@@ -144,6 +144,7 @@ class ScoresFile:
     labels: int = 0  # that a model of a comparison took
     trained_on: int = 0  # of these labels; it was validated on the others
     seed: int = 0
+    compared: float = 0.0  # the score by which it was the best of its arm; higher is better
     ledger: tuple[LedgerEntry, ...] = ()
 
 

@@ -25,7 +25,7 @@ from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Pooling
 from warmstart.settings.training import Tuning
 from warmstart.tasks.finetuning import Baseline, FinetuningTask, Fit, Labels
-from warmstart.tasks.frozen import FrozenVectors, SolvedHead, solve_head
+from warmstart.tasks.frozen import FrozenVectors, SolvedHead, describe_head, solve_head
 from warmstart.tasks.latent_semantics import LatentSpace
 from warmstart.tasks.task import TrainingJob
 from warmstart.tasks.text_model import Prediction
@@ -272,3 +272,6 @@ class ClassifyTask(FinetuningTask):
         head = solve_head(vectors, list(fit.train.targets), num_classes, balance)
         head.load_into(classifier)
         return head
+
+    def describe_head(self, value: float) -> str:
+        return describe_head(value)

@@ -19,6 +19,7 @@ from warmstart.batching.truncation import EncodedTexts
 from warmstart.data.copies import Matches, count_seen
 from warmstart.data.labelled import Dataset, read_labelled
 from warmstart.errors import OVERFLOW, WarmstartError
+from warmstart.evaluation.scale import SHARES, Scale
 from warmstart.runs.checkpoint import State
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun, Transfer, transfer_backbone
@@ -133,11 +134,13 @@ class FinetuningTask(Task):
     select_by: ClassVar[str] = "accuracy"  # the validation score that picks the best epoch
     other_score: ClassVar[tuple[str, str]] = ("f1", "macro F1")  # that reports show, too, in words
     has_classes: ClassVar[bool] = True  # False: every text may have a label of its own
+    is_right_or_wrong: ClassVar[bool] = True  # False: answers are only nearer or farther
     joins_pairs: ClassVar[bool] = True  # whether baselines read a pair as one text
     layer_decay: ClassVar[float | None] = None  # by default; None: 0.65 if warm, else 1
     attention: ClassVar[Attention | None] = None  # of a cold start; None: that of the preset
     solves_heads: ClassVar[bool] = False  # whether `solve_head` finds what training would
     truncate: ClassVar[Truncate] = "head"  # what an overlong text keeps, unless told otherwise
+    scale: ClassVar[Scale] = SHARES  # how the score that models are compared by is written
 
     @abstractmethod
     def read_labels(self, train: Dataset) -> dict[str, Any]:
@@ -181,7 +184,7 @@ class FinetuningTask(Task):
     def scores(
         self, outputs: NDArray[Any], targets: Sequence[Any], labels: Labels
     ) -> dict[str, float]:
-        """Score outputs; higher `select_by` is better."""
+        """Score outputs, by `select_by` and others."""
 
     @abstractmethod
     def predictions(self, outputs: NDArray[Any], labels: Labels) -> list[Any]:
@@ -209,12 +212,16 @@ class FinetuningTask(Task):
         return self.scores(outputs, targets, labels)
 
     def selection_score(self, scores: Mapping[str, float], tuning: Tuning) -> float:
-        """Return the validation score that picks the best epoch."""
+        """Return the validation score that picks the best epoch; higher is better."""
         return scores[self.select_by]
 
     def metric(self, labels: Labels) -> str:
-        """Return the name of the score that models are compared by; higher is better."""
+        """Return the name of the score that models are compared by."""
         return self.select_by
+
+    def compared_score(self, scores: Mapping[str, float], labels: Labels) -> float:
+        """Return the score that models are compared by: higher is better, an error is negative."""
+        return scores[self.metric(labels)]
 
     def choose_truncation(self, config: Trained) -> Trained:
         """Return settings with a truncation rule: the one given, a resumed run's, or the task's."""
@@ -236,6 +243,10 @@ class FinetuningTask(Task):
         self, model: nn.Module, fit: Fit, poolings: Sequence[Pooling], known: FrozenVectors
     ) -> SolvedHead:
         """Give a model with a frozen backbone its best head, with one of these poolings."""
+        raise NotImplementedError
+
+    def describe_head(self, value: float) -> str:
+        """Write the setting of a solved head by its number."""
         raise NotImplementedError
 
     def validate_epoch(self, model: nn.Module, outputs: NDArray[Any], fit: Fit) -> Evaluation:
@@ -374,9 +385,13 @@ class FinetuningTask(Task):
         """Return the class of each target; every subset of the labels has its share of each."""
         return [0] * len(targets)
 
+    def split_classes(self, data: Dataset) -> Sequence[Any]:
+        """Return the class of each row, of which the texts set aside have their share."""
+        return data.labels if self.has_classes else [""] * len(data)
+
     def fold_classes(self, data: Dataset) -> Sequence[str]:
         """Return the class of each row, of which every fold has its share."""
-        return data.labels if self.has_classes else [""] * len(data)
+        return self.split_classes(data)
 
     def valid_interval(self, scores: Mapping[str, float], num_texts: int) -> dict[str, float]:
         """Return the ends of the 95% interval of the main validation score, by name; may be {}."""
@@ -520,14 +535,19 @@ class Epoch:
     elapsed_s: float  # since the cell's training began
 
 
-def epochs_of(state: State, fit: Fit, metric: str) -> tuple[Epoch, ...]:
+def epochs_of(state: State, fit: Fit, task: FinetuningTask) -> tuple[Epoch, ...]:
     """Return the figures of each epoch that was validated."""
+
+    def compared(entry: Mapping[str, float]) -> float:
+        scores = {name.removeprefix("valid_"): value for name, value in entry.items()}
+        return task.compared_score(scores, fit.labels)
+
     return tuple(
         Epoch(
             epoch=fit.epoch_of(int(entry["step"])),
             train_loss=entry["train_loss"],
             valid_loss=entry.get("valid_loss"),
-            valid_accuracy=entry[f"valid_{metric}"],
+            valid_accuracy=compared(entry),
             valid_f1=entry.get("valid_f1"),
             elapsed_s=entry["elapsed_s"],
         )

@@ -1,4 +1,4 @@
-"""What baselines share in use: features of texts, logistic regression, classes out."""
+"""What baselines share in use: features of texts, logistic regression, classes or numbers out."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -27,8 +27,8 @@ Floats = NDArray[np.float64]
 class LinearModel(Protocol):
     """A fitted regression with its features."""
 
-    def probabilities(self, texts: Sequence[str], num_classes: int) -> Floats:
-        """Return the probability of every class, (texts, C)."""
+    def outputs(self, texts: Sequence[str], num_classes: int) -> Floats:
+        """Return what the task makes predictions of: the probability of every class, (texts, C)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +48,12 @@ class LinearPredictor(TextModel):
         """Label texts, or pairs of a text and its second text."""
         self.check_texts(texts, texts2)
         rows = list(map(join_pair, texts, texts2)) if texts2 is not None else texts
-        outputs = self.linear.probabilities(rows, len(self.names))
+        outputs = self.linear.outputs(rows, len(self.names))
         return self.labelled.predictions(outputs, {"classes": self.names})
 
 
 class LinearTask(Task):
-    """A baseline of `compare`: features of texts and logistic regression."""
+    """A baseline of `compare`: features of texts and a linear regression."""
 
     command = "compare"
     hub_name = "text-classification"
@@ -85,7 +85,7 @@ class LinearTask(Task):
         self.open(run, runtime).check_form(data.seconds is not None)
         targets = self.labelled.targets(data, run.config)
         texts = readable_rows(data, settings.pieces)
-        outputs = self.read_model(run).probabilities(texts, len(run.classes))
+        outputs = self.read_model(run).outputs(texts, len(run.classes))
         seen = rows_seen(data, run.texts_seen(), settings.pieces)
         return self.labelled.all_scores(outputs, targets, run.config, seen)
 

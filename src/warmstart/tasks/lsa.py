@@ -82,7 +82,7 @@ class LsaModel:
     tfidf: "FeatureUnion | None"
     model: "LogisticRegression"
 
-    def probabilities(self, texts: Sequence[str], num_classes: int) -> Floats:
+    def outputs(self, texts: Sequence[str], num_classes: int) -> Floats:
         """Return the probability of every class, (texts, C)."""
         if not len(texts):
             return np.zeros((0, num_classes))

@@ -136,6 +136,10 @@ class Task(ABC):
     def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
         """Score a run on held-out data; return JSON values."""
 
+    def num_outputs(self, labels: Mapping[str, Any]) -> int:
+        """Return the width of the head, by what config.json records of the labels; 0: not known."""
+        return len(labels.get("classes", ()))
+
     def planned_model(self, job: TrainingJob) -> nn.Module:
         """Return the model of a job with random weights; refuse a job that cannot be planned."""
         raise WarmstartError(f"plan cannot estimate the training of {self.description}")

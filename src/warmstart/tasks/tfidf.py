@@ -61,7 +61,7 @@ class TfidfModel:
         """Return the class index of each text."""
         return [int(number) for number in self.model.predict(self.features.transform(texts))]
 
-    def probabilities(self, texts: Sequence[str], num_classes: int) -> NDArray[np.float64]:
+    def outputs(self, texts: Sequence[str], num_classes: int) -> NDArray[np.float64]:
         """Return the probability of every class, (texts, C); 0 for classes it was not fitted on."""
         if not len(texts):
             return np.zeros((0, num_classes))

@@ -110,11 +110,24 @@ function entityText(text, entities) {
   return written;
 }
 
+// A number with the interval that holds nine of ten such numbers, if there is one.
+function numberText({ number, low, high }) {
+  const shown = (value) => Number(value.toPrecision(4)).toLocaleString("en");
+  const interval = low === null ? "Too few validation texts for an interval."
+    : `90% interval ${shown(low)} to ${shown(high)}`;
+  return [element("p", { class: "number" }, shown(number)),
+          element("p", { class: "note" }, interval)];
+}
+
 async function classify(card, model, text) {
   const [whole] = await labels(model, [text]);
   if (whole.entities) {
     card.append(entityText(text, whole.entities));
     if (!whole.entities.length) card.append(element("p", { class: "note" }, "No entities found."));
+    return;
+  }
+  if (whole.number !== undefined) {
+    card.append(...numberText(whole));
     return;
   }
   card.append(...labelBars(whole));
