@@ -97,6 +97,11 @@ COMMANDS = {
             "labelling.suggest:suggest",
             "runs/warm comments.csv --num 50 --labelled labels.csv -o to-label.csv",
         ),
+        _room(
+            "review",
+            "labelling.review:review",
+            "--from runs/base --train labels.csv -o suspects.csv",
+        ),
         _core("fill-mask", "recipes.use:fill_mask", 'runs/base --text "A [MASK] book."'),
         _core(
             "generate",

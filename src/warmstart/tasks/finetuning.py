@@ -19,6 +19,7 @@ from warmstart.batching.truncation import EncodedTexts
 from warmstart.data.copies import Matches, count_seen
 from warmstart.data.labelled import Dataset, read_labelled
 from warmstart.errors import OVERFLOW, WarmstartError
+from warmstart.evaluation.confident_learning import DoubtedLabels
 from warmstart.runs.checkpoint import State
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun, Transfer, transfer_backbone
@@ -389,6 +390,10 @@ class FinetuningTask(Task):
     def calibrate(self, outputs: NDArray[Any], targets: Sequence[Any]) -> NDArray[Any]:
         """Return validation outputs as the model that is kept would give them."""
         return outputs
+
+    def doubted_labels(self, outputs: NDArray[Any], targets: Sequence[Any]) -> DoubtedLabels | None:
+        """Tell which labels held-out outputs contradict; None: the task cannot tell."""
+        return None
 
     def baselines(
         self,
