@@ -23,8 +23,8 @@ from warmstart.labelling.choosing import MAX_DIMENSIONS, choose_texts
 from warmstart.settings.shared import TableFormat
 from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.latent_semantics import LatentSpace, fit_space
-from warmstart.tasks.lsa import fit_nested
 from warmstart.tasks.logistic import class_shares
+from warmstart.tasks.lsa import fit_nested
 
 C = 0.3  # of the LSA model, its default
 TASK = ClassifyTask()

@@ -91,7 +91,7 @@ COMMANDS = {
         _room("verify-resume", "verify.resume:verify_resume", "runs/base/config.json --kills 20"),
     ),
     "Use": (
-        _core("predict", "recipes.use:predict", "runs/warm reviews.csv -o labelled.csv"),
+        _core("predict", "recipes.use:predict", "runs/warm reviews.csv --explain -o labelled.csv"),
         _room(
             "suggest",
             "labelling.suggest:suggest",

@@ -36,6 +36,7 @@ from warmstart.settings.shared import (
 )
 from warmstart.settings.training import Tuning
 from warmstart.settings.using import EvaluateConfig
+from warmstart.tasks.explaining import Explanation, explain_by_omission
 from warmstart.tasks.frozen import FrozenVectors, SolvedHead
 from warmstart.tasks.labelled_data import (
     encode_dataset,
@@ -126,6 +127,12 @@ class TextPredictor(TransformerModel):
         self.check_texts(texts, texts2)
         return self.answer(self.encode(texts, texts2)) if len(texts) else []
 
+    def explain(
+        self, texts: Sequence[str], texts2: Sequence[str] | None = None
+    ) -> list[Explanation]:
+        """Label texts, and tell what each word changes."""
+        return explain_by_omission(self.predict, texts, texts2)
+
 
 class FinetuningTask(Task):
     """A task that learns from labelled texts: a backbone with a head of the task's own."""
@@ -188,7 +195,8 @@ class FinetuningTask(Task):
     def predictions(self, outputs: NDArray[Any], labels: Labels) -> list[Any]:
         """Return a prediction for every text as the user sees it: `label` and `columns()`.
 
-        One that has an `uncertainty` lets `suggest` prefer texts that the model is unsure of.
+        One that has an `uncertainty` lets `suggest` prefer texts that the model is unsure of; with
+        `support`, the number that another prediction gives to this answer, words are weighed.
         """
 
     def summary(self, scores: Mapping[str, float]) -> str:

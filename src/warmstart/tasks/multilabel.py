@@ -79,6 +79,15 @@ class LabelSet:
         """Return how many of the classes are probably decided wrongly."""
         return sum(min(share, 1 - share) for share in self.probabilities.values())
 
+    def support(self, other: "LabelSet") -> float:
+        """Return the mean probability that another prediction gives to these labels.
+
+        Of no label it is the probability that the most probable class is missing.
+        """
+        if not self.labels:
+            return 1 - max(other.probabilities.values())
+        return sum(other.probabilities[name] for name in self.labels) / len(self.labels)
+
     def columns(self) -> dict[str, str | float]:
         """Return the columns of a table, probabilities to six digits."""
         shares = self.probabilities.items()
