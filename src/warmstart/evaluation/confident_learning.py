@@ -70,10 +70,12 @@ def doubt_label_sets(shares: Floats, marks: Bools) -> DoubtedLabels:
     turned round, margins those of the class that is doubted most.
     """
     of_classes = [
-        doubt_classes(np.stack([1 - shares[:, k], shares[:, k]], axis=1), marks[:, k].astype(int))
+        doubt_classes(
+            np.stack([1 - shares[:, k], shares[:, k]], axis=1), marks[:, k].astype(int).tolist()
+        )
         for k in range(shares.shape[1])
     ]
     is_wrong = np.stack([of_class.is_doubted for of_class in of_classes], axis=1)  # (N, C)
     margins = np.stack([of_class.margins for of_class in of_classes], axis=1).min(axis=1)
     answers = [np.flatnonzero(row).tolist() for row in marks ^ is_wrong]
-    return DoubtedLabels(is_wrong.any(axis=1), margins, answers)
+    return DoubtedLabels(np.logical_or.reduce(is_wrong, axis=1), margins, answers)

@@ -81,7 +81,7 @@ def comparison_doubts(folder: RunFolder, data: Dataset, task: FinetuningTask) ->
             "--train, --valid, --columns and --task"
         )
     models = quantity(len(cells), "model")
-    progress.say(f"{folder.path}: {models} that did not see a label, each trained on other folds")
+    progress.say(f"{folder.path}: each label is judged by {models} trained without its fold")
     suspects = contradicted_labels(comparison, lambda a: task.describe_answer(a, labels))
     return [Doubt(suspect.row, suspect.answer, suspect.margin) for suspect in suspects]
 
