@@ -137,13 +137,19 @@ COMMANDS = {
             "predict",
             "recipes.use:predict",
             "Label texts: one row in, one row out.",
-            "runs/warm reviews.csv -o labelled.csv",
+            "runs/warm reviews.csv --explain -o labelled.csv",
         ),
         _room(
             "suggest",
             "labelling.suggest:suggest",
             "Choose which texts to label next: what the run is unsure of, spread over all texts.",
             "runs/warm comments.csv --num 50 --labelled labels.csv -o to-label.csv",
+        ),
+        _room(
+            "review",
+            "labelling.review:review",
+            "List labels that look wrong: models that did not see them contradict them.",
+            "--from runs/base --train labels.csv -o suspects.csv",
         ),
         _core(
             "fill-mask",

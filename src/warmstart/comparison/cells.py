@@ -177,6 +177,8 @@ class CellGroup:
             cell, model = refit_cell(self.arm, subset, tuned.values[0], seed)
         else:
             cell, model = fit_cell(self.arm, subset, tuned.values, seed, self.config)
+        if self.fold is None:  # the labels of a test file are not doubted
+            cell = replace(cell, margins=())
         if self.keeper:
             texts = self.keeper.texts("train", self._rows(seed))
             if self.config.refits:

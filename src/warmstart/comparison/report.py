@@ -21,6 +21,7 @@ from warmstart.comparison.results import (
     Difference,
     Summary,
 )
+from warmstart.comparison.suspects import SuspectLabels
 from warmstart.evaluation.scale import Scale
 from warmstart.formats import count, sentence_case, shorten
 from warmstart.model.attention_weights import AttentionMap, readable
@@ -59,9 +60,10 @@ def write_comparison_page(
     path: Path,
     contrast: Contrast | None = None,
     attention: AttentionExample | None = None,
+    suspects: SuspectLabels | None = None,
 ) -> Path:
     """Write the report of a comparison."""
-    sections = comparison_sections(comparison, summary, contrast, attention)
+    sections = comparison_sections(comparison, summary, contrast, attention, suspects)
     return write_page(comparison.title, [*sections, reading_section(comparison)], path)
 
 
@@ -70,6 +72,7 @@ def comparison_sections(
     summary: Summary,
     contrast: Contrast | None = None,
     attention: AttentionExample | None = None,
+    suspects: SuspectLabels | None = None,
 ) -> list[Section]:
     """Return every section of the report, the verdict first, without the explanations."""
     values, metric = _values(comparison, summary), sentence_case(comparison.metric)
@@ -94,6 +97,8 @@ def comparison_sections(
         sections.append(section("Paired differences", "differences", drawing=drawing))
     if contrast is not None:
         sections.append(contrast_section(contrast))
+    if suspects is not None:
+        sections.append(suspects_section(suspects))
     if attention is not None:
         sections.append(attention_section(attention))
     return [
@@ -161,6 +166,12 @@ def contrast_section(contrast: Contrast) -> Section:
         "max_chars": MAX_CHARS,
     }
     return _section(f"Where {first} and {second} disagree", "disagreements", values)
+
+
+def suspects_section(found: SuspectLabels) -> Section:
+    """Return the labels that every held-out model contradicts."""
+    values = {"found": found, "num_shown": SHOWN, "num_folded": FOLDED, "max_chars": MAX_CHARS}
+    return _section("Labels that look wrong", "suspects", values)
 
 
 def attention_section(example: AttentionExample) -> Section:

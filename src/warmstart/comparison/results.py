@@ -50,6 +50,7 @@ class Cell:
     epochs: tuple[Epoch, ...]  # empty for the baseline
     elapsed_s: float  # time to train one model, mean over folds
     predictions: dict[str, tuple[Any, ...]]  # answer to every text, by the name of its split
+    margins: tuple[float, ...] = ()  # of the label of every text of a cross-validation
     pretraining: int = 0  # of the pretrainings of one recipe that its arm starts from
 
 

@@ -4,7 +4,7 @@ import os
 
 from warmstart.errors import WarmstartError
 from warmstart.settings.base import advanced, argument, option
-from warmstart.settings.shared import Machine, SplitTexts, TextColumn
+from warmstart.settings.shared import LabelledFiles, Machine, SplitTexts, TextColumn
 from warmstart.settings.using import WrittenTable
 
 
@@ -25,5 +25,29 @@ class SuggestConfig(WrittenTable, TextColumn, SplitTexts, Machine):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in filter(None, (self.file, *self.labelled)):
+            if self.out and os.path.realpath(name) == os.path.realpath(self.out):
+                raise WarmstartError(f"-o {self.out} is an input file; name another file")
+
+
+class ReviewConfig(WrittenTable, LabelledFiles, Machine):
+    """Labelled texts in, labels that look wrong out."""
+
+    train: tuple[str, ...] = option("labelled texts to review; may repeat")
+    valid: str | None = option("more of them, as in compare --folds", None)
+    from_run: str | None = option(
+        "pretrained run, or a comparison with --folds; default: words alone", None, key="from"
+    )
+    unlabelled: tuple[str, ...] = option("more text, without labels; may repeat", ())
+    folds: int = option("parts, each judged by models of the others", 5, least=2, most=20)
+    num: int | None = option("labels to list, at most; default: all that look wrong", None, least=1)
+    out: str | None = option(
+        ".csv .tsv .jsonl .parquet: a row for each label; any other name: one line for each",
+        None,
+        short="-o",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in filter(None, (*self.train, self.valid)):
             if self.out and os.path.realpath(name) == os.path.realpath(self.out):
                 raise WarmstartError(f"-o {self.out} is an input file; name another file")

@@ -81,6 +81,7 @@ class PredictConfig(WrittenTable, TextLines, SplitTexts, Machine):
     threshold: float | None = option(
         "answer 'unsure' where the probability is below this", None, least=0, most=1
     )
+    explain: bool = option("tell which words decided: each is left out in turn", False)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -16,6 +16,7 @@ from warmstart.data.labelled import Dataset
 from warmstart.data.splits import describe_labels
 from warmstart.errors import WarmstartError
 from warmstart.evaluation.calibration import at_temperature, calibration, fit_temperature
+from warmstart.evaluation.confident_learning import DoubtedLabels, doubt_classes
 from warmstart.evaluation.intervals import accuracy_interval
 from warmstart.evaluation.metrics import accuracy, class_scores, macro_f1
 from warmstart.formats import percent_range
@@ -247,6 +248,9 @@ class ClassifyTask(FinetuningTask):
 
     def calibrate(self, outputs: NDArray[Any], targets: Sequence[Any]) -> Floats:
         return at_temperature(outputs, self.temperature(outputs, targets))
+
+    def doubted_labels(self, outputs: NDArray[Any], targets: Sequence[Any]) -> DoubtedLabels:
+        return doubt_classes(outputs, targets)
 
     def baselines(
         self,

@@ -20,6 +20,7 @@ from warmstart.data.copies import Matches, count_seen
 from warmstart.data.labelled import Dataset, read_labelled
 from warmstart.errors import OVERFLOW, WarmstartError
 from warmstart.evaluation.scale import SHARES, Scale
+from warmstart.evaluation.confident_learning import DoubtedLabels
 from warmstart.runs.checkpoint import State
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun, Transfer, transfer_backbone
@@ -36,6 +37,7 @@ from warmstart.settings.shared import (
 )
 from warmstart.settings.training import Tuning
 from warmstart.settings.using import EvaluateConfig
+from warmstart.tasks.explaining import Explanation, explain_by_omission
 from warmstart.tasks.frozen import FrozenVectors, SolvedHead
 from warmstart.tasks.labelled_data import (
     encode_dataset,
@@ -126,6 +128,12 @@ class TextPredictor(TransformerModel):
         self.check_texts(texts, texts2)
         return self.answer(self.encode(texts, texts2)) if len(texts) else []
 
+    def explain(
+        self, texts: Sequence[str], texts2: Sequence[str] | None = None
+    ) -> list[Explanation]:
+        """Label texts, and tell what each word changes."""
+        return explain_by_omission(self.predict, texts, texts2)
+
 
 class FinetuningTask(Task):
     """A task that learns from labelled texts: a backbone with a head of the task's own."""
@@ -190,7 +198,8 @@ class FinetuningTask(Task):
     def predictions(self, outputs: NDArray[Any], labels: Labels) -> list[Any]:
         """Return a prediction for every text as the user sees it: `label` and `columns()`.
 
-        One that has an `uncertainty` lets `suggest` prefer texts that the model is unsure of.
+        One that has an `uncertainty` lets `suggest` prefer texts that the model is unsure of; with
+        `support`, the number that another prediction gives to this answer, words are weighed.
         """
 
     def summary(self, scores: Mapping[str, float]) -> str:
@@ -404,6 +413,10 @@ class FinetuningTask(Task):
     def calibrate(self, outputs: NDArray[Any], targets: Sequence[Any]) -> NDArray[Any]:
         """Return validation outputs as the model that is kept would give them."""
         return outputs
+
+    def doubted_labels(self, outputs: NDArray[Any], targets: Sequence[Any]) -> DoubtedLabels | None:
+        """Tell which labels held-out outputs contradict; None: the task cannot tell."""
+        return None
 
     def baselines(
         self,

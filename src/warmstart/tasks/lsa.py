@@ -19,8 +19,9 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.shared import Pooling
 from warmstart.settings.training import Balance
+from warmstart.tasks.explaining import WordNumbers, share_out
 from warmstart.tasks.finetuning import FittedBaseline
-from warmstart.tasks.latent_semantics import SPACE_FILE, LatentSpace, read_space
+from warmstart.tasks.latent_semantics import SPACE_FILE, LatentSpace, placed_units, read_space
 from warmstart.tasks.linear import LinearPredictor, LinearTask
 from warmstart.tasks.logistic import (
     CHOSEN_INSIDE,
@@ -42,6 +43,7 @@ from warmstart.tasks.tfidf import (
     refuse_misfit,
     save_features,
     save_regression,
+    tfidf_word_weights,
 )
 
 if TYPE_CHECKING:
@@ -88,6 +90,16 @@ class LsaModel:
             return np.zeros((0, num_classes))
         tfidf = None if self.tfidf is None else self.tfidf.transform(texts)
         return class_shares(self.model, join_columns(self.space.vectors(texts), tfidf), num_classes)
+
+    def word_weights(self, text: str, direction: Floats) -> Floats:
+        """Return what each word contributes to coefficients times features: (words,)."""
+        size = self.space.num_dimensions
+        contributions, numbers = self.space.contributions(text, direction[:size]), WordNumbers(text)
+        occurrences = ((unit, tuple(map(numbers, places))) for unit, places in placed_units(text))
+        weights = share_out(contributions, occurrences, len(numbers.words))
+        if self.tfidf is not None:
+            weights += tfidf_word_weights(self.tfidf, text, direction[size:])
+        return weights
 
     def save(self, run: RunFolder) -> None:
         """Write the dimensions, and the regression with what it needs of TF-IDF."""

@@ -38,6 +38,7 @@ TRANSLATION = ("translate", "a translator", "train-translator")
 # What each method is for, the kind of model that has it, and the command that trains one.
 KINDS = {
     "predict": ("predict labels", "a fine-tuned model", "finetune"),
+    "explain": ("explain labels", "a classifier", "finetune"),
     "answer": ("answer questions", "a question answerer", "finetune"),
     "classes": ("list its classes", "a classifier", "finetune"),
     "embed": ("embed texts", "a Transformer", "pretrain"),
@@ -350,6 +351,10 @@ class Prediction:
         """Return how near the second class is to the first: from 0 to 1, where both are equal."""
         first, second = sorted((0.0, *self.probabilities.values()), reverse=True)[:2]
         return 1 - (first - second)
+
+    def support(self, other: "Prediction") -> float:
+        """Return the probability that another prediction gives to this label."""
+        return other.probabilities[self.label]
 
     def columns(self) -> dict[str, str | float]:
         """Return the columns of a table, probabilities to six digits."""
