@@ -306,6 +306,7 @@ VERBS = {
     command.verb.partition(":")[2]: command for group in COMMANDS.values() for command in group
 }
 TYPES = {  # what a program needs besides the verbs
+    "Classifier": "estimator:Classifier",
     "FilledText": "tasks.text_model:FilledText",
     "FinetuningTask": "tasks.finetuning:FinetuningTask",
     "Prediction": "tasks.text_model:Prediction",

@@ -55,8 +55,10 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
     """Pretrained runs and labelled texts in, verdict out."""
 
     from_runs: tuple[str, ...] = option("pretrained run; repeat for several", (), key="from")
-    unlabelled: tuple[str, ...] = option("text for lsa; default: that of the run; may repeat", ())
-    test: str | None = option("labelled texts, scored once at the end", None)
+    unlabelled: tuple[str, ...] = option(
+        "text for lsa; default: that of the run; may repeat", (), holds_rows=True
+    )
+    test: str | None = option("labelled texts, scored once at the end", None, holds_rows=True)
     test_labels: str | None = option("labels of --test, one per line", None)
     folds: int | None = option(
         "cross-validation: every text is tested once", None, least=2, most=20, excludes=("test",)

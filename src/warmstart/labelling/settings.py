@@ -12,9 +12,13 @@ class SuggestConfig(WrittenTable, TextColumn, SplitTexts, Machine):
     """A run and unlabelled texts in, those to label next out."""
 
     run: str = argument("run folder, or a comparison; without a classifier texts are spread alone")
-    file: str | None = argument("texts to choose from; default, or -: standard input", None)
+    file: str | None = argument(
+        "texts to choose from; default, or -: standard input", None, holds_rows=True
+    )
     num: int = option("texts to suggest", 50, least=1)
-    labelled: tuple[str, ...] = option("texts that are not suggested again; may repeat", ())
+    labelled: tuple[str, ...] = option(
+        "texts that are not suggested again; may repeat", (), holds_rows=True
+    )
     out: str | None = option(
         ".csv .tsv .jsonl .parquet: the rows with new columns; any other name: one text per line",
         None,

@@ -153,7 +153,9 @@ class LookPositionsConfig(FigureFile, Documents, TextColumn, Machine):
     length: int | None = option(
         "positions to show; default: the model's longest text", None, least=8, most=100_000
     )
-    test: str | None = option("text for perplexity by position; needs a causal run", None)
+    test: str | None = option(
+        "text for perplexity by position; needs a causal run", None, holds_rows=True
+    )
     past: float = option("read up to this many times the trained length", 2.0, least=1, most=64)
 
 
@@ -162,7 +164,9 @@ class LookWordConfig(TextColumn, SplitTexts, Machine):
 
     run: str = argument("run folder of any model")
     word: str = argument("word to compare between texts", metavar="WORD")
-    file: str | None = argument("one text per line; default, or -: standard input", None)
+    file: str | None = argument(
+        "one text per line; default, or -: standard input", None, holds_rows=True
+    )
     out: str | None = option("file to write: .png or .svg", None, short="-o", recorded=False)
     truncate: Truncate | None = option("part used of an overlong text; default: the run's", None)
     precision: Precision = option("auto, bf16, fp16: faster, less exact", "fp32", panel="Machine")

@@ -63,14 +63,14 @@ class PlanTraining(PlanOptions, TrainingRun, panel="Saving"):
 class PlanPretrainConfig(PlanTraining, PretrainConfig, panel="Training"):
     """A pretraining in; FLOPs, memory and time out."""
 
-    files: tuple[str, ...] = argument("text, for the number of passes over it", ())
+    files: tuple[str, ...] = argument("text, for the number of passes over it", (), holds_rows=True)
 
 
 class PlanFinetuneConfig(PlanTraining, FinetuneConfig, panel="Training"):
     """A fine-tuning in; FLOPs, memory and time out."""
 
     train: tuple[str, ...] = option(
-        "labelled texts, for the number of steps", (), panel="Input and output"
+        "labelled texts, for the number of steps", (), panel="Input and output", holds_rows=True
     )
 
 

@@ -2,7 +2,8 @@
 
 import time
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from warmstart.recipes.card import write_card
 from warmstart.report.html import Shown
 from warmstart.report.training_figure import score_table
 from warmstart.runs.checkpoint import save_weights
-from warmstart.runs.facts import Figures
+from warmstart.runs.facts import Figures, UnreadRows
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import (
     announce,
@@ -29,7 +30,7 @@ from warmstart.runs.lifecycle import (
     refuse_together,
     write_config,
 )
-from warmstart.runs.saved import SavedRun, lineage_of, recorded_model, resumed_model
+from warmstart.runs.saved import SavedRun, lineage_of, read_data, recorded_model, resumed_model
 from warmstart.runtime import Runtime
 from warmstart.settings.model import DEFAULT_PRESETS, ModelConfig, apply_overrides, preset_named
 from warmstart.settings.shared import Truncate
@@ -49,7 +50,8 @@ from warmstart.tasks.labelled_data import (
     read_training_texts,
     readable_rows,
 )
-from warmstart.tasks.registry import choose_task, finetuning_task, read_backbone
+from warmstart.tasks.registry import choose_task, finetuning_task, load, read_backbone
+from warmstart.tasks.text_model import TextModel
 from warmstart.textfiles import file_facts
 from warmstart.tokenization.backends import load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
@@ -69,10 +71,17 @@ class FinetuneResult(Shown):
     summary: str  # the scores in one phrase
     best_epoch: int
     elapsed_s: float
+    unread: UnreadRows = UnreadRows()  # what was not read, or not as a whole
 
     def pieces(self) -> list[str]:
         best = f"at epoch {self.best_epoch}, in {duration(self.elapsed_s)}"
-        return [f"{self.run}: {self.summary} {best}.", score_table(self.valid)]
+        notes = [f"{self.unread}."] if str(self.unread) else []
+        return [f"{self.run}: {self.summary} {best}.", *notes, score_table(self.valid)]
+
+    @cached_property
+    def model(self) -> TextModel:
+        """Return the trained model, ready to predict."""
+        return load(self.run)
 
     @property
     def accuracy(self) -> float:
@@ -276,8 +285,15 @@ def _facts(
     config: FinetuneConfig, train: Dataset, valid: Dataset, parent: SavedRun | None
 ) -> dict[str, Any]:
     seen, held_out = (fingerprints_of(readable_rows(t, config.pieces)) for t in (train, valid))
+    parts = (train, valid) if config.valid else (train,)  # else both have the counts of one file
+    unread = UnreadRows(
+        without_text=sum(part.skipped for part in parts),
+        without_label=sum(part.unlabelled for part in parts),
+        truncated=sum(map(sum, (train.is_truncated, valid.is_truncated))),
+    )
     return {
         "files": file_facts({**train.files, **valid.files}),
+        "unread": asdict(unread),
         "fingerprints": seen.to_json(),
         "validated": held_out.to_json(),
         "lineage": lineage_of(parent),
@@ -325,4 +341,5 @@ def _result(run: RunFolder, task: FinetuningTask) -> FinetuneResult:
     epoch = int(valid["epoch"])
     figures = {name: score for name, score in valid.items() if name != "epoch"}
     scores = Figures(figures, valid.file)  # the error for a missing score names the file
-    return FinetuneResult(run.path, scores, task.summary(scores), epoch, run.scores().elapsed_s)
+    elapsed_s, unread = run.scores().elapsed_s, read_data(run).unread
+    return FinetuneResult(run.path, scores, task.summary(scores), epoch, elapsed_s, unread)

@@ -26,7 +26,7 @@ from warmstart.settings.using import (
 )
 from warmstart.tasks.explaining import Explanation
 from warmstart.tasks.registry import load_on
-from warmstart.tasks.text_model import FilledText, Prediction, TextModel
+from warmstart.tasks.text_model import FilledText, Prediction, Predictions, TextModel
 from warmstart.tasks.translate import report_overlong
 from warmstart.textfiles import base_suffix, file_or_stream, format_of, standard_input
 
@@ -97,12 +97,23 @@ def label_lines(answers: Iterable[PredictedRow]) -> Iterator[str]:
         yield answer.line()
 
 
-def predict(config: PredictConfig) -> list[Any]:
+class PredictedTable(Predictions):
+    """The prediction of every row; as a table, the rows of the input with the new columns."""
+
+    def __init__(self, answers: Sequence[PredictedRow]) -> None:
+        super().__init__(None if row.row.is_empty else row.prediction for row in answers)
+        self.answers = answers
+
+    def records(self) -> list[Mapping[str, Any]]:
+        return list(_table_rows(self.answers))
+
+
+def predict(config: PredictConfig) -> PredictedTable:
     """Label the rows of a file, or of standard input; a row without text gets None."""
     answers = list(predict_file(config, standard_input()))
     if config.out:
         write_predictions(config, config.out, answers)
-    return [None if answer.row.is_empty else answer.prediction for answer in answers]
+    return PredictedTable(answers)
 
 
 def predict_file(config: PredictConfig, stream: BinaryIO | None) -> Iterator[PredictedRow]:

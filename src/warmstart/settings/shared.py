@@ -91,7 +91,9 @@ class WrittenFile(Settings, panel="Input and output"):
 class TextLines(TextColumn, WrittenFile):
     """The texts to read and the file to write, one line per text."""
 
-    file: str | None = argument("one text per line; default, or -: standard input", None)
+    file: str | None = argument(
+        "one text per line; default, or -: standard input", None, holds_rows=True
+    )
     text: str | None = option(
         "one text, instead of a file", None, metavar="TEXT", excludes=("file",)
     )
@@ -131,8 +133,10 @@ class LabelledColumns(TableFormat, SplitTexts):
 class LabelledFiles(LabelledColumns, RemoteFiles):
     """The labelled texts to train on and to validate on."""
 
-    train: tuple[str, ...] = option("labelled texts to train on; may repeat")
-    valid: str | None = option("texts to validate on; default: 20% of --train", None)
+    train: tuple[str, ...] = option("labelled texts to train on; may repeat", holds_rows=True)
+    valid: str | None = option(
+        "texts to validate on; default: 20% of --train", None, holds_rows=True
+    )
     train_labels: tuple[str, ...] = option("labels of --train, one per line", ())
     valid_labels: str | None = option("labels of --valid, one per line", None)
     task: str = option("what to learn; auto: by the file", "auto", metavar="NAME", panel="Training")

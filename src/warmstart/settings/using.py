@@ -42,7 +42,9 @@ class EvaluateConfig(LabelledColumns, Documents, Beam, Machine):
     """A run and held-out data in, scores out."""
 
     run: str = argument("run folder")
-    test: str | None = option("labelled texts, plain text or a table of pairs", None)
+    test: str | None = option(
+        "labelled texts, plain text or a table of pairs", None, holds_rows=True
+    )
     test_labels: str | None = option("labels of --test, one per line", None)
     source: str | None = option("sentences for a translator, one per line", None)
     target: str | None = option("their translations, one per line", None)
@@ -160,7 +162,7 @@ class DoctorConfig(Machine):
 class DataConfig(LabelledColumns, RemoteFiles):
     """Files in, report on them out."""
 
-    files: tuple[str, ...] = argument("text or labelled files")
+    files: tuple[str, ...] = argument("text or labelled files", holds_rows=True)
     labels: tuple[str, ...] = option("label file of each text file, in order", ())
     tokenizer: str | None = option("tokenizer, or run that has one, to count tokens with", None)
     max_length: int | None = option("count texts longer than this, in tokens", None, least=3)
@@ -170,13 +172,15 @@ class DataConfig(LabelledColumns, RemoteFiles):
 class StartConfig(LabelledColumns, RemoteFiles):
     """Files in, what to run with them out."""
 
-    files: tuple[str, ...] = argument("what there is: texts, labelled texts, or both")
+    files: tuple[str, ...] = argument(
+        "what there is: texts, labelled texts, or both", holds_rows=True
+    )
 
 
 class TokenizerConfig(Documents, TextColumn, RemoteFiles):
     """Text in, tokenizer out."""
 
-    files: tuple[str, ...] = argument("text files, folders or globs")
+    files: tuple[str, ...] = argument("text files, folders or globs", holds_rows=True)
     out: str = option("folder to write", short="-o", recorded=False)
     kind: TokenizerKind = option("algorithm", "bpe")
     vocab_size: int = option(

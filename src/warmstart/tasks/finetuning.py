@@ -47,7 +47,7 @@ from warmstart.tasks.labelled_data import (
 )
 from warmstart.tasks.latent_semantics import LatentSpace
 from warmstart.tasks.task import Task, Training
-from warmstart.tasks.text_model import TransformerModel
+from warmstart.tasks.text_model import Predictions, TransformerModel
 from warmstart.tasks.vectors import (
     RECORDED_LENGTHS,
     KeptBatches,
@@ -123,10 +123,24 @@ class TextPredictor(TransformerModel):
     answer: Callable[[EncodedTexts], list[Any]]  # one prediction for every encoded text
     classes: tuple[str, ...] = ()  # that a classifier tells apart
 
-    def predict(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[Any]:
+    def predict(self, texts: Iterable[str], texts2: Iterable[str] | None = None) -> Predictions:
         """Label texts, or pairs of a text and its second text."""
-        self.check_texts(texts, texts2)
-        return self.answer(self.encode(texts, texts2)) if len(texts) else []
+        texts, texts2 = self.check_texts(texts, texts2)
+        return Predictions(self.answer(self.encode(texts, texts2)) if texts else [])
+
+
+def _answer(
+    task: "FinetuningTask",
+    model: nn.Module,
+    batches: TextBatches,
+    name: str,
+    labels: Labels,
+    encoded: EncodedTexts,
+) -> list[Any]:
+    """Return what the model of a run answers to encoded texts."""
+    texts = Dataset(ids=encoded.ids, starts=encoded.starts)
+    outputs = require_finite(task.outputs(model, texts, batches), name)
+    return task.predictions(outputs, labels)
 
     def explain(
         self, texts: Sequence[str], texts2: Sequence[str] | None = None
@@ -280,12 +294,6 @@ class FinetuningTask(Task):
         model = self.load_model(run)
         tuning = run.recorded(Tuning, "truncate", "micro_tokens")
         batches = TextBatches(tuning.micro_tokens, run.tokenizer.pad, runtime)
-
-        def answer(encoded: EncodedTexts) -> list[Any]:
-            texts = Dataset(ids=encoded.ids, starts=encoded.starts)
-            outputs = require_finite(self.outputs(model, texts, batches), run)
-            return self.predictions(outputs, run.config)
-
         return TextPredictor(
             name=str(run.path),
             description=run.model.mark(self.description),
@@ -294,7 +302,7 @@ class FinetuningTask(Task):
             runtime=runtime,
             truncate=tuning.truncate or self.truncate,
             reads_pairs=run.config.get("pairs"),
-            answer=answer,
+            answer=partial(_answer, self, model, batches, str(run.path), run.config),
             classes=run.classes,
         )
 
@@ -307,7 +315,7 @@ class FinetuningTask(Task):
         texts, _ = self.encode(read, run.tokenizer, run.model, predictor.truncate)
         micro_tokens = run.recorded(Tuning, "micro_tokens").micro_tokens
         batches = TextBatches(micro_tokens, run.tokenizer.pad, runtime)
-        outputs = require_finite(self._outputs_shown(predictor.model, texts, batches), run)
+        outputs = require_finite(self._outputs_shown(predictor.model, texts, batches), run.path)
         seen = rows_seen(data, run.texts_seen(), settings.pieces)
         return self.all_scores(outputs, targets, run.config, seen)
 
@@ -463,10 +471,10 @@ class Baseline(Protocol):
         """Return the seconds it takes to read texts, which is done once for all fits."""
 
 
-def require_finite(outputs: NDArray[Any], run: SavedRun) -> NDArray[Any]:
+def require_finite(outputs: NDArray[Any], name: object) -> NDArray[Any]:
     """Refuse outputs that are NaN or infinite; finite weights can overflow too."""
     if not all(np.isfinite(output).all() for output in outputs):
-        raise WarmstartError(f"{run.path}: its outputs are NaN or infinite; {OVERFLOW}")
+        raise WarmstartError(f"{name}: its outputs are NaN or infinite; {OVERFLOW}")
     return outputs
 
 

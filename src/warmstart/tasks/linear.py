@@ -1,7 +1,7 @@
 """What baselines share in use: features of texts, logistic regression, classes or numbers out."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -21,7 +21,7 @@ from warmstart.tasks.finetuning import FinetuningTask
 from warmstart.tasks.labelled_data import read_labelled_file, readable_rows, rows_seen
 from warmstart.tasks.logistic import class_direction
 from warmstart.tasks.task import Task
-from warmstart.tasks.text_model import TextModel
+from warmstart.tasks.text_model import Predictions, TextModel
 
 Floats = NDArray[np.float64]
 
@@ -54,12 +54,12 @@ class LinearPredictor(TextModel):
         """Return the classes that it tells apart."""
         return self.names
 
-    def predict(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[Any]:
+    def predict(self, texts: Iterable[str], texts2: Iterable[str] | None = None) -> Predictions:
         """Label texts, or pairs of a text and its second text."""
-        self.check_texts(texts, texts2)
+        texts, texts2 = self.check_texts(texts, texts2)
         rows = list(map(join_pair, texts, texts2)) if texts2 is not None else texts
         outputs = self.linear.outputs(rows, len(self.names))
-        return self.labelled.predictions(outputs, {"classes": self.names})
+        return Predictions(self.labelled.predictions(outputs, {"classes": self.names}))
 
     def explain(
         self, texts: Sequence[str], texts2: Sequence[str] | None = None

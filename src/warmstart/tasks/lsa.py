@@ -6,7 +6,7 @@ lsa.safetensors has the dimensions, model.safetensors the regression.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ from warmstart.tasks.logistic import (
     folds_of,
     rebuild_logistic,
 )
-from warmstart.tasks.text_model import checks_keywords
+from warmstart.tasks.text_model import checks_keywords, list_texts
 from warmstart.tasks.tfidf import (
     BaselineTexts,
     CountedTexts,
@@ -278,17 +278,15 @@ class LsaPredictor(LinearPredictor):
     @checks_keywords
     def embed(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         pooling: Pooling = "mean",
         layer: int | None = None,
         normalize: bool = False,
     ) -> NDArray[np.float32]:
         """Return one vector for every text: (texts, D); it has no layers, and one pooling."""
-        if isinstance(texts, str):
-            raise WarmstartError("embed takes a list of texts, not one text")
         if layer is not None or pooling != "mean":
             raise WarmstartError(f"{self.name} is {self.description}: leave out layer and pooling")
-        vectors = self.linear.space.vectors(texts)
+        vectors = self.linear.space.vectors(list_texts("embed", "texts", texts))
         if normalize:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors.astype(np.float32)
