@@ -21,6 +21,7 @@ from warmstart.settings.shared import Device, Pooling, Truncate
 from warmstart.settings.training import Balance, FinetuneConfig
 from warmstart.tasks.classify import ClassifyTask
 from warmstart.tasks.linear import LinearPredictor
+from warmstart.tasks.logistic import class_direction
 from warmstart.tasks.text_model import TextModel
 from warmstart.tasks.tfidf import STRENGTHS, BaselineTexts, CountedTexts, TfidfTask
 
@@ -143,6 +144,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             linear=model,
             names=tuple(str(number) for number in range(len(self.classes_))),
             labelled=ClassifyTask(),
+            direction=class_direction,
         )
 
     def _messages(self) -> AbstractContextManager[None]:

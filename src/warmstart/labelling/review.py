@@ -181,7 +181,7 @@ def _suspects(
     by_row = {doubt.row: doubt for doubt in doubts}
     ranked = sorted(by_row, key=lambda row: by_row[row].margin)
     rows = list(dict.fromkeys(chain(ranked, two_labels, sorted(rare))))[: config.num]
-    reasons = {CONTRADICTED: by_row, TWO_LABELS: two_labels, RARE: rare}
+    reasons = {CONTRADICTED: set(by_row), TWO_LABELS: set(two_labels), RARE: rare}
     files, suspects = _file_of_rows(data), []
     for rank, row in enumerate(rows, 1):
         doubt, others = by_row.get(row), two_labels.get(row, [])

@@ -7,7 +7,7 @@ training text in turn. Run folders are those of the classifiers of tfidf.py and 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,7 +22,13 @@ from warmstart.tasks.finetuning import FittedBaseline
 from warmstart.tasks.latent_semantics import SPACE_FILE, LatentSpace, read_space
 from warmstart.tasks.linear import LinearTask
 from warmstart.tasks.logistic import CHOSEN_INSIDE
-from warmstart.tasks.lsa import DIMENSIONS, FEW_LABELS, LsaPredictor, join_columns
+from warmstart.tasks.lsa import (
+    DIMENSIONS,
+    FEW_LABELS,
+    LsaPredictor,
+    feature_word_weights,
+    join_columns,
+)
 from warmstart.tasks.regress import RegressTask, with_margin
 from warmstart.tasks.ridge_regression import (
     Line,
@@ -53,7 +59,7 @@ LSA_SETTINGS = tuple((alpha, is_joined) for is_joined in (False, True) for alpha
 class RidgeModel:
     """A fitted baseline: texts in, numbers out."""
 
-    line: Line
+    model: Line
     margin: float  # of the interval of a number; 0: too few labels for one
     tfidf: "FeatureUnion | None" = None
     space: LatentSpace | None = None
@@ -65,14 +71,18 @@ class RidgeModel:
         tfidf = None if self.tfidf is None else self.tfidf.transform(texts)
         vectors = None if self.space is None else self.space.vectors(texts)
         columns = tfidf if vectors is None else join_columns(vectors, tfidf)
-        return with_margin(self.line(columns), self.margin)
+        return with_margin(self.model(columns), self.margin)
+
+    def word_weights(self, text: str, direction: Floats) -> Floats:
+        """Return what each word contributes to coefficients times features: (words,)."""
+        return feature_word_weights(self.space, self.tfidf, text, direction)
 
     def save(self, run: RunFolder) -> None:
         """Write the dimensions, and the regression with what it needs of TF-IDF."""
         if self.space is not None:
             self.space.save(run.path / SPACE_FILE)
         arrays = {} if self.tfidf is None else save_features(self.tfidf, run)
-        arrays |= {"coef": self.line.coef, "intercept": np.array([self.line.intercept])}
+        arrays |= {"coef": self.model.coef, "intercept": np.array([self.model.intercept])}
         arrays["margin"] = np.array([self.margin])
         save_weights(run.weights_file, {n: torch.tensor(array) for n, array in arrays.items()})
 
@@ -210,12 +220,18 @@ def _average(first: Line, second: Line) -> Line:
     return Line(coef, (first.intercept + second.intercept) / 2)
 
 
+def number_direction(model: Line, prediction: Any) -> Floats:
+    """Return the coefficients of the number: (D,)."""
+    return model.coef
+
+
 class TfidfNumbersTask(LinearTask):
     """TF-IDF and ridge regression, as `compare` fits them."""
 
     name = "tfidf-numbers"
     description = "a TF-IDF regression model"
     labelled = REGRESS
+    direction = staticmethod(number_direction)
 
     def read_model(self, run: SavedRun) -> RidgeModel:
         return _read_model(run, None)
@@ -228,6 +244,7 @@ class LsaNumbersTask(LinearTask):
     description = "an LSA regression model"
     labelled = REGRESS
     predictor = LsaPredictor
+    direction = staticmethod(number_direction)
 
     def read_model(self, run: SavedRun) -> RidgeModel:
         return _read_model(run, read_space(run.folder.path / SPACE_FILE))
