@@ -199,8 +199,8 @@ def _scores(facts: RunFacts) -> Iterator[str]:
     shown = {n: f"{v:.4g}" for n, v in valid.items() if not n.startswith(HIDDEN)}
     if shown and facts.scores.scored_labels:
         yield (
-            "On labels that this model was then trained on, too: these are the scores of models with "
-            f"the same settings, trained on {facts.scores.scored_labels:,} labels."
+            "On labels that this model was then trained on, too: these are the scores of models "
+            f"with the same settings, trained on {facts.scores.scored_labels:,} labels."
         )
     elif shown:
         yield "On validation data, which may have chosen the settings:"
