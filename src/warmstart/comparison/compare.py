@@ -124,7 +124,7 @@ def compare(config: CompareConfig) -> CompareResult:
             suspect_labels(comparison, texts, scored.lines, plan.texts.describe),
         )
         if not is_finished:
-            if config.folds and config.save == "best":
+            if comparison.final_labels:
                 _train_final_model(config, run, plan, comparison, tuned, summary.advice.arm)
             _write_cards(run)
             _write(result)
@@ -145,11 +145,11 @@ def _train_final_model(
     tuned: Sequence[TunedArm],
     arm: str,
 ) -> None:
-    """Train the advised arm on the texts of all folds."""
+    """Train the advised arm on all texts, those that were set aside or held out among them."""
     labels, seed = comparison.subsets[-1], config.seeds[0]
     cell = next(cell for cell in comparison.cells_of(arm, labels) if cell.seed == seed)
-    answers = cell.predictions["cross-validation"]
-    scores = plan.texts.task.answer_scores(answers, plan.texts.training.targets)
+    split = comparison.scored_split
+    scores = plan.texts.task.answer_scores(cell.predictions[split.name], split.classes)
     of_arm = [fold for fold in tuned if (fold.arm, fold.labels) == (arm, labels)]
     train_final_model(config, run, plan, of_arm, scores)
 
@@ -226,13 +226,15 @@ def _comparison(
         if name != "validation" or not config.refits  # else its texts are trained on
     )
     described = [planned.arm.describe() for planned in plan.arms]
+    subsets = tuple(sorted({cell.labels for cell in cells}))
+    num_scored, num_final = texts.scored_labels(subsets[-1]), texts.final_labels(subsets[-1])
     comparison = Comparison(
         title=config.title,
         train_file=", ".join(config.train),
         class_names=texts.classes,
         class_counts=texts.task.class_counts(texts.training.targets, texts.labels),
         arms=tuple(arm for arm in described if arm.name in {cell.arm for cell in cells}),
-        subsets=tuple(sorted({cell.labels for cell in cells})),
+        subsets=subsets,
         seeds=tuple(seed for seed in config.seeds if seed in {cell.seed for cell in cells}),
         cells=tuple(cells),
         tuned=tuple(arm for arm in tuned if arm.trials),
@@ -243,6 +245,8 @@ def _comparison(
         attainable=config.attainable,
         left_out=plan.left_out,
         num_labelled=len(texts.pool),
+        scored_labels=num_scored,
+        final_labels=num_final if config.retrains and num_final > num_scored else 0,
         num_choosing=len(texts.data["validation"]) if config.valid and not config.folds else 0,
         task=texts.task.name,
         metric=texts.task.metric_name(texts.labels),

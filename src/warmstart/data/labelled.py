@@ -131,8 +131,10 @@ def _collect(rows: Iterable[tuple[Row, Row]], files: Sequence[Path], description
             labels.append(label)
             lines.append(row.number)
             seconds.append(second)
+    if not num_rows:
+        raise WarmstartError(f"{files[0]}: no rows; text and label are needed")
     if not texts:
-        reason = f"none of the {quantity(num_rows, 'row')} has both" if num_rows else "no rows"
+        reason = f"none of the {quantity(num_rows, 'row')} has both"
         raise WarmstartError(f"{files[0]}: no rows with text and label ({reason}); {description}")
     return Dataset(
         str(files[0]),

@@ -376,7 +376,7 @@ class HfFolder:
             if path.exists():
                 raise WarmstartError(f"{path} is a file; name the folder of a model")
             raise WarmstartError(
-                f"{path} {missing(path)}; a model of a hub must be downloaded to a folder first"
+                f"{path} {missing(path)}; a model of the hub is named hf:OWNER/NAME"
             )
         self.path = path
         self._roots = [path.resolve()]

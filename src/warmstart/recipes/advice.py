@@ -101,6 +101,10 @@ def next_steps(report: "DataReport", is_gpu: bool = False) -> Iterator[Step]:
         return
     train = f"--train {shlex.quote(labelled[0].file)}"
     unlabelled = " ".join(shlex.quote(file.file) for file in texts)
+    if len(labelled[0].labels) == 1:
+        (name,) = labelled[0].labels
+        yield Step("", f"label other texts first: all have the label '{name}', and two are needed")
+        return
     if num_labels < FEW_LABELS:
         yield Step("", f"label more texts first: {num_labels} are too few to compare anything with")
         return
@@ -166,7 +170,7 @@ def _describe(file: "FileReport") -> str:
         return f"{file.file}: {quantity(file.rows, 'text')} without labels, {words}"
     return (
         f"{file.file}: {quantity(sum(file.labels.values()), 'labelled text')} of "
-        f"{len(file.labels):,} classes, {words}"
+        f"{len(file.labels):,} class{'' if len(file.labels) == 1 else 'es'}, {words}"
     )
 
 
