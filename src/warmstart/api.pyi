@@ -13,10 +13,12 @@ from warmstart.labelling.suggest import suggest as _suggest
 from warmstart.look.ablations import look_ablations as _look_ablations
 from warmstart.look.attention import look_attention as _look_attention
 from warmstart.look.beam import look_beam as _look_beam
+from warmstart.look.block import look_block as _look_block
 from warmstart.look.commands import (
     LookAblationsConfig,
     LookAttentionConfig,
     LookBeamConfig,
+    LookBlockConfig,
     LookComplexityConfig,
     LookExploreConfig,
     LookMaskConfig,
@@ -110,6 +112,7 @@ import_model = verb(ImportConfig, _import_model)
 look_ablations = verb(LookAblationsConfig, _look_ablations)
 look_attention = verb(LookAttentionConfig, _look_attention)
 look_beam = verb(LookBeamConfig, _look_beam)
+look_block = verb(LookBlockConfig, _look_block)
 look_complexity = verb(LookComplexityConfig, _look_complexity)
 look_explore = verb(LookExploreConfig, _look_explore)
 look_mask = verb(LookMaskConfig, _look_mask)

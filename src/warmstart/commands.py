@@ -144,6 +144,7 @@ COMMANDS = {
             "look.beam:look_beam",
             'runs/en-fr --source "A fine book." --beam 3 -o beam.png',
         ),
+        _room("look block", "look.block:look_block", "lab -o block.png"),
         _room(
             "look explore",
             "look.explore:look_explore",
