@@ -231,6 +231,7 @@ COMMANDS = {
             "Show a beam search step by step, with the paths that were dropped.",
             'runs/en-fr --source "A fine book." --beam 3 -o beam.png',
         ),
+        _room("look block", "look.block:look_block", "lab -o block.png"),
         _room(
             "look explore",
             "look.explore:look_explore",
