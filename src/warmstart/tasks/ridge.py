@@ -96,6 +96,7 @@ class TfidfRidge:
     def __init__(self, counted: CountedTexts) -> None:
         self._counted = counted
         self._latest: dict[tuple[tuple[str, float], ...], BaselineTexts] = {}
+        self._fitted: dict[float, FittedBaseline] = {}  # on the latest texts, by setting
 
     def settings(self, trials: int) -> list[float]:
         """Return one value: whatever is tried is tried inside the training labels."""
@@ -112,9 +113,14 @@ class TfidfRidge:
         return self._counted.counting_s(texts)
 
     def fit(self, train: Dataset, value: float) -> FittedBaseline:
-        """Choose a setting inside the training labels, and fit with it."""
-        texts, started = self._read(train), time.monotonic()
-        numbers = np.array(texts.classes, np.float64)
+        """Choose a setting inside the training labels, and fit with it, once for the same texts."""
+        texts = self._read(train)
+        if value not in self._fitted:
+            self._fitted[value] = self._fit(texts, value)
+        return self._fitted[value]
+
+    def _fit(self, texts: BaselineTexts, value: float) -> FittedBaseline:
+        started, numbers = time.monotonic(), np.array(texts.classes, np.float64)
         rows = choosing_rows(numbers)
         candidates = leave_one_out(texts.columns[rows], numbers[rows], TFIDF_STRENGTHS)
         number = choose(candidates, numbers[rows]) if value == CHOSEN_INSIDE else int(value)
@@ -133,6 +139,7 @@ class TfidfRidge:
         key = tuple(sorted(zip(train.texts, train.targets, strict=True)))
         if key not in self._latest:
             self._latest = {key: BaselineTexts(train.texts, train.targets, "none", self._counted)}
+            self._fitted = {}
         return self._latest[key]
 
 
@@ -157,10 +164,9 @@ class LsaRidge(TfidfRidge):
         alpha, is_joined = LSA_SETTINGS[int(value)]
         return f"alpha {alpha:g}{', with TF-IDF' if is_joined else ''}"
 
-    def fit(self, train: Dataset, value: float) -> FittedBaseline:
-        """Choose a setting inside the training labels, and fit with it."""
-        texts, started = self._read(train), time.monotonic()
-        numbers, vectors = np.array(texts.classes, np.float64), self._vectors_of(texts.texts)
+    def _fit(self, texts: BaselineTexts, value: float) -> FittedBaseline:
+        started, numbers = time.monotonic(), np.array(texts.classes, np.float64)
+        vectors = self._vectors_of(texts.texts)
         rows = choosing_rows(numbers)
         alone = nested_leave_one_out(vectors[rows], numbers[rows])
         (tfidf,) = leave_one_out(texts.columns[rows], numbers[rows], TFIDF_STRENGTHS[:1])
