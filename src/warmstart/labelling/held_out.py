@@ -104,8 +104,8 @@ def fitted_doubts(config: ReviewConfig, data: Dataset, task: FinetuningTask) -> 
     doubted = task.doubted_labels(outputs, texts.training.targets)
     assert doubted is not None, "the task was asked before"
     return [
-        Doubt(int(row), texts.describe(doubted.answers[row]), float(doubted.margins[row]))
-        for row in np.flatnonzero(doubted.is_doubted)
+        Doubt(row, texts.describe(doubted.answers[row]), float(doubted.margins[row]))
+        for row in np.flatnonzero(doubted.is_doubted).tolist()
     ]
 
 

@@ -1,7 +1,7 @@
 """`review`: which labels look wrong."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from pathlib import Path
@@ -181,7 +181,7 @@ def _suspects(
     by_row = {doubt.row: doubt for doubt in doubts}
     ranked = sorted(by_row, key=lambda row: by_row[row].margin)
     rows = list(dict.fromkeys(chain(ranked, two_labels, sorted(rare))))[: config.num]
-    reasons = {CONTRADICTED: by_row, TWO_LABELS: two_labels, RARE: rare}
+    reasons: dict[str, Container[int]] = {CONTRADICTED: by_row, TWO_LABELS: two_labels, RARE: rare}
     files, suspects = _file_of_rows(data), []
     for rank, row in enumerate(rows, 1):
         doubt, others = by_row.get(row), two_labels.get(row, [])
