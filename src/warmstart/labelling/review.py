@@ -127,7 +127,7 @@ def review(config: ReviewConfig) -> Review:
     groups = group_copies(fingerprints_of(texts))
     rare = _rare_rows(groups, task.fold_classes(data))
     if compared:
-        doubts = comparison_doubts(compared, data, task)
+        doubts = comparison_doubts(config, compared, data, task)
     else:
         doubts = _doubt_others(config, data, task, rare)
     found = _suspects(config, data, doubts, rare, _rows_with_two_labels(texts, data.labels))

@@ -98,11 +98,15 @@ def label_lines(answers: Iterable[PredictedRow]) -> Iterator[str]:
 
 
 def predict(config: PredictConfig) -> list[Any]:
-    """Label the rows of a file, or of standard input; a row without text gets None."""
+    """Label the rows of a file, or of standard input; a row without text gets None.
+
+    With `explain` each result is an explanation, which has the prediction.
+    """
     answers = list(predict_file(config, standard_input()))
     if config.out:
         write_predictions(config, config.out, answers)
-    return [None if answer.row.is_empty else answer.prediction for answer in answers]
+    results = [answer.explanation or answer.prediction for answer in answers]
+    return [None if a.row.is_empty else r for a, r in zip(answers, results, strict=True)]
 
 
 def predict_file(config: PredictConfig, stream: BinaryIO | None) -> Iterator[PredictedRow]:
