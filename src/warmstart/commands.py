@@ -231,7 +231,12 @@ COMMANDS = {
             "Show a beam search step by step, with the paths that were dropped.",
             'runs/en-fr --source "A fine book." --beam 3 -o beam.png',
         ),
-        _room("look block", "look.block:look_block", "lab -o block.png"),
+        _room(
+            "look block",
+            "look.block:look_block",
+            "Show the parts of a block, of an encoder and of a decoder, with shapes and counts.",
+            "lab -o block.png",
+        ),
         _room(
             "look explore",
             "look.explore:look_explore",

@@ -294,7 +294,6 @@ def look_training(config: LookTrainingConfig) -> None:
 
 
 def look_block(config: LookBlockConfig) -> None:
-    """Show the parts of a block, of an encoder and of a decoder, with shapes and counts."""
     from warmstart.look.block import look_block
 
     view = look_block(config)
