@@ -143,3 +143,16 @@ def test_commands_in_messages_keep_their_flags(warm: Path, here: Path) -> None:
     with pytest.raises(WarmstartError, match=r"trains$") as raised:
         warmstart.generate(run=warm)
     assert "`warmstart pretrain`" in str(raised.value)
+
+
+@pytest.mark.slow
+def test_a_comparison_of_frames_is_a_frame(
+    masked: Path, frame: pd.DataFrame, world: World, here: Path
+) -> None:
+    test = pl.read_csv(world.test, separator="\t")
+    quick = {"arms": "frozen,tfidf", "labels": "20,all", "seeds": [0, 1], "trials": 1, "threads": 1}
+    result = warmstart.compare(from_runs=masked, train=frame, test=test, out="c", **quick)  # type: ignore[arg-type]
+    table = result.to_pandas()
+    assert set(table["arm"]) == {"frozen", "tf-idf"}
+    assert table["accuracy"].between(table["low"], table["high"]).all()
+    assert result.model.predict(test["text"])[0].label in result.model.classes

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,7 @@ from warmstart.comparison.verdict import contrast, summarise
 from warmstart.comparison.workers import open_workers
 from warmstart.data.copies import NamedTexts, SharedTexts, describe_shared, find_matches
 from warmstart.data.fingerprints import fingerprints_of
+from warmstart.dataframes import Tabular
 from warmstart.files import write_json
 from warmstart.jsonfiles import from_json
 from warmstart.recipes.card import write_card
@@ -51,7 +53,8 @@ from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, w
 from warmstart.runs.saved import kept_models, recipes_of
 from warmstart.tasks.hub import say_not_exportable
 from warmstart.tasks.labelled_data import readable_rows, rows_seen
-from warmstart.tasks.registry import choose_task, finetuning_task
+from warmstart.tasks.registry import choose_task, finetuning_task, load
+from warmstart.tasks.text_model import TextModel
 from warmstart.textfiles import file_facts
 from warmstart.training.length import TIMED_S, TIMED_SHARE, Clock
 
@@ -59,8 +62,8 @@ SECTIONS_IN_NOTEBOOKS = 2  # verdict and accuracy by epoch; the report has more
 
 
 @dataclass(frozen=True)
-class CompareResult(Shown):
-    """The outcome of a comparison."""
+class CompareResult(Shown, Tabular):
+    """The outcome of a comparison; as a table, a row for each arm at each number of labels."""
 
     folder: Path
     report: Path
@@ -79,6 +82,25 @@ class CompareResult(Shown):
     def models(self) -> dict[str, Path]:
         """Return the run folder of each arm's kept model; if several are kept, of the last one."""
         return {arm: path for path, arm in kept_models(RunFolder(self.folder)).items()}
+
+    def records(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "arm": score.arm,
+                "labels": score.labels,
+                self.comparison.metric: score.scored.accuracy,
+                "low": score.scored.interval.low,
+                "high": score.scored.interval.high,
+                "spread": score.scored.spread,
+                "seeds": score.scored.num_seeds,
+            }
+            for score in self.summary.scores
+        ]
+
+    @property
+    def model(self) -> TextModel:
+        """Return the model of the arm to use, ready to predict, if it was kept."""
+        return load(self.folder)
 
     @property
     def advised(self) -> Arm:
