@@ -36,7 +36,17 @@ class Domain:
 
 DOMAINS: Final = (
     Domain(
-        subjects=("the battery", "the screen", "delivery", "the charger", "this phone", "the camera", "customer service", "the case", "sound quality"),
+        subjects=(
+            "the battery",
+            "the screen",
+            "delivery",
+            "the charger",
+            "this phone",
+            "the camera",
+            "customer service",
+            "the case",
+            "sound quality",
+        ),
         remarks=(
             "died after two weeks",
             "is better than I expected",
@@ -50,11 +60,38 @@ DOMAINS: Final = (
             "is a total waste of money",
         ),
         labels=("positive", "negative", "neutral"),
-        text_headers=("review", "text", "review_body", "Review Text", "content", "reviewText", "verbatim", "Customer comment"),
-        label_headers=("sentiment", "label", "Sentiment", "class", "polarity", "overall_sentiment", "Label"),
+        text_headers=(
+            "review",
+            "text",
+            "review_body",
+            "Review Text",
+            "content",
+            "reviewText",
+            "verbatim",
+            "Customer comment",
+        ),
+        label_headers=(
+            "sentiment",
+            "label",
+            "Sentiment",
+            "class",
+            "polarity",
+            "overall_sentiment",
+            "Label",
+        ),
     ),
     Domain(
-        subjects=("the room", "breakfast", "reception", "the pool", "our stay", "the location", "parking", "wifi", "the bathroom"),
+        subjects=(
+            "the room",
+            "breakfast",
+            "reception",
+            "the pool",
+            "our stay",
+            "the location",
+            "parking",
+            "wifi",
+            "the bathroom",
+        ),
         remarks=(
             "was spotless and quiet",
             "smelled of smoke",
@@ -67,11 +104,35 @@ DOMAINS: Final = (
             "was closed for repairs",
         ),
         labels=("5", "4", "3", "2", "1"),
-        text_headers=("review", "What did you like about your stay?", "comment", "Feedback", "guest_comment", "Please tell us about your stay"),
-        label_headers=("stars", "rating", "Rating (1-5)", "score", "How would you rate us?", "Overall"),
+        text_headers=(
+            "review",
+            "What did you like about your stay?",
+            "comment",
+            "Feedback",
+            "guest_comment",
+            "Please tell us about your stay",
+        ),
+        label_headers=(
+            "stars",
+            "rating",
+            "Rating (1-5)",
+            "score",
+            "How would you rate us?",
+            "Overall",
+        ),
     ),
     Domain(
-        subjects=("invoice 4471", "my account", "the app", "the login page", "our VPN", "printer on floor 3", "the export", "two-factor login", "my subscription"),
+        subjects=(
+            "invoice 4471",
+            "my account",
+            "the app",
+            "the login page",
+            "our VPN",
+            "printer on floor 3",
+            "the export",
+            "two-factor login",
+            "my subscription",
+        ),
         remarks=(
             "cannot be opened since this morning",
             "shows error 500",
@@ -83,11 +144,37 @@ DOMAINS: Final = (
             "asks for a password I never set",
         ),
         labels=("billing", "technical", "account", "cancellation", "how-to", "outage"),
-        text_headers=("description", "Subject", "ticket_text", "message", "Issue description", "body", "summary"),
-        label_headers=("category", "queue", "Category", "Ticket type", "topic", "assigned_team", "Department"),
+        text_headers=(
+            "description",
+            "Subject",
+            "ticket_text",
+            "message",
+            "Issue description",
+            "body",
+            "summary",
+        ),
+        label_headers=(
+            "category",
+            "queue",
+            "Category",
+            "Ticket type",
+            "topic",
+            "assigned_team",
+            "Department",
+        ),
     ),
     Domain(
-        subjects=("play", "turn on", "set", "what is", "remind me about", "book", "cancel", "find", "add"),
+        subjects=(
+            "play",
+            "turn on",
+            "set",
+            "what is",
+            "remind me about",
+            "book",
+            "cancel",
+            "find",
+            "add",
+        ),
         remarks=(
             "the kitchen lights",
             "some jazz",
@@ -99,12 +186,30 @@ DOMAINS: Final = (
             "milk to my shopping list",
             "the nearest pharmacy",
         ),
-        labels=("play_music", "set_alarm", "get_weather", "book_restaurant", "light_on", "shopping_list", "calendar"),
+        labels=(
+            "play_music",
+            "set_alarm",
+            "get_weather",
+            "book_restaurant",
+            "light_on",
+            "shopping_list",
+            "calendar",
+        ),
         text_headers=("utterance", "query", "text", "sentence", "user_input"),
         label_headers=("intent", "label", "intent_name", "Intent", "tag"),
     ),
     Domain(
-        subjects=("URGENT!", "hey", "Congratulations", "Hi mum,", "Dear customer,", "lol", "WINNER!!", "ok", "Reminder:"),
+        subjects=(
+            "URGENT!",
+            "hey",
+            "Congratulations",
+            "Hi mum,",
+            "Dear customer,",
+            "lol",
+            "WINNER!!",
+            "ok",
+            "Reminder:",
+        ),
         remarks=(
             "you have won a £1000 gift card, reply CLAIM to 80082",
             "are we still on for tonight?",
@@ -121,7 +226,17 @@ DOMAINS: Final = (
         label_headers=("label", "class", "Category", "is_spam", "v1", "type"),
     ),
     Domain(
-        subjects=("Central bank", "City council", "United", "Shares of the chip maker", "Researchers", "The prime minister", "A startup", "Oil", "Champions"),
+        subjects=(
+            "Central bank",
+            "City council",
+            "United",
+            "Shares of the chip maker",
+            "Researchers",
+            "The prime minister",
+            "A startup",
+            "Oil",
+            "Champions",
+        ),
         remarks=(
             "raises rates by a quarter point",
             "approves new cycling plan",
@@ -137,7 +252,15 @@ DOMAINS: Final = (
         label_headers=("section", "category", "Class Index", "topic", "desk"),
     ),
     Domain(
-        subjects=("Der Kundendienst", "Die Lieferung", "Das Produkt", "Die Verpackung", "Die App", "Der Preis", "Die Hotline"),
+        subjects=(
+            "Der Kundendienst",
+            "Die Lieferung",
+            "Das Produkt",
+            "Die Verpackung",
+            "Die App",
+            "Der Preis",
+            "Die Hotline",
+        ),
         remarks=(
             "war sehr freundlich",
             "kam drei Tage zu spät",
@@ -148,7 +271,14 @@ DOMAINS: Final = (
             "ist in Ordnung",
         ),
         labels=("positiv", "negativ", "neutral"),
-        text_headers=("Kommentar", "Text", "Freitext", "Bemerkung", "Was hat Ihnen gefallen?", "Bewertung"),
+        text_headers=(
+            "Kommentar",
+            "Text",
+            "Freitext",
+            "Bemerkung",
+            "Was hat Ihnen gefallen?",
+            "Bewertung",
+        ),
         label_headers=("Kategorie", "Stimmung", "Einstufung", "Etikett", "Klasse"),
     ),
     Domain(
@@ -162,7 +292,13 @@ DOMAINS: Final = (
             "a été annulée sans explication",
         ),
         labels=("satisfait", "insatisfait", "mitigé"),
-        text_headers=("avis", "Commentaire", "Votre avis", "texte", "Que pensez-vous de notre service ?"),
+        text_headers=(
+            "avis",
+            "Commentaire",
+            "Votre avis",
+            "texte",
+            "Que pensez-vous de notre service ?",
+        ),
         label_headers=("sentiment", "Catégorie", "classe", "étiquette"),
     ),
     Domain(
@@ -181,7 +317,15 @@ DOMAINS: Final = (
         label_headers=("specialty", "dept", "diagnosis_group", "Triage", "target"),
     ),
     Domain(
-        subjects=("you", "this thread", "the mods", "everyone here", "people like this", "that article", "op"),
+        subjects=(
+            "you",
+            "this thread",
+            "the mods",
+            "everyone here",
+            "people like this",
+            "that article",
+            "op",
+        ),
         remarks=(
             "should be ashamed",
             "made my day, thanks",
@@ -206,7 +350,14 @@ DOMAINS: Final = (
             "has doubled since spring",
             "keeps changing priorities",
         ),
-        labels=("Workload", "Leadership", "Pay and benefits", "Facilities", "Communication", "Other"),
+        labels=(
+            "Workload",
+            "Leadership",
+            "Pay and benefits",
+            "Facilities",
+            "Communication",
+            "Other",
+        ),
         text_headers=(
             "What could we do better?",
             "Q7. Please explain your answer",
@@ -215,7 +366,14 @@ DOMAINS: Final = (
             "Open answer",
             "Q12_TEXT",
         ),
-        label_headers=("Theme", "Code", "Coded theme", "Which topic does this concern?", "Category", "Q12_CODE"),
+        label_headers=(
+            "Theme",
+            "Code",
+            "Coded theme",
+            "Which topic does this concern?",
+            "Category",
+            "Q12_CODE",
+        ),
     ),
     Domain(
         subjects=("Is it", "Can I", "How do I", "Where is", "Why does", "When will", "Who can"),
@@ -233,7 +391,14 @@ DOMAINS: Final = (
         label_headers=("topic", "answer_id", "category", "Thema", "Tema"),
     ),
     Domain(
-        subjects=("El producto", "La atención", "El envío", "La talla", "El restaurante", "La comida"),
+        subjects=(
+            "El producto",
+            "La atención",
+            "El envío",
+            "La talla",
+            "El restaurante",
+            "La comida",
+        ),
         remarks=(
             "llegó roto",
             "es excelente, lo recomiendo",
@@ -247,7 +412,16 @@ DOMAINS: Final = (
         label_headers=("sentimiento", "etiqueta", "clase", "valoración"),
     ),
     Domain(
-        subjects=("COFFEE CORNER", "SHELL 1182", "AMZN MKTP", "RENT APRIL", "CITY TRANSIT", "SUPERMARKT AG", "NETFLIX.COM", "PHARMACY 24"),
+        subjects=(
+            "COFFEE CORNER",
+            "SHELL 1182",
+            "AMZN MKTP",
+            "RENT APRIL",
+            "CITY TRANSIT",
+            "SUPERMARKT AG",
+            "NETFLIX.COM",
+            "PHARMACY 24",
+        ),
         remarks=("LONDON GB", "CARD 4410", "REF 99812", "BERLIN", "ONLINE", "AUTOPAY", "*1J2K33"),
         labels=("groceries", "transport", "housing", "leisure", "health"),
         text_headers=("description", "Transaction", "Booking text", "memo", "Payee"),
@@ -255,9 +429,33 @@ DOMAINS: Final = (
     ),
 )
 
-NAMES: Final = ("anna.k", "j_smith", "Maria", "T. Okafor", "liwei", "guest", "Robert", "fatima88", "P. Novak")
+NAMES: Final = (
+    "anna.k",
+    "j_smith",
+    "Maria",
+    "T. Okafor",
+    "liwei",
+    "guest",
+    "Robert",
+    "fatima88",
+    "P. Novak",
+)
 CITIES: Final = ("Leeds", "Lyon", "Graz", "Austin", "Osaka", "Porto", "Accra")
-SHORT_ANSWERS: Final = ("Fine.", "n/a", "none", "ok", "Great", "No complaints", "-", "??", "good", "nothing", "All good!", "too expensive", "meh")
+SHORT_ANSWERS: Final = (
+    "Fine.",
+    "n/a",
+    "none",
+    "ok",
+    "Great",
+    "No complaints",
+    "-",
+    "??",
+    "good",
+    "nothing",
+    "All good!",
+    "too expensive",
+    "meh",
+)
 
 
 def _sentence(domain: Domain, rng: random.Random) -> str:
@@ -290,7 +488,9 @@ def _labels(domain: Domain, num_rows: int, rng: random.Random) -> list[str]:
     if rng.random() < 0.3:
         for _ in range(rng.randint(1, 2)):
             row = rng.randrange(num_rows)
-            labels[row] = rng.choice((_typing_error(labels[row], rng), "unsure", "meh.", "?", "skip"))
+            labels[row] = rng.choice(
+                (_typing_error(labels[row], rng), "unsure", "meh.", "?", "skip")
+            )
     return labels
 
 
@@ -303,21 +503,44 @@ def _dates(num_rows: int, rng: random.Random) -> list[str]:
 def _ids(num_rows: int, rng: random.Random) -> list[str]:
     first = rng.choice((0, 1, 1000, 583201))
     if rng.random() < 0.35:
-        return [f"{rng.choice(('R_', 'T-', 'id'))}{rng.getrandbits(40):010x}" for _ in range(num_rows)]
+        return [
+            f"{rng.choice(('R_', 'T-', 'id'))}{rng.getrandbits(40):010x}" for _ in range(num_rows)
+        ]
     return [str(first + row) for row in range(num_rows)]
 
 
 def _extra_columns(num_rows: int, rng: random.Random) -> list[tuple[str, list[str]]]:
     """Return the columns around the text and its label, each with a name people give it."""
     possible = [
-        (rng.choice(("id", "ID", "", "Unnamed: 0", "ResponseId", "ticket_no", "#")), _ids(num_rows, rng)),
-        (rng.choice(("date", "created_at", "Datum", "Submitted on", "Timestamp")), _dates(num_rows, rng)),
-        (rng.choice(("user", "author", "Name", "agent")), [rng.choice(NAMES) for _ in range(num_rows)]),
+        (
+            rng.choice(("id", "ID", "", "Unnamed: 0", "ResponseId", "ticket_no", "#")),
+            _ids(num_rows, rng),
+        ),
+        (
+            rng.choice(("date", "created_at", "Datum", "Submitted on", "Timestamp")),
+            _dates(num_rows, rng),
+        ),
+        (
+            rng.choice(("user", "author", "Name", "agent")),
+            [rng.choice(NAMES) for _ in range(num_rows)],
+        ),
         (rng.choice(("city", "Location", "branch")), [rng.choice(CITIES) for _ in range(num_rows)]),
-        (rng.choice(("likes", "n_words", "NPS", "votes")), [str(rng.randint(0, 40)) for _ in range(num_rows)]),
-        (rng.choice(("score", "confidence", "price")), [f"{rng.random() * 10:.2f}" for _ in range(num_rows)]),
-        (rng.choice(("verified", "Is this your first visit?", "answered")), [rng.choice(("yes", "no")) for _ in range(num_rows)]),
-        (rng.choice(("notes", "Remark")), ["" if rng.random() < 0.8 else "follow up" for _ in range(num_rows)]),
+        (
+            rng.choice(("likes", "n_words", "NPS", "votes")),
+            [str(rng.randint(0, 40)) for _ in range(num_rows)],
+        ),
+        (
+            rng.choice(("score", "confidence", "price")),
+            [f"{rng.random() * 10:.2f}" for _ in range(num_rows)],
+        ),
+        (
+            rng.choice(("verified", "Is this your first visit?", "answered")),
+            [rng.choice(("yes", "no")) for _ in range(num_rows)],
+        ),
+        (
+            rng.choice(("notes", "Remark")),
+            ["" if rng.random() < 0.8 else "follow up" for _ in range(num_rows)],
+        ),
     ]
     return rng.sample(possible, rng.choice((0, 0, 0, 1, 1, 2, 3, 4)))
 
@@ -333,7 +556,9 @@ def _table(rng: random.Random, has_header: bool) -> SurveyedTable:
     delimiter = rng.choice((",", ",", ",", ";", "\t"))
     written = io.StringIO()
     quoting = rng.choice((csv.QUOTE_MINIMAL, csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
-    writer = csv.writer(written, delimiter=delimiter, quoting=quoting, lineterminator=rng.choice(("\n", "\r\n")))
+    writer = csv.writer(
+        written, delimiter=delimiter, quoting=quoting, lineterminator=rng.choice(("\n", "\r\n"))
+    )
     if has_header:
         writer.writerow([name for name, _ in columns])
     writer.writerows(zip(*(values for _, values in columns), strict=True))

@@ -16,7 +16,8 @@ class SuggestConfig(WrittenTable, TextColumn, SplitTexts, Machine):
     num: int = option("texts to suggest", 50, least=1)
     labelled: tuple[str, ...] = option("texts that are not suggested again; may repeat", ())
     out: str | None = option(
-        ".csv .tsv .jsonl .parquet: the rows with new columns; any other name: one text per line",
+        ".csv .tsv .xlsx .jsonl .parquet: the rows with new columns; "
+        "any other name: one text per line",
         None,
         short="-o",
     )
