@@ -13,10 +13,35 @@ from unicodedata import east_asian_width
 
 # Usual names of columns, beside the names of the roles.
 TEXT_NAMES: Final = tuple(
-    ["review", "sentence", "content", "body", "comment", "message", "tweet", "texte", "phrase", "avis", "texto", "satz"]
+    [
+        "review",
+        "sentence",
+        "content",
+        "body",
+        "comment",
+        "message",
+        "tweet",
+        "texte",
+        "phrase",
+        "avis",
+        "texto",
+        "satz",
+    ]
 )
 LABEL_NAMES: Final = tuple(
-    ["labels", "sentiment", "class", "category", "target", "rating", "stars", "polarity", "classe", "kategorie", "klasse"]
+    [
+        "labels",
+        "sentiment",
+        "class",
+        "category",
+        "target",
+        "rating",
+        "stars",
+        "polarity",
+        "classe",
+        "kategorie",
+        "klasse",
+    ]
 )
 _ROLE_NAMES = "text text2 label source target tokens tags spans question context answer answers"
 _OTHER_NAMES = """
@@ -30,7 +55,40 @@ topic type url user user_id userid utterance verbatim votes word words
 """
 _NAMES: Final = frozenset((*TEXT_NAMES, *LABEL_NAMES, *_ROLE_NAMES.split(), *_OTHER_NAMES.split()))
 _VALUES: Final = frozenset(
-    ["yes", "no", "true", "false", "y", "n", "oui", "non", "ja", "nein", "sí", "positive", "negative", "neutral", "good", "bad", "great", "ok", "okay", "fine", "none", "nothing", "n/a", "na", "nan", "null", "unknown", "unsure", "other", "-", "spam", "ham"]
+    [
+        "yes",
+        "no",
+        "true",
+        "false",
+        "y",
+        "n",
+        "oui",
+        "non",
+        "ja",
+        "nein",
+        "sí",
+        "positive",
+        "negative",
+        "neutral",
+        "good",
+        "bad",
+        "great",
+        "ok",
+        "okay",
+        "fine",
+        "none",
+        "nothing",
+        "n/a",
+        "na",
+        "nan",
+        "null",
+        "unknown",
+        "unsure",
+        "other",
+        "-",
+        "spam",
+        "ham",
+    ]
 ) | {"no idea", "see above", "don't know", "dont know", "no comment", "not sure"}
 _ROLES: Final = frozenset((*TEXT_NAMES, *LABEL_NAMES, *_ROLE_NAMES.split()))
 
@@ -40,8 +98,12 @@ _LOOKED_AT: Final = 200  # characters
 _ENDS: Final = dict.fromkeys("?:？：؟", "?") | dict.fromkeys(".!…。！", ".")
 # The share of names that are of each kind, and how those of words end.
 _KINDS_OF_NAMES: Final = {
-    "": 0.04, "number": 0.002, "code": 0.08,
-    "name": 0.65, "phrase": 0.17, "sentence": 0.05,
+    "": 0.04,
+    "number": 0.002,
+    "code": 0.08,
+    "name": 0.65,
+    "phrase": 0.17,
+    "sentence": 0.05,
 }
 _ENDS_OF_NAMES: Final = {
     "name": {"": 0.97, "?": 0.02, ".": 0.002},
