@@ -57,7 +57,7 @@ def compare(
         of_train = {"mean": vectors[0][rows], "cls": first[0][rows]}
         head = solve_head(of_train, classes[rows].tolist(), len(names), "none")
         of_test = {"mean": vectors[1], "cls": first[1]}[head.pooling]
-        correct["frozen"].append(head.probabilities(of_test).argmax(1) == truth)
+        correct["frozen"].append(head.outputs(of_test).argmax(1) == truth)
         peers = {
             "raw": LogisticRegressionCV(max_iter=1000),
             "standardised": make_pipeline(StandardScaler(), LogisticRegressionCV(max_iter=1000)),

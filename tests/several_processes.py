@@ -40,6 +40,7 @@ from warmstart.tasks.causal import CausalObjective
 from warmstart.tasks.classify import ClassifyObjective
 from warmstart.tasks.masked import DocumentLoss, MaskedObjective, rarities
 from warmstart.tasks.translate import TranslateObjective
+from warmstart.training.loss_scale import LossScale
 from warmstart.training.optimizers import OptimizerSettings, build_optimizers, warmup_cosine
 from warmstart.training.step import Evaluation, LoopSettings, Objective, Stream
 from warmstart.training.trainer import Trainer
@@ -126,6 +127,20 @@ def build_muon(task: str, runtime: Runtime, run: RunFolder | None) -> Trainer:
     trainer.evaluate = lambda: Evaluation(0.0, {}, "")
     settings = OptimizerSettings("muon", 3e-3, 0.1, dtype=torch.float32)
     trainer.optimizers = build_optimizers(trainer.model, settings)
+    return trainer
+
+
+def build_scaled(task: str, runtime: Runtime, run: RunFolder | None) -> Trainer:
+    """Return such a trainer whose loss is scaled, as under fp16."""
+    trainer = build_trainer(task, runtime, run)
+    trainer.loss_scale = LossScale(runtime.device)
+    return trainer
+
+
+def build_scaled_shares(task: str, runtime: Runtime, run: RunFolder | None) -> Trainer:
+    """Return such a trainer that keeps a share of everything."""
+    trainer = build_scaled(task, runtime, run)
+    trainer.shard()
     return trainer
 
 

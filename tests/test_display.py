@@ -1,6 +1,8 @@
 """Progress as it is shown: how much time is left."""
 
 import io
+import subprocess
+import sys
 
 import pytest
 from rich.console import Console
@@ -43,3 +45,29 @@ def test_items_are_counted_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None
         "labelling: 1, 25.0 s/text, 25 s",
         "labelling: 2, 25.0 s/text, 50 s",
     ]
+
+
+@pytest.mark.parametrize(
+    ("setup", "shown"),
+    [
+        ("", "hello\nbar: 1/1, "),
+        ("logging.getLogger('warmstart').setLevel('WARNING')", "careful"),
+        ("logging.basicConfig(level='INFO', format='%(name)s: %(message)s')", "warmstart: hello"),
+        ("logging.basicConfig()", "WARNING:warmstart:careful"),
+    ],
+)
+def test_a_program_is_not_silent_unless_it_wants(setup: str, shown: str) -> None:
+    code = f"""
+import logging
+from warmstart import display, progress
+{setup}
+with display.show_in_python():
+    progress.say("hello")
+    with progress.bar("bar", 1, "step") as bar:
+        bar.advance(1)
+    progress.say("warning: careful")
+assert not logging.getLogger("warmstart").handlers
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.startswith(shown)
+    assert not done.stdout

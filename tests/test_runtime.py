@@ -8,18 +8,33 @@ from warmstart.errors import WarmstartError
 from warmstart.runtime import (
     Runtime,
     choose_runtime,
-    computes_in_bf16,
     cpu_quota,
+    fastest_type,
     num_cores,
     num_threads,
 )
+
+NAMES = ["fp32", "bf16", "fp16"]
 
 
 def test_precision_words() -> None:
     assert choose_runtime("cpu", "fp32", 1) == Runtime(torch.device("cpu"), None)
     assert choose_runtime("cpu", "bf16", 1).dtype == torch.bfloat16
-    expected = torch.bfloat16 if computes_in_bf16(torch.device("cpu")) else None
-    assert choose_runtime("cpu", "auto", 1).dtype == expected
+    assert choose_runtime("cpu", "fp16", 1).dtype == torch.float16
+    assert choose_runtime("cpu", "auto", 1).dtype == fastest_type(torch.device("cpu"))
+    assert [choose_runtime("cpu", name, 1).precision_name for name in NAMES] == NAMES
+
+
+@pytest.mark.parametrize(
+    ("capability", "name"),
+    [((6, 1), "fp32"), ((7, 0), "fp16"), ((7, 5), "fp16"), ((8, 0), "bf16"), ((9, 0), "bf16")],
+)
+def test_the_fastest_type_of_a_gpu(
+    capability: tuple[int, int], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    device = torch.device("cuda")
+    assert Runtime(device, fastest_type(device)).precision_name == name
 
 
 def test_an_allocator_without_settings_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

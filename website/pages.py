@@ -1,12 +1,15 @@
-"""Pages of the site that are not in docs/: from the root, examples, a reference of all commands."""
+"""Pages of the site that are not in docs/, and what Markdown lacks: formulas, figures that open.
 
-import inspect
+The pages come from the root, from the examples and from the table of commands.
+"""
+
 import posixpath
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -18,6 +21,10 @@ from warmstart.settings.base import Setting
 ARGUMENTS = "Arguments"  # heading of settings that are written without a flag
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"\[([^\]]*)\]\(([^)]+)\)")  # words, target
+FORMULA = re.compile(r"^```math\n(.*?)^```$|\$`([^`]+)`\$", re.DOTALL | re.MULTILINE)  # LaTeX
+IMAGE = re.compile(r'<img [^>]*src="([^"]+)"[^>]*>')
+CODE = re.compile(r"(<code[^>]*>)(.*?)(</code>)", re.DOTALL)
+WORD = re.compile(r"^[^\s<]{1,40}$|(?<![^\s>])--[a-z][a-z-]*")  # a name, or a flag in a command
 AT_THE_ROOT = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -25,7 +32,10 @@ AT_THE_ROOT = {
     "SECURITY.md": "security.md",
     "RELEASING.md": "releasing.md",
 }
-EXAMPLES = {"examples/transformer.py": "labs/transformer.md"}  # shown as pages
+EXAMPLES = {  # shown as pages
+    "examples/transformer_2017.py": "labs/transformer_2017.md",
+    "examples/transformer.py": "labs/transformer.md",
+}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -48,7 +58,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Link to the pages of examples; show other files that are not in the site by their names."""
+    """Write formulas as MathML; link to the pages of examples; name other files without a page."""
     folder = posixpath.dirname(page.file.src_uri)
 
     def shown(match: re.Match[str]) -> str:
@@ -59,7 +69,22 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         name = match[1] if path in match[1] else f"{match[1]} (`{path}`)"
         return name if is_outside else match[0]
 
-    return LINK.sub(shown, markdown)
+    return FORMULA.sub(_formula, LINK.sub(shown, markdown))
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Let a figure open large, and keep a flag or a name on one line."""
+    linked = IMAGE.sub(r'<a class="figure" href="\1">\g<0></a>', html)
+    return CODE.sub(lambda code: code[1] + WORD.sub(_whole, code[2]) + code[3], linked)
+
+
+def _whole(match: re.Match[str]) -> str:
+    return f'<span class="word">{match[0]}</span>'
+
+
+def _formula(match: re.Match[str]) -> str:
+    block, inline = match.groups()
+    return convert(block.strip(), display="block") if block else convert(inline)
 
 
 def made_pages() -> dict[str, str]:
@@ -97,7 +122,7 @@ def _path(entry: Command) -> str:
 
 def _reference(entry: Command) -> Iterator[str]:
     """Yield the page of one command: what it does, an example, its settings by panel."""
-    yield f"# warmstart {entry.name}\n\n{inspect.getdoc(entry.print)}\n"
+    yield f"# warmstart {entry.name}\n\n{entry.help}\n"
     yield f"```sh\nwarmstart {entry.name} {entry.example}\n```\n"
     yield "A setting's name is its flag, its key in a settings file and its keyword in Python.\n"
     settings = [setting for setting in entry.settings.declared() if setting.has_flag]

@@ -1,35 +1,131 @@
 """The verbs of the product as Python functions, made from the table of commands.
 
-Each takes the settings of its command as keywords, checked and typed by the same dataclass. What a
-type checker reads is api.pyi; `python .ci/stub.py` writes it from the same table.
+Each takes the settings of its command as keywords, checked and typed by the same dataclass. A
+setting that names a file of rows also takes a table in memory. What a type checker reads is
+api.pyi; `python .ci/stub.py` writes it from the same table.
 """
 
 import inspect
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
 
 from warmstart.commands import TYPES, VERBS, find
-from warmstart.display import show_in_notebooks
-from warmstart.settings.base import check_keywords
+from warmstart.dataframes import tables_folder, write_table
+from warmstart.display import show_in_python
+from warmstart.errors import WarmstartError
+from warmstart.formats import shorten
+from warmstart.settings.base import Setting, Settings, check_keywords
+from warmstart.settings.shared import Destination
 
-P = ParamSpec("P")
-C = TypeVar("C")
 R = TypeVar("R")
+_COLUMNS = re.compile(r"--columns ('[^']+'|[\w@%+=:,./-]*[\w@%+=/-])")  # the flag with its value
+_FLAG = re.compile(r"`[^`]*`|(?<![\w-])(--?[a-z][a-z-]*|[A-Z]{3,})(?![\w-])")  # or a command
 
 
-def verb(settings: Callable[P, C], recipe: Callable[[C], R]) -> Callable[P, R]:
+def verb(settings: type[Settings], recipe: Callable[[Any], R]) -> Callable[..., R]:
     """Return the recipe with its settings as keywords."""
     signature = inspect.signature(settings)
+    missing = {s.name: None for s in settings.declared() if s.is_required}  # refused when checked
 
-    def call(*args: P.args, **keywords: P.kwargs) -> R:
+    def call(*args: Any, **keywords: Any) -> R:
+        _refuse_positions(recipe.__name__, args, settings)
         check_keywords(recipe.__name__, keywords, signature.parameters)
-        with show_in_notebooks():
-            return recipe(settings(*args, **keywords))
+        with _files_of(keywords, settings) as (values, titles):
+            words = _PythonWords(settings, titles)
+            try:
+                with show_in_python(words.translate):
+                    return recipe(settings(**missing | values))
+            except WarmstartError as error:
+                error.args = (words.translate(str(error)),)
+                raise error.with_traceback(None) from None  # the frames below are not the user's
 
     call.__name__ = call.__qualname__ = recipe.__name__
     call.__doc__ = recipe.__doc__
     call.__signature__ = signature  # type: ignore[attr-defined]
     return call
+
+
+def _refuse_positions(name: str, args: tuple[Any, ...], settings: type[Settings]) -> None:
+    """Refuse values without a keyword: their order would be a guess."""
+    if args:
+        known = sorted(settings.declared(), key=lambda setting: not setting.is_required)
+        first = ", ".join(f"{s.name}=…" for s in known if s.is_required or s.key == "from")
+        raise WarmstartError(
+            f"{name} takes keywords, not {', '.join(map(repr, args))} without a name; write "
+            f"{name}({first}); help(warmstart.{name}) lists all of them"
+        )
+
+
+@contextmanager
+def _files_of(
+    keywords: Mapping[str, Any], settings: type[Settings]
+) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
+    """Yield keywords with files in place of tables, and what to call these files in messages.
+
+    A run that may be resumed finds its tables again; those of other jobs are removed.
+    """
+    held = {s.name: s for s in settings.declared() if s.holds_rows and s.name in keywords}
+    titles: dict[str, str] = {}
+    with TemporaryDirectory(prefix="warmstart-") as temporary:
+        values = dict(keywords)
+        for name, setting in held.items():
+            is_kept = issubclass(settings, Destination)
+            folder = tables_folder() if is_kept else Path(temporary)
+            values[name] = _file_names(setting, keywords[name], folder, titles)
+        yield values, titles
+
+
+def _file_names(setting: Setting, value: Any, folder: Path, titles: dict[str, str]) -> Any:
+    """Return a value with the names of files in place of tables; enter these in `titles`."""
+    if isinstance(value, str | Path | None):
+        return value
+    is_list = isinstance(value, list | tuple)
+    has_rows = is_list and any(isinstance(item, Mapping | list | tuple) for item in value)
+    if is_list and setting.is_list and not has_rows:
+        _refuse_texts(setting, value)
+        return [_file_name(setting, item, folder, titles) for item in value]
+    return _file_name(setting, value, folder, titles)
+
+
+def _file_name(setting: Setting, value: Any, folder: Path, titles: dict[str, str]) -> Any:
+    if isinstance(value, str | Path):
+        return value
+    title = f"{setting.name} ({type(value).__name__})"
+    path = str(write_table(value, setting.name, title, folder))
+    titles[path] = title
+    return path
+
+
+def _refuse_texts(setting: Setting, names: Sequence[Any]) -> None:
+    """Refuse sentences where a list of files is expected."""
+    are_sentences = all(isinstance(name, str) and " " in name.strip() for name in names)
+    if names and are_sentences and not any(Path(name).exists() for name in names):
+        raise WarmstartError(
+            f"{setting.name} is a list of file names, and {shorten(names[0], 40)!r} is no file; "
+            f'for texts write {setting.name}={{"text": [...]}}'
+        )
+
+
+class _PythonWords:
+    """What the command line calls flags and files, in the words of a Python program."""
+
+    def __init__(self, settings: type[Settings], titles: Mapping[str, str]) -> None:
+        self.titles = titles
+        self.names: dict[str | None, str] = {}
+        for setting in settings.declared():
+            name = f"{setting.name}=True" if setting.value_type is bool else setting.name
+            self.names |= {setting.flag: name, setting.short: name}
+
+    def translate(self, message: str) -> str:
+        """Return a message with keywords in place of flags, and tables in place of files."""
+        for path, title in self.titles.items():
+            message = message.replace(path, title)
+        message = _COLUMNS.sub(lambda match: f'columns="{match[1].strip(chr(39))}"', message)
+        return _FLAG.sub(lambda match: self.names.get(match[0], match[0]), message)
 
 
 def __getattr__(name: str) -> Any:

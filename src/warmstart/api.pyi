@@ -1,82 +1,40 @@
 # Written by .ci/stub.py from the table in commands.py.
 
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
 
-from warmstart.comparison.commands import CompareConfig
-from warmstart.comparison.compare import compare as _compare
-from warmstart.interop.commands import ExportConfig, ImportConfig
-from warmstart.interop.exchange import export_model as _export_model
-from warmstart.interop.exchange import import_model as _import_model
-from warmstart.labelling.settings import SuggestConfig
-from warmstart.labelling.suggest import suggest as _suggest
-from warmstart.look.ablations import look_ablations as _look_ablations
-from warmstart.look.attention import look_attention as _look_attention
-from warmstart.look.beam import look_beam as _look_beam
-from warmstart.look.commands import (
-    LookAblationsConfig,
-    LookAttentionConfig,
-    LookBeamConfig,
-    LookComplexityConfig,
-    LookMaskConfig,
-    LookNeuronsConfig,
-    LookPositionsConfig,
-    LookTrainingConfig,
-    LookTransferConfig,
-    LookWordConfig,
-)
-from warmstart.look.complexity import look_complexity as _look_complexity
-from warmstart.look.mask import look_mask as _look_mask
-from warmstart.look.neurons import look_neurons as _look_neurons
-from warmstart.look.positions import look_positions as _look_positions
-from warmstart.look.training import look_training as _look_training
-from warmstart.look.transfer import look_transfer as _look_transfer
-from warmstart.look.word import look_word as _look_word
-from warmstart.planning.commands import (
-    ParamsConfig,
-    PlanCompareConfig,
-    PlanFinetuneConfig,
-    PlanPretrainConfig,
-    PlanTrainTranslatorConfig,
-)
-from warmstart.planning.comparison import plan_compare as _plan_compare
-from warmstart.planning.params import count_parameters as _count_parameters
+from warmstart.comparison.compare import CompareResult
+from warmstart.data.copies import DataReport
+from warmstart.dataframes import Table
+from warmstart.estimator import Classifier as Classifier
+from warmstart.interop.exchange import ImportResult
+from warmstart.interop.formats import ExportResult
+from warmstart.labelling.suggest import Suggestions
+from warmstart.look.ablations import Ablations
+from warmstart.look.attention import AttentionResult
+from warmstart.look.beam import BeamTree
+from warmstart.look.complexity import LayerGrowth
+from warmstart.look.mask import BatchMasks
+from warmstart.look.neurons import HeadProducts
+from warmstart.look.positions import PositionView
+from warmstart.look.training import TrainingMoments
+from warmstart.look.transfer import HeadSwap
+from warmstart.look.word import WordSimilarity
+from warmstart.planning.comparison import ComparisonPlan
+from warmstart.planning.params import ParameterCount
+from warmstart.planning.plan import JobPlan
 from warmstart.planning.plan import plan as plan
-from warmstart.planning.plan import plan_finetune as _plan_finetune
-from warmstart.planning.plan import plan_pretrain as _plan_pretrain
-from warmstart.planning.plan import plan_train_translator as _plan_train_translator
-from warmstart.recipes.advice import start as _start
-from warmstart.recipes.doctor import doctor as _doctor
-from warmstart.recipes.embed import embed as _embed
-from warmstart.recipes.evaluate import evaluate as _evaluate
-from warmstart.recipes.finetune import finetune as _finetune
-from warmstart.recipes.prepare_files import make_samples as _make_samples
-from warmstart.recipes.prepare_files import make_tokenizer as _make_tokenizer
-from warmstart.recipes.prepare_files import report_data as _report_data
-from warmstart.recipes.pretrain import pretrain as _pretrain
-from warmstart.recipes.train_translator import train_translator as _train_translator
-from warmstart.recipes.use import fill_mask as _fill_mask
-from warmstart.recipes.use import generate as _generate
-from warmstart.recipes.use import predict as _predict
-from warmstart.recipes.use import translate as _translate
-from warmstart.samples.demo import demo as _demo
-from warmstart.serving.commands import ServeConfig
-from warmstart.serving.serve import serve as _serve
-from warmstart.settings.training import FinetuneConfig, PretrainConfig, TrainTranslatorConfig
-from warmstart.settings.using import (
-    DataConfig,
-    DemoConfig,
-    DoctorConfig,
-    EmbedConfig,
-    EvaluateConfig,
-    FillMaskConfig,
-    GenerateConfig,
-    PredictConfig,
-    SamplesConfig,
-    StartConfig,
-    TokenizerConfig,
-    TranslateConfig,
-)
+from warmstart.recipes.advice import StartResult
+from warmstart.recipes.doctor import Finding
+from warmstart.recipes.embed import EmbedResult
+from warmstart.recipes.evaluate import EvaluationResult
+from warmstart.recipes.finetune import FinetuneResult
+from warmstart.recipes.prepare_files import SamplesResult, TokenizerResult
+from warmstart.recipes.pretrain import PretrainResult
+from warmstart.recipes.train_translator import TranslatorResult
+from warmstart.recipes.use import PredictedTable, TranslatedText
+from warmstart.samples.demo import DemoResult
 from warmstart.tasks.finetuning import FinetuningTask as FinetuningTask
 from warmstart.tasks.registry import load as load
 from warmstart.tasks.registry import register as register
@@ -85,48 +43,906 @@ from warmstart.tasks.task import Task as Task
 from warmstart.tasks.text_model import FilledText as FilledText
 from warmstart.tasks.text_model import Prediction as Prediction
 from warmstart.tasks.text_model import TextModel as TextModel
-from warmstart.verify.commands import VerifyResumeConfig
-from warmstart.verify.resume import verify_resume as _verify_resume
+from warmstart.verify.resume import VerifyResult
 
-P = ParamSpec("P")
-C = TypeVar("C")
-R = TypeVar("R")
-
-def verb(settings: Callable[P, C], recipe: Callable[[C], R]) -> Callable[P, R]: ...
-
-compare = verb(CompareConfig, _compare)
-count_parameters = verb(ParamsConfig, _count_parameters)
-demo = verb(DemoConfig, _demo)
-doctor = verb(DoctorConfig, _doctor)
-embed = verb(EmbedConfig, _embed)
-evaluate = verb(EvaluateConfig, _evaluate)
-export_model = verb(ExportConfig, _export_model)
-fill_mask = verb(FillMaskConfig, _fill_mask)
-finetune = verb(FinetuneConfig, _finetune)
-generate = verb(GenerateConfig, _generate)
-import_model = verb(ImportConfig, _import_model)
-look_ablations = verb(LookAblationsConfig, _look_ablations)
-look_attention = verb(LookAttentionConfig, _look_attention)
-look_beam = verb(LookBeamConfig, _look_beam)
-look_complexity = verb(LookComplexityConfig, _look_complexity)
-look_mask = verb(LookMaskConfig, _look_mask)
-look_neurons = verb(LookNeuronsConfig, _look_neurons)
-look_positions = verb(LookPositionsConfig, _look_positions)
-look_training = verb(LookTrainingConfig, _look_training)
-look_transfer = verb(LookTransferConfig, _look_transfer)
-look_word = verb(LookWordConfig, _look_word)
-make_samples = verb(SamplesConfig, _make_samples)
-make_tokenizer = verb(TokenizerConfig, _make_tokenizer)
-plan_compare = verb(PlanCompareConfig, _plan_compare)
-plan_finetune = verb(PlanFinetuneConfig, _plan_finetune)
-plan_pretrain = verb(PlanPretrainConfig, _plan_pretrain)
-plan_train_translator = verb(PlanTrainTranslatorConfig, _plan_train_translator)
-predict = verb(PredictConfig, _predict)
-pretrain = verb(PretrainConfig, _pretrain)
-report_data = verb(DataConfig, _report_data)
-serve = verb(ServeConfig, _serve)
-start = verb(StartConfig, _start)
-suggest = verb(SuggestConfig, _suggest)
-train_translator = verb(TrainTranslatorConfig, _train_translator)
-translate = verb(TranslateConfig, _translate)
-verify_resume = verb(VerifyResumeConfig, _verify_resume)
+def compare(
+    *,
+    train: str | Path | Table | Sequence[str | Path | Table],
+    out: str | Path,
+    from_runs: str | Path | Sequence[str | Path] = ...,
+    unlabelled: str | Path | Table | Sequence[str | Path | Table] = ...,
+    test: str | Path | Table | Sequence[str | None] | None = ...,
+    test_labels: str | Path | None = ...,
+    folds: int | None = ...,
+    title: str = ...,
+    labels: str | Sequence[str] = ...,
+    arms: Literal["warm", "frozen", "cold", "lsa", "tfidf"]
+    | Sequence[Literal["warm", "frozen", "cold", "lsa", "tfidf"]]
+    | None = ...,
+    seeds: int | Sequence[int] = ...,
+    trials: int = ...,
+    minutes: float | None = ...,
+    processes: str | None = ...,
+    ray: str | None = ...,
+    ray_gpus: float | None = ...,
+    max_length: int | None = ...,
+    save: Literal["best", "all", "none"] = ...,
+    attainable: float | None = ...,
+    valid: str | Path | Table | Sequence[str | None] | None = ...,
+    train_labels: str | Path | Sequence[str | Path] = ...,
+    valid_labels: str | Path | None = ...,
+    task: str = ...,
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    pieces: bool = ...,
+    allow_private_urls: bool = ...,
+    epochs: int | None = ...,
+    batch_size: int = ...,
+    micro_tokens: int = ...,
+    learning_rate: float | None = ...,
+    weight_decay: float = ...,
+    warmup: float = ...,
+    clip: float = ...,
+    layer_decay: float | None = ...,
+    unfreeze: bool = ...,
+    pooling: Literal["cls", "last", "mean"] = ...,
+    truncate: Literal["head", "tail", "middle"] | None = ...,
+    balance: Literal["none", "weights"] = ...,
+    select: Literal["accuracy", "f1"] = ...,
+    keep_epoch: Literal["last", "best"] = ...,
+    compile: bool | None = ...,
+    classifier_dropout: float = ...,
+    resume: bool = ...,
+    changed_data: bool = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> CompareResult: ...
+def count_parameters(
+    *,
+    model: str | Path,
+    head: Literal["all", "lm", "classifier", "none"] = ...,
+    labels: int = ...,
+    frozen: bool = ...,
+    vocab_size: int | None = ...,
+    attention: Literal["causal", "bidirectional"] | None = ...,
+    segments: int | None = ...,
+    pooler: bool | None = ...,
+    transform: bool | None = ...,
+    width: int | None = ...,
+    depth: int | None = ...,
+    heads: int | None = ...,
+    ffn_width: int | None = ...,
+    max_length: int | None = ...,
+    dropout: float | None = ...,
+    inner_dropout: bool | None = ...,
+    positions: Literal["sinusoidal", "learned", "rope"] | None = ...,
+    norm: Literal["layer", "rms"] | None = ...,
+    norm_position: Literal["post", "pre"] | None = ...,
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "relu2", "swiglu", "geglu"]
+    | None = ...,
+    tied: bool | None = ...,
+    biases: bool | None = ...,
+) -> ParameterCount: ...
+def demo(
+    *,
+    out: str | Path = ...,
+    resume: bool = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> DemoResult: ...
+def doctor(
+    *,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> list[Finding]: ...
+def embed(
+    *,
+    run: str | Path,
+    out: str | Path | None = ...,
+    pooling: Literal["cls", "last", "mean"] = ...,
+    layer: int | None = ...,
+    tokens: bool = ...,
+    normalize: bool = ...,
+    truncate: Literal["head", "tail", "middle"] | None = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    micro_tokens: int = ...,
+    file: str | Path | Table | Sequence[str | None] | None = ...,
+    text: str | None = ...,
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    overwrite: bool = ...,
+    pieces: bool = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> EmbedResult: ...
+def evaluate(
+    *,
+    run: str | Path,
+    test: str | Path | Table | Sequence[str | None] | None = ...,
+    test_labels: str | Path | None = ...,
+    source: str | Path | None = ...,
+    target: str | Path | None = ...,
+    against: str | Path | None = ...,
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    pieces: bool = ...,
+    document: Literal["auto", "line", "blank"] = ...,
+    beam: int = ...,
+    length_penalty: float = ...,
+    max_ratio: float = ...,
+    batch_tokens: int | None = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> EvaluationResult: ...
+def export_model(
+    *,
+    run: str | Path,
+    out: str | Path,
+    to: Literal["hf", "onnx", "ctranslate2"] = ...,
+    precision: Literal["fp32", "int8"] = ...,
+) -> ExportResult: ...
+def fill_mask(
+    *,
+    run: str | Path,
+    top_k: int = ...,
+    file: str | Path | Table | Sequence[str | None] | None = ...,
+    text: str | None = ...,
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    out: str | Path | None = ...,
+    overwrite: bool = ...,
+    pieces: bool = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> list[FilledText]: ...
+def finetune(
+    *,
+    train: str | Path | Table | Sequence[str | Path | Table],
+    out: str | Path,
+    from_run: str | Path | None = ...,
+    frozen: bool = ...,
+    epochs: int | None = ...,
+    minutes: float | None = ...,
+    labels: int | None = ...,
+    valid: str | Path | Table | Sequence[str | None] | None = ...,
+    train_labels: str | Path | Sequence[str | Path] = ...,
+    valid_labels: str | Path | None = ...,
+    task: str = ...,
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    pieces: bool = ...,
+    allow_private_urls: bool = ...,
+    preset: str | None = ...,
+    width: int | None = ...,
+    depth: int | None = ...,
+    heads: int | None = ...,
+    ffn_width: int | None = ...,
+    max_length: int | None = ...,
+    dropout: float | None = ...,
+    inner_dropout: bool | None = ...,
+    positions: Literal["sinusoidal", "learned", "rope"] | None = ...,
+    norm: Literal["layer", "rms"] | None = ...,
+    norm_position: Literal["post", "pre"] | None = ...,
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "relu2", "swiglu", "geglu"]
+    | None = ...,
+    tied: bool | None = ...,
+    biases: bool | None = ...,
+    tokenizer: str | Path | None = ...,
+    vocab_size: int | None = ...,
+    batch_size: int = ...,
+    micro_tokens: int = ...,
+    learning_rate: float | None = ...,
+    weight_decay: float = ...,
+    warmup: float = ...,
+    clip: float = ...,
+    layer_decay: float | None = ...,
+    unfreeze: bool = ...,
+    pooling: Literal["cls", "last", "mean"] = ...,
+    truncate: Literal["head", "tail", "middle"] | None = ...,
+    balance: Literal["none", "weights"] = ...,
+    select: Literal["accuracy", "f1"] = ...,
+    keep_epoch: Literal["last", "best"] = ...,
+    compile: bool | None = ...,
+    classifier_dropout: float = ...,
+    shard: bool = ...,
+    checkpoint_activations: bool = ...,
+    resume: bool = ...,
+    changed_data: bool = ...,
+    save_every: int = ...,
+    save_minutes: float = ...,
+    keep: int = ...,
+    track: Literal["tensorboard", "mlflow", "wandb", "trackio"] | None = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+    processes: str | None = ...,
+) -> FinetuneResult: ...
+def generate(
+    *,
+    run: str | Path,
+    prompt: str = ...,
+    num: int = ...,
+    max_tokens: int = ...,
+    temperature: float = ...,
+    top_k: int | None = ...,
+    top_p: float | None = ...,
+    out: str | Path | None = ...,
+    overwrite: bool = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> list[str]: ...
+def import_model(*, folder: str | Path, out: str | Path) -> ImportResult: ...
+def look_ablations(
+    *,
+    out: str | Path,
+    parts: Literal["nothing", "mask", "scale", "positions", "residual", "norm", "warmup"]
+    | Sequence[
+        Literal["nothing", "mask", "scale", "positions", "residual", "norm", "warmup"]
+    ] = ...,
+    objective: str = ...,
+    steps: int = ...,
+    depth: int = ...,
+    seeds: int | Sequence[int] = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> Ablations: ...
+def look_attention(
+    *,
+    run: str | Path,
+    out: str | Path,
+    text: str | None = ...,
+    text2: str | None = ...,
+    source: str | None = ...,
+    target: str | None = ...,
+    words: bool = ...,
+    layer: int | None = ...,
+    head: int | None = ...,
+    part: Literal["self", "encoder", "decoder", "cross"] | None = ...,
+    pieces: bool = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> AttentionResult: ...
+def look_beam(
+    *,
+    run: str | Path,
+    source: str,
+    out: str | Path,
+    beam: int = ...,
+    length_penalty: float = ...,
+    pieces: bool = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> BeamTree: ...
+def look_complexity(
+    *,
+    out: str | Path | None = ...,
+    lengths: int | Sequence[int] = ...,
+    widths: int | Sequence[int] = ...,
+    seconds: float = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> LayerGrowth: ...
+def look_mask(
+    *,
+    model: str | Path,
+    out: str | Path,
+    text: str | Sequence[str] = ...,
+    source: str | Sequence[str] = ...,
+    target: str | Sequence[str] = ...,
+    packed: bool = ...,
+    pieces: bool = ...,
+) -> BatchMasks: ...
+def look_neurons(
+    *,
+    run: str | Path,
+    text: str,
+    out: str | Path,
+    layer: int = ...,
+    head: int = ...,
+    query: int | None = ...,
+    pieces: bool = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> HeadProducts: ...
+def look_positions(
+    *,
+    model: str | Path,
+    out: str | Path,
+    length: int | None = ...,
+    test: str | Path | Table | Sequence[str | None] | None = ...,
+    past: float = ...,
+    document: Literal["auto", "line", "blank"] = ...,
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> PositionView: ...
+def look_training(
+    *,
+    run: str | Path,
+    text: str,
+    out: str | Path,
+    top_k: int = ...,
+    pieces: bool = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> TrainingMoments: ...
+def look_transfer(
+    *, model: str | Path, out: str | Path, labels: int = ..., frozen: bool = ...
+) -> HeadSwap: ...
+def look_word(
+    *,
+    run: str | Path,
+    word: str,
+    file: str | Path | Table | Sequence[str | None] | None = ...,
+    out: str | Path | None = ...,
+    truncate: Literal["head", "tail", "middle"] | None = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    pieces: bool = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> WordSimilarity: ...
+def make_samples(
+    *, out: str | Path, language: Literal["english", "french"] = ..., seed: int = ...
+) -> SamplesResult: ...
+def make_tokenizer(
+    *,
+    files: str | Path | Table | Sequence[str | Path | Table],
+    out: str | Path,
+    kind: Literal["bpe", "unigram"] = ...,
+    vocab_size: int = ...,
+    sample_mb: int = ...,
+    document: Literal["auto", "line", "blank"] = ...,
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    allow_private_urls: bool = ...,
+) -> TokenizerResult: ...
+def plan_compare(
+    *,
+    train: str | Path | Table | Sequence[str | Path | Table],
+    on: str | None = ...,
+    measure: bool = ...,
+    seconds: float = ...,
+    out: str = ...,
+    resume: bool = ...,
+    from_runs: str | Path | Sequence[str | Path] = ...,
+    unlabelled: str | Path | Table | Sequence[str | Path | Table] = ...,
+    test: str | Path | Table | Sequence[str | None] | None = ...,
+    test_labels: str | Path | None = ...,
+    folds: int | None = ...,
+    title: str = ...,
+    labels: str | Sequence[str] = ...,
+    arms: Literal["warm", "frozen", "cold", "lsa", "tfidf"]
+    | Sequence[Literal["warm", "frozen", "cold", "lsa", "tfidf"]]
+    | None = ...,
+    seeds: int | Sequence[int] = ...,
+    trials: int = ...,
+    minutes: float | None = ...,
+    processes: str | None = ...,
+    ray: str | None = ...,
+    ray_gpus: float | None = ...,
+    max_length: int | None = ...,
+    save: Literal["best", "all", "none"] = ...,
+    attainable: float | None = ...,
+    valid: str | Path | Table | Sequence[str | None] | None = ...,
+    train_labels: str | Path | Sequence[str | Path] = ...,
+    valid_labels: str | Path | None = ...,
+    task: str = ...,
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    pieces: bool = ...,
+    allow_private_urls: bool = ...,
+    epochs: int | None = ...,
+    batch_size: int = ...,
+    micro_tokens: int = ...,
+    learning_rate: float | None = ...,
+    weight_decay: float = ...,
+    warmup: float = ...,
+    clip: float = ...,
+    layer_decay: float | None = ...,
+    unfreeze: bool = ...,
+    pooling: Literal["cls", "last", "mean"] = ...,
+    truncate: Literal["head", "tail", "middle"] | None = ...,
+    balance: Literal["none", "weights"] = ...,
+    select: Literal["accuracy", "f1"] = ...,
+    keep_epoch: Literal["last", "best"] = ...,
+    compile: bool | None = ...,
+    classifier_dropout: float = ...,
+    changed_data: bool = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> ComparisonPlan: ...
+def plan_finetune(
+    *,
+    train: str | Path | Table | Sequence[str | Path | Table] = ...,
+    save_every: int = ...,
+    on: str | None = ...,
+    measure: bool = ...,
+    seconds: float = ...,
+    out: str = ...,
+    resume: bool = ...,
+    from_run: str | Path | None = ...,
+    frozen: bool = ...,
+    epochs: int | None = ...,
+    minutes: float | None = ...,
+    labels: int | None = ...,
+    valid: str | Path | Table | Sequence[str | None] | None = ...,
+    train_labels: str | Path | Sequence[str | Path] = ...,
+    valid_labels: str | Path | None = ...,
+    task: str = ...,
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    pieces: bool = ...,
+    allow_private_urls: bool = ...,
+    preset: str | None = ...,
+    width: int | None = ...,
+    depth: int | None = ...,
+    heads: int | None = ...,
+    ffn_width: int | None = ...,
+    max_length: int | None = ...,
+    dropout: float | None = ...,
+    inner_dropout: bool | None = ...,
+    positions: Literal["sinusoidal", "learned", "rope"] | None = ...,
+    norm: Literal["layer", "rms"] | None = ...,
+    norm_position: Literal["post", "pre"] | None = ...,
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "relu2", "swiglu", "geglu"]
+    | None = ...,
+    tied: bool | None = ...,
+    biases: bool | None = ...,
+    tokenizer: str | Path | None = ...,
+    vocab_size: int | None = ...,
+    batch_size: int = ...,
+    micro_tokens: int = ...,
+    learning_rate: float | None = ...,
+    weight_decay: float = ...,
+    warmup: float = ...,
+    clip: float = ...,
+    layer_decay: float | None = ...,
+    unfreeze: bool = ...,
+    pooling: Literal["cls", "last", "mean"] = ...,
+    truncate: Literal["head", "tail", "middle"] | None = ...,
+    balance: Literal["none", "weights"] = ...,
+    select: Literal["accuracy", "f1"] = ...,
+    keep_epoch: Literal["last", "best"] = ...,
+    compile: bool | None = ...,
+    classifier_dropout: float = ...,
+    shard: bool = ...,
+    checkpoint_activations: bool = ...,
+    changed_data: bool = ...,
+    save_minutes: float = ...,
+    keep: int = ...,
+    track: Literal["tensorboard", "mlflow", "wandb", "trackio"] | None = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+    processes: str | None = ...,
+) -> JobPlan: ...
+def plan_pretrain(
+    *,
+    files: str | Path | Table | Sequence[str | Path | Table] = ...,
+    save_every: int = ...,
+    on: str | None = ...,
+    measure: bool = ...,
+    seconds: float = ...,
+    out: str = ...,
+    resume: bool = ...,
+    valid: str | Path | Table | Sequence[str | Path | Table] = ...,
+    from_run: str | Path | None = ...,
+    objective: str | None = ...,
+    ablate: Literal["nothing", "mask", "scale", "positions", "residual", "norm", "warmup"] = ...,
+    steps: int | None = ...,
+    tokens: int | None = ...,
+    minutes: float | None = ...,
+    batch_tokens: int | None = ...,
+    micro_tokens: int | None = ...,
+    optimizer: Literal["adamw", "muon"] = ...,
+    learning_rate: float | None = ...,
+    weight_decay: float = ...,
+    warmup: float = ...,
+    clip: float = ...,
+    eval_every: int | None = ...,
+    log_every: int = ...,
+    ray: str | None = ...,
+    compile: bool | None = ...,
+    document: Literal["auto", "line", "blank"] = ...,
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    allow_private_urls: bool = ...,
+    preset: str | None = ...,
+    width: int | None = ...,
+    depth: int | None = ...,
+    heads: int | None = ...,
+    ffn_width: int | None = ...,
+    max_length: int | None = ...,
+    dropout: float | None = ...,
+    inner_dropout: bool | None = ...,
+    positions: Literal["sinusoidal", "learned", "rope"] | None = ...,
+    norm: Literal["layer", "rms"] | None = ...,
+    norm_position: Literal["post", "pre"] | None = ...,
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "relu2", "swiglu", "geglu"]
+    | None = ...,
+    tied: bool | None = ...,
+    biases: bool | None = ...,
+    tokenizer_kind: Literal["bpe", "unigram"] = ...,
+    tokenizer: str | Path | None = ...,
+    vocab_size: int | None = ...,
+    mask_rate: float = ...,
+    whole_words: bool = ...,
+    nsp: bool = ...,
+    document_loss: float | None = ...,
+    semantic_start: bool | None = ...,
+    shard: bool = ...,
+    checkpoint_activations: bool = ...,
+    changed_data: bool = ...,
+    save_minutes: float = ...,
+    keep: int = ...,
+    track: Literal["tensorboard", "mlflow", "wandb", "trackio"] | None = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+    processes: str | None = ...,
+) -> JobPlan: ...
+def plan_train_translator(
+    *,
+    save_every: int = ...,
+    on: str | None = ...,
+    measure: bool = ...,
+    seconds: float = ...,
+    out: str = ...,
+    resume: bool = ...,
+    from_run: str | Path | None = ...,
+    epochs: int | None = ...,
+    steps: int | None = ...,
+    minutes: float | None = ...,
+    batch_tokens: int = ...,
+    micro_tokens: int = ...,
+    label_smoothing: float = ...,
+    consistency: float | None = ...,
+    optimizer: Literal["adamw", "muon"] = ...,
+    learning_rate: float | None = ...,
+    schedule: Literal["cosine", "inverse-sqrt"] = ...,
+    weight_decay: float = ...,
+    warmup: float = ...,
+    clip: float = ...,
+    eval_every: int | None = ...,
+    log_every: int = ...,
+    select: Literal["bleu", "loss"] = ...,
+    patience: int | None = ...,
+    average: int = ...,
+    samples: int = ...,
+    compile: bool | None = ...,
+    source: str | Path | None = ...,
+    target: str | Path | None = ...,
+    valid_source: str | Path | None = ...,
+    valid_target: str | Path | None = ...,
+    train: str | Path | Table | Sequence[str | None] | None = ...,
+    valid: str | Path | Table | Sequence[str | None] | None = ...,
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    preset: str | None = ...,
+    decoder_depth: int | None = ...,
+    shared: bool | None = ...,
+    vocabulary: Literal["joint", "separate"] = ...,
+    target_tokenizer: str | Path | None = ...,
+    width: int | None = ...,
+    depth: int | None = ...,
+    heads: int | None = ...,
+    ffn_width: int | None = ...,
+    max_length: int | None = ...,
+    dropout: float | None = ...,
+    inner_dropout: bool | None = ...,
+    positions: Literal["sinusoidal", "learned", "rope"] | None = ...,
+    norm: Literal["layer", "rms"] | None = ...,
+    norm_position: Literal["post", "pre"] | None = ...,
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "relu2", "swiglu", "geglu"]
+    | None = ...,
+    tied: bool | None = ...,
+    biases: bool | None = ...,
+    tokenizer_kind: Literal["bpe", "unigram"] = ...,
+    tokenizer: str | Path | None = ...,
+    vocab_size: int | None = ...,
+    shard: bool = ...,
+    checkpoint_activations: bool = ...,
+    changed_data: bool = ...,
+    save_minutes: float = ...,
+    keep: int = ...,
+    track: Literal["tensorboard", "mlflow", "wandb", "trackio"] | None = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+    processes: str | None = ...,
+) -> JobPlan: ...
+def predict(
+    *,
+    run: str | Path,
+    text2: str | None = ...,
+    threshold: float | None = ...,
+    out: str | Path | None = ...,
+    raw_cells: bool = ...,
+    file: str | Path | Table | Sequence[str | None] | None = ...,
+    text: str | None = ...,
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    overwrite: bool = ...,
+    pieces: bool = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> PredictedTable: ...
+def pretrain(
+    *,
+    files: str | Path | Table | Sequence[str | Path | Table],
+    out: str | Path,
+    valid: str | Path | Table | Sequence[str | Path | Table] = ...,
+    from_run: str | Path | None = ...,
+    objective: str | None = ...,
+    ablate: Literal["nothing", "mask", "scale", "positions", "residual", "norm", "warmup"] = ...,
+    steps: int | None = ...,
+    tokens: int | None = ...,
+    minutes: float | None = ...,
+    batch_tokens: int | None = ...,
+    micro_tokens: int | None = ...,
+    optimizer: Literal["adamw", "muon"] = ...,
+    learning_rate: float | None = ...,
+    weight_decay: float = ...,
+    warmup: float = ...,
+    clip: float = ...,
+    eval_every: int | None = ...,
+    log_every: int = ...,
+    ray: str | None = ...,
+    compile: bool | None = ...,
+    document: Literal["auto", "line", "blank"] = ...,
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    allow_private_urls: bool = ...,
+    preset: str | None = ...,
+    width: int | None = ...,
+    depth: int | None = ...,
+    heads: int | None = ...,
+    ffn_width: int | None = ...,
+    max_length: int | None = ...,
+    dropout: float | None = ...,
+    inner_dropout: bool | None = ...,
+    positions: Literal["sinusoidal", "learned", "rope"] | None = ...,
+    norm: Literal["layer", "rms"] | None = ...,
+    norm_position: Literal["post", "pre"] | None = ...,
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "relu2", "swiglu", "geglu"]
+    | None = ...,
+    tied: bool | None = ...,
+    biases: bool | None = ...,
+    tokenizer_kind: Literal["bpe", "unigram"] = ...,
+    tokenizer: str | Path | None = ...,
+    vocab_size: int | None = ...,
+    mask_rate: float = ...,
+    whole_words: bool = ...,
+    nsp: bool = ...,
+    document_loss: float | None = ...,
+    semantic_start: bool | None = ...,
+    shard: bool = ...,
+    checkpoint_activations: bool = ...,
+    resume: bool = ...,
+    changed_data: bool = ...,
+    save_every: int = ...,
+    save_minutes: float = ...,
+    keep: int = ...,
+    track: Literal["tensorboard", "mlflow", "wandb", "trackio"] | None = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+    processes: str | None = ...,
+) -> PretrainResult: ...
+def report_data(
+    *,
+    files: str | Path | Table | Sequence[str | Path | Table],
+    labels: str | Path | Sequence[str | Path] = ...,
+    tokenizer: str | Path | None = ...,
+    max_length: int | None = ...,
+    against: str | Path | None = ...,
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    pieces: bool = ...,
+    allow_private_urls: bool = ...,
+) -> DataReport: ...
+def serve(
+    *,
+    runs: str | Path | Sequence[str | Path],
+    host: str = ...,
+    port: int = ...,
+    token: str | None = ...,
+    timeout: float = ...,
+    batch_tokens: int = ...,
+    max_queue: int = ...,
+    max_texts: int = ...,
+    max_megabytes: float = ...,
+    max_silent: int = ...,
+    allow_origin: str | Sequence[str] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> int: ...
+def start(
+    *,
+    files: str | Path | Table | Sequence[str | Path | Table],
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    pieces: bool = ...,
+    allow_private_urls: bool = ...,
+) -> StartResult: ...
+def suggest(
+    *,
+    run: str | Path,
+    file: str | Path | Table | Sequence[str | None] | None = ...,
+    num: int = ...,
+    labelled: str | Path | Table | Sequence[str | Path | Table] = ...,
+    out: str | Path | None = ...,
+    pool: int = ...,
+    raw_cells: bool = ...,
+    overwrite: bool = ...,
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    pieces: bool = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> Suggestions: ...
+def train_translator(
+    *,
+    out: str | Path,
+    from_run: str | Path | None = ...,
+    epochs: int | None = ...,
+    steps: int | None = ...,
+    minutes: float | None = ...,
+    batch_tokens: int = ...,
+    micro_tokens: int = ...,
+    label_smoothing: float = ...,
+    consistency: float | None = ...,
+    optimizer: Literal["adamw", "muon"] = ...,
+    learning_rate: float | None = ...,
+    schedule: Literal["cosine", "inverse-sqrt"] = ...,
+    weight_decay: float = ...,
+    warmup: float = ...,
+    clip: float = ...,
+    eval_every: int | None = ...,
+    log_every: int = ...,
+    select: Literal["bleu", "loss"] = ...,
+    patience: int | None = ...,
+    average: int = ...,
+    samples: int = ...,
+    compile: bool | None = ...,
+    source: str | Path | None = ...,
+    target: str | Path | None = ...,
+    valid_source: str | Path | None = ...,
+    valid_target: str | Path | None = ...,
+    train: str | Path | Table | Sequence[str | None] | None = ...,
+    valid: str | Path | Table | Sequence[str | None] | None = ...,
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    preset: str | None = ...,
+    decoder_depth: int | None = ...,
+    shared: bool | None = ...,
+    vocabulary: Literal["joint", "separate"] = ...,
+    target_tokenizer: str | Path | None = ...,
+    width: int | None = ...,
+    depth: int | None = ...,
+    heads: int | None = ...,
+    ffn_width: int | None = ...,
+    max_length: int | None = ...,
+    dropout: float | None = ...,
+    inner_dropout: bool | None = ...,
+    positions: Literal["sinusoidal", "learned", "rope"] | None = ...,
+    norm: Literal["layer", "rms"] | None = ...,
+    norm_position: Literal["post", "pre"] | None = ...,
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "relu2", "swiglu", "geglu"]
+    | None = ...,
+    tied: bool | None = ...,
+    biases: bool | None = ...,
+    tokenizer_kind: Literal["bpe", "unigram"] = ...,
+    tokenizer: str | Path | None = ...,
+    vocab_size: int | None = ...,
+    shard: bool = ...,
+    checkpoint_activations: bool = ...,
+    resume: bool = ...,
+    changed_data: bool = ...,
+    save_every: int = ...,
+    save_minutes: float = ...,
+    keep: int = ...,
+    track: Literal["tensorboard", "mlflow", "wandb", "trackio"] | None = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+    processes: str | None = ...,
+) -> TranslatorResult: ...
+def translate(
+    *,
+    run: str | Path,
+    n_best: int = ...,
+    scores: bool = ...,
+    overlong: Literal["split", "refuse"] = ...,
+    file: str | Path | Table | Sequence[str | None] | None = ...,
+    text: str | None = ...,
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    out: str | Path | None = ...,
+    overwrite: bool = ...,
+    beam: int = ...,
+    length_penalty: float = ...,
+    max_ratio: float = ...,
+    batch_tokens: int | None = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> list[TranslatedText]: ...
+def verify_resume(
+    *,
+    job: str | Path | None = ...,
+    command: Literal["pretrain", "finetune", "compare", "train-translator"] = ...,
+    out: str | Path | None = ...,
+    kills: int = ...,
+    steps: int = ...,
+    save_every: int = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> VerifyResult: ...

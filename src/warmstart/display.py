@@ -1,7 +1,12 @@
-"""Progress with rate and time left: live bars on a terminal or in a notebook, lines in a log."""
+"""Progress with rate and time left: live bars on a terminal or in a notebook, lines in a log.
+
+In Python, messages go to the logger "warmstart".
+"""
 
 import importlib.util
+import logging
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,28 +30,54 @@ from warmstart.progress import Bar, due_time, is_shown, show_on
 
 REFRESH_INTERVAL_S = 0.1  # of a live bar
 LINE_INTERVAL_S = 20.0  # between two lines about one bar
+LOGGER = logging.getLogger("warmstart")
+WARNING = "warning: "  # how a message begins that is a warning
 
 
 @contextmanager
-def show_in_notebooks() -> Iterator[None]:
-    """Show live bars below a cell of a notebook; elsewhere change nothing."""
+def show_in_python(translate: Callable[[str], str] = str) -> Iterator[None]:
+    """Show live bars below a cell of a notebook; elsewhere log, unless a display is chosen.
+
+    `translate` turns a message for the command line into one for Python.
+    """
     console = Console()
-    if is_shown() or not console.is_jupyter:
+    if is_shown():
         yield
+    elif not console.is_jupyter:
+        with _hear(LOGGER), show_on(LogDisplay(translate)):
+            yield
     else:
         is_live = importlib.util.find_spec("ipywidgets") is not None  # a bar is a widget
-        with show_on(TerminalDisplay(console) if is_live else LineDisplay(console)):
+        kind = TerminalDisplay if is_live else LineDisplay
+        with show_on(kind(console, translate)):
             yield
+
+
+@contextmanager
+def _hear(logger: logging.Logger) -> Iterator[None]:
+    """Write a logger's messages to standard error, where the program has not set up logging."""
+    if logger.hasHandlers():
+        yield
+        return
+    handler, level = logging.StreamHandler(), logger.level
+    logger.addHandler(handler)
+    logger.setLevel(level or logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
 
 
 class TerminalDisplay:
     """Live bars."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self, console: Console, translate: Callable[[str], str] = str) -> None:
+        self.console, self.translate = console, translate
 
     def say(self, line: str) -> None:
-        self.console.print(visible(line), highlight=False, markup=False, style="dim")
+        shown = visible(self.translate(line))
+        self.console.print(shown, highlight=False, markup=False, style="dim")
 
     def bar(self, title: str, total: float | None, unit: str, done: float) -> Iterator[Bar]:
         columns = (
@@ -92,14 +123,11 @@ class _TimeLeft(ProgressColumn):
         return Text(shown, style="progress.remaining")
 
 
-class LineDisplay:
-    """Plain lines, for logs: one at intervals for each bar, and one when it ends."""
+class _Lines:
+    """One line at intervals for each bar, and one when it ends."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
-
-    def say(self, line: str) -> None:
-        self.console.print(visible(line), highlight=False, markup=False, soft_wrap=True)
+    @abstractmethod
+    def say(self, line: str) -> None: ...
 
     def bar(self, title: str, total: float | None, unit: str, done: float) -> Iterator[Bar]:
         due = due_time()
@@ -114,6 +142,28 @@ class LineDisplay:
         bar = _Bar(show, LINE_INTERVAL_S, total, unit, done)
         yield bar
         show(bar)
+
+
+class LineDisplay(_Lines):
+    """Plain lines on a console."""
+
+    def __init__(self, console: Console, translate: Callable[[str], str] = str) -> None:
+        self.console, self.translate = console, translate
+
+    def say(self, line: str) -> None:
+        shown = visible(self.translate(line))
+        self.console.print(shown, highlight=False, markup=False, soft_wrap=True)
+
+
+class LogDisplay(_Lines):
+    """Lines in the log of a program."""
+
+    def __init__(self, translate: Callable[[str], str]) -> None:
+        self.translate = translate
+
+    def say(self, line: str) -> None:
+        level = logging.WARNING if line.startswith(WARNING) else logging.INFO
+        LOGGER.log(level, "%s", visible(self.translate(line.removeprefix(WARNING))))
 
 
 def _until(due: float, estimated_s: float) -> float:

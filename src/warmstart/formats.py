@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Sequence
+from math import floor, log10
 
 # Everything that moves the cursor, changes colours or the direction of the text, or is half a
 # character. Tabs stay.
@@ -36,6 +37,21 @@ def points(share: float) -> str:
 def unsigned_points(share: float) -> str:
     """Write percentage points with a minus sign but no plus sign."""
     return points(share).removeprefix("+")
+
+
+def significant(number: float, like: float | None = None) -> str:
+    """Write a number to three digits, or to the place of the third digit of another number.
+
+    Thousands are separated and not rounded.
+    """
+    size = abs(number if like is None else like)
+    if size == 0:
+        return "0"
+    if not 1e-5 <= size < 1e15:
+        return f"{number:.2e}".replace("-", "−", number < 0)
+    places = max(2 - floor(log10(size)), 0)
+    text = f"{number:,.{places}f}"
+    return text.replace("-", "−" if float(text.replace(",", "")) else "")
 
 
 def percent_range(low: float, high: float) -> str:

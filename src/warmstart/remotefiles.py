@@ -138,7 +138,7 @@ def _copy(filesystem: Any, name: str) -> Path:
     if filesystem.protocol == ("file", "local"):
         return Path(name)
     version = f"{filesystem.unstrip_protocol(name)} {filesystem.ukey(name)}"
-    folder = _cache_folder() / hashlib.sha256(version.encode()).hexdigest()[:16]
+    folder = cache_folder() / hashlib.sha256(version.encode()).hexdigest()[:16]
     copy = folder / PurePosixPath(name).name
     if not copy.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -148,5 +148,6 @@ def _copy(filesystem: Any, name: str) -> Path:
     return copy
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
+    """Return the folder of copies that any command may make again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "warmstart"

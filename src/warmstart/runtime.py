@@ -9,12 +9,15 @@ from pathlib import Path
 
 import torch
 
+from warmstart import progress
 from warmstart.errors import WarmstartError
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # glibc's numbers of its settings
 # The process keeps freed memory up to the first value; blocks above the last value are mapped and
 # returned one by one.
 MALLOC = {M_TRIM_THRESHOLD: 2**31 - 1, M_TOP_PAD: 64 << 20, M_MMAP_THRESHOLD: 32 << 20}
+
+TENSOR_CORES, BF16_TENSOR_CORES = (7, 0), (8, 0)  # compute capabilities: V100 and T4; A100
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,12 @@ class Runtime:
             return nullcontext()
         return torch.autocast(self.device.type, self.dtype)
 
+    @property
+    def precision_name(self) -> str:
+        """Return the name of the type of matrix products, as --precision has it."""
+        names = {torch.bfloat16: "bf16", torch.float16: "fp16"}
+        return names[self.dtype] if self.dtype else "fp32"
+
     def seed(self, number: int) -> None:
         """Seed the random numbers of CPU and device, as `torch.manual_seed` does.
 
@@ -40,11 +49,15 @@ class Runtime:
             torch.cuda.manual_seed(number)
 
 
-def computes_in_bf16(device: torch.device) -> bool:
-    """Tell whether the device multiplies bfloat16 matrices in hardware."""
+def fastest_type(device: torch.device) -> torch.dtype | None:
+    """Return the half-precision type that the hardware multiplies fast; None: there is none."""
     if device.type == "cuda":
-        return torch.cuda.get_device_capability(device) >= (8, 0)
-    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+        capability = torch.cuda.get_device_capability(device)
+        if capability >= TENSOR_CORES:
+            return torch.bfloat16 if capability >= BF16_TENSOR_CORES else torch.float16
+        return None
+    has_bf16 = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return torch.bfloat16 if has_bf16 else None
 
 
 def choose_runtime(
@@ -67,8 +80,10 @@ def choose_runtime(
     # cuDNN's attention is never used. NaN from its backward pass with a mask were reported for H100
     # and H200, and it plans anew for every shape: longer than a step of a small model takes.
     torch.backends.cuda.enable_cudnn_sdp(False)
-    is_bf16 = precision == "bf16" or (precision == "auto" and computes_in_bf16(chosen))
-    return Runtime(chosen, torch.bfloat16 if is_bf16 else None)
+    if precision == "fp16" and chosen.type == "cpu":
+        progress.say("fp16 is very slow on a CPU: it is there to test what a GPU would compute")
+    types = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+    return Runtime(chosen, fastest_type(chosen) if precision == "auto" else types[precision])
 
 
 def describe_gpu() -> str | None:

@@ -1,18 +1,14 @@
 import click
 import pytest
-import typer
 
 from command_line import run, succeed
 from warmstart import commands
-from warmstart.cli.main import app
-from warmstart.cli.options import PANELS
+from warmstart.cli.main import program
+from warmstart.cli.options import PANELS, build_command
 
-GROUP = typer.main.get_command(app)
-TOP: dict[str, click.Command] = GROUP.commands  # type: ignore[attr-defined]
-COMMANDS = {
-    f"{name} {member}".strip(): leaf
-    for name, command in TOP.items()
-    for member, leaf in getattr(command, "commands", {"": command}).items()
+TOP: dict[str, click.Command] = program().commands
+COMMANDS: dict[str, click.Command] = {
+    entry.name: build_command(entry) for group in commands.COMMANDS.values() for entry in group
 }
 MAX_LINES = 60
 

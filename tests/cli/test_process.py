@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from command_line import (
     ENVIRONMENT,
     MACHINE,
@@ -61,6 +63,23 @@ def test_help_needs_no_torch_and_predictions_no_library_but_torch() -> None:
         "assert not {'sklearn', 'scipy', 'matplotlib', 'pyarrow', 'pandas'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=ENVIRONMENT)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], [], ["look", "--help"]])
+def test_a_list_of_commands_builds_none_of_them(arguments: list[str]) -> None:
+    code = (
+        f"import sys; sys.argv = ['warmstart', *{arguments}]\n"
+        "from warmstart.cli.main import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True, env=ENVIRONMENT)
+    loaded = set(ran.stderr.split())
+    assert not {"torch", "numpy", "asyncio", "tomllib", "multiprocessing"} & loaded
+    own = {name for name in loaded if name.startswith("warmstart.")}
+    assert not {"warmstart.settings.base", "warmstart.cli.commands", "warmstart.cli.options"} & own
+    assert len(own) <= 12  # each more is waited for at every --help
 
 
 def test_a_reader_that_goes_away_is_no_error(world: World, warm: Path) -> None:

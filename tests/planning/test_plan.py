@@ -92,17 +92,23 @@ def test_a_run_is_planned_as_what_it_is(tmp_path: Path, warm: Path, masked: Path
     assert ran.code == 2
 
 
-def _step_seconds(name: str) -> float:
+def _step_seconds(name: str, precision: str = "auto") -> float:
     device = known_devices()[name]
     config = PlanPretrainConfig(preset="modern-small", batch_tokens=16_384)
     job = planned_pretraining(config, device.kind).job
-    return step_seconds(job, device, target_on(device, "auto"))
+    return step_seconds(job, device, target_on(device, precision))
 
 
 def test_faster_devices_take_less_time() -> None:
-    order = ("laptop-cpu", "gtx-1050-ti", "t4", "rtx-3060", "rtx-4090", "a100-80", "h200")
+    order = ("laptop-cpu", "gtx-1050-ti", "rtx-3060", "rtx-4090", "a100-80", "h200")
     times = list(map(_step_seconds, order))
     assert times == sorted(times, reverse=True)
+
+
+def test_a_device_without_bf16_trains_in_fp16_if_that_is_faster() -> None:
+    assert _step_seconds("t4") == _step_seconds("t4", "fp16") < _step_seconds("t4", "fp32")
+    assert _step_seconds("p100") == _step_seconds("p100", "fp32")
+    assert figures("plan tiny --on t4")["precision"] == "fp16"
 
 
 def test_minutes_are_turned_into_steps() -> None:

@@ -19,7 +19,7 @@ from warmstart.training.step import train_step
 SMALL = ModelConfig(
     vocab_size=50, width=32, depth=3, heads=2, ffn_width=80, max_length=32, dropout=0.0
 )
-CPU, CPU_BF16 = ComputeTarget("cpu", False), ComputeTarget("cpu", True)
+CPU, CPU_BF16 = ComputeTarget("cpu", "fp32"), ComputeTarget("cpu", "bf16")
 WORDS = [
     {"norm": norm, "norm_position": norm_position, "positions": positions, "activation": activation}
     for (norm, norm_position), positions, activation in product(
@@ -67,7 +67,7 @@ def bytes_saved(backbone: Backbone, rows: int, length: int, is_bf16: bool) -> in
 def test_activations_are_what_autograd_keeps(words: dict[str, Any], target: ComputeTarget) -> None:
     job = job_of(replace(SMALL, **words))
     said = backbone_pass(job, target, job.model, rows=4).saved_bytes()
-    assert said == pytest.approx(bytes_saved(Backbone(job.model), 4, 32, target.is_bf16), rel=0.05)
+    assert said == pytest.approx(bytes_saved(Backbone(job.model), 4, 32, target.is_half), rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +116,6 @@ def test_the_largest_batch_is_the_last_that_fits() -> None:
 def test_less_precision_and_fewer_rows_need_less() -> None:
     job = job_of(replace(SMALL, width=256, ffn_width=1024, vocab_size=9000), length=512)
     for device in ("cpu", "cuda"):
-        full, half = (step_memory(job, ComputeTarget(device, is_bf16)) for is_bf16 in (False, True))  # type: ignore[arg-type]
+        full, half = (step_memory(job, ComputeTarget(device, name)) for name in ("fp32", "bf16"))  # type: ignore[arg-type]
         assert half.activations < full.activations
-        assert step_memory(job, ComputeTarget(device, True), 2).peak < half.peak  # type: ignore[arg-type]
+        assert step_memory(job, ComputeTarget(device, "bf16"), 2).peak < half.peak  # type: ignore[arg-type]

@@ -1,5 +1,6 @@
 """Results as a notebook shows them."""
 
+import logging
 import subprocess
 import sys
 from collections.abc import Callable
@@ -76,12 +77,17 @@ def test_names_are_escaped() -> None:
     assert "&lt;b&gt;" in Named()._repr_html_()
 
 
-def test_only_a_notebook_chooses_a_display(monkeypatch: pytest.MonkeyPatch) -> None:
-    with display.show_in_notebooks():
-        assert not progress.is_shown()
+def test_a_notebook_shows_what_a_program_logs(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "warmstart")
+    with display.show_in_python():
+        progress.say("logged")
+    with progress.show_on(display.LineDisplay(Console())), display.show_in_python():
+        progress.say("printed where the caller chose")
     monkeypatch.setattr(display, "Console", lambda: Console(force_jupyter=True))
-    with display.show_in_notebooks():
+    with display.show_in_python():
         assert progress.is_shown()
-    with progress.show_on(display.LineDisplay(Console())), display.show_in_notebooks():
-        assert progress.is_shown()
+        progress.say("shown below the cell")
     assert not progress.is_shown()
+    assert caplog.messages == ["logged"]

@@ -33,6 +33,19 @@ def test_classify_is_what_predict_prints(server: Server, warm: Path, world: Worl
     assert answer["tokens"] > len(texts)
 
 
+def test_explanations_are_those_of_the_run(server: Server, warm: Path) -> None:
+    body = {"model": "sentiment", "texts": TEXTS, "explain": True}
+    answer = server.post("/classify", body).json
+    for found, expected in zip(answer["predictions"], load(warm).explain(TEXTS), strict=True):
+        assert found["label"] == expected.prediction.label
+        words = found.get("words", [])
+        assert [word["text"] for word in words] == [word.text for word in expected.words]
+        weights = [word.weight for word in expected.words]
+        assert [word["weight"] for word in words] == pytest.approx(weights, abs=1e-5)
+        assert all(set(word["without"]["probabilities"]) == set(found["probabilities"])
+                   for word in words)  # fmt: skip
+
+
 def test_truncated_texts_are_counted(server: Server) -> None:
     answer = server.post("/classify", {"texts": ["short", "word " * 60]}).json
     assert answer["truncated"] == 1
@@ -116,6 +129,8 @@ def test_a_translator_has_three_parts_of_attention(server: Server) -> None:
         ("/classify", {"texts": ["a"], "texts2": ["b"]}, 400, "was trained on single texts"),
         ("/classify", {"texts": ["a", "b"], "texts2": ["c"]}, 422, "2 texts but 1 second texts"),
         ("/classify", {"texts": ["a"] * 257}, 413, "257 texts are too many"),
+        ("/classify", {"texts": ["a " * 129] * 2, "explain": True}, 413, "258 texts are too many"),
+        ("/classify", {"model": "masked", "texts": ["a"], "explain": True}, 400, "masked is a"),
         ("/fill-mask", {"texts": ["no mask"]}, 400, "has no masked word"),
         ("/embed", {"model": "base", "texts": ["a"], "layer": 9}, 400, "out of range"),
         ("/generate", {"prompt": "word " * 60}, 400, "this model reads 16"),

@@ -19,7 +19,8 @@ import yaml
 from torch.distributed.run import parse_args as parse_torchrun
 
 import warmstart
-from warmstart.cli.main import app
+from warmstart.cli.main import program
+from warmstart.cli.options import build_command
 from warmstart.comparison.commands import CompareConfig
 from warmstart.data.labelled import Dataset
 from warmstart.model import count
@@ -31,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 POD, SLURM = "examples/kubernetes.yaml", "examples/slurm.sbatch"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 GUIDES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]  # what shows commands
-COMMANDS: dict[str, click.Command] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+COMMANDS: dict[str, click.Command] = program().commands
 OTHER_FLAGS = {
     "--help",
     "--logdir",
@@ -96,10 +97,11 @@ def test_commands_parse(line: str) -> None:
             short = [] if arguments[0].startswith("-") else ["--preset"]
             arguments = ["pretrain", *short, *arguments]
         command = command.commands[arguments.pop(0)]
-    given = command.make_context(name, arguments).params
-    choices = {p.name: p.metavar.split("|") for p in command.params if "|" in str(p.metavar)}
+    context = command.make_context(name, arguments)
+    options = context.command.params
+    choices = {p.name: p.metavar.split("|") for p in options if "|" in str(p.metavar)}
     for setting, words in choices.items():
-        assert given[setting] in (None, *words)
+        assert context.params[setting] in (None, *words)
 
 
 def _torchruns(shown: Iterable[str]) -> list[list[str]]:
@@ -160,9 +162,9 @@ def test_the_guides_show_every_command() -> None:
 def test_flags_in_running_text_exist() -> None:
     known = {
         flag
-        for command in COMMANDS.values()
-        for leaf in getattr(command, "commands", {"": command}).values()
-        for parameter in leaf.params
+        for group in warmstart.commands.COMMANDS.values()
+        for entry in group
+        for parameter in build_command(entry).params
         for flag in (*parameter.opts, *parameter.secondary_opts)
     }
     for page in GUIDES:

@@ -55,3 +55,33 @@ def test_links_of_root_pages_are_those_of_the_site(pages: dict[str, str]) -> Non
 
 def test_examples_are_pages_of_the_site(pages: dict[str, str]) -> None:
     assert "class LanguageModel" in pages["labs/transformer.md"]
+
+
+@pytest.mark.parametrize(
+    ("markdown", "mathml"),
+    [
+        (
+            "a\n\n```math\n\\frac{a}{b}\n```\n",
+            '<math xmlns="http://www.w3.org/1998/Math/MathML" display="block"',
+        ),
+        ("the scale $`\\sqrt{d_k}`$ here", "<msqrt>"),
+    ],
+)
+def test_formulas_become_mathml(hook: ModuleType, markdown: str, mathml: str) -> None:
+    shown = hook.FORMULA.sub(hook._formula, markdown)
+    assert mathml in shown
+    assert "`" not in shown
+
+
+def test_shell_variables_are_no_formulas(hook: ModuleType) -> None:
+    text = "```sh\necho $HOME `date` $PATH\n```\n"
+    assert hook.FORMULA.sub(hook._formula, text) == text
+
+
+def test_figures_open_and_flags_stay_whole(hook: ModuleType) -> None:
+    html = '<img alt="a --b" src="f.png" /><code>compare --learning-rate 1</code>'
+    html += "<code>modern-small</code>"
+    shown = hook.on_page_content(html, None, None, None)
+    assert '<a class="figure" href="f.png"><img alt="a --b" src="f.png" /></a>' in shown
+    assert '<code>compare <span class="word">--learning-rate</span> 1</code>' in shown
+    assert '<code><span class="word">modern-small</span></code>' in shown

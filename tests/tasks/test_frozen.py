@@ -55,7 +55,7 @@ def test_the_base_has_no_dropout_and_does_not_move(tiny: ModelConfig, cpu: Runti
         heads.append(head.weight)
         vectors = FrozenVectors().of(model, VALID, fit.batches, "mean")
         outputs = ClassifyTask().outputs(model.eval(), VALID, fit.batches)
-        np.testing.assert_allclose(head.probabilities(vectors), outputs, atol=1e-6)
+        np.testing.assert_allclose(head.outputs(vectors), outputs, atol=1e-6)
     assert np.array_equal(*heads)
 
 
@@ -75,9 +75,7 @@ def test_the_head_is_the_regression_on_standardised_vectors(num_classes: int) ->
     _, c = SETTINGS[head.number]
     columns = (vectors - vectors.mean(0)) / vectors.std(0)
     expected = LogisticRegression(C=c, tol=1e-8, max_iter=5000).fit(columns, classes)
-    np.testing.assert_allclose(
-        head.probabilities(vectors), expected.predict_proba(columns), atol=1e-4
-    )
+    np.testing.assert_allclose(head.outputs(vectors), expected.predict_proba(columns), atol=1e-4)
 
 
 @pytest.mark.parametrize("num", [100, 400])
@@ -89,7 +87,7 @@ def test_it_is_not_below_a_cross_validated_regression(num: int) -> None:
         train, test = rows[:num], rows[num:]
         labels = np.array(classes)
         head = solve_head({"mean": vectors[train]}, labels[train].tolist(), 2, "none")
-        found.append((head.probabilities(vectors[test]).argmax(1) == labels[test]).mean())
+        found.append((head.outputs(vectors[test]).argmax(1) == labels[test]).mean())
         peer = LogisticRegressionCV(
             Cs=4, cv=3, l1_ratios=(0,), scoring="accuracy", use_legacy_attributes=False
         )
@@ -110,7 +108,7 @@ def test_few_labels_constant_vectors_and_absent_classes_are_no_problem() -> None
     vectors[:, 3] = 7.0
     for classes in ([0, 1], [0, 2, 2], [0, 0, 0, 2, 2, 2]):
         head = solve_head({"mean": vectors[: len(classes)]}, classes, 4, "weights")
-        shares = head.probabilities(vectors)
+        shares = head.outputs(vectors)
         assert np.isfinite(head.weight).all()
         assert shares[:, 3].max() < 1e-3
         assert shares.shape == (6, 4)

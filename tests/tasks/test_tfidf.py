@@ -153,7 +153,7 @@ def test_texts_read_before_are_predicted_the_same() -> None:
     baseline, unseen = texts.fit(10.0)[0], ["vraiment magnifique", "vraiment ennuyeux"]
     for _ in range(2):
         outputs = class_shares(baseline.model, texts.columns_of(unseen), 2)
-        assert np.array_equal(outputs, baseline.probabilities(unseen, 2))
+        assert np.array_equal(outputs, baseline.outputs(unseen, 2))
         assert outputs.argmax(1).tolist() == baseline.predict(unseen)
 
 

@@ -1,6 +1,7 @@
 """Any number of processes takes the same steps as one."""
 
 import signal
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from several_processes import (
     PARTS,
     Build,
     build_muon,
+    build_scaled,
+    build_scaled_shares,
     build_sharded,
     build_trainer,
     do_each,
@@ -69,8 +72,13 @@ def test_gradients_are_those_of_one_process(
         _assert_all_have(expected, tmp_path / task, count, 1e-10)
 
 
-@pytest.mark.parametrize("build", [build_trainer, build_sharded], ids=["whole", "sharded"])
-@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("count", "build"),
+    [
+        *product([1, 2, 3, 4], [build_trainer, build_sharded]),
+        *product([2], [build_scaled, build_scaled_shares]),
+    ],
+)
 def test_weights_are_those_of_one_process(
     count: int, build: Build, alone: Path, tmp_path: Path
 ) -> None:
@@ -130,6 +138,21 @@ def test_a_fault_in_one_process_leaves_no_trace_in_any(
     ):
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_an_overflow_in_one_process_is_skipped_by_all(tmp_path: Path) -> None:
+    runs = [RunFolder(tmp_path / name / "run") for name in ("together", "alone")]
+    for run in runs:
+        run.path.mkdir(parents=True)
+    work = train_with_fault, "causal"
+    given = {"fault": spoil_gradient, "build": build_scaled}
+    assert run_together(2, *work, tmp_path / "together", **given) == [0, 0]
+    assert run_together(1, *work, tmp_path / "alone", **given) == [0]
+    ours, theirs = (load_checkpoint(list_checkpoints(run)[-1]) for run in runs)
+    assert (ours.state.overflows, ours.state.faults) == (1, [])
+    assert ours.state.loss_scale == theirs.state.loss_scale
+    assert_close(ours.weights, theirs.weights, rtol=0.0, atol=1e-9)
+    assert_close(ours.optimizer, theirs.optimizer, rtol=0.0, atol=1e-9)
 
 
 class Interrupted(Processes):

@@ -22,6 +22,19 @@
 #
 # Every verb takes the settings of its command as keywords: `help(warmstart.pretrain)` lists them.
 
+# %% [markdown]
+# On Colab or Kaggle, first upload the wheel of warmstart beside this notebook.
+
+# %%
+import glob
+import importlib.util
+import subprocess
+import sys
+
+if not importlib.util.find_spec("warmstart"):
+    package = [*glob.glob("warmstart-*.whl"), "warmstart"][0]
+    subprocess.check_call([sys.executable, "-m", "pip", "install", "--quiet", package])
+
 # %%
 import math
 import os

@@ -19,6 +19,19 @@
 # The ten questions of the [lab](../translation.md) as cells to run. The lab's page has the
 # formulas, the usual mistakes and the solutions; here you predict, run, and look.
 
+# %% [markdown]
+# On Colab or Kaggle, first upload the wheel of warmstart beside this notebook.
+
+# %%
+import glob
+import importlib.util
+import subprocess
+import sys
+
+if not importlib.util.find_spec("warmstart"):
+    package = [*glob.glob("warmstart-*.whl"), "warmstart"][0]
+    subprocess.check_call([sys.executable, "-m", "pip", "install", "--quiet", package])
+
 # %%
 import os
 import sys

@@ -38,7 +38,6 @@ MOST_LISTED = 5  # contradictions of a file
 
 
 def demo(config: DemoConfig) -> None:
-    """Run every step on built-in data and write one report."""
     from warmstart.samples.demo import demo as run
 
     result = run(config)
@@ -47,7 +46,6 @@ def demo(config: DemoConfig) -> None:
 
 
 def make_samples(config: SamplesConfig) -> None:
-    """Write the built-in texts as files: reviews, labels, sentence pairs."""
     from warmstart.recipes.prepare_files import make_samples
 
     result = make_samples(config)
@@ -58,7 +56,6 @@ def make_samples(config: SamplesConfig) -> None:
 
 
 def doctor(config: DoctorConfig, as_json: bool) -> None:
-    """Check the installation and the machine, and prove with a short training that they work."""
     from warmstart.recipes.doctor import doctor as run
 
     findings = run(config)
@@ -73,7 +70,6 @@ def doctor(config: DoctorConfig, as_json: bool) -> None:
 
 
 def start(config: StartConfig, as_json: bool) -> None:
-    """Read what there is and say what to run, with the times."""
     from warmstart.recipes.advice import start as run
 
     result = run(config)
@@ -89,7 +85,6 @@ def start(config: StartConfig, as_json: bool) -> None:
 
 
 def report_data(config: DataConfig, as_json: bool) -> None:
-    """Report on files before training: lengths, labels, repeats, shared texts."""
     from warmstart.recipes.advice import next_steps
     from warmstart.recipes.prepare_files import report_data
 
@@ -143,6 +138,8 @@ def _data_sentences(report: "DataReport") -> Iterator[str]:
             shares = (f"{k} {v:,} ({v / total:.0%})" for k, v in file.labels.items())
             yield f"{file.file}: labels {', '.join(shares)}"
             yield from (f"{file.file}: {note}" for note in describe_similar(file.labels))
+        if file.numbers:
+            yield f"{file.file}: numbers from {file.numbers}"
             yield from _contradictions(file)
     if report.shared and not any(pair.rows or pair.near for pair in report.shared):
         yield "no text occurs in two of these files"
@@ -178,7 +175,6 @@ def _shared_sentences(pair: "SharedTexts", num_rows: int, other: str) -> Iterato
 
 
 def make_tokenizer(config: TokenizerConfig) -> None:
-    """Train a tokenizer on a sample of text."""
     from warmstart.recipes.prepare_files import make_tokenizer
 
     result = make_tokenizer(config)
@@ -188,7 +184,6 @@ def make_tokenizer(config: TokenizerConfig) -> None:
 
 
 def pretrain(config: PretrainConfig) -> None:
-    """Pretrain a backbone on text."""
     from warmstart.recipes.pretrain import pretrain as run
 
     result = run(config)
@@ -197,7 +192,6 @@ def pretrain(config: PretrainConfig) -> None:
 
 
 def finetune(config: FinetuneConfig) -> None:
-    """Train a classifier: a warm start with --from, else a cold start."""
     from warmstart.recipes.finetune import finetune as run
 
     result = run(config)
@@ -207,7 +201,6 @@ def finetune(config: FinetuneConfig) -> None:
 
 
 def train_translator(config: TrainTranslatorConfig) -> None:
-    """Train an encoder-decoder on sentence pairs."""
     from warmstart.recipes.train_translator import train_translator as run
 
     result = run(config)
@@ -222,7 +215,6 @@ def train_translator(config: TrainTranslatorConfig) -> None:
 
 
 def predict(config: PredictConfig, as_json: bool) -> None:
-    """Label texts: one row in, one row out."""
     from warmstart.recipes.use import label_lines, predict_file, write_predictions
 
     answers = predict_file(config, standard_input())
@@ -237,7 +229,6 @@ def predict(config: PredictConfig, as_json: bool) -> None:
 
 
 def fill_mask(config: FillMaskConfig, as_json: bool) -> None:
-    """Restore masked words: the most probable ones, for each [MASK] in a text."""
     from warmstart.recipes.use import fill_file
 
     filled = fill_file(config, standard_input())
@@ -246,7 +237,6 @@ def fill_mask(config: FillMaskConfig, as_json: bool) -> None:
 
 
 def generate(config: GenerateConfig, as_json: bool) -> None:
-    """Generate text with a causal language model."""
     from warmstart.recipes.use import generate_texts
 
     texts = generate_texts(config)
@@ -255,7 +245,6 @@ def generate(config: GenerateConfig, as_json: bool) -> None:
 
 
 def evaluate(config: EvaluateConfig, as_json: bool) -> None:
-    """Score a run on held-out data, and record the score in the run."""
     from warmstart.recipes.evaluate import evaluate as run
 
     result = run(config)
@@ -299,7 +288,6 @@ def _print_scores(scores: dict[str, Any]) -> None:
 
 
 def translate(config: TranslateConfig, as_json: bool) -> None:
-    """Translate sentences: one line in, one line out."""
     from warmstart.recipes.use import translate_file
 
     translated = translate_file(config, standard_input())
@@ -316,7 +304,6 @@ def translate(config: TranslateConfig, as_json: bool) -> None:
 
 
 def embed(config: EmbedConfig, as_json: bool) -> None:
-    """Turn texts into vectors."""
     from warmstart.recipes.embed import embed as run
     from warmstart.recipes.embed import embed_lines
 

@@ -3,17 +3,15 @@
 import functools
 import os
 import sys
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from typer.core import TyperGroup
-from typer.main import get_command
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
 
-from warmstart.cli.options import add_command
 from warmstart.cli.process import discard_output, open_streams
-from warmstart.commands import COMMANDS, find
+from warmstart.commands import COMMANDS, Command, find
 from warmstart.display import LineDisplay, TerminalDisplay
 from warmstart.errors import ReportedError, StoppedError, WarmstartError
 from warmstart.formats import visible
@@ -32,6 +30,19 @@ app = typer.Typer(
 )
 
 
+class _Listed(TyperCommand):
+    """A command in a list of commands; its options are built when it is called."""
+
+    def __init__(self, entry: Command, panel: str) -> None:
+        super().__init__(entry.name.split()[-1], help=entry.help, rich_help_panel=panel)
+        self.entry = entry
+
+    def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
+        from warmstart.cli.options import build_command
+
+        return build_command(self.entry).make_context(info_name, args, parent, **extra)
+
+
 class _Plan(TyperGroup):
     """`plan`, which takes a preset or run in place of a command."""
 
@@ -41,6 +52,7 @@ class _Plan(TyperGroup):
 
 GROUPS = {  # of commands whose names have two words
     "plan": typer.Typer(
+        name="plan",
         cls=_Plan,
         help="Estimate FLOPs, memory and time of a training command, with the same settings. "
         "`plan PRESET` is short for `plan pretrain --preset PRESET`. `plan --on list` names the "
@@ -48,16 +60,11 @@ GROUPS = {  # of commands whose names have two words
         no_args_is_help=True,
     ),
     "look": typer.Typer(
+        name="look",
         help="Show attention, masks, positions, searches, trainings, and what each part is for.",
         no_args_is_help=True,
     ),
 }
-for panel, commands in COMMANDS.items():
-    for command in commands:
-        name = command.name.split()[0]
-        add_command(GROUPS.get(name, app), command, None if name in GROUPS else panel)
-for name, group in GROUPS.items():
-    app.add_typer(group, name=name, rich_help_panel="Look inside")
 
 
 def _print_version(is_wanted: bool) -> None:
@@ -79,9 +86,19 @@ def common(version: Annotated[bool, VERSION] = False) -> None:
 
 
 @functools.cache
-def program() -> Callable[[], object]:
-    """Return the program with all its commands; building their options takes a while."""
-    return get_command(app)
+def program() -> Any:
+    """Return the program with the list of its commands."""
+    top = get_group(app)
+    groups = {name: get_group(group) for name, group in GROUPS.items()}
+    for group in groups.values():
+        group.rich_help_panel = "Look inside"
+    for panel, commands in COMMANDS.items():
+        for entry in commands:
+            owner, _, name = entry.name.rpartition(" ")
+            members = groups[owner].commands if owner else top.commands
+            members[name] = _Listed(entry, "" if owner else panel)
+    top.commands |= groups
+    return top
 
 
 def main() -> None:

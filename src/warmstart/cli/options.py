@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_args
 import typer
 from rich.markup import escape
 from typer.core import TyperCommand
+from typer.main import get_command
 
 from warmstart.cli.process import stoppable
 from warmstart.commands import Command
@@ -30,8 +31,8 @@ class _Command(TyperCommand):
         return help_option
 
 
-def add_command(app: typer.Typer, entry: Command, group: str | None = None) -> None:
-    """Add a command that takes its settings as options and passes them to its function."""
+def build_command(entry: Command) -> Any:
+    """Return the command that takes its settings as options and passes them to its function."""
     settings = [setting for setting in entry.settings.declared() if setting.has_flag]
 
     def command(config: Path | None, as_json: bool = False, **arguments: Any) -> None:
@@ -50,9 +51,10 @@ def add_command(app: typer.Typer, entry: Command, group: str | None = None) -> N
     parameters.sort(key=_panel_index)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
-    example = f"Example: warmstart {entry.name} {entry.example}"
-    command.__doc__ = f"{inspect.getdoc(entry.print)}\n\n{example}"
-    app.command(entry.name.split()[-1], cls=_Command, rich_help_panel=group)(command)
+    command.__doc__ = f"{entry.help}\n\nExample: warmstart {entry.name} {entry.example}"
+    app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    app.command(entry.name.split()[-1], cls=_Command)(command)
+    return get_command(app)
 
 
 def _common_parameters(entry: Command) -> list[inspect.Parameter]:

@@ -35,7 +35,7 @@ from warmstart.tasks.finetuning import (
     build_trainer,
     epochs_of,
 )
-from warmstart.tasks.frozen import FrozenVectors, SolvedHead, describe_head
+from warmstart.tasks.frozen import FrozenVectors, SolvedHead
 from warmstart.tasks.hub import HubModel
 from warmstart.tasks.logistic import CHOSEN_INSIDE
 from warmstart.tasks.task import num_parameters
@@ -226,7 +226,7 @@ class TransformerArm:
             model=self.model,
             task=self.task,
             pooling=self.tuning.pooling,
-            num_classes=len(self.labels.get("classes", ())),
+            num_classes=self.task.num_outputs(self.labels),
         )
 
     def settings(self, trials: int) -> list[float]:
@@ -247,7 +247,7 @@ class TransformerArm:
             yield TrainedModel(
                 rate,
                 outputs if self.tuning.keep_epoch == "best" else outputs[-1:],
-                epochs_of(state, self._fit(splits, seed, rate), self.task.metric(self.labels)),
+                epochs_of(state, self._fit(splits, seed, rate), self.task),
                 state.elapsed_s,
                 partial(self._predict, weights),
                 Saving(
@@ -314,7 +314,7 @@ class TransformerArm:
 
 @dataclass(frozen=True)
 class FrozenArm(TransformerArm):
-    """A frozen Transformer whose head is solved for, as a logistic regression on its vectors."""
+    """A frozen Transformer whose head is solved for, as a regression on its vectors."""
 
     vectors: FrozenVectors = field(default_factory=FrozenVectors, compare=False)
 
@@ -331,7 +331,7 @@ class FrozenArm(TransformerArm):
         return [CHOSEN_INSIDE]
 
     def describe_setting(self, value: float) -> str:
-        return "by cross-validation" if value == CHOSEN_INSIDE else describe_head(int(value))
+        return "by cross-validation" if value == CHOSEN_INSIDE else self.task.describe_head(value)
 
     def fit(self, splits: Splits, values: Sequence[float], seed: int) -> Iterator[TrainedModel]:
         """Solve for the head; no seed is used."""
@@ -343,9 +343,7 @@ class FrozenArm(TransformerArm):
             model = cast(Classifier, self.shared.begin(self, built))
             head = self.task.solve_head(model, fit, self.poolings, self.vectors)
             elapsed_s = time.monotonic() - started
-            outputs = head.probabilities(
-                self.vectors.of(model, splits.valid, fit.batches, head.pooling)
-            )
+            outputs = head.outputs(self.vectors.of(model, splits.valid, fit.batches, head.pooling))
             evaluation = self.task.validate(model, outputs, fit)
             weights = {**model.state_dict(), **evaluation.weights}
             kept = {name: tensor.clone() for name, tensor in weights.items()}
@@ -364,7 +362,7 @@ class FrozenArm(TransformerArm):
     ) -> NDArray[Any]:
         model = cast(Classifier, self.shared.load(self, weights))
         batches = TextBatches(self.tuning.micro_tokens, self.source.tokenizer.pad, self.runtime)
-        return head.probabilities(self.vectors.of(model, split, batches, head.pooling))
+        return head.outputs(self.vectors.of(model, split, batches, head.pooling))
 
 
 def train_stably(train: Callable[[float], T], rate: float, name: str) -> tuple[T, float]:

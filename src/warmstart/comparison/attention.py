@@ -44,6 +44,7 @@ def attention_example(
         labels=comparison.subsets[-1],
         maps=maps,
         predictions=predictions,
+        is_right_or_wrong=plan.texts.task.is_right_or_wrong,
     )
 
 

@@ -75,10 +75,22 @@ class ModelKeeper:
         is_chosen = not self.config.refits  # else the scores are those of the test
         return score if is_chosen else 0.0, -self.config.seeds.index(seed)
 
+    def _compared(self, cell: Cell) -> float:
+        """Return the mean score of the answers that the model is judged by; 0: of other models."""
+        if self.scores is not None:
+            return 0.0
+        name, texts = self._split, self.plan.texts
+        scores = texts.task.text_scores(cell.predictions[name], texts.data[name].targets)
+        return float(scores.mean())
+
+    @property
+    def _split(self) -> str:
+        return "test" if self.config.refits else "validation"
+
     def _scores(self, cell: Cell) -> dict[str, float]:
         if self.scores is not None:
             return self.scores
-        name, texts = "test" if self.config.refits else "validation", self.plan.texts
+        name, texts = self._split, self.plan.texts
         return texts.task.answer_scores(cell.predictions[name], texts.data[name].targets)
 
     def _write(self, cell: Cell, model: TrainedModel, texts: Sequence[str]) -> None:
@@ -101,7 +113,7 @@ class ModelKeeper:
             model.saving.write(folder)
             write_json(folder.data_file, self._facts(model, texts))
             facts = {"labels": cell.labels, "seed": cell.seed, "elapsed_s": cell.elapsed_s}
-            facts["trained_on"] = len(texts)
+            facts |= {"trained_on": len(texts), "compared": self._compared(cell)}
             folder.finish({"valid": self._scores(cell), **facts})
 
     def texts(self, split: str, rows: Iterable[int]) -> list[str]:
@@ -165,6 +177,8 @@ class CellGroup:
             cell, model = refit_cell(self.arm, subset, tuned.values[0], seed)
         else:
             cell, model = fit_cell(self.arm, subset, tuned.values, seed, self.config)
+        if self.fold is None:  # the labels of a test file are not doubted
+            cell = replace(cell, margins=())
         if self.keeper:
             texts = self.keeper.texts("train", self._rows(seed))
             if self.config.refits:

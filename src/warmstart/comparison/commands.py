@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Literal
 
 from warmstart.errors import WarmstartError
-from warmstart.formats import percent, quantity
+from warmstart.formats import quantity
 from warmstart.printing import print_table, quote, say, say_next
 from warmstart.settings.base import advanced, option
 from warmstart.settings.shared import Destination, LabelledFiles, Machine, SeveralProcesses
@@ -11,6 +11,7 @@ from warmstart.settings.training import DEFAULT_MINUTES, Tuning
 
 if TYPE_CHECKING:
     from warmstart.comparison.results import Arm, ArmScore, Comparison, Summary
+    from warmstart.evaluation.scale import Scale
 
 ArmName = Literal["warm", "frozen", "cold", "lsa", "tfidf"]
 TRANSFORMER_ARMS: tuple[ArmName, ...] = ("warm", "frozen", "cold")  # of every run of --from
@@ -21,7 +22,9 @@ def print_comparison(comparison: "Comparison", summary: "Summary") -> None:
     """Print what to use, the accuracy of every arm at every subset, and the verdicts."""
     say(summary.advice.sentence)
     arms, subsets = [arm.name for arm in comparison.arms], comparison.subsets
-    grid = [[_accuracy(summary.score(arm, labels)) for arm in arms] for labels in subsets]
+    grid = [
+        [_score(summary.score(arm, labels), comparison.scale) for arm in arms] for labels in subsets
+    ]
     num_seeds = len(comparison.seeds)
     spread = " ± spread" if num_seeds > 1 else ""
     seeds = f"mean of {quantity(num_seeds, 'seed')}{spread}"
@@ -33,15 +36,18 @@ def print_comparison(comparison: "Comparison", summary: "Summary") -> None:
         rows = [[name, *cells] for name, *cells in zip(arms, *grid, strict=True)]
         print_table(["arm", *(quantity(labels, "label") for labels in subsets)], rows, title)
     if comparison.attainable:
-        say(f"best {comparison.metric} attainable: {percent(comparison.attainable)}")
+        say(f"best {comparison.metric} attainable: {comparison.scale.write(comparison.attainable)}")
     for sentence in (*summary.findings, *summary.caveats):
         say(sentence)
 
 
-def _accuracy(score: "ArmScore | None") -> str:
+def _score(score: "ArmScore | None", scale: "Scale") -> str:
     if score is None:
         return "–"
-    mean, spread = percent(score.scored.accuracy), percent(score.scored.spread)
+    mean, spread = (
+        scale.write(score.scored.accuracy),
+        scale.write_spread(score.scored.spread, score.scored.accuracy),
+    )
     return f"{mean} ± {spread}" if score.scored.num_seeds > 1 else mean
 
 
@@ -49,8 +55,10 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
     """Pretrained runs and labelled texts in, verdict out."""
 
     from_runs: tuple[str, ...] = option("pretrained run; repeat for several", (), key="from")
-    unlabelled: tuple[str, ...] = option("text for lsa; default: that of the run; may repeat", ())
-    test: str | None = option("labelled texts, scored once at the end", None)
+    unlabelled: tuple[str, ...] = option(
+        "text for lsa; default: that of the run; may repeat", (), holds_rows=True
+    )
+    test: str | None = option("labelled texts, scored once at the end", None, holds_rows=True)
     test_labels: str | None = option("labels of --test, one per line", None)
     folds: int | None = option(
         "cross-validation: every text is tested once", None, least=2, most=20, excludes=("test",)
@@ -147,7 +155,6 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
 
 
 def compare(config: CompareConfig) -> None:
-    """Compare warm, frozen and cold starts, LSA and TF-IDF over label subsets and seeds."""
     from warmstart.comparison.compare import compare as run
 
     result = run(config)

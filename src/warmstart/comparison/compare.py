@@ -35,6 +35,7 @@ from warmstart.comparison.results import (
 )
 from warmstart.comparison.schedule import Schedule
 from warmstart.comparison.spaces import unlabelled_source
+from warmstart.comparison.suspects import SuspectLabels, suspect_labels
 from warmstart.comparison.verdict import contrast, summarise
 from warmstart.comparison.workers import open_workers
 from warmstart.data.copies import NamedTexts, SharedTexts, describe_shared, find_matches
@@ -65,8 +66,9 @@ class CompareResult(Shown):
     report: Path
     comparison: Comparison
     summary: Summary
-    contrast: Contrast  # the two best models
+    contrast: Contrast | None  # the two best models; None: no answer is simply wrong
     attention: AttentionExample | None  # of the first warm model and its cold one, if kept
+    suspects: SuspectLabels | None = None  # of a cross-validation
 
     def pieces(self) -> list[str]:
         sections = comparison_sections(self.comparison, self.summary)[:SECTIONS_IN_NOTEBOOKS]
@@ -108,14 +110,18 @@ def compare(config: CompareConfig) -> CompareResult:
         plan = _record(asked, run, plan, schedule)
         comparison = _comparison(config, plan, cells, tuned)
         summary = summarise(comparison)
-        texts = readable_rows(plan.texts.data[comparison.scored_split.name], config.pieces)
+        scored = plan.texts.data[comparison.scored_split.name]
+        texts = readable_rows(scored, config.pieces)
         result = CompareResult(
             run.path,
             run.path / "report.html",
             comparison,
             summary,
-            contrast(comparison, summary, texts, plan.texts.describe),
+            contrast(comparison, summary, texts, plan.texts.describe)
+            if plan.texts.task.is_right_or_wrong
+            else None,
             attention_example(config, run, plan, comparison),
+            suspect_labels(comparison, texts, scored.lines, plan.texts.describe),
         )
         if not is_finished:
             if config.folds and config.save == "best":
@@ -289,6 +295,8 @@ def _write(result: CompareResult) -> None:
     save_figure(draw_differences(comparison, summary), folder / "differences")
     if len(comparison.subsets) > 1:
         save_figure(draw_labels(comparison, summary), folder / "labels")
-    write_comparison_page(comparison, summary, result.report, result.contrast, result.attention)
+    write_comparison_page(
+        comparison, summary, result.report, result.contrast, result.attention, result.suspects
+    )
     results = {**asdict(comparison), "summary": asdict(summary)}
     write_json(folder / "results.json", results)  # written last: it marks the end

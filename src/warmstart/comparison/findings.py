@@ -50,8 +50,8 @@ def _describe_seeds(
     if difference is None or difference.num_seeds < 2:
         return ""
     below = f"{difference.num_below} of {difference.num_seeds} seeds of {arm} "
-    below += f"{'is' if difference.num_below == 1 else 'are'} below {strongest}"
-    return f" The worst model of {arm} has {percent(score.lowest)}; {below}."
+    below += f"{'is' if difference.num_below == 1 else 'are'} {comparison.scale.behind} {strongest}"
+    return f" The worst model of {arm} has {comparison.scale.write(score.lowest)}; {below}."
 
 
 def describe_classes(comparison: Comparison, scores: Sequence[ArmScore], arm: str) -> Iterator[str]:
@@ -117,8 +117,8 @@ def caveats(comparison: Comparison, verdicts: Sequence[Verdict]) -> Iterator[str
     if not comparison.has_test and len(comparison.pretrained) > 1:
         yield (
             "The arm that leads was chosen by the same scores, which flatters its lead: the best "
-            "of 2 to 8 equal arms leads by 0.2 to 1.8 points. The verdicts allow for this, the "
-            "numbers do not; with --test they are free of it."
+            "of 2 to 8 equal arms leads by 0.2 to 1.8 points of accuracy. The verdicts allow for "
+            "this, the numbers do not; with --test they are free of it."
         )
     if comparison.num_choosing:
         yield (
@@ -153,16 +153,16 @@ def _caveats_of_intervals(comparison: Comparison, verdicts: Sequence[Verdict]) -
         powers = ", ".join(f"{num}: {power}%" for num, power in POWER.items())
         yield (
             "“No difference is shown” does not mean that arms are equal. In simulations, a true "
-            f"difference of 3 points was shown in this share of comparisons, by number of seeds: "
-            f"{powers}. Here there are {num_seeds}."
+            f"difference of 3 points of accuracy was shown in this share of comparisons, by number "
+            f"of seeds: {powers}. Here there are {num_seeds}."
         )
     single = [a.name for a in comparison.arms if a.name in comparison.pretrained]
     single = [name for name in single if not comparison.arm(name).pretrainings]
     if single:
         yield (
             "One pretraining stands for its recipe: that another one would score differently "
-            "(standard deviation 0.3 to 0.9 points) is not in the intervals. Several --from that "
-            "differ only in --seed put it there."
+            "(standard deviation 0.3 to 0.9 points of accuracy) is not in the intervals. Several "
+            "--from that differ only in --seed put it there."
         )
     if comparison.num_labelled == comparison.subsets[-1] and num_seeds > 1:
         yield (

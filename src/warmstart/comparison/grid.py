@@ -130,17 +130,26 @@ def join_folds(cells: Sequence[Cell], folds: Sequence[Fold]) -> list[Cell]:
 
 
 def _join(cells: Sequence[Cell], folds: Sequence[Fold]) -> Cell:
-    predicted: list[Any] = [None] * sum(len(fold.test) for fold in folds)
-    for cell, fold in zip(cells, folds, strict=True):
-        for row, answer in zip(fold.test, cell.predictions["test"], strict=True):
-            predicted[row] = answer
+    predicted = _in_order([cell.predictions["test"] for cell in cells], folds)
+    has_margins = all(cell.margins for cell in cells)
     return replace(
         cells[0],
         setting=" or ".join(dict.fromkeys(cell.setting for cell in cells)),
         epochs=tuple(map(_mean, zip(*(cell.epochs for cell in cells), strict=False))),
         elapsed_s=float(np.mean([cell.elapsed_s for cell in cells])),
-        predictions={"cross-validation": tuple(predicted)},
+        predictions={"cross-validation": predicted},
+        margins=_in_order([cell.margins for cell in cells], folds) if has_margins else (),
     )
+
+
+def _in_order(by_fold: Sequence[Sequence[Any]], folds: Sequence[Fold]) -> tuple[Any, ...]:
+    """Return what folds say of their texts in the order of all texts."""
+    by_row = {
+        row: value
+        for values, fold in zip(by_fold, folds, strict=True)
+        for row, value in zip(fold.test, values, strict=True)
+    }
+    return tuple(by_row[row] for row in range(len(by_row)))
 
 
 def _mean(epochs: Sequence[Epoch]) -> Epoch:
@@ -175,7 +184,8 @@ def train_final_model(
     progress.say(f"training {name} on the texts of all folds, to keep the model")
     config = replace(config, folds=None)
     with progress.silence():
-        plan = plan_arms(config, plan.texts.without_folds(is_refitted), plan.sources)
+        texts = plan.texts.without_folds(is_refitted)
+        plan = plan_arms(config, texts, plan.sources, plan.spaces)
     planned = next(planned for planned in plan.arms if planned.arm.name == name)
     labels = len(plan.texts.pool)
     # A model that is trained on all texts has none left to be calibrated by.

@@ -107,7 +107,7 @@ class ExperimentTexts:
 
         The share is set aside, or trained on too: then scores on it say nothing.
         """
-        train, valid = set_aside(self.training, self.task.has_classes)
+        train, valid = set_aside(self.training, self.task.split_classes(self.training))
         pool = LabelPool(len(train), len(valid))
         if trains_on_all:
             train, pool = self.training, LabelPool(len(self.training), None)
@@ -141,14 +141,21 @@ class ExperimentPlan:
 def plan_experiment(config: CompareConfig) -> ExperimentPlan:
     """Read runs and labelled files, and return the arms with the texts as each reads them."""
     sources = [read_backbone(path) for path in config.from_runs]
-    return plan_arms(config, read_texts(config), sources)
+    texts = read_texts(config)
+    spaces = Spaces()
+    if "lsa" in config.arm_names:
+        spaces = read_spaces(config, dict(zip(run_names(sources), sources, strict=True)))
+    plan = plan_arms(config, texts, sources, spaces)
+    if len(plan.arms) < 2:
+        raise WarmstartError(f"only {plan.arms[0].arm.name} is left to compare: {plan.notes[-1]}")
+    return plan
 
 
 def plan_arms(
-    config: CompareConfig, texts: ExperimentTexts, sources: Sequence[SavedRun]
+    config: CompareConfig, texts: ExperimentTexts, sources: Sequence[SavedRun], spaces: Spaces
 ) -> ExperimentPlan:
     """Return the arms with the texts as each reads them."""
-    named = dict(zip(_run_names(sources), sources, strict=True))
+    named = dict(zip(run_names(sources), sources, strict=True))
     seen = {name: source.texts_seen() for name, source in named.items()}
     notes = texts.notes + [
         f"{name} is {ablation_warning(source.model.ablated)}"
@@ -159,11 +166,8 @@ def plan_arms(
         describe_unrecorded(name) for name, source in named.items() if source.has_unrecorded_texts
     ]
     arms = _transformer_arms(config, texts, named, notes)
-    spaces = read_spaces(config, named) if "lsa" in config.arm_names else Spaces()
     unlabelled = UnlabelledTexts(texts.training.texts, _files(sources))
     arms += _baseline_arms(config, texts, spaces, unlabelled, notes)
-    if len(arms) < 2:
-        raise WarmstartError(f"only {arms[0].arm.name} is left to compare: {notes[-1]}")
     return ExperimentPlan(arms, texts, list(sources), seen, spaces, notes)
 
 
@@ -225,7 +229,7 @@ def _baseline_arms(
     ]
 
 
-def _run_names(sources: Sequence[SavedRun]) -> list[str]:
+def run_names(sources: Sequence[SavedRun]) -> list[str]:
     """Return a short name for each run; a checkpoint is named by its run and step."""
     paths = [source.path.resolve() for source in sources]
     if len(set(paths)) < len(paths):
@@ -350,7 +354,10 @@ def read_texts(config: CompareConfig) -> ExperimentTexts:
         raise WarmstartError(
             f"--task {task.name}: {task.description} cannot be compared, only fine-tuned"
         )
-    texts = _read_folds(config, task) if config.folds else _read_splits(config, task)
+    if config.folds:
+        texts = split_into_folds(config, task, read_all_texts(config, task))
+    else:
+        texts = _read_splits(config, task)
     for note in texts.notes:
         progress.say(note)
     return texts
@@ -370,7 +377,7 @@ def _read_splits(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts
     selects = config.trials > 1 or config.keep_epoch == "best" or config.test
     pool = LabelPool(len(train), None if config.valid or not selects else len(valid))
     if config.test and not config.valid:
-        _, num = pool.divide(_subset_sizes(config, pool, train)[-1])
+        _, num = pool.divide(_subset_sizes(config, pool, train, task)[-1])
         # The other texts select nothing, and predicting them can take longer than the training.
         valid = valid.subset(sorted(nested_rows(valid.strata, HALVING_SEED)[:num]))
     data = {"train": train, "validation": valid}
@@ -388,8 +395,10 @@ def _read_splits(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts
     return ExperimentTexts(task, labels, data, pool, notes)
 
 
-def _read_folds(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts:
-    texts = read_all_texts(config, task)
+def split_into_folds(
+    config: CompareConfig, task: FinetuningTask, texts: Dataset
+) -> ExperimentTexts:
+    """Return labelled texts in folds, with copies and near-copies of a text in one fold."""
     labels = task.read_labels(texts)
     texts, num_folds = _with_targets(texts, task, labels), config.folds or 1
     stratified = replace(texts, labels=task.fold_classes(texts))
@@ -399,7 +408,7 @@ def _read_folds(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts:
     notes = task.label_notes(texts, texts)
     least = min(len(fold.test) for fold in folds)
     note = f"{num_folds} folds of at least {quantity(least, 'text')}"
-    if len(set(stratified.labels)) > 1:
+    if task.has_classes and len(set(stratified.labels)) > 1:
         note += ", the same share of every class"
     if num_copies:
         note += f"; {num_copies:,} texts have copies or near-copies, each in the same fold"
@@ -410,12 +419,15 @@ def _read_folds(config: CompareConfig, task: FinetuningTask) -> ExperimentTexts:
 
 def subset_sizes(config: CompareConfig, texts: ExperimentTexts) -> tuple[int, ...]:
     """Return the sizes of the label subsets, rising."""
-    return _subset_sizes(config, texts.pool, texts.training)
+    return _subset_sizes(config, texts.pool, texts.training, texts.task)
 
 
-def _subset_sizes(config: CompareConfig, pool: LabelPool, train: Dataset) -> tuple[int, ...]:
+def _subset_sizes(
+    config: CompareConfig, pool: LabelPool, train: Dataset, task: FinetuningTask
+) -> tuple[int, ...]:
     sizes = {len(pool) if size == "all" else int(size) for size in config.labels}
     files = ", ".join(config.train) + (" in each fold" if config.folds else "")
+    num_classes = len(set(train.strata)) if task.has_classes else 1
     for size in sizes:
-        pool.check(size, len(set(train.strata)), files)
+        pool.check(size, num_classes, files)
     return tuple(sorted(sizes))

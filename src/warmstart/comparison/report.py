@@ -21,7 +21,9 @@ from warmstart.comparison.results import (
     Difference,
     Summary,
 )
-from warmstart.formats import count, percent, points, points_range, sentence_case, shorten
+from warmstart.comparison.suspects import SuspectLabels
+from warmstart.evaluation.scale import Scale
+from warmstart.formats import count, sentence_case, shorten
 from warmstart.model.attention_weights import AttentionMap, readable
 from warmstart.report.attention import draw_layers
 from warmstart.report.html import Section, render_block, write_page
@@ -31,7 +33,6 @@ from warmstart.report.style import (
     SHADES,
     EndLabel,
     new_axes,
-    set_share_limits,
     styled,
     write_end_labels,
 )
@@ -59,9 +60,10 @@ def write_comparison_page(
     path: Path,
     contrast: Contrast | None = None,
     attention: AttentionExample | None = None,
+    suspects: SuspectLabels | None = None,
 ) -> Path:
     """Write the report of a comparison."""
-    sections = comparison_sections(comparison, summary, contrast, attention)
+    sections = comparison_sections(comparison, summary, contrast, attention, suspects)
     return write_page(comparison.title, [*sections, reading_section(comparison)], path)
 
 
@@ -70,6 +72,7 @@ def comparison_sections(
     summary: Summary,
     contrast: Contrast | None = None,
     attention: AttentionExample | None = None,
+    suspects: SuspectLabels | None = None,
 ) -> list[Section]:
     """Return every section of the report, the verdict first, without the explanations."""
     values, metric = _values(comparison, summary), sentence_case(comparison.metric)
@@ -94,6 +97,8 @@ def comparison_sections(
         sections.append(section("Paired differences", "differences", drawing=drawing))
     if contrast is not None:
         sections.append(contrast_section(contrast))
+    if suspects is not None:
+        sections.append(suspects_section(suspects))
     if attention is not None:
         sections.append(attention_section(attention))
     return [
@@ -117,6 +122,7 @@ def _values(comparison: Comparison, summary: Summary) -> dict[str, object]:
     task, labels = finetuning_task(comparison.task), {"classes": comparison.class_names}
     return {
         "comparison": comparison,
+        "scale": comparison.scale,
         "summary": summary,
         "labels": comparison.subsets[-1],
         "warm": comparison.arm_names("warm"),
@@ -129,7 +135,9 @@ def _values(comparison: Comparison, summary: Summary) -> dict[str, object]:
 
 def reading_section(comparison: Comparison) -> Section:
     """Explain the terms of the report."""
-    return _section("How to read this page", "reading", {"comparison": comparison})
+    return _section(
+        "How to read this page", "reading", {"comparison": comparison, "scale": comparison.scale}
+    )
 
 
 def _epochs(comparison: Comparison, summary: Summary, labels: int) -> dict[str, object]:
@@ -158,6 +166,12 @@ def contrast_section(contrast: Contrast) -> Section:
         "max_chars": MAX_CHARS,
     }
     return _section(f"Where {first} and {second} disagree", "disagreements", values)
+
+
+def suspects_section(found: SuspectLabels) -> Section:
+    """Return the labels that every held-out model contradicts."""
+    values = {"found": found, "num_shown": SHOWN, "num_folded": FOLDED, "max_chars": MAX_CHARS}
+    return _section("Labels that look wrong", "suspects", values)
 
 
 def attention_section(example: AttentionExample) -> Section:
@@ -190,8 +204,10 @@ def draw_epochs(comparison: Comparison, summary: Summary, subset: int | None = N
     flat = [(arm, summary.score(arm.name, labels)) for arm, curve in curves if curve is None]
     last = max((curve.points[-1].epoch for _, curve in drawn), default=1)
     axes.set_xlim(1 - 0.03 * max(last - 1, 8), last + 0.03 * max(last - 1, 8))
-    ends = [_draw_curve(axes, arm, curve, colours[arm.name]) for arm, curve in drawn]
-    ends += [_draw_level(axes, arm, s, colours[arm.name]) for arm, s in flat if s is not None]
+    scale = comparison.scale
+    ends = [_draw_curve(axes, arm, curve, colours[arm.name], scale) for arm, curve in drawn]
+    levels = [(arm, score) for arm, score in flat if score is not None]
+    ends += [_draw_level(axes, arm, score, colours[arm.name], scale) for arm, score in levels]
     shown = [value for _, curve in drawn for p in curve.points for value in (p.lowest, p.highest)]
     shown += [end.y for end in ends]
     _finish(axes, comparison, ends, shown, comparison.chance(comparison.choosing_split))
@@ -200,8 +216,8 @@ def draw_epochs(comparison: Comparison, summary: Summary, subset: int | None = N
     metric = comparison.metric
     scores = f"Mean {metric} of folds" if comparison.num_folds else f"Validation {metric}"
     if comparison.is_refitted:
-        scores = f"{metric.capitalize()} on test texts"
-    axes.set_title(f"{scores} by epoch, {count(labels)} labels")
+        scores = f"{sentence_case(metric)} on test texts"
+    axes.set_title(f"{scores} by epoch, {count(labels)} labels{comparison.scale.axis}")
     return figure
 
 
@@ -219,15 +235,18 @@ def draw_labels(comparison: Comparison, summary: Summary) -> Figure:
         offset = math.exp(0.011 * span * (index - (len(comparison.arms) - 1) / 2))
         scores = [s for n in comparison.subsets if (s := summary.score(arm.name, n)) is not None]
         if scores:
-            ends.append(_draw_scores(axes, arm, scores, colours[arm.name], offset))
+            _draw_scores(axes, arm, scores, colours[arm.name], offset)
+            y = scores[-1].scored.accuracy
+            text = f"{shorten(arm.name)}  {comparison.scale.write(y)}"
+            x = scores[-1].labels * offset
+            ends.append(EndLabel(text=text, colour=colours[arm.name], x=x, y=y))
             intervals = [score.scored.interval for score in scores]
             shown += [limit for i in intervals for limit in (i.low, i.high)]
     _finish(axes, comparison, ends, shown, summary.chance)
     _tick_subsets(axes, comparison.subsets, span)
     axes.set_xlabel("labelled training texts")
-    axes.set_title(
-        f"{sentence_case(comparison.metric)} {comparison.scored_split.where} by number of labels"
-    )
+    metric, where = sentence_case(comparison.metric), comparison.scored_split.where
+    axes.set_title(f"{metric} {where} by number of labels{comparison.scale.axis}")
     return figure
 
 
@@ -239,27 +258,28 @@ def draw_differences(comparison: Comparison, summary: Summary, subset: int | Non
     groups = [(labels, rows) for labels, rows in groups if rows]
     height = sum(len(rows) for _, rows in groups) + GROUP_GAP * len(groups)
     figure, axes = new_axes(height=0.95 + 0.21 * height)
-    colours = arm_colours(comparison.arms)
+    colours, scale = arm_colours(comparison.arms), comparison.scale
     axes.axvline(0, color=INK, linewidth=0.9)
     axes.grid(visible=False, axis="y")
     y, names = 0.0, []
     for labels, rows in groups:
         _write_left(axes, y, f"{count(labels)} labels", weight="bold")
         for row, difference in enumerate(rows, start=1):
-            names.append((y + row, _draw_difference(axes, y + row, difference, colours)))
+            name = _draw_difference(axes, y + row, difference, colours, scale)
+            names.append((y + row, name))
         y += len(rows) + GROUP_GAP
     axes.set_ylim(max(y - GROUP_GAP, 0.0) + 0.7, -0.6)
     for row_y, name in names:
         _write_left(axes, row_y, name)
     axes.yaxis.set_major_locator(NullLocator())
     axes.spines["left"].set_visible(False)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _write_tick(100 * value)))
-    axes.set_xlabel(f"difference in {comparison.metric}, percentage points (95% interval)")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: scale.gain_tick(value)))
+    axes.set_xlabel(f"{scale.difference_axis(comparison.metric)} (95% interval)")
     axes.set_title(f"Paired differences {comparison.scored_split.where}")
     return figure
 
 
-def _draw_curve(axes: Axes, arm: Arm, curve: Curve, colour: str) -> EndLabel:
+def _draw_curve(axes: Axes, arm: Arm, curve: Curve, colour: str, scale: Scale) -> EndLabel:
     epochs = [point.epoch for point in curve.points]
     accuracies = [point.accuracy for point in curve.points]
     lowest, highest = [p.lowest for p in curve.points], [p.highest for p in curve.points]
@@ -276,22 +296,22 @@ def _draw_curve(axes: Axes, arm: Arm, curve: Curve, colour: str) -> EndLabel:
         markeredgewidth=1.6,
         zorder=4,
     )
-    text = f"{shorten(arm.name)}  best {percent(curve.best.accuracy)}"
+    text = f"{shorten(arm.name)}  best {scale.write(curve.best.accuracy)}"
     return EndLabel(text=text, colour=colour, x=epochs[-1], y=accuracies[-1])
 
 
-def _draw_level(axes: Axes, arm: Arm, score: ArmScore, colour: str) -> EndLabel:
+def _draw_level(axes: Axes, arm: Arm, score: ArmScore, colour: str, scale: Scale) -> EndLabel:
     level = score.choosing
     axes.axhline(level.accuracy, color=colour, linewidth=1.4, dashes=(5, 3))
     if level.highest > level.lowest:
         axes.axhspan(level.lowest, level.highest, color=colour, alpha=0.14, linewidth=0)
-    text = f"{shorten(arm.name)}  {percent(level.accuracy)}"
+    text = f"{shorten(arm.name)}  {scale.write(level.accuracy)}"
     return EndLabel(text=text, colour=colour, x=axes.get_xlim()[1], y=level.accuracy)
 
 
 def _draw_scores(
     axes: Axes, arm: Arm, scores: Sequence[ArmScore], colour: str, offset: float
-) -> EndLabel:
+) -> None:
     x = [score.labels * offset for score in scores]
     y = [score.scored.accuracy for score in scores]
     low = [max(score.scored.accuracy - score.scored.interval.low, 0.0) for score in scores]
@@ -308,18 +328,16 @@ def _draw_scores(
         capsize=2.0,
         capthick=1.0,
     )
-    text = f"{shorten(arm.name)}  {percent(y[-1])}"
-    return EndLabel(text=text, colour=colour, x=x[-1], y=y[-1])
 
 
 def _finish(
     axes: Axes, comparison: Comparison, ends: list[EndLabel], shown: list[float], chance: float
 ) -> None:
     """Draw the reference lines, fit the axis and name every line."""
-    right = axes.get_xlim()[1]
+    right, scale = axes.get_xlim()[1], comparison.scale
     if comparison.attainable is not None:
         axes.axhline(comparison.attainable, color=INK, linewidth=0.9, linestyle=":")
-        text = f"attainable  {percent(comparison.attainable)}"
+        text = f"attainable  {scale.write(comparison.attainable)}"
         ends.append(EndLabel(text=text, colour=INK, x=right, y=comparison.attainable))
         shown.append(comparison.attainable)
     # When chance is far below the curves, its line would flatten them: an arrow replaces it.
@@ -327,8 +345,9 @@ def _finish(
     if is_near:
         axes.axhline(chance, color=FAINT, linewidth=0.7, linestyle=(0, (1, 3)))
         shown.append(chance)
-    text = f"{'' if is_near else '↓ '}chance  {percent(chance)}"
-    set_share_limits(axes, shown)
+    text = f"{'' if is_near else '↓ '}chance  {scale.write(chance)}"
+    axes.set_ylim(*scale.limits(shown))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda score, _: scale.tick(score)))
     write_end_labels(axes, [*ends, EndLabel(text=text, colour=FAINT, x=right, y=chance)])
 
 
@@ -345,14 +364,17 @@ def _tick_subsets(axes: Axes, subsets: Sequence[int], span: float) -> None:
     )
 
 
-def _draw_difference(axes: Axes, y: float, row: Difference, colours: dict[str, str]) -> str:
+def _draw_difference(
+    axes: Axes, y: float, row: Difference, colours: dict[str, str], scale: Scale
+) -> str:
     """Draw one row in the second arm's colour, hollow without a difference; return its name."""
     colour, interval = colours[row.second], row.interval
     axes.plot([interval.low, interval.high], [y, y], color=colour, linewidth=1.5)
     fill = "white" if row.outcome == "none" else colour
     axes.plot([interval.mean], [y], "o", color=colour, markerfacecolor=fill, markersize=5.5)
+    limits = scale.gain_range(interval.low, interval.high)
     axes.annotate(
-        f"{points(interval.mean)}  ({points_range(interval.low, interval.high)})",
+        f"{scale.write_gain(interval.mean)}  ({limits})",
         (1.02, y),
         xycoords=("axes fraction", "data"),
         va="center",
@@ -371,10 +393,6 @@ def _write_left(axes: Axes, y: float, text: str, weight: str = "normal") -> None
         weight=weight,
         annotation_clip=False,
     )
-
-
-def _write_tick(value: float) -> str:
-    return f"{round(value, 2):+g}".replace("-", "−") if abs(value) > 1e-6 else "0"
 
 
 def arm_colours(arms: Sequence[Arm]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from warmstart.data.copies import SharedTexts
 from warmstart.evaluation.intervals import Interval
+from warmstart.evaluation.scale import Scale
 from warmstart.model.attention_weights import AttentionMap
 from warmstart.tasks.finetuning import Epoch
 from warmstart.tasks.registry import finetuning_task
@@ -49,6 +50,7 @@ class Cell:
     epochs: tuple[Epoch, ...]  # empty for the baseline
     elapsed_s: float  # time to train one model, mean over folds
     predictions: dict[str, tuple[Any, ...]]  # answer to every text, by the name of its split
+    margins: tuple[float, ...] = ()  # of the label of every text of a cross-validation
     pretraining: int = 0  # of the pretrainings of one recipe that its arm starts from
 
 
@@ -124,8 +126,13 @@ class Comparison:
     task: str = "classify"
     metric: str = "accuracy"  # the score that arms are compared by, in words
 
+    @property
+    def scale(self) -> Scale:
+        """Return how scores are written and read."""
+        return finetuning_task(self.task).scale
+
     def chance(self, split: Split) -> float:
-        """Return the score of always giving the most frequent answer of a split."""
+        """Return the score of always giving the best answer that needs no text."""
         return finetuning_task(self.task).chance(split.classes)
 
     @property
@@ -221,6 +228,7 @@ class AttentionExample:
     labels: int  # that the models were trained on
     maps: Mapping[str, AttentionMap]  # by arm
     predictions: Mapping[str, str]  # the label each arm predicted
+    is_right_or_wrong: bool = True  # False: a label is only nearer or farther
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +250,7 @@ class Score:
 
     num_texts: int
     num_seeds: int
-    accuracy: float  # mean over seeds
+    accuracy: float  # mean over seeds; of numbers, minus the mean absolute error
     spread: float  # standard deviation over seeds, 0 with one seed
     lowest: float  # the worst seed's accuracy
     highest: float  # the best seed's accuracy

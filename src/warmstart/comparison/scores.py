@@ -27,14 +27,9 @@ from warmstart.comparison.results import (
     TimeToAccuracy,
     rank_arms,
 )
-from warmstart.evaluation.intervals import (
-    Estimate,
-    accuracy_interval,
-    paired_estimate,
-    symmetric_interval,
-)
-from warmstart.formats import duration, percent
-from warmstart.formats import unsigned_points as points
+from warmstart.evaluation.intervals import Estimate, paired_estimate, symmetric_interval
+from warmstart.evaluation.scale import SHARES, Scale
+from warmstart.formats import duration
 from warmstart.tasks.registry import finetuning_task
 
 Ints = NDArray[np.int64]
@@ -42,9 +37,7 @@ SLACK = 1e-12  # equal accuracies may differ by rounding
 Floats = NDArray[np.float64]
 ArmAt = tuple[str, int]  # the name of an arm, and its number of labels
 AccuracyByLabels = dict[int, float]  # accuracy by number of labels
-CLOSED = 0.005  # a lead of at most half a point counts as closed
 FAR = 5  # times; between sizes farther apart, labels are not interpolated
-LEAST_ERROR = 1e-4  # smaller ones have no useful logarithm
 End = Literal["low", "high", "both"]  # of two sizes that are far apart
 
 
@@ -111,7 +104,7 @@ def _score(
         spread=spread(by_model),
         lowest=float(by_model.min()),
         highest=float(by_model.max()),
-        interval=accuracy_interval(correct),
+        interval=task.scale.interval(correct),
         f1=float(np.mean(f1)) if f1 else None,
     )
 
@@ -158,15 +151,16 @@ def times_to_accuracy(comparison: Comparison, curves: Sequence[Curve]) -> Iterat
             kinds = arms[warm.arm].kind, arms[cold.arm].kind
             is_own = arms[warm.arm].cold in (None, cold.arm)
             if kinds == ("warm", "cold") and warm.labels == cold.labels and is_own:
-                yield _time_to_accuracy(warm, cold, arms[warm.arm].pretrain_s)
+                pretrain_s = arms[warm.arm].pretrain_s
+                yield _time_to_accuracy(warm, cold, pretrain_s, comparison.scale)
 
 
-def _time_to_accuracy(warm: Curve, cold: Curve, pretrain_s: float) -> TimeToAccuracy:
-    goal = cold.best.accuracy - SLACK
+def _time_to_accuracy(warm: Curve, cold: Curve, pretrain_s: float, scale: Scale) -> TimeToAccuracy:
+    goal, closed = cold.best.accuracy - SLACK, scale.closed(cold.best.accuracy)
     reached = next((point for point in warm.points if point.accuracy >= goal), None)
     of_cold = {point.epoch: point.accuracy for point in cold.points}
     gaps = {p.epoch: p.accuracy - of_cold[p.epoch] for p in warm.points if p.epoch in of_cold}
-    last_open = max((epoch for epoch, gap in gaps.items() if gap > CLOSED + SLACK), default=0)
+    last_open = max((epoch for epoch, gap in gaps.items() if gap > closed + SLACK), default=0)
     time = TimeToAccuracy(
         warm=warm.arm,
         cold=cold.arm,
@@ -180,7 +174,7 @@ def _time_to_accuracy(warm: Curve, cold: Curve, pretrain_s: float) -> TimeToAccu
         gaps=gaps,
         closed_epoch=min((epoch for epoch in gaps if epoch > last_open), default=None),
     )
-    return replace(time, sentence=time_sentence(time))
+    return replace(time, sentence=time_sentence(time, scale))
 
 
 def spread(values: NDArray[np.float64]) -> float:
@@ -202,17 +196,17 @@ def compare_pair(comparison: Comparison, first: str, second: str, labels: int) -
     correct = paired_correct(comparison, (first, labels), (second, labels))
     if correct is None:
         return None
-    a, b = correct
-    estimate, clean = paired_estimate(a, b), None
+    (a, b), scale = correct, comparison.scale
+    estimate, clean = paired_estimate(a, b, scale.span), None
     interval, outcome = symmetric_interval(estimate), outcome_of(estimate)
-    sentence = difference_sentence(first, second, outcome, estimate)
+    sentence = difference_sentence(first, second, outcome, estimate, scale)
     rows = clean_rows(comparison.scored_split)
     if rows is not None:
-        clean_estimate = paired_estimate(a[..., rows], b[..., rows])
+        clean_estimate = paired_estimate(a[..., rows], b[..., rows], scale.span)
         clean = symmetric_interval(clean_estimate)
         if outcome_of(clean_estimate) != outcome:
-            limits = f"{points(clean.low)} to {points(clean.high)} points"
-            sentence += f"; without shared texts, the 95% interval is {limits}"
+            limits = scale.size_range(clean.low, clean.high)
+            sentence += f"; without shared texts, the 95% interval is {limits} {scale.unit}"
     by_seed = (a - b).mean(axis=(0, 2))
     return Difference(
         first=first,
@@ -302,9 +296,9 @@ def save_labels(
             labels=labels,
             accuracy=accuracy,
             unpretrained=unpretrained,
-            needed=labels_needed(accuracy, mean),
-            low=labels_needed(accuracy, high, "low"),
-            high=labels_needed(accuracy, low, "high"),
+            needed=labels_needed(accuracy, mean, scale=comparison.scale),
+            low=labels_needed(accuracy, high, "low", comparison.scale),
+            high=labels_needed(accuracy, low, "high", comparison.scale),
             size_to_add=_size_between(accuracy, mean),
         )
 
@@ -325,7 +319,7 @@ def _curves(
         arm = strongest_arm(scores, size, unpretrained)
         correct = paired_correct(comparison, (arm, size), target) if arm else None
         if correct is not None:
-            estimate = paired_estimate(*correct)
+            estimate = paired_estimate(*correct, comparison.scale.span)
             mean[size] = goal + estimate.mean
             low[size] = mean[size] - estimate.margin()
             high[size] = mean[size] + estimate.margin()
@@ -351,7 +345,9 @@ def _size_between(target: float, reached: AccuracyByLabels) -> int | None:
     return None
 
 
-def labels_needed(target: float, reached: AccuracyByLabels, end: End = "both") -> str:
+def labels_needed(
+    target: float, reached: AccuracyByLabels, end: End = "both", scale: Scale = SHARES
+) -> str:
     """Write how many labels `reached` needs for `target`.
 
     Between two measured sizes, the logarithm of the error is interpolated linearly in that of the
@@ -368,8 +364,7 @@ def labels_needed(target: float, reached: AccuracyByLabels, end: End = "both") -
                 ends = {"low": f"{before:,}", "high": f"{size:,}"}
                 return ends.get(end, " to ".join(ends.values()))
             first, wanted, last = (
-                np.log(max(1 - value, LEAST_ERROR))
-                for value in (reached[before], target, reached[size])
+                np.log(scale.error(value)) for value in (reached[before], target, reached[size])
             )
             share = (first - wanted) / (first - last) if first > last else 1.0
             return f"{round(before * (size / before) ** min(share, 1)):,}"
@@ -377,60 +372,65 @@ def labels_needed(target: float, reached: AccuracyByLabels, end: End = "both") -
     return f">{before:,}"
 
 
-def difference_sentence(first: str, second: str, outcome: Outcome, estimate: Estimate) -> str:
+def difference_sentence(
+    first: str, second: str, outcome: Outcome, estimate: Estimate, scale: Scale
+) -> str:
     """Say which arm is better and by how much, or that no difference is shown."""
-    difference = symmetric_interval(estimate)
+    difference, unit = symmetric_interval(estimate), scale.unit
     if estimate.num_seeds < 2:
         return (
             f"no difference is shown between {first} and {second} with one seed "
-            f"(here {points(difference.mean)} points; another seed may turn it round)"
+            f"(here {scale.size(difference.mean)} {unit}; another seed may turn it round)"
         )
     if outcome == "none":
         return (
             f"no difference is shown between {first} and {second} "
-            f"(95% interval {points(difference.low)} to {points(difference.high)} points)"
+            f"(95% interval {scale.size_range(difference.low, difference.high)} {unit})"
         )
     is_worse = outcome == "worse"
     size = difference.negate() if is_worse else difference
     return (
         f"{first} {'loses to' if is_worse else 'beats'} {second} "
-        f"by {points(size.mean)} points (95% interval {points(size.low)} to {points(size.high)})"
+        f"by {scale.size(size.mean)} {unit} (95% interval {scale.size_range(size.low, size.high)})"
     )
 
 
-def verdict_sentence(difference: Difference, outcome: Outcome, num_verdicts: int) -> str:
+def verdict_sentence(
+    difference: Difference, outcome: Outcome, num_verdicts: int, scale: Scale
+) -> str:
     """Say what a difference shows when it is judged together with the other verdicts."""
     if outcome == difference.outcome:
         return difference.sentence
     interval = difference.interval
     return (
         f"no difference is shown between {difference.first} and {difference.second} (95% interval "
-        f"{points(interval.low)} to {points(interval.high)} points), once adjusted for "
+        f"{scale.size_range(interval.low, interval.high)} {scale.unit}), once adjusted for "
         f"{num_verdicts} verdicts"
     )
 
 
-def time_sentence(time: TimeToAccuracy) -> str:
+def time_sentence(time: TimeToAccuracy, scale: Scale) -> str:
     """Say when warm reaches cold's best, and whether its lead lasts."""
-    best = f"{time.cold}'s best ({percent(time.cold_best)}, epoch {time.cold_best_epoch})"
+    best = f"{time.cold}'s best ({scale.write(time.cold_best)}, epoch {time.cold_best_epoch})"
     if time.reached_s is None or time.reached_with_pretraining_s is None:
-        return f"{time.warm} never reaches {best}; {_lead_clause(time)}"
+        return f"{time.warm} never reaches {best}; {_lead_clause(time, scale)}"
     elapsed = duration(time.reached_s)
     if time.reached_with_pretraining_s > time.reached_s:
         elapsed += f" ({duration(time.reached_with_pretraining_s)} including pretraining)"
     return (
         f"{time.warm} reaches {best} at epoch {time.reached_epoch}, "
-        f"after {elapsed} instead of {duration(time.cold_best_s)}; {_lead_clause(time)}"
+        f"after {elapsed} instead of {duration(time.cold_best_s)}; {_lead_clause(time, scale)}"
     )
 
 
-def _lead_clause(time: TimeToAccuracy) -> str:
-    last_epoch = max(time.gaps)
+def _lead_clause(time: TimeToAccuracy, scale: Scale) -> str:
+    last_epoch, unit = max(time.gaps), scale.unit
     last = time.gaps[last_epoch]
     if time.closed_epoch is None:
-        return f"{time.warm} is still {points(last)} points ahead after epoch {last_epoch}"
-    end = f", and {time.cold} ends {points(-last)} points ahead" if last < -CLOSED else ""
+        return f"{time.warm} is still {scale.size(last)} {unit} ahead after epoch {last_epoch}"
+    is_behind = last < -scale.closed(time.cold_best)
+    end = f", and {time.cold} ends {scale.size(-last)} {unit} ahead" if is_behind else ""
     if time.closed_epoch == min(time.gaps):
-        return f"{time.warm} is never more than half a point ahead{end}"
-    most = points(max(time.gaps.values()))
-    return f"its lead of up to {most} points is gone by epoch {time.closed_epoch}{end}"
+        return f"{time.warm} is never more than {scale.small_lead} ahead{end}"
+    most = scale.size(max(time.gaps.values()))
+    return f"its lead of up to {most} {unit} is gone by epoch {time.closed_epoch}{end}"

@@ -9,13 +9,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from warmstart.comparison.arms import ExperimentArm, Splits, TrainedModel
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.results import Cell, Trial, TunedArm
+from warmstart.data.labelled import Dataset
 from warmstart.data.splits import Rows
 from warmstart.settings.training import Tuning
 
+MARGIN_DIGITS = 4
 Preference = tuple[float, float]  # the score that selects, then minus the loss
 
 
@@ -35,7 +38,7 @@ def tune(arm: ExperimentArm, splits: Splits, config: CompareConfig, seed: int) -
         if best[0][1] == model.value:
             temperature = arm.task.temperature(model.outputs[-1][rows], targets)
         scores = [arm.task.scores(o[rows], targets, arm.labels) for o in model.outputs]
-        best_score = max(score[arm.task.metric(arm.labels)] for score in scores)
+        best_score = max(arm.task.compared_score(score, arm.labels) for score in scores)
         setting = arm.describe_setting(model.value)
         trials.append(Trial(setting=setting, valid_accuracy=best_score))
     chosen = tuple(value for _, value in best)
@@ -68,8 +71,11 @@ def fit_cell(
             predicted[row] = answers[row]
     predictions = {"validation": tuple(predicted)}
     model = models[values[0]]  # with a test set, the only model
+    margins: tuple[float, ...] = ()
     if splits.test:
-        predictions["test"] = tuple(arm.task.answers(model.predict(splits.test), arm.labels))
+        of_test = model.predict(splits.test)
+        predictions["test"] = tuple(arm.task.answers(of_test, arm.labels))
+        margins = _margins(arm, of_test, splits.test)
     cell = Cell(
         arm=arm.name,
         labels=splits.num_labels,
@@ -78,6 +84,7 @@ def fit_cell(
         epochs=model.epochs,
         elapsed_s=model.elapsed_s,
         predictions=predictions,
+        margins=margins,
     )
     every_row = np.arange(len(splits.valid))
     best = max(models.values(), key=lambda m: _best_epoch(arm, m, splits, every_row, tuning)[0])
@@ -90,7 +97,7 @@ def refit_cell(
     """Train with a setting on all labels, and predict the test texts."""
     splits = splits.for_refit()
     (model,) = arm.fit(splits, [value], seed)
-    answers = arm.task.answers(model.predict(splits.scored), arm.labels)
+    outputs = model.predict(splits.scored)
     cell = Cell(
         arm=arm.name,
         labels=splits.num_labels,
@@ -98,9 +105,16 @@ def refit_cell(
         setting=arm.describe_setting(model.value),
         epochs=model.epochs,
         elapsed_s=model.elapsed_s,
-        predictions={"test": tuple(answers)},
+        predictions={"test": tuple(arm.task.answers(outputs, arm.labels))},
+        margins=_margins(arm, outputs, splits.scored),
     )
     return cell, model
+
+
+def _margins(arm: ExperimentArm, outputs: NDArray[Any], split: Dataset) -> tuple[float, ...]:
+    """Return by how much held-out outputs agree with each label; empty: the task cannot tell."""
+    doubted = arm.task.doubted_labels(outputs, split.targets)
+    return () if doubted is None else tuple(doubted.margins.round(MARGIN_DIGITS).tolist())
 
 
 def _best_epoch(

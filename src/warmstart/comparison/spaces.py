@@ -47,6 +47,11 @@ def read_spaces(config: CompareConfig, sources: Mapping[str, SavedRun]) -> Space
     if config.unlabelled:
         space = _analyse(config)
         return Spaces({NAME: AnalysedText(space)}, dict.fromkeys(expand(config.unlabelled), 0))
+    return kept_spaces(sources)
+
+
+def kept_spaces(sources: Mapping[str, SavedRun]) -> Spaces:
+    """Return an analysis for each different text of some runs, if they keep any."""
     runs: dict[str, tuple[str, SavedRun, Path]] = {}  # by checksum, since runs may share a text
     for name, source in sources.items():
         file = source.folder.path / SPACE_FILE

@@ -31,8 +31,8 @@ from warmstart.comparison.scores import (
     verdict_sentence,
 )
 from warmstart.evaluation.intervals import LEVEL, adjust_by_holm
-from warmstart.formats import percent, quantity
-from warmstart.formats import unsigned_points as points
+from warmstart.evaluation.scale import Scale
+from warmstart.formats import quantity
 
 DANGER: dict[Outcome, int] = {"worse": 0, "none": 1, "better": 2}  # 0: the most dangerous
 
@@ -79,7 +79,7 @@ def judge(comparison: Comparison, scores: Sequence[ArmScore]) -> Iterator[Verdic
     adjusted = adjust_by_holm([difference.p_value for difference in family])
     for difference, p_value in zip(family, adjusted, strict=True):
         if difference.first == rank_pretrained(comparison, scores, difference.labels)[0]:
-            yield _verdict(difference, p_value, len(family))
+            yield _verdict(difference, p_value, len(family), comparison.scale)
 
 
 def _family(
@@ -101,7 +101,7 @@ def _family(
                     yield arm, other
 
 
-def _verdict(difference: Difference, p_value: float, num_verdicts: int) -> Verdict:
+def _verdict(difference: Difference, p_value: float, num_verdicts: int, scale: Scale) -> Verdict:
     is_shown = p_value < 1 - LEVEL
     outcome = difference.outcome if is_shown else "none"
     return Verdict(
@@ -110,7 +110,7 @@ def _verdict(difference: Difference, p_value: float, num_verdicts: int) -> Verdi
         labels=difference.labels,
         p_value=p_value,
         outcome=outcome,
-        sentence=verdict_sentence(difference, outcome, num_verdicts),
+        sentence=verdict_sentence(difference, outcome, num_verdicts, scale),
     )
 
 
@@ -121,7 +121,7 @@ def advise(
 
     The baseline, which is cheaper, also wins when no difference is shown.
     """
-    labels = comparison.subsets[-1]
+    labels, scale = comparison.subsets[-1], comparison.scale
     ranked = rank_arms(scores, labels)
     accuracy = {row.arm: row.scored.accuracy for row in scores if row.labels == labels}
     lead = next(iter(rank_pretrained(comparison, scores, labels)), None)
@@ -130,7 +130,7 @@ def advise(
         where = f"{comparison.scored_split.where} with {quantity(labels, 'label')}"
         name = f"{_describe_arm(comparison, arm)}{until}"
         metric = "" if comparison.metric == "accuracy" else f" {comparison.metric}"
-        score = f"{percent(accuracy[arm])}{metric} {where}"
+        score = f"{scale.write(accuracy[arm])}{metric} {where}"
         return Advice(arm=arm, sentence=f"Use {name}: {score}{reason}.")
 
     if lead is None:
@@ -139,17 +139,18 @@ def advise(
     if strongest is None:
         return use(lead, "; no model without pretraining was compared")
     opponent, outcome = strongest
-    gap = points(abs(accuracy[lead] - accuracy[opponent]))
+    gap = f"{scale.size(abs(accuracy[lead] - accuracy[opponent]))} {scale.ahead}"
     if outcome == "better":
-        return use(lead, f", {gap} points above {opponent}")
+        return use(lead, f", {gap} {opponent}")
     pretrained = _describe_arm(comparison, lead)
     if outcome == "worse":
-        return use(opponent, f", {gap} points above {pretrained}: pretraining did not pay here")
+        return use(opponent, f", {gap} {pretrained}: pretraining did not pay here")
     if opponent in comparison.baselines:
-        other = f"the pretrained model ({lead}, {percent(accuracy[lead])})"
+        other = f"the pretrained model ({lead}, {scale.write(accuracy[lead])})"
         reason = f"; no difference from {other} is shown, and {opponent} is cheaper"
         return use(opponent, reason, " for now")
-    return use(lead, f"; no difference from {opponent} ({percent(accuracy[opponent])}) is shown")
+    score = scale.write(accuracy[opponent])
+    return use(lead, f"; no difference from {opponent} ({score}) is shown")
 
 
 def _strongest_opponent(

@@ -16,6 +16,7 @@ from warmstart.data.fingerprints import (
     Shingles,
     distinct,
 )
+from warmstart.data.numbers import NumberSummary
 
 _SHOWN_CHARS = 120  # of an example
 
@@ -38,8 +39,15 @@ class FileReport:
     units: int  # in total
     truncated: int | None  # texts longer than --max-length
     unknown: float | None  # share of unknown tokens
-    labels: dict[str, int] | None
+    labels: dict[str, int] | None  # rows of each; None: there are none, or they are numbers
+    numbers: NumberSummary | None = None  # of labels that are numbers
     contradictions: tuple["Contradiction", ...] = ()  # equal texts with different labels
+
+    @property
+    def num_labelled(self) -> int:
+        """Return the rows with a text and a label."""
+        has_labels = bool(self.labels or self.numbers)
+        return self.rows - self.skipped - self.unlabelled if has_labels else 0
 
 
 @dataclass(frozen=True, kw_only=True)

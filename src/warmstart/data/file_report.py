@@ -18,6 +18,12 @@ from warmstart.data.corpus import Passage, RowCounts, cut_chunks, read_passages
 from warmstart.data.fingerprints import Fingerprints, FingerprintWriter, normalise
 from warmstart.data.label_sets import label_sets_form, read_label_sets
 from warmstart.data.labelled import Dataset, read_labelled
+from warmstart.data.numbers import (
+    NumberSummary,
+    numbers_form,
+    read_numbers,
+    summarise_numbers,
+)
 from warmstart.data.questions import questions_form, read_questions
 from warmstart.data.tables import open_table
 from warmstart.data.tagged import read_tagged, tagged_form
@@ -59,6 +65,10 @@ class FileReader:
         return not self.labels and label_sets_form(self.path, self.tables) is not None
 
     @cached_property
+    def _has_numbers(self) -> bool:
+        return not self.labels and numbers_form(self.path, self.tables) is not None
+
+    @cached_property
     def _has_questions(self) -> bool:
         return not self.labels and questions_form(self.path, self.tables) is not None
 
@@ -69,6 +79,8 @@ class FileReader:
             return read_tagged(self.path, self.tables)
         if self._has_label_sets:
             return read_label_sets(self.path, self.tables)
+        if self._has_numbers:
+            return read_numbers(self.path, self.tables)
         return read_labelled(self.path, self.tables, self.labels)
 
     @property
@@ -79,7 +91,14 @@ class FileReader:
             return Counter("answer" if answers else "no answer" for answers in labels)
         if self._is_tagged:
             return count_tags(labels)
+        if self._has_numbers:
+            return Counter()
         return Counter(chain.from_iterable(labels) if self._has_label_sets else labels)
+
+    @property
+    def numbers(self) -> NumberSummary | None:
+        """Return how the labels are spread, if they are numbers."""
+        return summarise_numbers(self.labelled.labels) if self._has_numbers else None
 
     @property
     def label_names(self) -> list[str]:
@@ -88,7 +107,7 @@ class FileReader:
         if self._has_questions:
             return [" or ".join(text for _, text in answers) for answers in labels]
         is_several = self._is_tagged or self._has_label_sets
-        return [" ".join(names) for names in labels] if is_several else list(labels)
+        return [" ".join(names) for names in labels] if is_several else list(map(str, labels))
 
     def describe(self) -> str:
         """Say how a table, or a file of tagged words, is read; empty for other files."""
@@ -178,6 +197,7 @@ def report_file(reader: FileReader, reading: Reading) -> tuple[FileReport, Finge
         truncated=int((sizes > limit).sum()) if limit else None,
         unknown=num_unknown / max(1, int(sizes.sum())) if tokenizer else None,
         labels=dict(sorted(reader.label_counts.items())) or None,
+        numbers=reader.numbers,
         contradictions=find_contradictions(
             fingerprints, reader.label_names, labelled.whole_texts().__getitem__
         )

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,22 +24,23 @@ Rows = NDArray[np.int64]
 HALVING_SEED = 0
 
 
-def set_aside(data: Dataset, has_classes: bool = True) -> tuple[Dataset, Dataset]:
-    """Return the texts to train on, and a share of every class to validate on."""
-    train, valid = split_rows(data, has_classes=has_classes)
+def set_aside(data: Dataset, classes: Sequence[Any] | None = None) -> tuple[Dataset, Dataset]:
+    """Return the texts to train on, and a share of every class to validate on.
+
+    The classes are those of the rows; None: their labels.
+    """
+    train, valid = split_rows(data, data.labels if classes is None else classes)
     return data.subset(train), data.subset(valid)
 
 
 def split_rows(
-    data: Dataset, order: int = 0, has_classes: bool = True
+    data: Dataset, classes: Sequence[Any], order: int = 0
 ) -> tuple[list[int], list[int]]:
     """Return the rows to train on and those to validate on; another order chooses other texts."""
-    by_class: dict[str, list[list[int]]] = defaultdict(list)
+    by_class: dict[Any, list[list[int]]] = defaultdict(list)
     for rows in _copies(data, order):
-        if not has_classes:
-            by_class[""].append(rows)
-        elif len({data.labels[row] for row in rows}) == 1:  # else the text stays in training
-            by_class[data.labels[rows[0]]].append(rows)
+        if len({classes[row] for row in rows}) == 1:  # else the text stays in training
+            by_class[classes[rows[0]]].append(rows)
     share = min(SHARE, _MOST / len(data)) if len(data) else SHARE
     valid = {row for groups in by_class.values() for rows in _share(groups, share) for row in rows}
     if not valid:
@@ -168,7 +170,8 @@ def _fold(data: Dataset, test: list[int], number: int) -> Fold:
     """Set a share of the other texts aside to validate on: other ones in each fold."""
     tested = set(test)
     rest = [row for row in range(len(data)) if row not in tested]
-    train, valid = split_rows(data.subset(rest), order=number)
+    part = data.subset(rest)
+    train, valid = split_rows(part, part.labels, order=number)
     return Fold([rest[row] for row in train], [rest[row] for row in valid], test)
 
 

@@ -94,7 +94,7 @@ def fast_engine(model: Translator, runtime: Runtime) -> Engine:
     """Return the fastest engine for a device, to be used while the weights do not change."""
     if runtime.device.type == "cuda":
         return _or_plain(recorded_engine, model, runtime)
-    if can_pack(runtime.device):
+    if can_pack(runtime.device, runtime.dtype):
         return _or_plain(packed_engine, model, runtime)
     return plain_engine(model, runtime)
 
@@ -217,7 +217,7 @@ def fast_steps(model: LanguageModel, runtime: Runtime) -> Begin:
     if unsupported_setting(model.backbone.config) is None:
         if runtime.device.type == "cuda":
             return recorded_steps(model, runtime)
-        if can_pack(runtime.device):
+        if can_pack(runtime.device, runtime.dtype):
             return packed_steps(model, runtime)
     return plain_steps(model, runtime)
 

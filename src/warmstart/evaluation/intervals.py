@@ -7,6 +7,7 @@ squares add up. `benchmarks/coverage.py` measures how often such intervals hold 
 """
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,9 +28,10 @@ class Estimate:
     pretraining_variance: float  # of the mean, because pretrainings differ; 0 with one of them
     seed_variance: float  # of the mean, because seeds differ; 0 with one seed
     text_variance: float  # of the mean, because texts differ for all seeds alike
+    span: float = 1.0  # the largest value there can be; 0: there is no such limit
 
     @classmethod
-    def of(cls, values: ArrayLike) -> "Estimate":
+    def of(cls, values: ArrayLike, span: float = 1.0) -> "Estimate":
         """Estimate from (texts,), (seeds, texts) or (pretrainings, seeds, texts)."""
         grid = _grid(values)
         P, S, T = grid.shape
@@ -37,9 +39,10 @@ class Estimate:
         seed_variance = float(grid.mean(axis=(0, 2)).var(ddof=1)) / S if S > 1 else 0.0
         # A few texts with equal values prove little: the variance is at least that of two more
         # texts, one for and one against (the adjustment of Bonett and Price).
-        text_variance = max(_shared_variance(grid.reshape(P * S, T)) / T, 2 / (T + 2) ** 2)
+        least = 2 * (span / (T + 2)) ** 2
+        text_variance = max(_shared_variance(grid.reshape(P * S, T)) / T, least)
         mean = float(grid.mean())
-        return cls(mean, P, S, T, pretraining_variance, seed_variance, text_variance)
+        return cls(mean, P, S, T, pretraining_variance, seed_variance, text_variance, span)
 
     def margin(self, level: float = LEVEL) -> float:
         """Return half the width of the symmetric interval."""
@@ -57,6 +60,8 @@ class Estimate:
         def excess(p: float) -> float:
             return self.margin(1 - p) - abs(self.mean)
 
+        if self.mean == 0:
+            return 1.0
         return float(brentq(excess, LEAST_P, 1.0)) if excess(LEAST_P) > 0 else LEAST_P
 
 
@@ -88,7 +93,12 @@ def accuracy_interval(correct: ArrayLike) -> Interval:
     return Interval(mean=mean, low=max(centre - margin, 0.0), high=min(centre + margin, 1.0))
 
 
-def paired_estimate(a: ArrayLike, b: ArrayLike) -> Estimate:
+def mean_interval(values: ArrayLike) -> Interval:
+    """Return the mean of values that have no limits with its 95% interval."""
+    return symmetric_interval(Estimate.of(values, span=0.0))
+
+
+def paired_estimate(a: ArrayLike, b: ArrayLike, span: float = 1.0) -> Estimate:
     """Estimate mean(a) - mean(b); both ([pretrainings,] seeds, texts), correct or not.
 
     Row i of `a` is paired with row i of `b`; an arm with one seed, or one pretraining, is paired
@@ -99,7 +109,7 @@ def paired_estimate(a: ArrayLike, b: ArrayLike) -> Estimate:
     is_paired = all(1 in pair or pair[0] == pair[1] for pair in sizes)
     if first.shape[2] != second.shape[2] or not is_paired:
         raise ValueError(f"arms of shapes {first.shape} and {second.shape} cannot be paired")
-    return Estimate.of(first - second)
+    return Estimate.of(first - second, span)
 
 
 def paired_interval(a: ArrayLike, b: ArrayLike) -> Interval:
@@ -108,9 +118,9 @@ def paired_interval(a: ArrayLike, b: ArrayLike) -> Interval:
 
 
 def symmetric_interval(estimate: Estimate) -> Interval:
-    """Return the 95% interval of an estimated difference."""
-    mean, margin = estimate.mean, estimate.margin()
-    return Interval(mean=mean, low=max(mean - margin, -1.0), high=min(mean + margin, 1.0))
+    """Return the 95% interval of an estimated mean or difference."""
+    mean, margin, limit = estimate.mean, estimate.margin(), estimate.span or inf
+    return Interval(mean=mean, low=max(mean - margin, -limit), high=min(mean + margin, limit))
 
 
 def adjust_by_holm(p_values: list[float]) -> list[float]:

@@ -38,7 +38,6 @@ class ExportConfig(Settings):
 
 
 def import_model(config: ImportConfig) -> None:
-    """Turn a Hugging Face folder into a run for every other command."""
     from warmstart.interop.exchange import import_model as run
 
     result = run(config)
@@ -50,7 +49,6 @@ def import_model(config: ImportConfig) -> None:
 
 
 def export_model(config: ExportConfig) -> None:
-    """Write a run for another library and check that its outputs agree."""
     from warmstart.interop.exchange import export_model as run
 
     result = run(config)

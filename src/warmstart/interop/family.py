@@ -16,6 +16,7 @@ from warmstart.model.models import (
     BackboneOnly,
     Classifier,
     LanguageModel,
+    Regressor,
     SpanFinder,
     TokenClassifier,
     Translator,
@@ -41,6 +42,7 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 T = TypeVar("T")
 THRESHOLD, LONGEST = "warmstart_threshold", "warmstart_longest"  # our own: when and what to answer
+MARGIN = "warmstart_margin"  # our own: half the width of the interval of a number
 TRUNCATE = "warmstart_truncate"  # our own key: what a classifier reads of a text that is too long
 LARGEST = 1 << 24  # size that is accepted; more is a mistake or an attack
 LARGEST_NUMBER = 1e300
@@ -327,6 +329,8 @@ def empty_model(
             return SpanFinder(shape, longest=0)
         if num_classes:
             return Classifier(shape, num_classes, pooling)
+        if head == "sequence":
+            return Regressor(shape, pooling)
         if head == "translation":
             return Translator(shape)
         return BackboneOnly(shape) if head == "none" else LanguageModel(shape, has_next_sentence)

@@ -1,5 +1,6 @@
 """Read a Hugging Face folder as exactly the same model of ours, or say why that is not possible."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -7,11 +8,13 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
+from warmstart.data.numbers import LARGEST
 from warmstart.errors import WarmstartError
 from warmstart.interop.decoders import EUROBERT, GPT2, LLAMA
 from warmstart.interop.encoders import BERT, DISTILBERT, ELECTRA, MODERNBERT, ROBERTA
 from warmstart.interop.family import (
     LONGEST,
+    MARGIN,
     THRESHOLD,
     TRUNCATE,
     Family,
@@ -36,6 +39,8 @@ from warmstart.tokenization.backends import TokenizerPair
 
 ENCODERS = (BERT, ROBERTA, DISTILBERT, ELECTRA)
 FAMILIES = (*ENCODERS, GPT2, LLAMA, EUROBERT, MODERNBERT, MARIAN, PEGASUS)
+SINGLE_LABEL, MULTI_LABEL = "single_label_classification", "multi_label_classification"
+REGRESSION = "regression"
 NEXT_SENTENCE = ("IsNext", "NotNext")  # in the order of BERT's two outputs
 
 
@@ -81,7 +86,7 @@ def read_folder(path: Path) -> ImportedModel:
     tensors.refuse_rest()
     return ImportedModel(
         architecture=architecture,
-        task=task_for_class(_hub_class(shape, head)),
+        task=task_for_class(_hub_class(shape, head), _read_problem(config, classes)),
         model=shape,
         weights=weights,
         tokenizers=read_tokenizers(folder, config, shape.vocab_size),
@@ -103,10 +108,12 @@ def _take_weights(
     if not shape.tied and family.untied_bias in tensors:
         tensors[bias] = tensors.pop(family.untied_bias)
     shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
-    zeros = rf"threshold|{family.zero_biases(config, head)}"
+    zeros = rf"threshold|margin|{family.zero_biases(config, head)}"
     weights = to_ours(tensors, family.matches(shape, head), shapes, zeros)
     if head == "spans":
         weights["threshold"] = torch.tensor(_read_threshold(config))
+    if "margin" in weights:
+        weights["margin"] = torch.tensor(_read_margin(config))
     check_finite(weights, tensors.path)
     if head == "language" and shape.tied:
         tensors.drop_copy(family.tied_weight, weights["backbone.embed.weight"])
@@ -124,6 +131,19 @@ def _read_threshold(config: HfConfig) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= SURE:
         config.refuse(THRESHOLD, f"must be a number from {-SURE:g} to {SURE:g}")
     return float(value)
+
+
+def _read_margin(config: HfConfig) -> float:
+    """Return half the width of the interval of a number; other libraries write none."""
+    value = config.get(MARGIN, 0.0)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= LARGEST:
+        config.refuse(MARGIN, f"must be a number from 0 to {LARGEST:g}")
+    return float(value)
+
+
+def _read_problem(config: HfConfig, classes: Sequence[str]) -> str | None:
+    """Return the kind of labels; transformers also takes a head with one output for a number."""
+    return config.get("problem_type", SINGLE_LABEL) if classes else REGRESSION
 
 
 def _hub_class(shape: ModelConfig, head: HfHead) -> str:
@@ -168,10 +188,13 @@ def _read_classes(
         return NEXT_SENTENCE
     if head not in ("sequence", "tokens"):
         return ()
-    supported = "single_label_classification"
-    config.require("problem_type", [supported], f"is not supported; {supported} is")
     output = tensors[f"{family.head_layers[head]['head.output']}.weight"]
     num_classes = len(output) if output.dim() else 0
+    problems = [SINGLE_LABEL, *[MULTI_LABEL] * (head == "sequence")]
+    if num_classes == 1 and head == "sequence":
+        config.require("problem_type", [REGRESSION], "does not fit a head with one output")
+        return ()
+    config.require("problem_type", problems, f"is not supported; {' and '.join(problems)} are")
     indexes = [str(index) for index in range(num_classes)]
     labels = config.get("id2label", {index: f"LABEL_{index}" for index in indexes})
     if not isinstance(labels, dict) or sorted(labels) != sorted(indexes):
@@ -181,7 +204,7 @@ def _read_classes(
     if not is_text or len(set(names)) < len(names):
         config.refuse("id2label", "must give every class a name of its own")
     if num_classes < 2:
-        config.refuse("id2label", "has one class, so this is a regression: not supported")
+        config.refuse("id2label", "has one class; a tagger needs two")
     return names
 
 

@@ -16,6 +16,7 @@ from warmstart.files import write_json, write_whole
 from warmstart.interop.encoders import BERT
 from warmstart.interop.family import (
     LONGEST,
+    MARGIN,
     THRESHOLD,
     TRUNCATE,
     Family,
@@ -166,12 +167,14 @@ def _config(model: _Model, source: SavedRun, tokenizer: HfTokenizer) -> dict[str
     if model.head == "translation":
         config["decoder_start_token_id"] = tokenizer.ids["bos_token_id"]
     if model.head in ("sequence", "tokens"):
-        classes = source.classes
+        classes = source.classes or ("number",)
         config["id2label"] = {str(index): name for index, name in enumerate(classes)}
         config["label2id"] = {name: index for index, name in enumerate(classes)}
     if model.head == "spans":
         config[THRESHOLD] = float(model.weights["threshold"])
         config[LONGEST] = source.config["longest"]
+    if "margin" in model.weights:
+        config[MARGIN] = float(model.weights["margin"])
     if model.head == "sequence":
         config["problem_type"] = task_of(source).hub_problem
         config[TRUNCATE] = source.recorded(Tuning, "truncate").truncate

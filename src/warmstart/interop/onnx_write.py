@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from warmstart.batching.batches import pad_ids
 from warmstart.files import write_json, write_whole
-from warmstart.interop.family import LONGEST, THRESHOLD
+from warmstart.interop.family import LONGEST, MARGIN, THRESHOLD
 from warmstart.interop.formats import (
     PROBES,
     ExportRequest,
@@ -63,6 +63,9 @@ config = json.load(open("FOLDER/config.json"))
 best = outputs["logits"][0].argmax(-1)  # of the text, or of each of its tokens
 print(*(config["id2label"][str(label)] for label in np.atleast_1d(best)))
 """
+_NUMBER = """
+print(outputs["logits"][0, 0])  # in the unit of the labels
+"""
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -83,9 +86,14 @@ def write_onnx(request: ExportRequest) -> ExportResult:
         folder=request.out,
         architecture=type(model).__name__,
         num_parameters=num_parameters(model),
-        code=_USE.replace("{file}", graphs[0].file) + (_LABEL if source.classes else ""),
+        code=_USE.replace("{file}", graphs[0].file) + _use_of_logits(source),
         check=check,
     )
+
+
+def _use_of_logits(source: SavedRun) -> str:
+    """Return what a program makes of the logits of a classifier or a regression model."""
+    return _LABEL if source.classes else _NUMBER if "margin" in source.weights else ""
 
 
 def _record(graph: Graph, file: Path, config: ModelConfig) -> None:
@@ -147,6 +155,8 @@ def _config(source: SavedRun) -> dict[str, Any]:
     }
     if "threshold" in source.weights:
         config |= {THRESHOLD: float(source.weights["threshold"]), LONGEST: source.config["longest"]}
+    elif "margin" in source.weights:
+        config[MARGIN] = float(source.weights["margin"])
     elif source.classes:
         config["id2label"] = dict(enumerate(source.classes))
     else:

@@ -87,10 +87,11 @@ class CastLinear(nn.Module):
 PackedType = type[PackedLinear] | type[PackedAutocastLinear]
 
 
-def can_pack(device: torch.device) -> bool:
-    """Tell whether the device has kernels for packed weights."""
-    has_kernels = hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    return device.type == "cpu" and torch.backends.mkldnn.is_available() and has_kernels
+def can_pack(device: torch.device, dtype: torch.dtype | None) -> bool:
+    """Tell whether the device has kernels for packed weights of a type; few CPUs have fp16."""
+    if device.type != "cpu" or dtype == torch.float16:
+        return False
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def packed_copy(

@@ -14,6 +14,7 @@ IGNORE = -100  # a target that is not counted
 
 # Logits in memory at once: on a GPU enough to fill it.
 LOGITS_PER_CHUNK = {"cpu": 25_000_000, "cuda": 800_000_000}
+ROWS_PER_SUM = 4096  # that are added up in fp16, whose largest number is 65,504
 LOGITS_PER_SOFTMAX = 1_600_000  # that go through the softmax together: a CPU's caches hold them
 # The vocabulary is padded to a multiple of this: unaligned matrix products on a GPU take ten times
 # as long. The logits of the padding are 0 and excluded from the softmax.
@@ -71,6 +72,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             weights = F.pad(weights, (0, 0, 0, num_padding))
         grads = _Gradients(inputs, weights, weight, bias) if any(ctx.needs_input_grad) else None
         size = max(1, LOGITS_PER_CHUNK[hidden.device.type] // V)
+        size = min(size, ROWS_PER_SUM) if dtype == torch.float16 else size
         buffer = inputs.new_empty(min(size, len(inputs)), V + num_padding)
         for start in range(0, len(inputs), size):
             rows = slice(start, start + size)

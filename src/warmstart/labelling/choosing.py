@@ -1,15 +1,15 @@
 """Choose texts that differ from each other and that a model is unsure of.
 
 K-means divides the texts into as many groups as are wanted, and of each group the text nearest to
-its centre is chosen. Texts that the model is unsure of weigh more (Zhdanov 2019), so that groups
-form where labels decide something.
+its centre is chosen. Only the texts that the model is most unsure of take part, and each weighs as
+much as the model is unsure of it (Zhdanov 2019), so that groups form where labels decide something.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating]
-POWER = 4  # of the uncertainty in the weight of a text
+CANDIDATES = 10  # for each text that is wanted: those that the model is most unsure of
 LEAST_WEIGHT = 1e-6  # of the surest text, relative to the unsurest
 MAX_ROUNDS = 30  # of k-means; later ones move few texts
 MAX_DIMENSIONS = 64  # that tell texts apart; later ones are mostly noise
@@ -20,6 +20,14 @@ def choose_texts(vectors: Floats, uncertainty: Floats | None, num: int, seed: in
 
     `vectors` are (texts, D). With uncertainty the order is by it; without, by the size of groups.
     """
+    if uncertainty is None:
+        return _spread(vectors, None, num, seed)
+    unsure = np.argsort(-uncertainty, kind="stable")[: CANDIDATES * num]
+    return unsure[_spread(vectors[unsure], uncertainty[unsure], num, seed)].tolist()
+
+
+def _spread(vectors: Floats, uncertainty: Floats | None, num: int, seed: int) -> list[int]:
+    """Return the rows of texts that differ from each other; uncertainty weighs and orders them."""
     num = min(num, len(vectors))
     if num == 0:
         return []
@@ -53,7 +61,7 @@ def directions(vectors: Floats) -> Floats:
 def uncertainty_weights(uncertainty: Floats) -> Floats:
     """Return the weight of every text, of which the unsurest has one."""
     relative = uncertainty / max(float(uncertainty.max()), 1e-12)
-    weights: Floats = np.maximum(relative**POWER, LEAST_WEIGHT)
+    weights: Floats = np.maximum(relative, LEAST_WEIGHT)
     return weights
 
 

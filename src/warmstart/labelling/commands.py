@@ -4,15 +4,14 @@ from typing import TYPE_CHECKING
 
 from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import to_json
-from warmstart.labelling.settings import SuggestConfig
-from warmstart.printing import quote, say, say_next, write_lines
+from warmstart.labelling.settings import ReviewConfig, SuggestConfig
+from warmstart.printing import print_table, quote, say, say_next, write_lines
 
 if TYPE_CHECKING:
     from warmstart.labelling.suggest import Suggestions
 
 
 def suggest(config: SuggestConfig, as_json: bool) -> None:
-    """Choose which texts to label next: what the run is unsure of, spread over all texts."""
     from warmstart.labelling.suggest import suggest as run
     from warmstart.labelling.suggest import text_lines
 
@@ -32,3 +31,20 @@ def _next_command(config: SuggestConfig, suggestions: "Suggestions") -> str:
     start = f"--from {quote(suggestions.start)} " if suggestions.start else ""
     train = " ".join(f"--train {quote(name)}" for name in (*config.labelled, config.out))
     return f"finetune {start}{train} -o runs/next"
+
+
+def review(config: ReviewConfig, as_json: bool) -> None:
+    from warmstart.labelling.review import review as run
+
+    if as_json and config.out:
+        raise WarmstartError(f"--json is for standard output; -o {config.out} has its own format")
+    found = run(config)
+    if not config.out:
+        lines = (to_json(s.values()) if as_json else s.text_line() for s in found)
+        write_lines(lines, None)
+        return
+    say(found.describe())
+    if found.mixed:
+        rows = [(pair.label, pair.suggested, f"{pair.num_texts:,}") for pair in found.mixed]
+        print_table(("label", "probably", "texts"), rows, "labels that are mixed up most")
+    say_next(f"{quote(config.out)}: read the texts, correct the labels that are wrong", None)

@@ -4,7 +4,7 @@ import os
 
 from warmstart.errors import WarmstartError
 from warmstart.settings.base import advanced, argument, option
-from warmstart.settings.shared import Machine, SplitTexts, TextColumn
+from warmstart.settings.shared import LabelledFiles, Machine, SplitTexts, TextColumn
 from warmstart.settings.using import WrittenTable
 
 
@@ -12,9 +12,13 @@ class SuggestConfig(WrittenTable, TextColumn, SplitTexts, Machine):
     """A run and unlabelled texts in, those to label next out."""
 
     run: str = argument("run folder, or a comparison; without a classifier texts are spread alone")
-    file: str | None = argument("texts to choose from; default, or -: standard input", None)
+    file: str | None = argument(
+        "texts to choose from; default, or -: standard input", None, holds_rows=True
+    )
     num: int = option("texts to suggest", 50, least=1)
-    labelled: tuple[str, ...] = option("texts that are not suggested again; may repeat", ())
+    labelled: tuple[str, ...] = option(
+        "texts that are not suggested again; may repeat", (), holds_rows=True
+    )
     out: str | None = option(
         ".csv .tsv .xlsx .jsonl .parquet: the rows with new columns; "
         "any other name: one text per line",
@@ -26,5 +30,29 @@ class SuggestConfig(WrittenTable, TextColumn, SplitTexts, Machine):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in filter(None, (self.file, *self.labelled)):
+            if self.out and os.path.realpath(name) == os.path.realpath(self.out):
+                raise WarmstartError(f"-o {self.out} is an input file; name another file")
+
+
+class ReviewConfig(WrittenTable, LabelledFiles, Machine):
+    """Labelled texts in, labels that look wrong out."""
+
+    train: tuple[str, ...] = option("labelled texts to review; may repeat")
+    valid: str | None = option("more of them, as in compare --folds", None)
+    from_run: str | None = option(
+        "pretrained run, or a comparison with --folds; default: words alone", None, key="from"
+    )
+    unlabelled: tuple[str, ...] = option("more text, without labels; may repeat", ())
+    folds: int = option("parts, each judged by models of the others", 5, least=2, most=20)
+    num: int | None = option("labels to list, at most; default: all that look wrong", None, least=1)
+    out: str | None = option(
+        ".csv .tsv .jsonl .parquet: a row for each label; any other name: one line for each",
+        None,
+        short="-o",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in filter(None, (*self.train, self.valid)):
             if self.out and os.path.realpath(name) == os.path.realpath(self.out):
                 raise WarmstartError(f"-o {self.out} is an input file; name another file")

@@ -12,6 +12,7 @@ from warmstart.data.corpus import cut_chunks
 from warmstart.data.detection import normal
 from warmstart.data.labelled import TextRow, join_pair
 from warmstart.data.outputs import write_table
+from warmstart.dataframes import Tabular
 from warmstart.errors import WarmstartError
 from warmstart.files import write_lines
 from warmstart.formats import one_line, quantity
@@ -54,7 +55,7 @@ class SuggestedText:
 
 
 @dataclass(frozen=True)
-class Suggestions(Shown):
+class Suggestions(Shown, Tabular):
     """Texts to label, the first at the beginning."""
 
     texts: tuple[SuggestedText, ...]
@@ -68,6 +69,9 @@ class Suggestions(Shown):
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def records(self) -> list[Mapping[str, Any]]:
+        return list(_table_rows(self))
 
     def describe(self) -> str:
         """Say how the texts were chosen."""

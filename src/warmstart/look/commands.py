@@ -96,6 +96,18 @@ class LookBeamConfig(FigureFile, SplitTexts, Machine):
     length_penalty: float = option("0: none; more: longer translations", 1.0, least=0, most=10)
 
 
+class LookExploreConfig(Settings):
+    """Small runs in; a page that computes them in the browser out."""
+
+    runs: tuple[str, ...] = argument("run folders: a small classifier, language model, or both")
+    text: str = option("text that the page opens with", "I read this book.", metavar="TEXT")
+    out: str = option("page to write: .html", short="-o", recorded=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_figure_file(Path(self.out), (".html",))
+
+
 class LookMaskConfig(FigureFile, SplitTexts):
     """Texts in, their attention masks out."""
 
@@ -141,7 +153,9 @@ class LookPositionsConfig(FigureFile, Documents, TextColumn, Machine):
     length: int | None = option(
         "positions to show; default: the model's longest text", None, least=8, most=100_000
     )
-    test: str | None = option("text for perplexity by position; needs a causal run", None)
+    test: str | None = option(
+        "text for perplexity by position; needs a causal run", None, holds_rows=True
+    )
     past: float = option("read up to this many times the trained length", 2.0, least=1, most=64)
 
 
@@ -150,10 +164,12 @@ class LookWordConfig(TextColumn, SplitTexts, Machine):
 
     run: str = argument("run folder of any model")
     word: str = argument("word to compare between texts", metavar="WORD")
-    file: str | None = argument("one text per line; default, or -: standard input", None)
+    file: str | None = argument(
+        "one text per line; default, or -: standard input", None, holds_rows=True
+    )
     out: str | None = option("file to write: .png or .svg", None, short="-o", recorded=False)
     truncate: Truncate | None = option("part used of an overlong text; default: the run's", None)
-    precision: Precision = option("auto, bf16: faster, less exact", "fp32", panel="Machine")
+    precision: Precision = option("auto, bf16, fp16: faster, less exact", "fp32", panel="Machine")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -212,7 +228,6 @@ class LookComplexityConfig(Machine, panel="Model"):
 
 
 def look_attention(config: LookAttentionConfig) -> None:
-    """Show the attention weights of a text in every layer and head."""
     from warmstart.look.attention import look_attention
 
     unit = "words" if config.words else "tokens"
@@ -230,7 +245,6 @@ def look_attention(config: LookAttentionConfig) -> None:
 
 
 def look_beam(config: LookBeamConfig) -> None:
-    """Show a beam search step by step, with the paths that were dropped."""
     from warmstart.look.beam import look_beam
 
     tree = look_beam(config)
@@ -239,8 +253,15 @@ def look_beam(config: LookBeamConfig) -> None:
     say_next(config.out, None)
 
 
+def look_explore(config: LookExploreConfig) -> None:
+    from warmstart.look.explore import look_explore
+
+    page = look_explore(config)
+    say(page.sentence)
+    say_next(f"{config.out}: open it in a browser", None)
+
+
 def look_mask(config: LookMaskConfig) -> None:
-    """Show the attention masks of a batch: causal, padding, document and cross."""
     from warmstart.look.mask import look_mask
 
     for mask in look_mask(config).masks:
@@ -249,7 +270,6 @@ def look_mask(config: LookMaskConfig) -> None:
 
 
 def look_neurons(config: LookNeuronsConfig) -> None:
-    """Show the query-key products of one head, neuron by neuron."""
     from warmstart.look.neurons import look_neurons
 
     head = look_neurons(config)
@@ -259,7 +279,6 @@ def look_neurons(config: LookNeuronsConfig) -> None:
 
 
 def look_training(config: LookTrainingConfig) -> None:
-    """Show what a language model predicts before, during and after its training."""
     from warmstart.look.training import look_training
 
     training = look_training(config)
@@ -269,7 +288,6 @@ def look_training(config: LookTrainingConfig) -> None:
 
 
 def look_transfer(config: LookTransferConfig) -> None:
-    """Show what replacing the head keeps, throws away and adds, with shapes and counts."""
     from warmstart.look.transfer import look_transfer
 
     swap = look_transfer(config)
@@ -279,7 +297,6 @@ def look_transfer(config: LookTransferConfig) -> None:
 
 
 def look_positions(config: LookPositionsConfig) -> None:
-    """Show the position encoding, and for a run perplexity by position."""
     from warmstart.look.positions import look_positions
 
     view = look_positions(config)
@@ -293,7 +310,6 @@ def look_positions(config: LookPositionsConfig) -> None:
 
 
 def look_word(config: LookWordConfig, as_json: bool) -> None:
-    """Show how similar one word's vectors are between sentences, layer by layer."""
     from warmstart.look.word import look_word
 
     similarity = look_word(config, standard_input())
@@ -313,7 +329,6 @@ def look_word(config: LookWordConfig, as_json: bool) -> None:
 
 
 def look_complexity(config: LookComplexityConfig, as_json: bool) -> None:
-    """Measure how the cost of self-attention, recurrence and convolution grows."""
     from warmstart.look.complexity import look_complexity
 
     growth = look_complexity(config)
@@ -326,7 +341,6 @@ def look_complexity(config: LookComplexityConfig, as_json: bool) -> None:
 
 
 def look_ablations(config: LookAblationsConfig, as_json: bool) -> None:
-    """Train small models without one of their parts, and show what each part is for."""
     from warmstart.look.ablations import look_ablations
 
     ablations = look_ablations(config)

@@ -171,7 +171,7 @@ def look_complexity(config: LookComplexityConfig) -> LayerGrowth:
         runtime = Runtime(runtime.device)  # in bf16 a CPU computes short rows differently
     axis, shapes = _shapes(config, runtime.device.type)
     fixed = f"width {shapes[0][1]}" if axis == "length" else f"{shapes[0][0]:,} tokens"
-    title = f"One layer, {fixed}, on {device}, {'fp32' if runtime.dtype is None else 'bf16'}"
+    title = f"One layer, {fixed}, on {device}, {runtime.precision_name}"
     layers = measure_growth(axis, shapes, config.seconds, runtime)
     growth = LayerGrowth(title=title, axis=axis, layers=tuple(layers))
     if config.out is not None:

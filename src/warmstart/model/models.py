@@ -198,6 +198,16 @@ class Classifier(nn.Module):
         return self.head(self.backbone, self.backbone(ids, layout), layout)
 
 
+class Regressor(Classifier):
+    """A backbone that gives a number to a text."""
+
+    margin: Tensor  # () half the width of an interval of its numbers; 0: not known
+
+    def __init__(self, config: ModelConfig, pooling: Pooling, dropout: float = 0.0) -> None:
+        super().__init__(config, 1, pooling, dropout)
+        self.register_buffer("margin", torch.zeros(()))
+
+
 class TokenClassifier(nn.Module):
     """A backbone that labels each token of a text."""
 

@@ -63,14 +63,14 @@ class PlanTraining(PlanOptions, TrainingRun, panel="Saving"):
 class PlanPretrainConfig(PlanTraining, PretrainConfig, panel="Training"):
     """A pretraining in; FLOPs, memory and time out."""
 
-    files: tuple[str, ...] = argument("text, for the number of passes over it", ())
+    files: tuple[str, ...] = argument("text, for the number of passes over it", (), holds_rows=True)
 
 
 class PlanFinetuneConfig(PlanTraining, FinetuneConfig, panel="Training"):
     """A fine-tuning in; FLOPs, memory and time out."""
 
     train: tuple[str, ...] = option(
-        "labelled texts, for the number of steps", (), panel="Input and output"
+        "labelled texts, for the number of steps", (), panel="Input and output", holds_rows=True
     )
 
 
@@ -107,7 +107,6 @@ def write_out(words: list[str]) -> list[str]:
 
 
 def count_parameters(config: ParamsConfig, as_json: bool) -> None:
-    """Count the parameters of every layer, with formulas."""
     from warmstart.planning.params import HEADERS, count_parameters
 
     count = count_parameters(config)
@@ -122,21 +121,18 @@ def count_parameters(config: ParamsConfig, as_json: bool) -> None:
 
 
 def plan_pretrain(config: PlanPretrainConfig, as_json: bool) -> None:
-    """Estimate FLOPs, memory and time of a pretraining, and whether it fits."""
     from warmstart.planning.plan import plan_pretrain as plan
 
     _print(config, as_json, plan)
 
 
 def plan_finetune(config: PlanFinetuneConfig, as_json: bool) -> None:
-    """Estimate FLOPs, memory and time of a fine-tuning, and whether it fits."""
     from warmstart.planning.plan import plan_finetune as plan
 
     _print(config, as_json, plan)
 
 
 def plan_compare(config: PlanCompareConfig, as_json: bool) -> None:
-    """Estimate models, memory and time of a comparison, and whether it fits."""
     if config.on == "list":
         _print_devices(as_json)
         return
@@ -150,7 +146,6 @@ def plan_compare(config: PlanCompareConfig, as_json: bool) -> None:
 
 
 def plan_train_translator(config: PlanTrainTranslatorConfig, as_json: bool) -> None:
-    """Estimate FLOPs, memory and time of training a translator, and whether it fits."""
     from warmstart.planning.plan import plan_train_translator as plan
 
     _print(config, as_json, plan)
@@ -175,10 +170,10 @@ def _print_devices(as_json: bool) -> None:
         return
     rows = []
     for name, device in devices.items():
-        numbers = (device.memory_gib, device.fp32_tflops, device.bf16_tflops, device.bandwidth_gb)
+        numbers = (device.memory_gib, device.fp32_tflops, device.half_tflops, device.bandwidth_gb)
         cells = ("–" if number is None else f"{number:g}" for number in numbers)
         rows.append((name, device.title, *cells))
-    headers = ("--on", "device", "memory, GiB", "fp32", "bf16", "GB/s")
+    headers = ("--on", "device", "memory, GiB", "fp32", "bf16 or fp16", "GB/s")
     print_table(headers, rows, "dense TFLOP/s and bandwidth, by data sheet")
 
 
@@ -230,7 +225,7 @@ def _comparison_json(planned: "ComparisonPlan") -> dict[str, Any]:
         "arms": [asdict(arm) for arm in planned.arms],
         "memory": {"peak": planned.peak, "room": planned.machine.memory},
         "where": planned.machine.title,
-        "precision": "bf16" if planned.machine.target.is_bf16 else "fp32",
+        "precision": planned.machine.target.precision,
         "fits": planned.fits,
         "time": {"total_s": planned.total_s},
         "sentences": sentences(planned),
@@ -245,7 +240,11 @@ def _memory_rows(planned: "JobPlan") -> list[tuple[str, str, int]]:
         ("weights", "4P", memory.weights),
         ("gradients", "4P", memory.gradients),
         (f"optimizer ({planned.job.optimizer})", optimizer, memory.optimizer),
-        ("weights in bf16", "2 for each in a block's matrices", memory.copies),
+        (
+            f"weights in {planned.machine.target.precision}",
+            "2 for each in a block's matrices",
+            memory.copies,
+        ),
         ("activations", "saved for the backward pass", memory.activations),
         ("head and loss", "chunks of logits, their gradients", memory.loss),
         ("program", "libraries, scattered heap", memory.program),
@@ -289,7 +288,7 @@ def _plan_json(planned: "JobPlan") -> dict[str, Any]:
         },
         "memory": {**asdict(planned.memory), "room": planned.machine.memory},
         "where": planned.machine.title,
-        "precision": "bf16" if planned.machine.target.is_bf16 else "fp32",
+        "precision": planned.machine.target.precision,
         "fits": planned.fits,
         "largest_micro_tokens": planned.largest_micro_tokens,
         "time": {

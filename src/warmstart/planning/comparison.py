@@ -166,7 +166,7 @@ def arm_job(planned: PlannedArm, config: CompareConfig, device: str) -> Training
     if not isinstance(arm, TransformerArm):
         return None
     length = round(sum(map(len, train.ids)) / len(train))
-    num_labels = len(arm.labels.get("classes", ())) or 2
+    num_labels = arm.task.num_outputs(arm.labels) or 2
     job = finetuning_job(config, arm.task.name, arm.model, length, num_labels)
     if arm.kind == "frozen":
         return reading_job(job, config, device)

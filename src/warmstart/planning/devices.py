@@ -21,7 +21,7 @@ GIB = 1 << 30
 
 # Shares of the data sheet that training reaches: estimates, the same for all devices.
 FP32_SHARE = 0.7  # of the rate without tensor cores
-BF16_SHARE = 0.45
+HALF_SHARE = 0.45  # of the rate of bf16 or fp16
 CPU_SHARE = 0.5
 BANDWIDTH_SHARE = 0.7
 KERNEL_S = 8e-6  # to launch one kernel
@@ -41,8 +41,14 @@ class Device:
     memory_gib: float
     fp32_tflops: float
     bf16_tflops: float | None = None
+    fp16_tflops: float | None = None  # of devices without bf16
     bandwidth_gb: float
     kind: Literal["cpu", "cuda"] = "cuda"
+
+    @property
+    def half_tflops(self) -> float | None:
+        """Return the rate in half precision; None: there is none in hardware."""
+        return self.bf16_tflops or self.fp16_tflops
 
 
 @cache
@@ -53,9 +59,9 @@ def known_devices() -> dict[str, Device]:
 
 
 def target_on(device: Device, precision: str) -> ComputeTarget:
-    """Return how a device computes: in bf16 if asked to, or by default if it can."""
-    is_bf16 = precision == "bf16" or (precision == "auto" and device.bf16_tflops is not None)
-    return ComputeTarget(device.kind, is_bf16)
+    """Return how a device computes: as asked to, or by default in half precision if it can."""
+    usual = "bf16" if device.bf16_tflops else "fp16" if device.fp16_tflops else "fp32"
+    return ComputeTarget(device.kind, usual if precision == "auto" else precision)
 
 
 def step_seconds(job: TrainingJob, device: Device, target: ComputeTarget) -> float:
@@ -86,8 +92,9 @@ def _passes_seconds(job: TrainingJob, device: Device, target: ComputeTarget) -> 
 
 def _rate(device: Device, target: ComputeTarget) -> float:
     """Return the operations per second that training reaches."""
-    if target.is_bf16 and device.bf16_tflops is not None:
-        return 1e12 * device.bf16_tflops * BF16_SHARE
+    rates = {"bf16": device.bf16_tflops, "fp16": device.half_tflops}
+    if rate := rates.get(target.precision):
+        return 1e12 * rate * HALF_SHARE
     return 1e12 * device.fp32_tflops * (FP32_SHARE if device.kind == "cuda" else CPU_SHARE)
 
 

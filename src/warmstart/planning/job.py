@@ -189,7 +189,7 @@ def _sample_labelled(
     tokenizer = tokenizer or train_tokenizer(sample.texts, "bpe", model.vocab_size)
     sample = for_tokenizer(sample, tokenizer, config.pieces)
     length = _mean_length(tokenizer, sample.texts, sample.seconds, model.max_length)
-    num_labels = len(labels.get("classes", ())) or 2
+    num_labels = task.num_outputs(labels) or 2
     return tokenizer, LabelledSample(length, num_labels, len(train), len(valid))
 
 

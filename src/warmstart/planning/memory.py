@@ -141,11 +141,15 @@ class ComputeTarget:
     """The kind of device a step runs on, and its precision."""
 
     device: Literal["cpu", "cuda"]
-    is_bf16: bool  # matrix products in bfloat16
+    precision: str  # of matrix products: fp32, bf16 or fp16
+
+    @property
+    def is_half(self) -> bool:
+        return self.precision != "fp32"
 
     @property
     def product_bytes(self) -> int:
-        return 2 if self.is_bf16 else FP32_BYTES
+        return 2 if self.is_half else FP32_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +180,7 @@ def step_memory(job: TrainingJob, target: ComputeTarget, rows: int | None = None
     weights += FP32_BYTES * sum(buffer.numel() for buffer in model.buffers())
     muon = sum(p.numel() for p in muon_parameters(job))  # one moment; AdamW has two
     optimizer = FP32_BYTES * (2 * sum(sizes.values()) - muon)
-    copies = target.product_bytes * sum(matrices) if target.is_bf16 else 0
+    copies = target.product_bytes * sum(matrices) if target.is_half else 0
     activations = _activations(job, target, rows)
     loss, loss_backward = _loss(job, target, rows)
     backward = _backward(job, target, rows)
@@ -218,7 +222,7 @@ def _reading_memory(job: TrainingJob, target: ComputeTarget, rows: int) -> StepM
     sizes = [p.numel() for p in model.parameters()]
     trained = FP32_BYTES * num_parameters(model, trainable=True)
     matrices = [p.numel() for name, p in model.named_parameters() if _is_block_matrix(name, p)]
-    copies = target.product_bytes * sum(matrices) if target.is_bf16 else 0
+    copies = target.product_bytes * sum(matrices) if target.is_half else 0
     block = replace(job.model, depth=1, dropout=0.0)
     activations = backbone_pass(job, target, block, rows).saved_bytes()
     weights = FP32_BYTES * (sum(sizes) + sum(buffer.numel() for buffer in model.buffers()))
@@ -282,7 +286,7 @@ def _loss(job: TrainingJob, target: ComputeTarget, rows: int) -> tuple[int, int]
     # A CPU holds a part of the logits twice in full precision; the GPU kernel works in place.
     if target.device == "cpu":
         logits += min(num, max(1, LOGITS_PER_SOFTMAX // V)) * V * 2 * FP32_BYTES
-    casts = (num * D + V * D) * c if target.is_bf16 else 0
+    casts = (num * D + V * D) * c if target.is_half else 0
     picked = num * D * FP32_BYTES if target.device == "cpu" or job.mask_rate is not None else 0
     results = num * D * c + V * D * (FP32_BYTES + c)  # gradients of hidden and weight; one product
     if job.document_loss:

@@ -111,7 +111,7 @@ def _head_layers(config: ParamsConfig, shape: ModelConfig, folder: RunFolder | N
     head, num_labels = config.head, config.labels
     if folder and head == "all":
         head = _head_of_run(folder)
-        num_labels = len(folder.config().get("classes", ())) or num_labels
+        num_labels = _num_outputs(folder) or num_labels
     layers = {
         "all": count.count_pretraining_heads(shape),
         "lm": count.count_language_head(shape),
@@ -121,10 +121,14 @@ def _head_layers(config: ParamsConfig, shape: ModelConfig, folder: RunFolder | N
     return layers[head]
 
 
+def _num_outputs(folder: RunFolder) -> int:
+    return task_named(folder.entry("task")).num_outputs(folder.config())
+
+
 def _head_of_run(folder: RunFolder) -> Head:
     """Return the head that a run has; a pretrained one may lack next-sentence prediction."""
     config = folder.config()
-    if "classes" in config:
+    if _num_outputs(folder):
         return "classifier"
     if config.get("task") == BackboneTask.name:
         return "none"

@@ -214,10 +214,9 @@ def choose_machine(config: PlanOptions) -> PlannedMachine:
 
 def this_machine(runtime: Runtime) -> PlannedMachine:
     """Return the machine that this process runs on."""
-    is_bf16 = runtime.dtype is not None
     if runtime.device.type == "cuda":
         properties = torch.cuda.get_device_properties(runtime.device)
-        target = ComputeTarget("cuda", is_bf16)
+        target = ComputeTarget("cuda", runtime.precision_name)
         return PlannedMachine(properties.name, target, properties.total_memory)
     memory = total_memory() or sys.maxsize  # where nobody knows, nothing is too large
     limit_file = Path("/sys/fs/cgroup/memory.max")  # of a container
@@ -225,7 +224,7 @@ def this_machine(runtime: Runtime) -> PlannedMachine:
     if limit.isdecimal():
         memory = min(memory, int(limit))
     title = f"this machine's CPU, {quantity(torch.get_num_threads(), 'thread')}"
-    return PlannedMachine(title, ComputeTarget("cpu", is_bf16), memory)
+    return PlannedMachine(title, ComputeTarget("cpu", runtime.precision_name), memory)
 
 
 def sentences(plan: JobPlan) -> list[str]:

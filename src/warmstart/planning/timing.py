@@ -88,7 +88,8 @@ class _Bench:
         if runtime.device.type == "cuda" and job.is_compiled:
             self.model.get_submodule("backbone").compile(dynamic=False)
         self.objective = self.task.planned_objective(job, runtime.device)
-        settings = OptimizerSettings(job.optimizer, LEARNING_RATE, weight_decay=0.1)
+        dtype = runtime.dtype or torch.float32
+        settings = OptimizerSettings(job.optimizer, LEARNING_RATE, weight_decay=0.1, dtype=dtype)
         self.optimizers = build_optimizers(self.model, settings)
         self.generator = torch.Generator().manual_seed(0)
 

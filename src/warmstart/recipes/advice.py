@@ -90,8 +90,8 @@ def start(config: StartConfig) -> StartResult:
 
 def next_steps(report: "DataReport", is_gpu: bool = False) -> Iterator[Step]:
     """Yield what to run with these files, in order."""
-    texts = [file for file in report.files if not file.labels]
-    labelled = [file for file in report.files if file.labels]
+    texts = [file for file in report.files if not file.num_labelled]
+    labelled = [file for file in report.files if file.num_labelled]
     num_labels = sum(max(f.rows - f.skipped, 0) for f in labelled[:1])
     num_words = sum(
         round(file.units / (TOKENS_PER_WORD if file.unit == "tokens" else 1)) for file in texts
@@ -159,6 +159,9 @@ def _say_little_text(num_words: int) -> str:
 
 def _describe(file: "FileReport") -> str:
     words = f"{file.units:,} {file.unit}"
+    if file.numbers:
+        labelled = quantity(file.num_labelled, "text")
+        return f"{file.file}: {labelled} with numbers from {file.numbers}, {words}"
     if not file.labels:
         return f"{file.file}: {quantity(file.rows, 'text')} without labels, {words}"
     return (

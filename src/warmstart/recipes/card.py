@@ -33,6 +33,13 @@ FIGURES = {  # names of figures in prose; a figure that is not listed keeps its 
     "micro_f1": "micro F1",
     "micro_f1_unseen": "micro F1 on texts that do not occur in the training data",
     "average_precision": "average precision",
+    "mae": "MAE (mean absolute error)",
+    "mae_unseen": "MAE on texts that do not occur in the training data",
+    "rmse": "RMSE (root of the mean squared error)",
+    "pearson": "Pearson correlation",
+    "spearman": "Spearman correlation",
+    "margin": "margin of 90% intervals",
+    "interval_coverage": "numbers inside their 90% intervals",
     "mlm_accuracy": "masked tokens restored",
     "mlm_loss": "loss on masked tokens",
     "nsp_accuracy": "next sentences judged correctly",
@@ -176,6 +183,8 @@ def _data_rows(facts: RunFacts, data: DataFile) -> Iterator[tuple[str, str]]:
         yield "steps", f"{facts.config.lengths[-1].steps:,}"
     if scores.faults:
         yield "steps taken again after a fault", ", ".join(f"{step:,}" for step in scores.faults)
+    if scores.overflows:
+        yield "steps skipped because fp16 overflowed", f"{scores.overflows:,}"
     tokens = scores.tokens_seen + sum(stage.tokens_seen for stage in data.lineage)
     if tokens:
         yield "tokens read in pretraining", f"{tokens:,}"
@@ -241,7 +250,7 @@ def _limits(facts: RunFacts) -> Iterator[str]:
     yield "- Scores hold for texts like those it was tested on, in their language and domain."
     if not facts.scores.ledger:
         yield "- It has not been tested on data that nothing was chosen with."
-    if facts.config.classes:
+    if facts.task.num_outputs(facts.folder.config()):
         yield f"- {facts.task.limit}"
     if facts.hub_model and (problem := facts.hub_model.problem):
         yield f"- It cannot be exported to Hugging Face: {problem}."

@@ -200,7 +200,7 @@ def examine_machine(device: str, precision: str, threads: int | None) -> Iterato
     is_cuda = runtime.device.type == "cuda"
     name = torch.cuda.get_device_name(runtime.device) if is_cuda else _cpu_name()
     yield Finding("device", f"{runtime.device.type}, {name}")
-    yield Finding("precision", "bf16" if runtime.dtype is not None else "fp32")
+    yield Finding("precision", runtime.precision_name)
     cores = quantity(num_cores(), "core")
     yield Finding("threads", f"{torch.get_num_threads()} on {cores}")
     if is_cuda:

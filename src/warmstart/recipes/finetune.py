@@ -2,7 +2,8 @@
 
 import time
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from warmstart.recipes.card import write_card
 from warmstart.report.html import Shown
 from warmstart.report.training_figure import score_table
 from warmstart.runs.checkpoint import save_weights
-from warmstart.runs.facts import Figures
+from warmstart.runs.facts import Figures, UnreadRows
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.lifecycle import (
     announce,
@@ -29,7 +30,7 @@ from warmstart.runs.lifecycle import (
     refuse_together,
     write_config,
 )
-from warmstart.runs.saved import SavedRun, lineage_of, recorded_model, resumed_model
+from warmstart.runs.saved import SavedRun, lineage_of, read_data, recorded_model, resumed_model
 from warmstart.runtime import Runtime
 from warmstart.settings.model import DEFAULT_PRESETS, ModelConfig, apply_overrides, preset_named
 from warmstart.settings.shared import Truncate
@@ -42,14 +43,15 @@ from warmstart.tasks.finetuning import (
     build_model,
     build_trainer,
 )
-from warmstart.tasks.frozen import FrozenVectors, describe_head
+from warmstart.tasks.frozen import FrozenVectors
 from warmstart.tasks.hub import HubModel, say_not_exportable
 from warmstart.tasks.labelled_data import (
     for_tokenizer,
     read_training_texts,
     readable_rows,
 )
-from warmstart.tasks.registry import choose_task, finetuning_task, read_backbone
+from warmstart.tasks.registry import choose_task, finetuning_task, load, read_backbone
+from warmstart.tasks.text_model import TextModel
 from warmstart.textfiles import file_facts
 from warmstart.tokenization.backends import load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
@@ -69,10 +71,17 @@ class FinetuneResult(Shown):
     summary: str  # the scores in one phrase
     best_epoch: int
     elapsed_s: float
+    unread: UnreadRows = UnreadRows()  # what was not read, or not as a whole
 
     def pieces(self) -> list[str]:
         best = f"at epoch {self.best_epoch}, in {duration(self.elapsed_s)}"
-        return [f"{self.run}: {self.summary} {best}.", score_table(self.valid)]
+        notes = [f"{self.unread}."] if str(self.unread) else []
+        return [f"{self.run}: {self.summary} {best}.", *notes, score_table(self.valid)]
+
+    @cached_property
+    def model(self) -> TextModel:
+        """Return the trained model, ready to predict."""
+        return load(self.run)
 
     @property
     def accuracy(self) -> float:
@@ -194,7 +203,7 @@ def _prepare(
         write_config(run, "finetune", given, architecture, **facts)
         tokenizer.save(run.path)
         write_json(run.data_file, _facts(config, train, valid, parent))
-        num_classes = len(labels.get("classes", ()))
+        num_classes = task.num_outputs(labels)
         hub = HubModel(
             model=architecture, task=task, pooling=config.pooling, num_classes=num_classes
         )
@@ -214,7 +223,7 @@ def take_labels(
         return train, valid
     strata = [task.strata(task.targets(split, labels)) for split in (train, valid)]
     pool = LabelPool(len(train), None if config.valid else len(valid))
-    pool.check(config.labels, len(set(strata[0])), train.file)
+    pool.check(config.labels, len(set(strata[0])) if task.has_classes else 1, train.file)
     num_train, num_valid = pool.divide(config.labels)
     train = train.subset(nested_rows(strata[0], config.seed)[:num_train])
     if num_valid is not None:
@@ -276,8 +285,15 @@ def _facts(
     config: FinetuneConfig, train: Dataset, valid: Dataset, parent: SavedRun | None
 ) -> dict[str, Any]:
     seen, held_out = (fingerprints_of(readable_rows(t, config.pieces)) for t in (train, valid))
+    parts = (train, valid) if config.valid else (train,)  # else both have the counts of one file
+    unread = UnreadRows(
+        without_text=sum(part.skipped for part in parts),
+        without_label=sum(part.unlabelled for part in parts),
+        truncated=sum(map(sum, (train.is_truncated, valid.is_truncated))),
+    )
     return {
         "files": file_facts({**train.files, **valid.files}),
+        "unread": asdict(unread),
         "fingerprints": seen.to_json(),
         "validated": held_out.to_json(),
         "lineage": lineage_of(parent),
@@ -289,8 +305,8 @@ def _solve(run: RunFolder, task: FinetuningTask, trainer: Trainer, fit: Fit) -> 
     started, known = time.monotonic(), FrozenVectors()
     pooling, model = fit.tuning.pooling, trainer.model
     head = task.solve_head(model, fit, [pooling], known)
-    setting = describe_head(head.number)
-    progress.say(f"frozen: the head is solved for, without epochs: logistic regression, {setting}")
+    setting = task.describe_head(head.number)
+    progress.say(f"frozen: the head is solved for, without epochs: {head.method}, {setting}")
     model.eval()
     evaluation = task.validate(model, task.outputs(model, fit.valid, fit.batches), fit)
     with closing(Record(run, 0)) as record:
@@ -310,7 +326,12 @@ def _finish(run: RunFolder, task: FinetuningTask, trainer: Trainer, fit: Fit) ->
     best = state.best_scores()
     interval = task.valid_interval(best, len(fit.valid))
     valid = {**best, **interval, "epoch": fit.epoch_of(state.best_step)}
-    scores = {"valid": valid, "elapsed_s": state.elapsed_s, "faults": state.faults}
+    scores = {
+        "valid": valid,
+        "elapsed_s": state.elapsed_s,
+        "faults": state.faults,
+        "overflows": state.overflows,
+    }
     write_card(run, scores)
     run.finish(scores)
 
@@ -320,4 +341,5 @@ def _result(run: RunFolder, task: FinetuningTask) -> FinetuneResult:
     epoch = int(valid["epoch"])
     figures = {name: score for name, score in valid.items() if name != "epoch"}
     scores = Figures(figures, valid.file)  # the error for a missing score names the file
-    return FinetuneResult(run.path, scores, task.summary(scores), epoch, run.scores().elapsed_s)
+    elapsed_s, unread = run.scores().elapsed_s, read_data(run).unread
+    return FinetuneResult(run.path, scores, task.summary(scores), epoch, elapsed_s, unread)

@@ -22,6 +22,7 @@ from warmstart.files import new_folder
 from warmstart.report.html import Shown, table
 from warmstart.runs.saved import describe_unrecorded, read_run
 from warmstart.samples.questions import write_questions
+from warmstart.samples.ratings import write_ratings
 from warmstart.samples.samples import write_samples
 from warmstart.samples.tagged import write_tagged
 from warmstart.settings.using import DataConfig, SamplesConfig, TokenizerConfig
@@ -82,12 +83,13 @@ class SamplesResult(Shown):
 
 
 def make_samples(config: SamplesConfig) -> SamplesResult:
-    """Write the built-in reviews, labels, tags, questions and sentence pairs as files."""
+    """Write the built-in reviews, labels, tags, questions, ratings and sentence pairs as files."""
     folder = Path(config.out)
     with new_folder(folder) as temporary:
         files = write_samples(temporary, config.seed, config.language)
         write_tagged(temporary, config.seed)
         write_questions(temporary, config.seed)
+        write_ratings(temporary, config.seed, config.language)
     num_lines = {path.name: _num_lines(path) for path in sorted(folder.iterdir())}
     return SamplesResult(folder, num_lines, files.attainable)
 

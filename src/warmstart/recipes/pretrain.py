@@ -352,6 +352,7 @@ def _finish(
         ),
         "elapsed_s": state.elapsed_s,
         "faults": state.faults,
+        "overflows": state.overflows,
     }
     write_card(run, scores)
     _keep_analysis(config, run)

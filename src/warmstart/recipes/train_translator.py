@@ -335,6 +335,7 @@ def _finish(
         "valid": {**valid, "averaged": num_averaged},
         "elapsed_s": state.elapsed_s,
         "faults": state.faults,
+        "overflows": state.overflows,
     }
     write_card(run, final)
     run.finish(final)

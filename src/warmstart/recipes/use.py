@@ -1,6 +1,6 @@
 """Use a run: predict, translate, generate, fill masks."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,13 +24,15 @@ from warmstart.settings.using import (
     PredictConfig,
     TranslateConfig,
 )
+from warmstart.tasks.explaining import Explanation
 from warmstart.tasks.registry import load_on
-from warmstart.tasks.text_model import FilledText, Prediction, TextModel
+from warmstart.tasks.text_model import FilledText, Prediction, Predictions, TextModel
 from warmstart.tasks.translate import report_overlong
 from warmstart.textfiles import base_suffix, file_or_stream, format_of, standard_input
 
 CHUNK = 1024  # texts sorted by length and labelled together
 UNSURE = "unsure"  # the label of a text whose probability is below the threshold
+SHOWN_WORDS = 5  # of an explanation, on a line or in a table; JSON has all
 PREFIX = "predicted_"  # of new columns, where the input has columns of the same name
 WINDOW = 2048  # sentences read together, so that those of similar length share a batch
 TEXTS_TOGETHER = 32  # generated in one batch; each keeps its keys and values in memory
@@ -42,6 +44,7 @@ class PredictedRow:
 
     row: TextRow
     prediction: Any
+    explanation: Explanation | None = None  # None: --explain was not given
 
     @property
     def label(self) -> str:
@@ -50,33 +53,67 @@ class PredictedRow:
 
     def values(self) -> dict[str, Any]:
         """Return the prediction as JSON values."""
-        return self._unless_empty(asdict(self.prediction))
+        return self._unless_empty({**asdict(self.prediction), **explained_values(self.explanation)})
 
     def columns(self) -> dict[str, Any]:
         """Return the prediction as columns of a table."""
-        return self._unless_empty(self.prediction.columns())
+        words = {} if self.explanation is None else {"words": self.decisive_words()}
+        return self._unless_empty({**self.prediction.columns(), **words})
+
+    def decisive_words(self) -> str:
+        """Return the words with the largest weights, and their weights."""
+        words = self.explanation.strongest(SHOWN_WORDS) if self.explanation else []
+        return ", ".join(f"{one_line(word.text)} {word.weight:+.2f}" for word in words)
+
+    def line(self) -> str:
+        """Return the label on one line, and the words that decided if they were asked for."""
+        label = one_line(self.label)
+        return label if self.explanation is None else f"{label}\t{self.decisive_words()}"
 
     def _unless_empty(self, values: dict[str, Any]) -> dict[str, Any]:
         return dict.fromkeys(values) if self.row.is_empty else values
+
+
+def explained_values(explanation: Explanation | None) -> dict[str, Any]:
+    """Return the weights of words, and of sentences if there are any, as JSON values."""
+    if explanation is None:
+        return {}
+    parts = {"words": explanation.words, "sentences": explanation.sentences}
+    values = {
+        name: [{"text": part.text, "weight": part.weight} for part in of_kind]
+        for name, of_kind in parts.items()
+    }
+    return values if explanation.sentences else {"words": values["words"]}
 
 
 def label_lines(answers: Iterable[PredictedRow]) -> Iterator[str]:
     """Yield one line for each answer: its label, with line breaks escaped."""
     is_told = False
     for answer in answers:
-        line = one_line(answer.label)
-        if line != answer.label and not is_told:
+        label = one_line(answer.label)
+        if label != answer.label and not is_told:
             is_told = True
-            progress.say(f"labels with line breaks are written as {line}; --json keeps them")
-        yield line
+            progress.say(f"labels with line breaks are written as {label}; --json keeps them")
+        yield answer.line()
 
 
-def predict(config: PredictConfig) -> list[Any]:
+class PredictedTable(Predictions):
+    """The prediction of every row; as a table, the rows of the input with the new columns."""
+
+    def __init__(self, answers: Sequence[PredictedRow]) -> None:
+        super().__init__(None if row.row.is_empty else row.prediction for row in answers)
+        self.answers = answers
+
+    def records(self) -> list[Mapping[str, Any]]:
+        return list(_table_rows(self.answers))
+
+
+def predict(config: PredictConfig) -> PredictedTable:
     """Label the rows of a file, or of standard input; a row without text gets None."""
     answers = list(predict_file(config, standard_input()))
     if config.out:
         write_predictions(config, config.out, answers)
-    return [None if answer.row.is_empty else answer.prediction for answer in answers]
+    return PredictedTable(answers)
 
 
 def predict_file(config: PredictConfig, stream: BinaryIO | None) -> Iterator[PredictedRow]:
@@ -90,9 +127,15 @@ def predict_file(config: PredictConfig, stream: BinaryIO | None) -> Iterator[Pre
     num_rows = num_empty = num_unsure = 0
     for rows in cut_chunks(_rows(config, model, stream), CHUNK):
         seconds = [readable(row.text2) for row in rows if row.text2 is not None]
-        predictions = model.predict([readable(row.text) for row in rows], seconds or None)
-        for row, prediction in zip(rows, predictions, strict=True):
-            answer = PredictedRow(row, _apply_threshold(prediction, config))
+        texts = [readable(row.text) for row in rows]
+        explanations: Sequence[Explanation | None] = [None] * len(rows)
+        if config.explain:
+            explanations = model.explain(texts, seconds or None)
+            predictions = [explanation.prediction for explanation in explanations if explanation]
+        else:
+            predictions = model.predict(texts, seconds or None)
+        for row, prediction, why in zip(rows, predictions, explanations, strict=True):
+            answer = PredictedRow(row, _apply_threshold(prediction, config), why)
             num_rows += 1
             num_empty += row.is_empty
             num_unsure += config.threshold is not None and answer.label == UNSURE

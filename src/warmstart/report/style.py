@@ -11,7 +11,6 @@ from pathlib import Path
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from warmstart.files import write_whole
 
@@ -51,14 +50,6 @@ def new_axes(height: float = HEIGHT) -> tuple[Figure, Axes]:
     """Return a new figure with one pair of axes."""
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     return figure, figure.add_subplot()
-
-
-def set_share_limits(axes: Axes, values: Sequence[float]) -> None:
-    """Fit the y axis to shares, in percent, at least a few points high."""
-    low, high = min(values), max(values)
-    pad = max(0.07 * (high - low), (0.04 - (high - low)) / 2, 0.004)
-    axes.set_ylim(max(low - pad, 0.0), min(high + pad, 1.0 + 0.3 * pad))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{round(100 * share, 2):g}%"))
 
 
 def spread_out(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:

@@ -43,6 +43,9 @@ class State:
     loss_sum: float = 0.0  # training loss since the last evaluation
     loss_steps: int = 0
     faults: list[int] = field(default_factory=list)  # steps taken again: something was not finite
+    loss_scale: float | None = None  # factor of the loss under fp16
+    steps_at_scale: int = 0  # since it last changed
+    overflows: int = 0  # steps that changed nothing: their gradient was too large for fp16
     evaluations: list[dict[str, float]] = field(default_factory=list)
 
     def add(self, figures: Mapping[str, float]) -> None:

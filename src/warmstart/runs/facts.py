@@ -9,6 +9,7 @@ from typing import Any
 
 from warmstart.data.fingerprints import PackedFingerprints
 from warmstart.errors import WarmstartError
+from warmstart.formats import quantity
 from warmstart.settings.base import Choice
 
 
@@ -95,12 +96,30 @@ class Stage:
 
 
 @dataclass(frozen=True, kw_only=True)
+class UnreadRows:
+    """The rows of labelled files that were left out, and the texts that were cut."""
+
+    without_text: int = 0
+    without_label: int = 0
+    truncated: int = 0
+
+    def __str__(self) -> str:
+        parts = {
+            f"{quantity(self.without_text, 'row')} without text": self.without_text,
+            f"{quantity(self.without_label, 'row')} without label": self.without_label,
+            f"{quantity(self.truncated, 'text')} cut": self.truncated,
+        }
+        return ", ".join(filter(parts.get, parts))
+
+
+@dataclass(frozen=True, kw_only=True)
 class DataFile(Stage):
     """data.json: the texts of a run, and of the runs that it started from."""
 
     lineage: tuple[Stage, ...] = ()
     rows: int = 0
     validated: PackedFingerprints | None = None  # labelled texts that it was not trained on
+    unread: UnreadRows = UnreadRows()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,9 +159,11 @@ class ScoresFile:
     tokens_seen: int = 0
     elapsed_s: float = 0.0
     faults: tuple[int, ...] = ()  # steps taken again: something in them was not finite
+    overflows: int = 0  # steps that changed nothing: their gradient was too large for fp16
     labels: int = 0  # that a model of a comparison took
     trained_on: int = 0  # of these labels; it was validated on the others
     seed: int = 0
+    compared: float = 0.0  # the score by which it was the best of its arm; higher is better
     ledger: tuple[LedgerEntry, ...] = ()
 
 

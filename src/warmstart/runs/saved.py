@@ -244,14 +244,13 @@ def advised_model(comparison: RunFolder) -> tuple[Path, str]:
     arm = from_json(str, advice.get("arm"), file, "summary.advice.arm")
     models = kept_models(comparison)
     scores = {path: RunFolder(path).scores() for path, of_arm in models.items() if of_arm == arm}
-    accuracies = {path: RunFolder(path).valid_scores()["accuracy"] for path in scores}
     if not scores:
         names = ", ".join(map(str, models))
         others = f"name one of its models: {names}" if models else "compare without --save none"
         raise WarmstartError(
             f"{comparison.path} advises {arm}, of which no model is kept: {others}"
         )
-    best = max(scores, key=lambda path: (scores[path].labels, accuracies[path]))
+    best = max(scores, key=lambda path: (scores[path].labels, scores[path].compared))
     labels = quantity(scores[best].labels, "label")
     return best, f"{comparison.path} advises {arm}: using {best}, the best model with {labels}"
 

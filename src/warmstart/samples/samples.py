@@ -219,7 +219,7 @@ def write_samples(
         raise WarmstartError(f"language={language} must be one of: {allowed}")
     sizes = sizes or SampleSizes()
     folder.mkdir(parents=True, exist_ok=True)
-    reviews = _distinct(stream_reviews(Random(seed)), language)
+    reviews = distinct_reviews(stream_reviews(Random(seed)), language)
     # Labelled texts come first, so that they do not depend on the amount of unlabelled text.
     test = list(islice(reviews, sizes.test))
     valid, train = list(islice(reviews, sizes.valid)), list(islice(reviews, sizes.train))
@@ -239,7 +239,8 @@ def write_samples(
     )
 
 
-def _distinct(reviews: Iterable[Review], language: Language) -> Iterator[Review]:
+def distinct_reviews(reviews: Iterable[Review], language: Language) -> Iterator[Review]:
+    """Yield the reviews whose text did not occur before."""
     seen: set[str] = set()
     for review in reviews:
         text = review.text(language)
@@ -267,8 +268,13 @@ def _write_lines(path: Path, lines: Iterable[str]) -> Path:
 
 
 def _write_labelled(path: Path, reviews: Iterable[Review], language: Language) -> Path:
-    rows = (f"{review.label}\t{review.text(language)}" for review in reviews)
-    return _write_lines(path, chain(["label\ttext"], rows))
+    rows = ((review.label, review.text(language)) for review in reviews)
+    return write_rows(path, ("label", "text"), rows)
+
+
+def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> Path:
+    """Write a table with tabs between the fields."""
+    return _write_lines(path, map("\t".join, chain([header], rows)))
 
 
 def _write_pairs(stem: Path, pairs: Iterable[Sentence]) -> SentenceFiles:

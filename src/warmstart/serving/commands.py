@@ -40,7 +40,7 @@ class ServeConfig(Machine, panel="Server"):
         "web site whose pages may call the server; may repeat", (), metavar="URL"
     )
     precision: Precision = option(
-        "auto, bf16: faster, less exact than fp32", "fp32", panel="Machine"
+        "auto, bf16, fp16: faster, less exact than fp32", "fp32", panel="Machine"
     )
 
     @property
@@ -58,7 +58,6 @@ def is_loopback(host: str) -> bool:
 
 
 def serve(config: ServeConfig) -> None:
-    """Serve runs over HTTP, with a page to try them."""
     from warmstart.serving.serve import serve as run
 
     say(f"stopped: {quantity(run(config), 'request')} answered")

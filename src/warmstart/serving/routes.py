@@ -26,6 +26,7 @@ from warmstart.serving.service import MOST_TOKENS, Service
 from warmstart.serving.worker import Call
 from warmstart.settings.shared import Pooling
 from warmstart.settings.using import Sampling
+from warmstart.tasks.explaining import MOST_READINGS, Explanation, num_readings
 from warmstart.tasks.mask_filler import split_at_masks
 from warmstart.tasks.text_model import FilledText, TextSize
 
@@ -110,11 +111,18 @@ class ClassifyRequest(Message):
 
     texts: Texts
     texts2: Strings | None = Field(None, description="second texts, for a model of pairs")
+    explain: bool = Field(
+        False, description="tell what each word changes; each word counts as a text"
+    )
 
 
 @dataclass(frozen=True)
 class ClassifyAnswer:
-    """One prediction for every text, as `predict --json` prints it."""
+    """One prediction for every text, as `predict --json` prints it.
+
+    With `explain` each has `words`, and of a long text `sentences`: their `text`, their `weight`
+    and, where it was computed, the prediction `without` them.
+    """
 
     model: str
     tokens: NumTokens
@@ -124,8 +132,27 @@ class ClassifyAnswer:
 
 async def classify(service: Service, body: ClassifyRequest) -> ClassifyAnswer:
     """Label texts."""
+    if body.explain:
+        return await _explain(service, body)
     answer = await service.answer(body.model, Call("predict"), body.texts, body.texts2)
     return ClassifyAnswer(answer.model, answer.num_tokens, answer.num_truncated, answer.results)
+
+
+async def _explain(service: Service, body: ClassifyRequest) -> ClassifyAnswer:
+    """Label texts, and tell what each word changes; every reading of a text counts as a text."""
+    service.check_number(sum(max(1, num_readings(text)) for text in body.texts))
+    name = service.choose(body.model, "predict").model.name
+    call = Call("explain", cost=MOST_READINGS)
+    answer = await service.answer(name, call, body.texts, body.texts2)
+    predictions = [_explained(explanation) for explanation in answer.results]
+    return ClassifyAnswer(answer.model, answer.num_tokens, answer.num_truncated, predictions)
+
+
+def _explained(explanation: Explanation) -> dict[str, Any]:
+    """Return a prediction with the weights of its words, as JSON values."""
+    values = asdict(explanation)
+    prediction: dict[str, Any] = values.pop("prediction")
+    return {**prediction, **{name: parts for name, parts in values.items() if parts}}
 
 
 class AnswerRequest(Message):

@@ -8,6 +8,7 @@ import difflib
 import functools
 import inspect
 import math
+import numbers
 import operator
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +27,7 @@ from typing import (
 )
 
 from warmstart.errors import WarmstartError
+from warmstart.formats import shorten
 from warmstart.jsonfiles import TYPE_NAMES, from_json, has_type, read_object, show
 from warmstart.textfiles import missing
 
@@ -67,6 +69,7 @@ class Setting:
     fixed: bool = True  # may not change when a run is resumed
     advanced: bool = False  # shown by --help-all, not by --help
     has_flag: bool = True  # False: for Python and TOML only
+    holds_rows: bool = False  # names a file of rows: Python also takes a table in memory
     excludes: tuple[str, ...] = ()  # keys of mutually exclusive settings
 
     @property
@@ -87,22 +90,29 @@ class Setting:
         """Return the value in its type; refuse a missing, mistyped or out-of-range one."""
         if value is None and self.allows_none:
             return None
-        if value is None or (self.is_required and value in ((), [])):
+        is_empty = isinstance(value, (list, tuple)) and not value
+        if value is None or (self.is_required and is_empty):
             raise WarmstartError(f"{self.flag} is missing: {self.help}")
         if not self.is_list:
             return self._check_item(value)
-        items = value if isinstance(value, (list, tuple)) else [value]
-        return tuple(self._check_item(item) for item in items)
+        return tuple(self._check_item(item) for item in self._items(value))
+
+    def _items(self, value: Any) -> Iterable[Any]:
+        """Return the items of a list; one of text may be written with commas, or as a dict."""
+        if self.comma_separated and isinstance(value, Mapping):
+            return [f"{name}={item}" for name, item in value.items()]
+        if self.comma_separated and isinstance(value, str):
+            return [item.strip() for item in value.split(",")]
+        return value if isinstance(value, (list, tuple)) else [value]
 
     def _check_item(self, value: Any) -> Any:
         if self.choices:
             check_choice(self.flag, value, self.choices)
             return value
-        if isinstance(value, Path):
-            value = str(value)
+        value = _plain(value)
         if not has_type(value, self.value_type):
-            allowed = TYPE_NAMES[self.value_type]
-            raise WarmstartError(f"{self.flag} must be {allowed}, not {value!r}")
+            allowed, received = TYPE_NAMES[self.value_type], " ".join(repr(value).split())
+            raise WarmstartError(f"{self.flag} must be {allowed}, not {shorten(received, 60)}")
         if isinstance(value, str):
             self._check_text(value)
         if self.value_type is int and abs(value) > LARGEST_INT:
@@ -210,6 +220,16 @@ class Settings:
             for s in self.declared()
             if s.fixed and s.key in recorded and s.key in now and recorded[s.key] != now[s.key]
         ]
+
+
+def _plain(value: Any) -> Any:
+    """Return a path as text, and a number of another library, such as NumPy, as one of Python."""
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, numbers.Integral) and not isinstance(value, int):
+        return int(value)
+    is_other = isinstance(value, numbers.Real) and not isinstance(value, int | float)
+    return float(value) if is_other else value
 
 
 def _format_bound(bound: float) -> str:

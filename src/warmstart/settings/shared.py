@@ -15,7 +15,7 @@ Pooling = Literal["cls", "last", "mean"]  # which positions make the vector of a
 TokenizerKind = Literal["bpe", "unigram"]
 Truncate = Literal["head", "tail", "middle"]  # the part of an overlong text that is used
 Device = Literal["auto", "cpu", "cuda"]
-Precision = Literal["auto", "fp32", "bf16"]
+Precision = Literal["auto", "fp32", "bf16", "fp16"]
 Tracker = Literal["tensorboard", "mlflow", "wandb", "trackio"]
 MIN_VOCAB_SIZE = 261  # the bytes and the special tokens
 MAX_VOCAB_SIZE = 1 << 24  # libraries take memory for as many entries at once
@@ -91,7 +91,9 @@ class WrittenFile(Settings, panel="Input and output"):
 class TextLines(TextColumn, WrittenFile):
     """The texts to read and the file to write, one line per text."""
 
-    file: str | None = argument("one text per line; default, or -: standard input", None)
+    file: str | None = argument(
+        "one text per line; default, or -: standard input", None, holds_rows=True
+    )
     text: str | None = option(
         "one text, instead of a file", None, metavar="TEXT", excludes=("file",)
     )
@@ -131,8 +133,10 @@ class LabelledColumns(TableFormat, SplitTexts):
 class LabelledFiles(LabelledColumns, RemoteFiles):
     """The labelled texts to train on and to validate on."""
 
-    train: tuple[str, ...] = option("labelled texts to train on; may repeat")
-    valid: str | None = option("texts to validate on; default: 20% of --train", None)
+    train: tuple[str, ...] = option("labelled texts to train on; may repeat", holds_rows=True)
+    valid: str | None = option(
+        "texts to validate on; default: 20% of --train", None, holds_rows=True
+    )
     train_labels: tuple[str, ...] = option("labels of --train, one per line", ())
     valid_labels: str | None = option("labels of --valid, one per line", None)
     task: str = option("what to learn; auto: by the file", "auto", metavar="NAME", panel="Training")
@@ -195,7 +199,7 @@ class Machine(Settings, panel="Machine"):
     """Where a job runs, and its randomness."""
 
     device: Device = option("auto: CUDA if available", "auto", fixed=False)
-    precision: Precision = option("auto: bf16 if the hardware has it", "auto")
+    precision: Precision = option("auto: bf16 or fp16 if the hardware has it", "auto")
     threads: int | None = option("CPU threads; default: all", None, least=1, most=1024, fixed=False)
     seed: int = option("determines every random choice", 0, least=0)
 

@@ -77,9 +77,12 @@ class PretrainConfig(
 ):
     """Text in, pretrained backbone out."""
 
-    files: tuple[str, ...] = argument("text files, folders or globs")
+    files: tuple[str, ...] = argument("text files, folders or globs", holds_rows=True)
     valid: tuple[str, ...] = option(
-        "validation text; default: 1%, chosen by content", (), panel="Input and output"
+        "validation text; default: 1%, chosen by content",
+        (),
+        panel="Input and output",
+        holds_rows=True,
     )
     from_run: str | None = option("run to start from", None, key="from", panel="Input and output")
     objective: str | None = option(
@@ -244,8 +247,8 @@ class PairFiles(TableFormat):
     target: str | None = option("their translations, one per line", None)
     valid_source: str | None = option("sentences to validate on", None)
     valid_target: str | None = option("their translations", None)
-    train: str | None = option("table of both sides, not --source --target", None)
-    valid: str | None = option("table of both sides to validate on", None)
+    train: str | None = option("table of both sides, not --source --target", None, holds_rows=True)
+    valid: str | None = option("table of both sides to validate on", None, holds_rows=True)
     columns: tuple[str, ...] = option(
         "in file order: source,target or source=en,target=de",
         (),

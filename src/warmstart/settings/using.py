@@ -43,7 +43,9 @@ class EvaluateConfig(LabelledColumns, Documents, Beam, Machine):
     """A run and held-out data in, scores out."""
 
     run: str = argument("run folder")
-    test: str | None = option("labelled texts, plain text or a table of pairs", None)
+    test: str | None = option(
+        "labelled texts, plain text or a table of pairs", None, holds_rows=True
+    )
     test_labels: str | None = option("labels of --test, one per line", None)
     source: str | None = option("sentences for a translator, one per line", None)
     target: str | None = option("their translations, one per line", None)
@@ -95,6 +97,7 @@ class PredictConfig(WrittenTable, TextLines, SplitTexts, Machine):
     threshold: float | None = option(
         "answer 'unsure' where the probability is below this", None, least=0, most=1
     )
+    explain: bool = option("tell which words decided: each is left out in turn", False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -144,7 +147,7 @@ class EmbedConfig(TextLines, SplitTexts, Machine, panel="Model"):
     normalize: bool = option("scale every vector to length 1", False)
     truncate: Truncate | None = option("part used of an overlong text; default: the run's", None)
     precision: Precision = option(
-        "auto, bf16: faster, less exact; the deviation is printed", "fp32", panel="Machine"
+        "auto, bf16, fp16: faster, less exact; the deviation is printed", "fp32", panel="Machine"
     )
     micro_tokens: int = option(
         "padded tokens per forward pass; fewer need less memory", 8192, least=2, panel="Machine"
@@ -173,7 +176,7 @@ class DoctorConfig(Machine):
 class DataConfig(LabelledColumns, RemoteFiles):
     """Files in, report on them out."""
 
-    files: tuple[str, ...] = argument("text or labelled files")
+    files: tuple[str, ...] = argument("text or labelled files", holds_rows=True)
     labels: tuple[str, ...] = option("label file of each text file, in order", ())
     tokenizer: str | None = option("tokenizer, or run that has one, to count tokens with", None)
     max_length: int | None = option("count texts longer than this, in tokens", None, least=3)
@@ -183,13 +186,15 @@ class DataConfig(LabelledColumns, RemoteFiles):
 class StartConfig(LabelledColumns, RemoteFiles):
     """Files in, what to run with them out."""
 
-    files: tuple[str, ...] = argument("what there is: texts, labelled texts, or both")
+    files: tuple[str, ...] = argument(
+        "what there is: texts, labelled texts, or both", holds_rows=True
+    )
 
 
 class TokenizerConfig(Documents, TextColumn, RemoteFiles):
     """Text in, tokenizer out."""
 
-    files: tuple[str, ...] = argument("text files, folders or globs")
+    files: tuple[str, ...] = argument("text files, folders or globs", holds_rows=True)
     out: str = option("folder to write", short="-o", recorded=False)
     kind: TokenizerKind = option("algorithm", "bpe")
     vocab_size: int = option(

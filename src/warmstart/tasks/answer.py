@@ -47,7 +47,7 @@ from warmstart.tasks.spans import (
     tokens_of_answer,
 )
 from warmstart.tasks.task import TrainingJob
-from warmstart.tasks.text_model import TextSize, TransformerModel
+from warmstart.tasks.text_model import Predictions, TextSize, TransformerModel
 from warmstart.tasks.vectors import TextBatches
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.tokenization.words import find_spans
@@ -122,10 +122,10 @@ class QuestionAnswerer(TransformerModel):
         """Answer questions, each by a part of its passage."""
         return self.predict(texts, texts2)
 
-    def predict(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[Any]:
+    def predict(self, texts: Iterable[str], texts2: Iterable[str] | None = None) -> Predictions:
         """Answer questions (`texts`), each by a part of its passage (`texts2`)."""
-        self.check_texts(texts, texts2)
-        return self.find(Dataset(texts=texts, seconds=texts2)) if len(texts) else []
+        texts, texts2 = self.check_texts(texts, texts2)
+        return Predictions(self.find(Dataset(texts=texts, seconds=texts2)) if texts else [])
 
     def measure(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[TextSize]:
         """Count the tokens; only a question too long for half of a row loses a part."""
@@ -374,7 +374,7 @@ class AnswerTask(FinetuningTask):
 
         def find(texts: Dataset) -> list[SpanAnswer]:
             encoded, _ = self.encode(texts, run.tokenizer, run.model, self.truncate)
-            outputs = require_finite(self.outputs(model, encoded, batches), run)
+            outputs = require_finite(self.outputs(model, encoded, batches), run.path)
             return self.predictions(outputs, run.config)
 
         return QuestionAnswerer(

@@ -184,6 +184,7 @@ class CausalTask(PretrainingTask):
     attention = "causal"
     can_generate = True
     ends_texts = False
+    page_output = "next word"
     text_model = TextGenerator
 
     def check(self, settings: PretrainConfig) -> None:

@@ -16,6 +16,7 @@ from warmstart.data.labelled import Dataset
 from warmstart.data.splits import describe_labels
 from warmstart.errors import WarmstartError
 from warmstart.evaluation.calibration import at_temperature, calibration, fit_temperature
+from warmstart.evaluation.confident_learning import DoubtedLabels, doubt_classes
 from warmstart.evaluation.intervals import accuracy_interval
 from warmstart.evaluation.metrics import accuracy, class_scores, macro_f1
 from warmstart.formats import percent_range
@@ -25,7 +26,7 @@ from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Pooling
 from warmstart.settings.training import Tuning
 from warmstart.tasks.finetuning import Baseline, FinetuningTask, Fit, Labels
-from warmstart.tasks.frozen import FrozenVectors, SolvedHead, solve_head
+from warmstart.tasks.frozen import FrozenVectors, SolvedHead, describe_head, solve_head
 from warmstart.tasks.latent_semantics import LatentSpace
 from warmstart.tasks.task import TrainingJob
 from warmstart.tasks.text_model import Prediction
@@ -103,6 +104,7 @@ class ClassifyTask(FinetuningTask):
     hub_name = "text-classification"
     hub_class = "ForSequenceClassification"
     solves_heads = True
+    page_output = "label"
     truncate = "middle"  # both ends of a text say more than its beginning alone
 
     def label_notes(self, train: Dataset, valid: Dataset) -> list[str]:
@@ -247,6 +249,9 @@ class ClassifyTask(FinetuningTask):
     def calibrate(self, outputs: NDArray[Any], targets: Sequence[Any]) -> Floats:
         return at_temperature(outputs, self.temperature(outputs, targets))
 
+    def doubted_labels(self, outputs: NDArray[Any], targets: Sequence[Any]) -> DoubtedLabels:
+        return doubt_classes(outputs, targets)
+
     def baselines(
         self,
         labels: Labels,
@@ -271,3 +276,6 @@ class ClassifyTask(FinetuningTask):
         head = solve_head(vectors, list(fit.train.targets), num_classes, balance)
         head.load_into(classifier)
         return head
+
+    def describe_head(self, value: float) -> str:
+        return describe_head(value)

@@ -19,6 +19,8 @@ from warmstart.batching.truncation import EncodedTexts
 from warmstart.data.copies import Matches, count_seen
 from warmstart.data.labelled import Dataset, read_labelled
 from warmstart.errors import OVERFLOW, WarmstartError
+from warmstart.evaluation.scale import SHARES, Scale
+from warmstart.evaluation.confident_learning import DoubtedLabels
 from warmstart.runs.checkpoint import State
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun, Transfer, transfer_backbone
@@ -35,6 +37,7 @@ from warmstart.settings.shared import (
 )
 from warmstart.settings.training import Tuning
 from warmstart.settings.using import EvaluateConfig
+from warmstart.tasks.explaining import Explanation, explain_by_omission
 from warmstart.tasks.frozen import FrozenVectors, SolvedHead
 from warmstart.tasks.labelled_data import (
     encode_dataset,
@@ -44,7 +47,7 @@ from warmstart.tasks.labelled_data import (
 )
 from warmstart.tasks.latent_semantics import LatentSpace
 from warmstart.tasks.task import Task, Training
-from warmstart.tasks.text_model import TransformerModel
+from warmstart.tasks.text_model import Predictions, TransformerModel
 from warmstart.tasks.vectors import (
     RECORDED_LENGTHS,
     KeptBatches,
@@ -120,10 +123,30 @@ class TextPredictor(TransformerModel):
     answer: Callable[[EncodedTexts], list[Any]]  # one prediction for every encoded text
     classes: tuple[str, ...] = ()  # that a classifier tells apart
 
-    def predict(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[Any]:
+    def predict(self, texts: Iterable[str], texts2: Iterable[str] | None = None) -> Predictions:
         """Label texts, or pairs of a text and its second text."""
-        self.check_texts(texts, texts2)
-        return self.answer(self.encode(texts, texts2)) if len(texts) else []
+        texts, texts2 = self.check_texts(texts, texts2)
+        return Predictions(self.answer(self.encode(texts, texts2)) if texts else [])
+
+
+def _answer(
+    task: "FinetuningTask",
+    model: nn.Module,
+    batches: TextBatches,
+    name: str,
+    labels: Labels,
+    encoded: EncodedTexts,
+) -> list[Any]:
+    """Return what the model of a run answers to encoded texts."""
+    texts = Dataset(ids=encoded.ids, starts=encoded.starts)
+    outputs = require_finite(task.outputs(model, texts, batches), name)
+    return task.predictions(outputs, labels)
+
+    def explain(
+        self, texts: Sequence[str], texts2: Sequence[str] | None = None
+    ) -> list[Explanation]:
+        """Label texts, and tell what each word changes."""
+        return explain_by_omission(self.predict, texts, texts2)
 
 
 class FinetuningTask(Task):
@@ -133,11 +156,13 @@ class FinetuningTask(Task):
     select_by: ClassVar[str] = "accuracy"  # the validation score that picks the best epoch
     other_score: ClassVar[tuple[str, str]] = ("f1", "macro F1")  # that reports show, too, in words
     has_classes: ClassVar[bool] = True  # False: every text may have a label of its own
+    is_right_or_wrong: ClassVar[bool] = True  # False: answers are only nearer or farther
     joins_pairs: ClassVar[bool] = True  # whether baselines read a pair as one text
     layer_decay: ClassVar[float | None] = None  # by default; None: 0.65 if warm, else 1
     attention: ClassVar[Attention | None] = None  # of a cold start; None: that of the preset
     solves_heads: ClassVar[bool] = False  # whether `solve_head` finds what training would
     truncate: ClassVar[Truncate] = "head"  # what an overlong text keeps, unless told otherwise
+    scale: ClassVar[Scale] = SHARES  # how the score that models are compared by is written
 
     @abstractmethod
     def read_labels(self, train: Dataset) -> dict[str, Any]:
@@ -181,13 +206,14 @@ class FinetuningTask(Task):
     def scores(
         self, outputs: NDArray[Any], targets: Sequence[Any], labels: Labels
     ) -> dict[str, float]:
-        """Score outputs; higher `select_by` is better."""
+        """Score outputs, by `select_by` and others."""
 
     @abstractmethod
     def predictions(self, outputs: NDArray[Any], labels: Labels) -> list[Any]:
         """Return a prediction for every text as the user sees it: `label` and `columns()`.
 
-        One that has an `uncertainty` lets `suggest` prefer texts that the model is unsure of.
+        One that has an `uncertainty` lets `suggest` prefer texts that the model is unsure of; with
+        `support`, the number that another prediction gives to this answer, words are weighed.
         """
 
     def summary(self, scores: Mapping[str, float]) -> str:
@@ -209,12 +235,16 @@ class FinetuningTask(Task):
         return self.scores(outputs, targets, labels)
 
     def selection_score(self, scores: Mapping[str, float], tuning: Tuning) -> float:
-        """Return the validation score that picks the best epoch."""
+        """Return the validation score that picks the best epoch; higher is better."""
         return scores[self.select_by]
 
     def metric(self, labels: Labels) -> str:
-        """Return the name of the score that models are compared by; higher is better."""
+        """Return the name of the score that models are compared by."""
         return self.select_by
+
+    def compared_score(self, scores: Mapping[str, float], labels: Labels) -> float:
+        """Return the score that models are compared by: higher is better, an error is negative."""
+        return scores[self.metric(labels)]
 
     def choose_truncation(self, config: Trained) -> Trained:
         """Return settings with a truncation rule: the one given, a resumed run's, or the task's."""
@@ -236,6 +266,10 @@ class FinetuningTask(Task):
         self, model: nn.Module, fit: Fit, poolings: Sequence[Pooling], known: FrozenVectors
     ) -> SolvedHead:
         """Give a model with a frozen backbone its best head, with one of these poolings."""
+        raise NotImplementedError
+
+    def describe_head(self, value: float) -> str:
+        """Write the setting of a solved head by its number."""
         raise NotImplementedError
 
     def validate_epoch(self, model: nn.Module, outputs: NDArray[Any], fit: Fit) -> Evaluation:
@@ -260,12 +294,6 @@ class FinetuningTask(Task):
         model = self.load_model(run)
         tuning = run.recorded(Tuning, "truncate", "micro_tokens")
         batches = TextBatches(tuning.micro_tokens, run.tokenizer.pad, runtime)
-
-        def answer(encoded: EncodedTexts) -> list[Any]:
-            texts = Dataset(ids=encoded.ids, starts=encoded.starts)
-            outputs = require_finite(self.outputs(model, texts, batches), run)
-            return self.predictions(outputs, run.config)
-
         return TextPredictor(
             name=str(run.path),
             description=run.model.mark(self.description),
@@ -274,7 +302,7 @@ class FinetuningTask(Task):
             runtime=runtime,
             truncate=tuning.truncate or self.truncate,
             reads_pairs=run.config.get("pairs"),
-            answer=answer,
+            answer=partial(_answer, self, model, batches, str(run.path), run.config),
             classes=run.classes,
         )
 
@@ -287,7 +315,7 @@ class FinetuningTask(Task):
         texts, _ = self.encode(read, run.tokenizer, run.model, predictor.truncate)
         micro_tokens = run.recorded(Tuning, "micro_tokens").micro_tokens
         batches = TextBatches(micro_tokens, run.tokenizer.pad, runtime)
-        outputs = require_finite(self._outputs_shown(predictor.model, texts, batches), run)
+        outputs = require_finite(self._outputs_shown(predictor.model, texts, batches), run.path)
         seen = rows_seen(data, run.texts_seen(), settings.pieces)
         return self.all_scores(outputs, targets, run.config, seen)
 
@@ -374,9 +402,13 @@ class FinetuningTask(Task):
         """Return the class of each target; every subset of the labels has its share of each."""
         return [0] * len(targets)
 
+    def split_classes(self, data: Dataset) -> Sequence[Any]:
+        """Return the class of each row, of which the texts set aside have their share."""
+        return data.labels if self.has_classes else [""] * len(data)
+
     def fold_classes(self, data: Dataset) -> Sequence[str]:
         """Return the class of each row, of which every fold has its share."""
-        return data.labels if self.has_classes else [""] * len(data)
+        return self.split_classes(data)
 
     def valid_interval(self, scores: Mapping[str, float], num_texts: int) -> dict[str, float]:
         """Return the ends of the 95% interval of the main validation score, by name; may be {}."""
@@ -389,6 +421,10 @@ class FinetuningTask(Task):
     def calibrate(self, outputs: NDArray[Any], targets: Sequence[Any]) -> NDArray[Any]:
         """Return validation outputs as the model that is kept would give them."""
         return outputs
+
+    def doubted_labels(self, outputs: NDArray[Any], targets: Sequence[Any]) -> DoubtedLabels | None:
+        """Tell which labels held-out outputs contradict; None: the task cannot tell."""
+        return None
 
     def baselines(
         self,
@@ -435,10 +471,10 @@ class Baseline(Protocol):
         """Return the seconds it takes to read texts, which is done once for all fits."""
 
 
-def require_finite(outputs: NDArray[Any], run: SavedRun) -> NDArray[Any]:
+def require_finite(outputs: NDArray[Any], name: object) -> NDArray[Any]:
     """Refuse outputs that are NaN or infinite; finite weights can overflow too."""
     if not all(np.isfinite(output).all() for output in outputs):
-        raise WarmstartError(f"{run.path}: its outputs are NaN or infinite; {OVERFLOW}")
+        raise WarmstartError(f"{name}: its outputs are NaN or infinite; {OVERFLOW}")
     return outputs
 
 
@@ -520,14 +556,19 @@ class Epoch:
     elapsed_s: float  # since the cell's training began
 
 
-def epochs_of(state: State, fit: Fit, metric: str) -> tuple[Epoch, ...]:
+def epochs_of(state: State, fit: Fit, task: FinetuningTask) -> tuple[Epoch, ...]:
     """Return the figures of each epoch that was validated."""
+
+    def compared(entry: Mapping[str, float]) -> float:
+        scores = {name.removeprefix("valid_"): value for name, value in entry.items()}
+        return task.compared_score(scores, fit.labels)
+
     return tuple(
         Epoch(
             epoch=fit.epoch_of(int(entry["step"])),
             train_loss=entry["train_loss"],
             valid_loss=entry.get("valid_loss"),
-            valid_accuracy=entry[f"valid_{metric}"],
+            valid_accuracy=compared(entry),
             valid_f1=entry.get("valid_f1"),
             elapsed_s=entry["elapsed_s"],
         )

@@ -7,7 +7,7 @@ inside the training labels; it is written in the form that every other head has.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import torch
@@ -43,9 +43,10 @@ class SolvedHead:
     pooling: Pooling
     weight: Floats  # (C, D)
     bias: Floats  # (C,)
+    method: ClassVar[str] = "logistic regression"
 
-    def probabilities(self, vectors: Floats) -> Floats:
-        """Return the probability of every class, (texts, C)."""
+    def outputs(self, vectors: Floats) -> Floats:
+        """Return the outputs of the task: the probability of every class, (texts, C)."""
         logits = torch.from_numpy(vectors @ self.weight.T + self.bias)
         return logits.softmax(-1).numpy()
 
@@ -94,7 +95,7 @@ def solve_head(
     vectors: dict[Pooling, Floats], classes: Sequence[int], num_classes: int, balance: Balance
 ) -> SolvedHead:
     """Return the best head for vectors by pooling, the default first."""
-    standardised = {pooling: _standardise(of_pooling) for pooling, of_pooling in vectors.items()}
+    standardised = {pooling: standardise(of_pooling) for pooling, of_pooling in vectors.items()}
     settings = [(pooling, c) for pooling, c in SETTINGS if pooling in vectors]
     settings.sort(key=lambda setting: list(vectors).index(setting[0]))  # stable
     pooling, c = settings[0]
@@ -115,13 +116,13 @@ def solve_head(
     return SolvedHead(SETTINGS.index((pooling, c)), pooling, weight, bias)
 
 
-def describe_head(number: int) -> str:
+def describe_head(number: float) -> str:
     """Write a setting by its number."""
-    pooling, c = SETTINGS[number]
+    pooling, c = SETTINGS[int(number)]
     return f"{pooling} pooling, C {c:g}"
 
 
-def _standardise(vectors: Floats) -> tuple[Floats, Floats, Floats]:
+def standardise(vectors: Floats) -> tuple[Floats, Floats, Floats]:
     """Return vectors of mean zero and variance one, with their mean and spread."""
     mean, spread = vectors.mean(axis=0), vectors.std(axis=0)
     spread = np.where(spread > 1e-9 * max(float(spread.max()), 1e-12), spread, 1.0)

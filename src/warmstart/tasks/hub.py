@@ -109,7 +109,7 @@ def saved_hub_model(
         model=model,
         task=task,
         pooling=config["settings"].get("pooling"),
-        num_classes=len(config.get("classes", ())),
+        num_classes=task.num_outputs(config),
         has_next_sentence="next_sentence.weight" in weight_shapes(weights),
         has_bias=not is_zero(weights, "head.output.bias"),
     )

@@ -1,9 +1,9 @@
 """Labelled texts as a task reads them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from warmstart import progress
 from warmstart.batching.truncation import Truncation, encode_texts
@@ -23,6 +23,9 @@ class LabelledForm(Protocol):
     """What differs between the labelled files of tasks."""
 
     has_classes: ClassVar[bool]  # whether labels are classes of texts
+
+    def split_classes(self, data: Dataset) -> Sequence[Any]:
+        """Return the class of each row, of which the texts set aside have their share."""
 
     def read_file(self, path: Path, labels: Path | None, settings: LabelledColumns) -> Dataset:
         """Read one labelled file; labels may be in a file of their own."""
@@ -45,11 +48,12 @@ def read_training_texts(settings: LabelledFiles, form: LabelledForm) -> tuple[Da
 
     Without a validation file, a share of the texts is set aside.
     """
-    parts, has_classes = _read_files(settings, form), form.has_classes
+    parts = _read_files(settings, form)
     if settings.valid:
         return join_datasets(parts[:-1]), parts[-1]
-    train, valid = set_aside(join_datasets(parts), has_classes)
-    shares = ", the same share of every class" if has_classes else ""
+    data = join_datasets(parts)
+    train, valid = set_aside(data, form.split_classes(data))
+    shares = ", the same share of every class" if form.has_classes else ""
     progress.say(
         f"no --valid: {quantity(len(valid), 'text')} of {len(train) + len(valid):,} set aside to "
         f"validate on{shares}, chosen by content"

@@ -56,6 +56,23 @@ def units_of(text: str) -> Iterator[str]:
             before = run
 
 
+def placed_units(text: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the units of a text, each with the places, in lower case, where its words begin."""
+    before: re.Match[str] | None = None
+    for run in _RUN.finditer(text.lower()):
+        word, start = run.group(), run.start()
+        if _IS_UNSPACED.match(word):
+            before = None
+            for size in NGRAM_SIZES:
+                places = range(len(word) - size + 1)
+                yield from ((word[i : i + size], (start + i,)) for i in places)
+        else:
+            yield word, (start,)
+            if before:
+                yield f"{before.group()} {word}", (before.start(), start)
+            before = run
+
+
 @dataclass(frozen=True)
 class Decomposition:
     """The largest singular vectors of documents; the first is left out: the mean document."""
@@ -121,6 +138,15 @@ class LatentSpace:
         weighted = weigh(matrix, self.weights.astype(np.float64))
         vectors: Floats = weighted @ self.projection.astype(np.float64)
         return vectors
+
+    def contributions(self, text: str, direction: Floats) -> dict[str, float]:
+        """Return what each unit of a text adds to the product of its vector with a direction."""
+        units = sorted({unit for unit in units_of(text) if unit in self._columns})
+        columns = [self._columns[unit] for unit in units]
+        weights = self.weights[columns].astype(np.float64)
+        scaled = weights / max(float(np.linalg.norm(weights)), 1e-300)
+        products = self.projection[columns].astype(np.float64) @ direction
+        return dict(zip(units, (scaled * products).tolist(), strict=True))
 
     def save(self, path: Path) -> None:
         """Write the space as a safetensors file."""

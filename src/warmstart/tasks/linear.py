@@ -1,7 +1,7 @@
-"""What baselines share in use: features of texts, logistic regression, classes out."""
+"""What baselines share in use: features of texts, logistic regression, classes or numbers out."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -16,10 +16,12 @@ from warmstart.runs.saved import SavedRun
 from warmstart.runtime import Runtime
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.classify import ClassifyTask
+from warmstart.tasks.explaining import Explanation, PartWeight
 from warmstart.tasks.finetuning import FinetuningTask
 from warmstart.tasks.labelled_data import read_labelled_file, readable_rows, rows_seen
+from warmstart.tasks.logistic import class_direction
 from warmstart.tasks.task import Task
-from warmstart.tasks.text_model import TextModel
+from warmstart.tasks.text_model import Predictions, TextModel
 
 Floats = NDArray[np.float64]
 
@@ -27,8 +29,15 @@ Floats = NDArray[np.float64]
 class LinearModel(Protocol):
     """A fitted regression with its features."""
 
-    def probabilities(self, texts: Sequence[str], num_classes: int) -> Floats:
-        """Return the probability of every class, (texts, C)."""
+    def outputs(self, texts: Sequence[str], num_classes: int) -> Floats:
+        """Return what the task makes predictions of: the probability of every class, (texts, C)."""
+
+    @property
+    def model(self) -> Any:
+        """Return the regression."""
+
+    def word_weights(self, text: str, direction: Floats) -> Floats:
+        """Return what each word contributes to coefficients times features: (words,)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,28 +47,46 @@ class LinearPredictor(TextModel):
     linear: LinearModel
     names: tuple[str, ...]
     labelled: FinetuningTask  # the task whose answers it gives
+    direction: Callable[[Any, Floats], Floats]  # regression and probabilities -> coefficients
 
     @property
     def classes(self) -> tuple[str, ...]:
         """Return the classes that it tells apart."""
         return self.names
 
-    def predict(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[Any]:
+    def predict(self, texts: Iterable[str], texts2: Iterable[str] | None = None) -> Predictions:
         """Label texts, or pairs of a text and its second text."""
-        self.check_texts(texts, texts2)
+        texts, texts2 = self.check_texts(texts, texts2)
         rows = list(map(join_pair, texts, texts2)) if texts2 is not None else texts
-        outputs = self.linear.probabilities(rows, len(self.names))
-        return self.labelled.predictions(outputs, {"classes": self.names})
+        outputs = self.linear.outputs(rows, len(self.names))
+        return Predictions(self.labelled.predictions(outputs, {"classes": self.names}))
+
+    def explain(
+        self, texts: Sequence[str], texts2: Sequence[str] | None = None
+    ) -> list[Explanation]:
+        """Label texts, and tell what each word contributes to the log-odds of the label."""
+        predictions = self.predict(texts, texts2)
+        rows = list(map(join_pair, texts, texts2)) if texts2 is not None else texts
+        return [
+            Explanation(prediction, self._weigh(text, prediction))
+            for text, prediction in zip(rows, predictions, strict=True)
+        ]
+
+    def _weigh(self, text: str, prediction: Any) -> tuple[PartWeight, ...]:
+        shares = np.array([prediction.probabilities[name] for name in self.names])
+        weights = self.linear.word_weights(text, self.direction(self.linear.model, shares))
+        return tuple(map(PartWeight, text.split(), weights.tolist()))
 
 
 class LinearTask(Task):
-    """A baseline of `compare`: features of texts and logistic regression."""
+    """A baseline of `compare`: features of texts and a linear regression."""
 
     command = "compare"
     hub_name = "text-classification"
     has_backbone = False
     labelled: ClassVar[FinetuningTask] = ClassifyTask()  # the task whose files and scores it has
     predictor: type[LinearPredictor] = LinearPredictor
+    direction: Callable[[Any, Floats], Floats] = staticmethod(class_direction)
 
     @abstractmethod
     def read_model(self, run: SavedRun) -> Any:
@@ -76,6 +103,7 @@ class LinearTask(Task):
             linear=self.read_model(run),
             names=run.classes,
             labelled=self.labelled,
+            direction=self.direction,
         )
 
     def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
@@ -85,7 +113,7 @@ class LinearTask(Task):
         self.open(run, runtime).check_form(data.seconds is not None)
         targets = self.labelled.targets(data, run.config)
         texts = readable_rows(data, settings.pieces)
-        outputs = self.read_model(run).probabilities(texts, len(run.classes))
+        outputs = self.read_model(run).outputs(texts, len(run.classes))
         seen = rows_seen(data, run.texts_seen(), settings.pieces)
         return self.labelled.all_scores(outputs, targets, run.config, seen)
 

@@ -54,6 +54,16 @@ def class_shares(model: "LogisticRegression", columns: Any, num_classes: int) ->
     return shares
 
 
+def class_direction(model: "LogisticRegression", shares: Floats) -> Floats:
+    """Return the coefficients of the log-odds of the most probable class to the next: (D,)."""
+    order = np.argsort(-shares[model.classes_], kind="stable")
+    rows = model.coef_
+    if len(rows) == 1:  # scikit-learn keeps one row for two classes
+        rows = np.concatenate([np.zeros_like(rows), rows])
+    direction: Floats = rows[order[0]] - rows[order[1]]
+    return direction
+
+
 def rebuild_logistic(arrays: dict[str, Any], num_features: int) -> "LogisticRegression":
     """Return the regression of a run from its arrays; ValueError if they do not fit."""
     from sklearn.linear_model import LogisticRegression

@@ -6,7 +6,7 @@ lsa.safetensors has the dimensions, model.safetensors the regression.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,9 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.shared import Pooling
 from warmstart.settings.training import Balance
+from warmstart.tasks.explaining import WordNumbers, share_out
 from warmstart.tasks.finetuning import FittedBaseline
-from warmstart.tasks.latent_semantics import SPACE_FILE, LatentSpace, read_space
+from warmstart.tasks.latent_semantics import SPACE_FILE, LatentSpace, placed_units, read_space
 from warmstart.tasks.linear import LinearPredictor, LinearTask
 from warmstart.tasks.logistic import (
     CHOSEN_INSIDE,
@@ -34,7 +35,7 @@ from warmstart.tasks.logistic import (
     folds_of,
     rebuild_logistic,
 )
-from warmstart.tasks.text_model import checks_keywords
+from warmstart.tasks.text_model import checks_keywords, list_texts
 from warmstart.tasks.tfidf import (
     BaselineTexts,
     CountedTexts,
@@ -42,6 +43,7 @@ from warmstart.tasks.tfidf import (
     refuse_misfit,
     save_features,
     save_regression,
+    tfidf_word_weights,
 )
 
 if TYPE_CHECKING:
@@ -82,12 +84,22 @@ class LsaModel:
     tfidf: "FeatureUnion | None"
     model: "LogisticRegression"
 
-    def probabilities(self, texts: Sequence[str], num_classes: int) -> Floats:
+    def outputs(self, texts: Sequence[str], num_classes: int) -> Floats:
         """Return the probability of every class, (texts, C)."""
         if not len(texts):
             return np.zeros((0, num_classes))
         tfidf = None if self.tfidf is None else self.tfidf.transform(texts)
         return class_shares(self.model, join_columns(self.space.vectors(texts), tfidf), num_classes)
+
+    def word_weights(self, text: str, direction: Floats) -> Floats:
+        """Return what each word contributes to coefficients times features: (words,)."""
+        size = self.space.num_dimensions
+        contributions, numbers = self.space.contributions(text, direction[:size]), WordNumbers(text)
+        occurrences = ((unit, tuple(map(numbers, places))) for unit, places in placed_units(text))
+        weights = share_out(contributions, occurrences, len(numbers.words))
+        if self.tfidf is not None:
+            weights += tfidf_word_weights(self.tfidf, text, direction[size:])
+        return weights
 
     def save(self, run: RunFolder) -> None:
         """Write the dimensions, and the regression with what it needs of TF-IDF."""
@@ -266,17 +278,15 @@ class LsaPredictor(LinearPredictor):
     @checks_keywords
     def embed(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         pooling: Pooling = "mean",
         layer: int | None = None,
         normalize: bool = False,
     ) -> NDArray[np.float32]:
         """Return one vector for every text: (texts, D); it has no layers, and one pooling."""
-        if isinstance(texts, str):
-            raise WarmstartError("embed takes a list of texts, not one text")
         if layer is not None or pooling != "mean":
             raise WarmstartError(f"{self.name} is {self.description}: leave out layer and pooling")
-        vectors = self.linear.space.vectors(texts)
+        vectors = self.linear.space.vectors(list_texts("embed", "texts", texts))
         if normalize:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors.astype(np.float32)

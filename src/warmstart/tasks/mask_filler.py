@@ -1,7 +1,7 @@
 """A masked language model in use: a text with masked words in, probable words out."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -19,6 +19,7 @@ from warmstart.tasks.text_model import (
     ProbableWord,
     TransformerModel,
     checks_keywords,
+    list_texts,
 )
 from warmstart.tasks.vectors import forward_tokens
 from warmstart.tokenization.tokenizer import USUAL, Tokenizer
@@ -35,14 +36,13 @@ class MaskFiller(TransformerModel):
 
     @checks_keywords
     def fill_mask(
-        self, texts: Sequence[str], top_k: int = 5, first_number: int = 1
+        self, texts: Iterable[str], top_k: int = 5, first_number: int = 1
     ) -> list[FilledText]:
         """Return the most probable words for every mask; an empty text stays empty.
 
         Errors number the texts from `first_number`.
         """
-        if isinstance(texts, str):
-            raise WarmstartError("fill_mask takes a list of texts, not one text")
+        texts = list_texts("fill_mask", "texts", texts)
         if top_k < 1:
             raise WarmstartError(f"top_k {top_k} is not allowed: it must be at least 1")
         parts = [split_at_masks(self.tokenizer, text) for text in texts]

@@ -60,6 +60,7 @@ class MaskedTask(PretrainingTask):
     hub_name = "fill-mask"
     hub_class = "ForMaskedLM"
     attention = "bidirectional"
+    page_output = "masked word"
     text_model = MaskFiller
 
     def check(self, settings: PretrainConfig) -> None:

@@ -22,6 +22,7 @@ from warmstart.batching.batches import LabelledBatch, pad_texts
 from warmstart.data.label_sets import label_sets_form, read_label_sets
 from warmstart.data.labelled import Dataset
 from warmstart.errors import WarmstartError
+from warmstart.evaluation.confident_learning import DoubtedLabels, doubt_label_sets
 from warmstart.evaluation.entities import ratio_values
 from warmstart.evaluation.intervals import accuracy_interval
 from warmstart.kernels.loss import IGNORE
@@ -78,6 +79,15 @@ class LabelSet:
         """Return how many of the classes are probably decided wrongly."""
         return sum(min(share, 1 - share) for share in self.probabilities.values())
 
+    def support(self, other: "LabelSet") -> float:
+        """Return the mean probability that another prediction gives to these labels.
+
+        Of no label it is the probability that the most probable class is missing.
+        """
+        if not self.labels:
+            return 1 - max(other.probabilities.values())
+        return sum(other.probabilities[name] for name in self.labels) / len(self.labels)
+
     def columns(self) -> dict[str, str | float]:
         """Return the columns of a table, probabilities to six digits."""
         shares = self.probabilities.items()
@@ -119,6 +129,7 @@ class MultilabelTask(FinetuningTask):
     hub_class = "ForSequenceClassification"
     hub_problem = "multi_label_classification"
     select_by = "micro_f1"  # one rare class with two texts would move macro F1 by points
+    page_output = "labels"
     truncate = "middle"
     limit = "It answers with those of its classes that it knows, perhaps with none."
 
@@ -318,6 +329,9 @@ class MultilabelTask(FinetuningTask):
         total = sum(counts)
         given = enumerate(np.cumsum(counts), 1)
         return max((2 * float(n) / (k * len(targets) + total) for k, n in given), default=0.0)
+
+    def doubted_labels(self, outputs: NDArray[Any], targets: Sequence[Any]) -> DoubtedLabels:
+        return doubt_label_sets(outputs, _marks(targets, outputs.shape[1]))
 
     def baselines(
         self,

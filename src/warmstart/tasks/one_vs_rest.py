@@ -74,6 +74,16 @@ class Regressions:
         return replace(self, intercept_=self.intercept_ - np.log(odds))
 
 
+def set_direction(model: Regressions, shares: Floats) -> Floats:
+    """Return the mean coefficients of the log-odds of the labels that a text gets: (D,).
+
+    Where it gets none they are those of missing the most probable class.
+    """
+    given = np.flatnonzero(shares >= 0.5)
+    direction: Floats = model.coef_[given].mean(0) if len(given) else -model.coef_[shares.argmax()]
+    return direction
+
+
 def fit_classes(columns: Any, targets: Targets, num_classes: int, fit: FitClass) -> Regressions:
     """Fit a regression for each class against all other texts."""
     coefficients = np.zeros((num_classes, columns.shape[1]))
@@ -244,6 +254,7 @@ class TfidfSetsTask(TfidfTask):
     name = "tfidf-sets"
     description = "a TF-IDF classifier for several labels"
     labelled = MULTILABEL
+    direction = staticmethod(set_direction)
 
     def read_model(self, run: SavedRun) -> TfidfModel:
         arrays = {name: array.numpy() for name, array in run.weights.items()}
@@ -259,6 +270,7 @@ class LsaSetsTask(LsaTask):
     name = "lsa-sets"
     description = "an LSA classifier for several labels"
     labelled = MULTILABEL
+    direction = staticmethod(set_direction)
 
     def read_regression(self, arrays: dict[str, Any], run: SavedRun, num_columns: int) -> Any:
         return _read_regressions(arrays, run, num_columns)

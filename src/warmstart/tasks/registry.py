@@ -22,6 +22,8 @@ from warmstart.tasks.lsa import LsaTask
 from warmstart.tasks.masked import MaskedTask
 from warmstart.tasks.multilabel import MultilabelTask
 from warmstart.tasks.one_vs_rest import LsaSetsTask, TfidfSetsTask
+from warmstart.tasks.regress import RegressTask
+from warmstart.tasks.ridge import LsaNumbersTask, TfidfNumbersTask
 from warmstart.tasks.span_overlap import SpanOverlapTask
 from warmstart.tasks.tag import TagTask
 from warmstart.tasks.task import PretrainingTask, Task
@@ -69,10 +71,13 @@ for _task in (
     TagTask(),
     AnswerTask(),
     MultilabelTask(),
+    RegressTask(),
     LsaTask(),
+    LsaNumbersTask(),
     LsaSetsTask(),
     SpanOverlapTask(),
     TfidfTask(),
+    TfidfNumbersTask(),
     TfidfSetsTask(),
     TranslateTask(),
     WordFeaturesTask(),
@@ -95,9 +100,13 @@ def task_of(run: SavedRun) -> Task:
         raise WarmstartError(f"{run.folder.config_file}: {problem}") from None
 
 
-def task_for_class(hub_class: str) -> Task:
-    """Return the task of models whose class in transformers ends with `hub_class`."""
-    return next(task for task in _TASKS.values() if task.hub_class == hub_class)
+def task_for_class(hub_class: str, problem: str | None = None) -> Task:
+    """Return the task of models whose class in transformers ends with `hub_class`.
+
+    Of several such tasks, `problem` (`problem_type` of transformers) names one; else the first.
+    """
+    tasks = [task for task in _TASKS.values() if task.hub_class == hub_class]
+    return next((task for task in tasks if task.hub_problem == problem), tasks[0])
 
 
 def pretraining_task(name: str | None, parent: SavedRun | None = None) -> PretrainingTask:

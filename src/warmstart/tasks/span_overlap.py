@@ -7,7 +7,7 @@ all, and the likelier its shape is after the first word of the question: when as
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import log
@@ -35,7 +35,7 @@ from warmstart.tasks.finetuning import FittedBaseline
 from warmstart.tasks.labelled_data import read_labelled_file, rows_seen
 from warmstart.tasks.spans import MOST_SPANS, SpanScores
 from warmstart.tasks.task import Task
-from warmstart.tasks.text_model import TextModel
+from warmstart.tasks.text_model import Predictions, TextModel
 from warmstart.tasks.word_features import word_shape
 
 TASK = AnswerTask()
@@ -215,10 +215,11 @@ class OverlapAnswerer(TextModel):
         """Answer questions, each by a part of its passage."""
         return self.predict(texts, texts2)
 
-    def predict(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[Any]:
+    def predict(self, texts: Iterable[str], texts2: Iterable[str] | None = None) -> Predictions:
         """Answer questions (`texts`), each by a part of its passage (`texts2`)."""
-        self.check_texts(texts, texts2)
-        return TASK.predictions(self.model.outputs(Dataset(texts=texts, seconds=texts2)), {})
+        texts, texts2 = self.check_texts(texts, texts2)
+        outputs = self.model.outputs(Dataset(texts=texts, seconds=texts2))
+        return Predictions(TASK.predictions(outputs, {}))
 
 
 class SpanOverlapTask(Task):

@@ -48,7 +48,7 @@ from warmstart.tasks.finetuning import (
 )
 from warmstart.tasks.latent_semantics import LatentSpace
 from warmstart.tasks.task import Training, TrainingJob
-from warmstart.tasks.text_model import TextSize, TransformerModel
+from warmstart.tasks.text_model import Predictions, TextSize, TransformerModel
 from warmstart.tasks.vectors import TextBatches
 from warmstart.tasks.word_rows import (
     FrozenRows,
@@ -129,15 +129,15 @@ class Tagger(TransformerModel):
     classes: tuple[str, ...]  # the tags
     is_spaced: bool  # whether it was trained on words with spaces between all of them
 
-    def predict(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[Any]:
+    def predict(self, texts: Iterable[str], texts2: Iterable[str] | None = None) -> Predictions:
         """Return the entities of every text, with their characters in it."""
-        self.check_texts(texts, texts2)
+        texts, texts2 = self.check_texts(texts, texts2)
         words = list(map(find_words, texts))
         tagged = self.tag(self._dataset(texts, words)) if len(texts) else []
-        return [
+        return Predictions(
             TaggedText(tuple(find_entities(text, of_text, tags, shares)))
             for text, of_text, (tags, shares) in zip(texts, words, tagged, strict=True)
-        ]
+        )
 
     def _dataset(self, texts: Sequence[str], words: Sequence[Sequence[WordSpan]]) -> Dataset:
         if not self.is_spaced:
@@ -429,7 +429,7 @@ class TagTask(FinetuningTask):
 
         def tag(texts: Dataset) -> list[tuple[list[str], list[float]]]:
             encoded, _ = self.encode(texts, run.tokenizer, run.model, self.truncate)
-            outputs = require_finite(self.outputs(model, encoded, batches), run)
+            outputs = require_finite(self.outputs(model, encoded, batches), run.path)
             return self.predictions(outputs, run.config)
 
         return Tagger(

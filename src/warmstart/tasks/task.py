@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,8 @@ from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.text_model import TextModel, TransformerModel
 from warmstart.tokenization.tokenizer import Tokenizer
 from warmstart.training.step import Evaluation, Objective, Stream
+
+PageOutput = Literal["next word", "masked word", "label", "labels"]
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ class Task(ABC):
     text_model: ClassVar[type[TransformerModel]] = TransformerModel  # what `open` returns
     limit: ClassVar[str] = "It answers with one of its classes, also where none fits."  # for cards
     test_options: ClassVar[tuple[str, ...]] = ("test",)  # that name its held-out data
+    page_output: ClassVar[PageOutput | None] = None  # what `look explore` shows; None: refused
 
     @abstractmethod
     def empty_model(self, run: SavedRun) -> nn.Module:
@@ -132,6 +135,10 @@ class Task(ABC):
     @abstractmethod
     def evaluate(self, run: SavedRun, settings: EvaluateConfig, runtime: Runtime) -> dict[str, Any]:
         """Score a run on held-out data; return JSON values."""
+
+    def num_outputs(self, labels: Mapping[str, Any]) -> int:
+        """Return the width of the head, by what config.json records of the labels; 0: not known."""
+        return len(labels.get("classes", ()))
 
     def planned_model(self, job: TrainingJob) -> nn.Module:
         """Return the model of a job with random weights; refuse a job that cannot be planned."""

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from warmstart import progress
 from warmstart.batching.truncation import EncodedTexts, encode_texts, truncate, truncate_pair
 from warmstart.data.labelled import PAIR
+from warmstart.dataframes import Tabular
 from warmstart.errors import OVERFLOW, WarmstartError
+from warmstart.formats import shorten
 from warmstart.model.attention_weights import AttentionMap
 from warmstart.model.backbone import Backbone
 from warmstart.runtime import Runtime
@@ -38,6 +40,7 @@ TRANSLATION = ("translate", "a translator", "train-translator")
 # What each method is for, the kind of model that has it, and the command that trains one.
 KINDS = {
     "predict": ("predict labels", "a fine-tuned model", "finetune"),
+    "explain": ("explain labels", "a classifier", "finetune"),
     "answer": ("answer questions", "a question answerer", "finetune"),
     "classes": ("list its classes", "a classifier", "finetune"),
     "embed": ("embed texts", "a Transformer", "pretrain"),
@@ -143,15 +146,19 @@ class TextModel:
         """Return the function that prepares a text, perhaps already split into pieces."""
         return join_pieces if is_split else str
 
-    def check_texts(self, texts: Sequence[str], texts2: Sequence[str] | None) -> None:
-        """Refuse one text in place of a list, and single texts or pairs the model cannot read."""
-        if isinstance(texts, str) or isinstance(texts2, str):
-            raise WarmstartError("predict takes a list of texts, not one text")
-        self.check_form(texts2 is not None)
-        if texts2 is not None and len(texts2) != len(texts):
+    def check_texts(
+        self, texts: Iterable[str], texts2: Iterable[str] | None
+    ) -> tuple[list[str], list[str] | None]:
+        """Return texts as lists; refuse single texts or pairs that the model cannot read."""
+        firsts = list_texts("predict", "texts", texts)
+        seconds = None if texts2 is None else list_texts("predict", "texts2", texts2)
+        self.check_form(seconds is not None)
+        if seconds is not None and len(seconds) != len(firsts):
             raise WarmstartError(
-                f"{len(texts):,} texts but {len(texts2):,} second texts; pairs need as many of both"
+                f"{len(firsts):,} texts but {len(seconds):,} second texts; pairs need as many of "
+                "both"
             )
+        return firsts, seconds
 
     def check_form(self, is_pairs: bool) -> None:
         """Refuse pairs where the model was trained on single texts, and the other way round."""
@@ -218,17 +225,16 @@ class TransformerModel(TextModel):
     @checks_keywords
     def embed(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         pooling: Pooling = "mean",
         layer: int | None = None,
         normalize: bool = False,
         truncate: Truncate | None = None,
     ) -> NDArray[np.float32]:
         """Return one vector for every text: (texts, D); layer 0 is the embeddings."""
-        if isinstance(texts, str):
-            raise WarmstartError("embed takes a list of texts, not one text")
         check_choice("pooling", pooling, get_args(Pooling))
-        return self.vectors(self.encode(texts, truncate=truncate), pooling, layer, normalize)
+        encoded = self.encode(list_texts("embed", "texts", texts), truncate=truncate)
+        return self.vectors(encoded, pooling, layer, normalize)
 
     def vectors(
         self,
@@ -337,6 +343,29 @@ def _as_array(vectors: Tensor, normalize: bool) -> NDArray[np.float32]:
     return array
 
 
+def list_texts(verb: str, name: str, texts: Iterable[str]) -> list[str]:
+    """Return texts, perhaps a column of a DataFrame, as a list; refuse what is no text."""
+    if isinstance(texts, str):
+        raise WarmstartError(f"{verb} takes a list of texts, not one text: write [{name}]")
+    listed = texts.to_pylist() if hasattr(texts, "to_pylist") else list(texts)  # of Arrow, or any
+    for number, text in enumerate(listed):
+        if not isinstance(text, str):
+            raise WarmstartError(
+                f"{verb}: {name}[{number}] is {shorten(repr(text))}, not a string; leave out rows "
+                "without text, such as by dropna(), and write numbers as strings"
+            )
+    return list(map(str, listed))  # a string of NumPy is one of Python, too
+
+
+class Predictions(list[Any], Tabular):
+    """What a model answers to texts, in their order; None where there is no text."""
+
+    def records(self) -> list[Mapping[str, Any]]:
+        columns = [None if answer is None else answer.columns() for answer in self]
+        names: Mapping[str, Any] = next(filter(None, columns), {})
+        return [dict.fromkeys(names) if row is None else row for row in columns]
+
+
 @dataclass(frozen=True)
 class Prediction:
     """The class of one text, and the probability of each class."""
@@ -350,6 +379,10 @@ class Prediction:
         """Return how near the second class is to the first: from 0 to 1, where both are equal."""
         first, second = sorted((0.0, *self.probabilities.values()), reverse=True)[:2]
         return 1 - (first - second)
+
+    def support(self, other: "Prediction") -> float:
+        """Return the probability that another prediction gives to this label."""
+        return other.probabilities[self.label]
 
     def columns(self) -> dict[str, str | float]:
         """Return the columns of a table, probabilities to six digits."""

@@ -5,12 +5,14 @@ tries its settings and keeps the best. A run of this kind has no Transformer: mo
 the inverse document frequencies and the regression, features.json what each column counts.
 """
 
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from warmstart.runs.checkpoint import save_weights
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.training import Balance
+from warmstart.tasks.explaining import WordNumbers, share_out
 from warmstart.tasks.finetuning import FittedBaseline
 from warmstart.tasks.linear import LinearTask
 from warmstart.tasks.logistic import (
@@ -47,6 +50,7 @@ NGRAMS: Mapping[str, Mapping[str, Any]] = {
     "words": {"token_pattern": r"\w+", "ngram_range": (1, 2)},  # words of one letter too
     "characters": {"analyzer": "char_wb", "ngram_range": (2, 5)},
 }
+_TOKEN = re.compile(r"\w+")
 CACHED_WORDS = 2**16  # most words of a text are among the frequent ones
 
 
@@ -61,11 +65,48 @@ class TfidfModel:
         """Return the class index of each text."""
         return [int(number) for number in self.model.predict(self.features.transform(texts))]
 
-    def probabilities(self, texts: Sequence[str], num_classes: int) -> NDArray[np.float64]:
+    def outputs(self, texts: Sequence[str], num_classes: int) -> NDArray[np.float64]:
         """Return the probability of every class, (texts, C); 0 for classes it was not fitted on."""
         if not len(texts):
             return np.zeros((0, num_classes))
         return class_shares(self.model, self.features.transform(texts), num_classes)
+
+    def word_weights(self, text: str, direction: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what each word contributes to coefficients times features: (words,)."""
+        return tfidf_word_weights(self.features, text, direction)
+
+
+def tfidf_word_weights(
+    features: "FeatureUnion", text: str, direction: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Divide what n-grams contribute between the words that have them: (words,)."""
+    row = features.transform([text]).tocoo()
+    products = dict(zip(row.col.tolist(), row.data * direction[row.col], strict=True))
+    numbers, weights, start = WordNumbers(text), np.zeros(len(text.split())), 0
+    for kind, vectorizer in features.transformer_list:
+        columns = vectorizer.vocabulary_
+        contributions = {
+            name: products[start + columns[name]]
+            for name, _ in _occurrences(kind, vectorizer, numbers)
+            if start + columns.get(name, -start - 1) in products
+        }
+        weights += share_out(contributions, _occurrences(kind, vectorizer, numbers), len(weights))
+        start += len(columns)
+    return weights
+
+
+def _occurrences(
+    kind: str, vectorizer: Any, numbers: WordNumbers
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the n-grams of a text with the words that each covers."""
+    if kind == "characters":  # no n-gram crosses white space
+        analyze = vectorizer.build_analyzer()
+        yield from ((gram, (n,)) for n, word in enumerate(numbers.words) for gram in analyze(word))
+        return
+    tokens = [(m.group(), numbers(m.start())) for m in _TOKEN.finditer(numbers.text)]
+    yield from ((token, (number,)) for token, number in tokens)
+    for (first, number), (second, other) in pairwise(tokens):
+        yield f"{first} {second}", (number, other)
 
 
 @dataclass(frozen=True, kw_only=True)

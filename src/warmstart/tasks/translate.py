@@ -1,6 +1,6 @@
 """Predict the target sentence given the source."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,7 +36,7 @@ from warmstart.settings.shared import TableFormat
 from warmstart.settings.training import TrainTranslatorConfig
 from warmstart.settings.using import Beam, EvaluateConfig, Overlong
 from warmstart.tasks.task import Task, TrainingJob
-from warmstart.tasks.text_model import TransformerModel, checks_keywords
+from warmstart.tasks.text_model import TransformerModel, checks_keywords, list_texts
 from warmstart.tasks.vectors import pair_attention
 from warmstart.tokenization.backends import TokenizerPair, load_tokenizer, train_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
@@ -163,7 +163,7 @@ class TextTranslator(TransformerModel):
     @checks_keywords
     def translate(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         beam: int = 5,
         length_penalty: float = 1.0,
         n_best: int = 1,
@@ -178,7 +178,8 @@ class TextTranslator(TransformerModel):
             max_ratio=max_ratio,
             batch_tokens=batch_tokens,
         )
-        return self.decoder.translate(texts, settings, n_best, overlong)
+        sentences = list_texts("translate", "texts", texts)
+        return self.decoder.translate(sentences, settings, n_best, overlong)
 
     def translate_texts(
         self,

@@ -41,9 +41,10 @@ def pack_for(model: AnyModule, num_tokens: int, runtime: Runtime, inside: str = 
 
     With `inside`, only the layers of that part are packed.
     """
-    if runtime.dtype is None or num_tokens < MANY_TOKENS or not can_pack(runtime.device):
+    dtype = runtime.dtype
+    if dtype is None or num_tokens < MANY_TOKENS or not can_pack(runtime.device, dtype):
         return model
-    return packed_copy(model, runtime.dtype, PackedAutocastLinear, inside)
+    return packed_copy(model, dtype, PackedAutocastLinear, inside)
 
 
 def backbone_of(model: nn.Module) -> Backbone:

@@ -34,7 +34,7 @@ from warmstart.tasks.finetuning import FittedBaseline
 from warmstart.tasks.labelled_data import read_labelled_file, rows_seen
 from warmstart.tasks.tag import TaggedText, TagTask, find_entities
 from warmstart.tasks.task import Task
-from warmstart.tasks.text_model import TextModel
+from warmstart.tasks.text_model import Predictions, TextModel
 
 Clusters = Mapping[str, Sequence[int]]  # of frequent words, from few large ones to many small ones
 Ints = NDArray[np.int32]
@@ -265,16 +265,16 @@ class WordFeatureTagger(TextModel):
     model: FeatureModel
     classes: tuple[str, ...]
 
-    def predict(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> list[Any]:
+    def predict(self, texts: Iterable[str], texts2: Iterable[str] | None = None) -> Predictions:
         """Return the entities of every text, with their characters in it."""
-        self.check_texts(texts, texts2)
+        texts, texts2 = self.check_texts(texts, texts2)
         words = list(map(find_words, texts))
         outputs = self.model.outputs(Dataset(texts=texts, words=words))
         tagged = TAG.predictions(outputs, {"classes": self.classes})
-        return [
+        return Predictions(
             TaggedText(tuple(find_entities(text, of_text, tags, shares)))
             for text, of_text, (tags, shares) in zip(texts, words, tagged, strict=True)
-        ]
+        )
 
 
 class WordFeaturesTask(Task):

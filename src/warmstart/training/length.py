@@ -207,9 +207,7 @@ def time_steps(trainer: Trainer, seconds: float, steps: int | None = None) -> fl
         has_time = step < most and time.monotonic() - began < seconds
         next_burst = max(1, min(MAX_BURST, int(BURST_S / times[-1]), most - step))
         burst = next_burst if has_time or len(times) < MIN_TIMED else 0
-    for optimizer in trainer.optimizers.values():
-        optimizer.state.clear()
-    trainer.latch.open()  # a step that was not finite changed nothing
+    trainer.forget_steps()
     return statistics.median(times)
 
 

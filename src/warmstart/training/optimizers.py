@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Muon, Optimizer
 
 Named = dict[str, nn.Parameter]
+TINY = 1e-30  # divides a matrix of zeros
 Schedule = Callable[[int], float]  # steps done before this one -> factor from 0 to 1
 
 
@@ -138,7 +139,10 @@ class BatchedMuon(Muon):
             decay = self.found_inf.double().clamp(min=decay).to(grads.dtype)
         moments.lerp_(grads, 1 - group["momentum"])
         torch._foreach_copy_(buffers, moments.unbind(0))
-        updates = grads.lerp_(moments, group["momentum"]).to(self.dtype)
+        updates = grads.lerp_(moments, group["momentum"])
+        if self.dtype == torch.float16:  # which would round small numbers to zero
+            updates = updates / updates.norm(dim=(-2, -1), keepdim=True).clamp(min=TINY)
+        updates = updates.to(self.dtype)
         polynomial = group["ns_coefficients"], group["ns_steps"], group["eps"]
         if updates.is_cuda:
             updates = orthogonal(updates, *polynomial)

@@ -76,10 +76,11 @@ def add_gradients(
 
 def mean_loss(sums: Mapping[str, Tensor], counts: Counts) -> Tensor:
     """Add up the mean losses of all terms; a term without targets is zero."""
-    return torch.stack([sums[term] / _divisor(counts[term]) for term in sums]).sum()
+    return torch.stack([sums[term] / divisor(counts[term]) for term in sums]).sum()
 
 
-def _divisor(count: float | Tensor) -> float | Tensor:
+def divisor(count: float | Tensor) -> float | Tensor:
+    """Return what divides the summed losses of a term: 1 where it has no targets."""
     return count if isinstance(count, Tensor) else count or 1.0
 
 
@@ -110,7 +111,7 @@ class RecordedObjective:
         tensors = [tensor for tensor in content.values() if tensor is not None]
         self._type, self._terms = type(group[0]), tuple(counts)
         self._names = tuple(name for name, tensor in content.items() if tensor is not None)
-        divisors = [torch.as_tensor(_divisor(count)) for count in counts.values()]
+        divisors = [torch.as_tensor(divisor(count)) for count in counts.values()]
         inputs = [
             tensor.to(self.runtime.device, non_blocking=True) for tensor in (*tensors, *divisors)
         ]
@@ -149,9 +150,9 @@ class Latch:
     def __init__(self, device: torch.device) -> None:
         self.num_skipped = torch.zeros((), dtype=torch.float64, device=device)
 
-    def enter(self, figures: Tensor) -> Tensor:
-        """Enter the figures of a step; return 1 if the step must be skipped, else 0."""
-        self.num_skipped += (self.num_skipped > 0) | ~figures.isfinite().all()
+    def enter(self, is_fault: Tensor) -> Tensor:
+        """Enter whether a step is not finite; return 1 if it must be skipped, else 0."""
+        self.num_skipped += (self.num_skipped > 0) | is_fault
         return self.num_skipped.clamp(max=1).float()
 
     def open(self) -> int:

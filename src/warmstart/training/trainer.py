@@ -16,6 +16,7 @@ from torch.optim import Optimizer
 from warmstart import progress
 from warmstart.batching.batches import Batch, split
 from warmstart.errors import DamagedStateError, DivergedError, StoppedError, WarmstartError
+from warmstart.formats import quantity
 from warmstart.processes import Processes, current, watch_connection
 from warmstart.runs.checkpoint import (
     State,
@@ -43,6 +44,7 @@ from warmstart.training.distributed import (
     sum_gradients,
     total_counts,
 )
+from warmstart.training.loss_scale import LossScale
 from warmstart.training.optimizers import Schedule, annealing, clip_gradients, set_rates
 from warmstart.training.record import Record
 from warmstart.training.step import (
@@ -83,6 +85,8 @@ class Trainer:
 
     def __post_init__(self) -> None:
         self.latch = Latch(self.runtime.device)
+        is_fp16 = self.runtime.dtype == torch.float16
+        self.loss_scale = LossScale(self.runtime.device) if is_fp16 else None
         self.looks_each_step = self.runtime.device.type == "cpu"  # a GPU would be waited for
 
     def train(self, title: str) -> State:
@@ -96,6 +100,9 @@ class Trainer:
                 self._return_to_checkpoint(fault)
         self.sharded = None
         self.model.to(self.runtime.device)
+        if self.state.overflows:
+            skipped = quantity(self.state.overflows, "step")
+            progress.say(f"{skipped} changed nothing: a gradient was too large for fp16")
         return self.state
 
     def _train(self, title: str) -> None:
@@ -167,15 +174,25 @@ class Trainer:
         set_rates(self.optimizers, step, rate)
         batches = self.stream.group(step, self.processes.share)
         counts = total_counts(self.objective.count(batches), self.runtime.device, self.processes)
-        loss = self._add_gradients(step, batches, counts)
+        scale = self.loss_scale
+        loss = self._add_gradients(step, batches, scale.divide(counts) if scale else counts)
         if not self.sharded:
             sum_gradients(self.model, self.processes)
+        if scale:
+            scale.unscale(trained)
+            loss = loss / scale.value
         norm = clip_gradients(trained, self.settings.clip)
         norm = self.sharded.gather(norm) if self.sharded else norm
         sums = torch.stack([loss, norm.double()])
         self.processes.add_up(sums)  # so that all processes skip the same steps
-        step_optimizers(self.optimizers, self.latch.enter(sums))
+        step_optimizers(self.optimizers, self._enter(*sums))
         return sums[0], norm
+
+    def _enter(self, loss: Tensor, norm: Tensor) -> Tensor:
+        """Enter the figures of a step; return 1 if the step must be skipped, else 0."""
+        if self.loss_scale:
+            return self.loss_scale.enter(loss, norm, self.latch)
+        return self.latch.enter(~(loss.isfinite() & norm.isfinite()))
 
     def _add_gradients(self, step: int, batches: Sequence[Batch], counts: Counts) -> Tensor:
         """Compute the gradients of this process, in twice as many parts when memory runs out."""
@@ -204,6 +221,14 @@ class Trainer:
         if self.state.num_parts > before:
             progress.say(f"out of memory: each batch is now computed in {num_parts} parts")
         return loss
+
+    def forget_steps(self) -> None:
+        """Forget the steps that were only timed, and whether they were finite."""
+        for optimizer in self.optimizers.values():
+            optimizer.state.clear()
+        self.latch.open()
+        if self.loss_scale:
+            self.loss_scale.restore(self.state)
 
     @property
     def destination(self) -> RunFolder | None:
@@ -296,6 +321,9 @@ class Trainer:
             "learning_rate": rate,
             "elapsed_s": round(self.state.elapsed_s, 3),
         }
+        if self.loss_scale:
+            self.loss_scale.save_in(self.state)
+            figures |= {"loss_scale": self.state.loss_scale, "overflows": self.state.overflows}
         return figures | ({"faults": len(self.state.faults)} if self.state.faults else {})
 
     def _evaluate(self) -> Evaluation:
@@ -337,6 +365,8 @@ class Trainer:
 
     def _save(self) -> None:
         self._settle_losses()
+        if self.loss_scale:
+            self.loss_scale.save_in(self.state)
         optimizer = optimizer_tensors(self.optimizers)
         if self.sharded:
             self.sharded.gather_into(self.model)
@@ -361,6 +391,8 @@ class Trainer:
                     self.sharded.scatter(self.model)
                     share_states(self.optimizers)
                 self.state = checkpoint.state
+                if self.loss_scale:
+                    self.loss_scale.restore(self.state)
             except (RuntimeError, ValueError, TypeError, KeyError) as fault:
                 reason = str(fault).splitlines()[0]
                 raise WarmstartError(f"{checkpoint.path} does not fit this run: {reason}") from None

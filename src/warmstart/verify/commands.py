@@ -29,7 +29,6 @@ class VerifyResumeConfig(Machine, panel="Training"):
 
 
 def verify_resume(config: VerifyResumeConfig, as_json: bool) -> None:
-    """Kill and resume a short run at random moments; check that the weights are equal."""
     from warmstart.verify.resume import verify_resume as run
 
     result = run(config)

@@ -2,10 +2,6 @@
 // but this server.
 "use strict";
 
-// Words that are left out one by one, and characters of all the texts without one of them: the
-// server limits the texts of a request, and its size.
-const MOST_WORDS = 200;
-const MOST_CHARACTERS = 200000;
 const find = (id) => document.getElementById(id);
 const percent = (share) => `${(100 * share).toFixed(1)}%`;
 
@@ -110,6 +106,15 @@ function entityText(text, entities) {
   return written;
 }
 
+// A number with the interval that holds nine of ten such numbers, if there is one.
+function numberText({ number, low, high }) {
+  const shown = (value) => Number(value.toPrecision(4)).toLocaleString("en");
+  const interval = low === null ? "Too few validation texts for an interval."
+    : `90% interval ${shown(low)} to ${shown(high)}`;
+  return [element("p", { class: "number" }, shown(number)),
+          element("p", { class: "note" }, interval)];
+}
+
 async function classify(card, model, text) {
   const [whole] = await labels(model, [text]);
   if (whole.entities) {
@@ -117,10 +122,13 @@ async function classify(card, model, text) {
     if (!whole.entities.length) card.append(element("p", { class: "note" }, "No entities found."));
     return;
   }
+  if (whole.number !== undefined) {
+    card.append(...numberText(whole));
+    return;
+  }
   card.append(...labelBars(whole));
   if (whole.labels) return; // what a word changes is said of one label
-  const words = text.split(/\s+/).filter(Boolean);
-  if (words.length > 1) await leaveOut(card, model, whole, words);
+  await explain(card, model, whole, text);
 }
 
 async function answer(card, model, text) {
@@ -137,32 +145,39 @@ async function answer(card, model, text) {
               entityText(passage, marked));
 }
 
-// What each word changes: the text is labelled again without it.
-async function leaveOut(card, model, whole, words) {
-  const size = words.join(" ").length;
-  const tried = words.slice(0, Math.min(MOST_WORDS, Math.ceil(MOST_CHARACTERS / size)));
-  const without = tried.map((_, left) => words.filter((_, at) => at !== left).join(" "));
-  const others = await labels(model, without);
-  const changes = others.map((other) => whole.probability - other.probabilities[whole.label]);
-  const largest = Math.max(...changes.map(Math.abs), 1e-9);
+// What each word changes: the server labels the text again without it. A model whose words add up
+// tells what each contributes, without a label for the rest.
+async function explain(card, model, whole, text) {
+  const text2 = second(model);
+  const body = { model, texts: [text], texts2: text2 === null ? null : [text2], explain: true };
+  const [{ words = [], sentences = [] }] = (await ask("classify", body)).predictions;
+  if (words.length < 2) return;
+  const largest = Math.max(...words.map(({ weight }) => Math.abs(weight)), 1e-9);
   const seen = element("div", { class: "without" });
-  const { row, buttons } = tokenRow("Words of the text", tried, (index) => {
-    const { label } = others[index];
+  const { row, buttons } = tokenRow("Words of the text", words.map((word) => word.text), (at) => {
+    const { text: word, weight, without } = words[at];
+    if (!without) {
+      seen.replaceChildren(element("p", { class: "note" }, `“${word}” adds ${weight.toFixed(2)}`));
+      return;
+    }
+    const { label } = without;
     const outcome = label === whole.label ? `still ${label}` : `${label} instead of ${whole.label}`;
-    seen.replaceChildren(
-      element("p", { class: "note" }, `Without “${tried[index]}”: ${outcome}`),
-      ...labelBars(others[index]));
+    seen.replaceChildren(element("p", { class: "note" }, `Without “${word}”: ${outcome}`),
+                         ...labelBars(without));
   });
-  changes.forEach((change, at) => {
-    shade(buttons[at], 0.75 * Math.abs(change) / largest, change > 0 ? "for" : "against");
-    buttons[at].classList.toggle("decides", others[at].label !== whole.label);
+  words.forEach(({ weight, without }, at) => {
+    shade(buttons[at], 0.75 * Math.abs(weight) / largest, weight > 0 ? "for" : "against");
+    buttons[at].classList.toggle("decides", Boolean(without) && without.label !== whole.label);
   });
-  const limit = words.length > tried.length ? ` Words tried: the first ${tried.length}.` : "";
+  const isOmitted = Boolean(words[0].without);
+  const limit = sentences.length ? " The text is long: these are the words of the sentences that " +
+    "change most." : "";
   card.append(
-    element("h3", {}, "Each word left out"), row,
-    element("p", { class: "note" }, `Choose a word to see the labels without it. Blue words speak ` +
-      `for ${whole.label}, orange ones against it; without an underlined word the label changes.` +
-      limit), seen);
+    element("h3", {}, isOmitted ? "Each word left out" : "What each word adds"), row,
+    element("p", { class: "note" }, `Choose a word to see ` +
+      `${isOmitted ? "the labels without it" : "its part of the log-odds"}. Blue words speak ` +
+      `for ${whole.label}, orange ones against it` +
+      `${isOmitted ? "; without an underlined word the label changes" : ""}.${limit}`), seen);
 }
 
 async function fillMask(card, model, text) {
