@@ -86,7 +86,9 @@ def find_dialect(path: Path, lines: Sequence[str], delimiter: str | None) -> Dia
 
 def _is_decimal(lines: Sequence[str], delimiter: str) -> bool:
     """Tell whether a comma is only found between digits, below a header."""
-    return delimiter == "," and all(map(_DECIMAL_COMMAS.fullmatch, lines[1:] or lines))
+    return (
+        bool(lines) and delimiter == "," and all(map(_DECIMAL_COMMAS.fullmatch, lines[1:] or lines))
+    )
 
 
 def _regularity(lines: Sequence[str], dialect: Dialect) -> float:

@@ -46,7 +46,7 @@ class ReviewConfig(WrittenTable, LabelledFiles, Machine):
     folds: int = option("parts, each judged by models of the others", 5, least=2, most=20)
     num: int | None = option("labels to list, at most; default: all that look wrong", None, least=1)
     out: str | None = option(
-        ".csv .tsv .jsonl .parquet: a row for each label; any other name: one line for each",
+        ".csv .tsv .xlsx .jsonl .parquet: a row for each label; any other name: one line for each",
         None,
         short="-o",
     )
