@@ -1,5 +1,6 @@
 """The header, the delimiter and the columns of a table, found or asked for."""
 
+import csv
 import json
 import re
 import shlex
@@ -157,7 +158,7 @@ def test_a_missing_column_is_an_error_that_lists_the_others(tmp_path: Path) -> N
 def _flags(error: WarmstartError) -> list[TableFormat]:
     """Return the settings that the flags in a message stand for."""
     words = [shlex.split(part) for part in re.findall(r"--columns ('[^']*'|\S+[^\s,])", str(error))]
-    return [TableFormat(columns=tuple(word[0].split(","))) for word in words]
+    return [TableFormat(columns=tuple(next(csv.reader(word)))) for word in words]
 
 
 def test_in_doubt_the_flag_to_paste_works(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def _write(folder: Path, name: str, content: str) -> Path:
 @pytest.mark.parametrize(
     ("name", "content", "columns"),
     [
-        ("a.tsv", "bon\tpos\nnul\tneg\n", ()),
+        ("a.tsv", "bon\tpos\nnul\tneg\n", ("text", "label")),
         ("a.tsv", "label\ttext\npos\tbon\nneg\tnul\n", ()),
         ("a.tsv", "pos\tbon\nneg\tnul\n", ("label", "text")),
         ("a.csv", "stars,id,review\npos,1,bon\nneg,2,nul\n", ("label=stars", "text=review")),
@@ -156,11 +156,11 @@ def test_pairs_in_parquet(tmp_path: Path) -> None:
 
 
 def test_single_texts_have_no_second(tmp_path: Path) -> None:
-    assert read_labelled(_write(tmp_path, "a.tsv", "a\tx\nb\ty\n")).seconds is None
+    assert read_labelled(_write(tmp_path, "a.tsv", "a\t1\nb\t2\n")).seconds is None
     named = _write(tmp_path, "b.tsv", "text\ttext2\tlabel\na\tb\tx\n")
     assert read_labelled(named, TableFormat(columns=("text", "label"))).seconds is None
 
 
 def test_three_fields_without_a_header_are_not_taken_for_pairs(tmp_path: Path) -> None:
-    with pytest.raises(WarmstartError, match=r"not clear; it begins with .a . b . x. .* --columns"):
-        read_labelled(_write(tmp_path, "a.tsv", "a\tb\tx\nc\td\ty\n"))
+    with pytest.raises(WarmstartError, match=r"not clear; it begins with .a . b . 1. .* --columns"):
+        read_labelled(_write(tmp_path, "a.tsv", "a\tb\t1\nc\td\t2\n"))

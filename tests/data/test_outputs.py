@@ -2,6 +2,7 @@
 
 import csv
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warmstart.data import outputs
 from warmstart.data.outputs import CHUNK, write_table
+from warmstart.data.workbooks import read_workbook
 from warmstart.errors import WarmstartError
 
 ROWS: list[dict[str, Any]] = [
@@ -36,6 +39,57 @@ def test_what_is_written_can_be_read(name: str, tmp_path: Path) -> None:
         {name: "" if value is None else str(value) for name, value in row.items()} for row in ROWS
     ]
     assert read == (wanted if as_text else ROWS)
+
+
+def _sheet(path: Path) -> list[list[str]]:
+    return [cells for _, cells in read_workbook(path)]
+
+
+def test_a_workbook_holds_texts_and_numbers(tmp_path: Path) -> None:
+    texts = [
+        "=1+1",
+        "https://a.org",
+        "0123",
+        "_x0041_",
+        "two\nlines",
+        "\x07",
+        "😀 ok",
+        "+49 30",
+        "",
+    ]
+    rows = [{"n": n / 4, "text": text, "id": 2**60 + n} for n, text in enumerate(texts)]
+    path = write_table(tmp_path / "a.xlsx", rows)
+    wanted = [[f"{n / 4:g}", text, str(2**60 + n)] for n, text in enumerate(texts)]
+    assert _sheet(path) == [["n", "text", "id"], *wanted]
+    with zipfile.ZipFile(path) as archive:
+        sheet = archive.read("xl/worksheets/sheet1.xml").decode()
+    assert "<f>" not in sheet
+    assert "hyperlink" not in sheet
+    assert '<c r="A3"><v>0.25</v>' in sheet
+
+
+def test_a_cell_that_excel_cannot_hold_is_cut_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(outputs, "say", said.append)
+    rows = [{"text": text} for text in ("a" * 32_767, "b" * 32_768, "é" + "😀" * 20_000)]
+    _, *cells = _sheet(write_table(tmp_path / "a.xlsx", rows))
+    assert [len(text) for (text,) in cells] == [32_767, 32_767, 1 + 16_383]
+    (line,) = said
+    assert line.startswith("2 cells cut to 32,767 characters, the most in Excel")
+
+
+def test_a_sheet_that_is_too_long_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outputs, "MOST_ROWS", 5)
+    assert len(_sheet(write_table(tmp_path / "a.xlsx", [{"n": n} for n in range(4)]))) == 5
+    with pytest.raises(WarmstartError, match="more than 4 rows, the most of an Excel sheet"):
+        write_table(tmp_path / "b.xlsx", [{"n": n} for n in range(5)])
+    with pytest.raises(WarmstartError, match=r"16,385 columns, but an Excel sheet has 16,384"):
+        write_table(tmp_path / "b.xlsx", [{str(n): n for n in range(16_385)}])
+    assert [path.name for path in tmp_path.iterdir()] == ["a.xlsx"]
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"))))

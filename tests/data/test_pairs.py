@@ -84,8 +84,10 @@ def test_tables_of_every_kind(tmp_path: Path) -> None:
     for name, content in lines.items():
         (tmp_path / name).write_text("\n".join(content) + "\n")
     pq.write_table(pa.Table.from_pylist(objects), tmp_path / "pairs.parquet")
-    for name in (*lines, "pairs.parquet"):
+    for name in ("header.tsv", "pairs.jsonl", "pairs.parquet"):
         _check(read_pair_table(tmp_path / name))
+    for name in ("pairs.tsv", "pairs.csv"):
+        _check(read_pair_table(tmp_path / name, TableFormat(columns=("source", "target"))))
     with (
         (tmp_path / "pairs.jsonl").open("rb") as plain,
         gzip.open(tmp_path / "z.jsonl.gz", "wb") as z,

@@ -93,7 +93,11 @@ def test_first_row_is_data_unless_it_names_the_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.tsv", "a\tb\nc\n", r"a\.tsv line 2: 1 field, but 2 expected, as in the first row"),
+        (
+            "a.tsv",
+            "text\tlabel\na\t1\nc\n",
+            r"a\.tsv line 3: 1 field, but 2 expected, as in the first row",
+        ),
         ("a.csv", "text,label,x\na,b\n", r"a\.csv line 2: 2 fields, but 3 expected"),
         ("a.csv", "a\nb\n", r"a\.csv: one column, but text and label .* --delimiter"),
         ("a.csv", 'a,b\n"c,d\n', r"a\.csv line 2: this row is not valid CSV"),

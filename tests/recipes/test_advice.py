@@ -59,12 +59,61 @@ def test_little_text_leads_to_a_public_model(archive: Path, labels: Path) -> Non
     assert lines[0].startswith(f"warmstart compare --unlabelled {archive} --train {labels}")
     assert lines[1].startswith("warmstart import hf:")
     assert lines[2].startswith("warmstart compare --from runs/public")
+    assert lines[3].startswith(f"warmstart review --train {labels}")
 
 
 def test_files_without_labels_need_some(archive: Path) -> None:
     steps = json.loads(succeed("start {archive} --json", archive=archive).out)["steps"]
-    assert [bool(step["command"]) for step in steps] == [True, False]
-    assert "label a hundred texts" in steps[-1]["purpose"]
+    commands = [step["command"].split()[0] for step in steps]
+    assert commands == ["import", "suggest", "serve"]
+    assert "which texts to label first" in steps[1]["purpose"]
+    assert steps[2]["command"].endswith("--label to-label.csv")
+
+
+def test_few_labels_lead_to_more_of_them(archive: Path, tmp_path: Path) -> None:
+    few = tmp_path / "few.csv"
+    few.write_text("label,text\n" + "good,it is near\nbad,it is far away\n" * 4)
+    alone = succeed("start {few}", few=few).out
+    assert "8 are too few to compare anything with" in alone
+    assert "warmstart" not in alone
+    lines = succeed("start {few} {archive}", few=few, archive=archive).out.splitlines()
+    commands = [line.split()[1] for line in lines if line.strip().startswith("warmstart ")]
+    assert commands == ["import", "suggest", "serve"]
+    assert any(f"--labelled {few}" in line for line in lines)
+
+
+MISLEADING = {
+    "one class": ("text,label\n" + "a good text,good\n" * 40, "every label of .* is 'good'"),
+    "ids as labels": (
+        "text,label\n" + "".join(f"a text number {n},k{n}\n" for n in range(40)),
+        "no label of .* occurs twice",
+    ),
+    "header alone": ("text,label\n", "is empty, or only a header"),
+    "empty": ("", "is empty, or only a header"),
+    "carriage returns": ("text,label\ra good text,good\ra bad text,bad\r", "carriage return alone"),
+}
+
+
+@pytest.mark.parametrize(("content", "sentence"), MISLEADING.values(), ids=MISLEADING)
+def test_files_from_which_nothing_is_learned(tmp_path: Path, content: str, sentence: str) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_bytes(content.encode())
+    done = run("start {path}", path=path)
+    assert re.search(sentence, done.out + done.err)
+    assert "warmstart compare" not in done.out
+    assert "semicolon" not in done.err
+
+
+def test_texts_with_several_labels_are_not_counted_by_label(tmp_path: Path) -> None:
+    rows = [
+        f"text number {n},{('joy|love', 'anger', 'love|fear', 'joy|fear')[n % 4]}\n"
+        for n in range(40)
+    ]
+    path = tmp_path / "several.csv"
+    path.write_text("text,label\n" + "".join(rows))
+    shown = succeed("start {path}", path=path).out
+    assert "40 labelled texts with 70 labels of 4 kinds" in shown
+    assert "review" not in shown
 
 
 def test_the_data_report_ends_with_the_next_command(archive: Path, labels: Path) -> None:

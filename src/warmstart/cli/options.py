@@ -1,5 +1,6 @@
 """Commands from settings classes: each field becomes an option in its help panel."""
 
+import csv
 import inspect
 from copy import copy
 from pathlib import Path
@@ -146,7 +147,8 @@ def _parse_flag(setting: Setting, value: Any) -> Any:
         raise WarmstartError(f"{setting.flag} is empty: {setting.help}")
     convert = str if setting.choices else setting.value_type
     try:
-        return tuple(convert(item.strip()) for item in value.split(","))
-    except ValueError:
+        # An item that contains a comma is quoted, as in a .csv file.
+        return tuple(convert(item.strip()) for item in next(csv.reader([value])))
+    except (ValueError, csv.Error):
         allowed = f"{TYPE_NAMES[setting.value_type]}, separated by commas"
         raise WarmstartError(f"{setting.flag} {value}: each item must be {allowed}") from None

@@ -12,10 +12,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from warmstart.data.headers import LABEL_NAMES, TEXT_NAMES, is_header, is_number
 from warmstart.errors import WarmstartError
 from warmstart.formats import quantity, shorten
 
 MOST_COLUMNS = 16_384  # as Excel has; a text or label is never among more
+_JUDGED_COLUMNS = 64  # enough to tell a header from data
 _SHOWN = 20  # cells of a row, or names of columns, that a message shows
 ROWS_TO_JUDGE = 8  # in fewer rows, a value that occurs once says nothing
 _INDEX_NAMES = ("", "index", "id", "unnamed: 0", "__index_level_0__")  # pandas writes these
@@ -23,33 +25,13 @@ _MOST_LABELS = 50
 _LABEL_CHARS = 40  # a label has at most this many on average
 _TEXT_WORDS = 3  # a text has at least this many on average
 
-# Usual names of columns, beside the names of the roles.
-_TEXT_NAMES = "review sentence content body comment message tweet texte phrase avis texto satz"
-_LABEL_NAMES = (
-    "labels sentiment class category target rating stars polarity classe kategorie klasse"
-)
-_ALIASES = {"text": _TEXT_NAMES.split(), "label": _LABEL_NAMES.split()}
-_LIST_NAMES = ("tokens", "tags", "spans")
-_QUESTION_NAMES = ("question", "context", "answer", "answer_start", "answers")
-_KNOWN_NAMES = {"text", "text2", "label", "source", *_LIST_NAMES, *_QUESTION_NAMES}.union(
-    *_ALIASES.values()
-)
-_NAME_CHARS, _NAME_WORDS = 40, 4  # the most that the name of a column has
+_ALIASES = {"text": TEXT_NAMES, "label": LABEL_NAMES}
 _TIMES_LONGER = 3  # one of two columns of text is taken if it is this many times longer
 
 
 def normal(name: str) -> str:
     """Return a column's name as it is compared."""
     return name.strip().casefold()
-
-
-def is_number(value: object) -> bool:
-    """Tell whether a cell holds a number."""
-    try:
-        float(str(value).replace(",", "."))
-    except ValueError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)
@@ -150,10 +132,10 @@ class Sample:
 def choose_columns(sample: Sample, roles: Sequence[str]) -> tuple[Sample, dict[str, int]]:
     """Return the table with its header, if it has one, and the position of every role."""
     if sample.names is None:
-        is_header = _is_header(sample)
-        if is_header is None:
+        is_first_header = _is_header(sample)
+        if is_first_header is None and sample.width >= len(roles):
             raise _header_doubt(sample, roles)
-        sample = sample.with_header() if is_header else sample
+        sample = sample.with_header() if is_first_header else sample
     choice = _Choice(sample, roles)
     if choice.missing:
         raise _column_doubt(choice)
@@ -166,32 +148,14 @@ def is_surely_header(sample: Sample) -> bool:
 
 
 def _is_header(sample: Sample) -> bool | None:
-    """Tell whether the first row is a header; None: it may be either."""
-    headed = sample.with_header()
-    num_known = sum(name in _KNOWN_NAMES for name in headed.normal_names)
-    if num_known > 1:
-        return True
-    first = [cell for cell in headed.names or () if cell]
-    if not all(map(_is_name, first)):
-        return False
-    columns = list(zip(headed.names or (), headed.columns, strict=True))
-    if any(cell in column.counts for cell, column in columns):
-        return False
-    if num_known or any(cell and column.is_numeric for cell, column in columns):
-        return True
-    if len(headed.rows) < ROWS_TO_JUDGE or not any(_repeats(column) for _, column in columns):
-        return False
-    return True if any(column.is_text for _, column in columns) else None
+    first, *rows = sample.rows
+    names = [_shown(first.get(index)) for index in range(sample.width)]
+    judged = range(min(sample.width, _JUDGED_COLUMNS))
+    return is_header(names, [[_shown(row.get(index)) for row in rows] for index in judged])
 
 
-def _is_name(cell: str) -> bool:
-    is_short = len(cell) <= _NAME_CHARS and len(cell.split()) <= _NAME_WORDS
-    return is_short and not is_number(cell) and cell[-1] not in ".!?…" and "\n" not in cell
-
-
-def _repeats(column: ColumnValues) -> bool:
-    """Tell whether the values are labels, each of which occurs more than once."""
-    return column.is_label and min(column.counts.values()) > 1
+def _shown(cell: Any) -> str:
+    return "" if cell is None else str(cell)
 
 
 class _Choice:
@@ -285,10 +249,11 @@ class _Choice:
 
 
 def _header_doubt(sample: Sample, roles: Sequence[str]) -> WarmstartError:
-    named, bare = _Choice(sample.with_header(), roles), _Choice(sample, roles)
+    named, bare = (_flag(_Choice(table, roles)) for table in (sample.with_header(), sample))
+    header = f"add {named}" if named != bare else "give each of its columns a name of its own"
     return WarmstartError(
         f"{sample.path}: the first row may be a header or data; {show_rows(sample)}; "
-        f"if it is a header add {_flag(named)}, else {_flag(bare)}"
+        f"if it is a header {header}, if it is data add {bare}"
     )
 
 
@@ -319,13 +284,18 @@ def _flag(choice: _Choice) -> str:
     if names is None or not all(_can_be_named(sample, index) for index in chosen):
         columns = [chosen.get(index, "_") for index in range(len(sample.columns))]
     else:
-        columns = [f"{role}={names[index]}" for index, role in chosen.items()]
+        columns = [_quote_comma(f"{role}={names[index]}") for index, role in chosen.items()]
     return f"--columns {shlex.quote(','.join(columns))}"
 
 
 def _can_be_named(sample: Sample, index: int) -> bool:
     name = sample.normal_names[index]
-    return bool(name) and "," not in name and sample.normal_names.count(name) == 1
+    is_quotable = not {'"', "\n"}.intersection(name)
+    return bool(name) and is_quotable and sample.normal_names.count(name) == 1
+
+
+def _quote_comma(item: str) -> str:
+    return f'"{item}"' if "," in item else item
 
 
 def show_rows(sample: Sample) -> str:

@@ -132,7 +132,9 @@ def _collect(rows: Iterable[tuple[Row, Row]], files: Sequence[Path], description
             lines.append(row.number)
             seconds.append(second)
     if not num_rows:
-        raise WarmstartError(f"{files[0]}: no rows; text and label are needed")
+        raise WarmstartError(
+            f"{files[0]}: no rows with text and label; the file is empty, or only a header"
+        )
     if not texts:
         reason = f"none of the {quantity(num_rows, 'row')} has both"
         raise WarmstartError(f"{files[0]}: no rows with text and label ({reason}); {description}")

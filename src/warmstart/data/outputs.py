@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.data.corpus import cut_chunks
+from warmstart.data.detection import MOST_COLUMNS
+from warmstart.data.workbooks import MOST_ROWS
 from warmstart.errors import WarmstartError
 from warmstart.files import whole_file
 from warmstart.formats import quantity
@@ -28,6 +30,8 @@ CHUNK = 1024  # rows whose names are the columns of a .csv or .tsv
 # What OWASP lists under CSV injection; East Asian versions of spreadsheets take the wide forms too.
 _FORMULA_STARTS = frozenset("=+-@\t\r\n＝＋－＠")
 _NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
+_MOST_CHARS = 32_767  # in a cell of Excel
+_EXACT = 1 << 53  # above it, a number of Excel loses digits
 TableRow = Mapping[str, Any]  # values by the name of the column
 TEXT_FORMATS = (".npy", ".jsonl", ".parquet")
 TOKEN_FORMATS = (".npz", ".jsonl", ".parquet")
@@ -38,8 +42,8 @@ def write_table(
 ) -> Path:
     """Write rows in the format that the file's name asks for.
 
-    The first rows name the columns of a .csv or .tsv file; the delimiter is for .csv alone. Cells
-    of these that a spreadsheet would run as formulas get an apostrophe, unless they are raw.
+    The first rows name the columns of a .csv, .tsv or .xlsx file; the delimiter is for .csv alone. Cells
+    of text files that a spreadsheet would run as formulas get an apostrophe, unless they are raw.
     """
     with whole_file(path) as file:
         match format_of(path):
@@ -51,7 +55,9 @@ def write_table(
                 file.writelines(_json_line(row) for row in rows)
             case "parquet":
                 _write_parquet(file, rows)
-            case "lines" | "workbook":
+            case "workbook":
+                _write_workbook(file, rows)
+            case "lines":
                 raise ValueError(f"{path} is not a table that is written")
     return path
 
@@ -98,7 +104,7 @@ def _check_known(row: TableRow, names: Mapping[str, str]) -> None:
         if name not in names:
             raise WarmstartError(
                 f"the column {name!r} is not in the first {CHUNK:,} rows, which name the columns "
-                "of a .csv or .tsv file; write a .jsonl file instead"
+                "of a .csv, .tsv or .xlsx file; write a .jsonl file instead"
             )
 
 
@@ -118,6 +124,67 @@ def _json_line(row: TableRow) -> bytes:
 def _finite(value: Any) -> Any:
     """Return null for numbers that JSON cannot write."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _write_workbook(file: BinaryIO, rows: Iterable[TableRow]) -> None:
+    """Write a sheet of texts and numbers; no text becomes a formula or a link."""
+    import xlsxwriter
+
+    names: dict[str, str] = {}
+    num_rows = num_cut = 0
+    with xlsxwriter.Workbook(file, {"constant_memory": True}) as book:  # writes row by row
+        sheet = book.add_worksheet()
+        for chunk in cut_chunks(rows, CHUNK):
+            if not names:
+                names = _sheet_names(chunk)
+                num_cut += _write_cells(sheet, 0, names.values())
+            for row in chunk:
+                num_rows += 1
+                if num_rows == MOST_ROWS:
+                    raise WarmstartError(
+                        f"more than {MOST_ROWS - 1:,} rows, the most of an Excel sheet under its "
+                        "header; write a .csv or .parquet file instead"
+                    )
+                _check_known(row, names)
+                num_cut += _write_cells(sheet, num_rows, map(row.get, names))
+    if num_cut:
+        say(
+            f"{quantity(num_cut, 'cell')} cut to {_MOST_CHARS:,} characters, the most in Excel; "
+            "a .csv file keeps them whole"
+        )
+
+
+def _sheet_names(rows: Sequence[TableRow]) -> dict[str, str]:
+    names = _names(rows)
+    if len(names) > MOST_COLUMNS:
+        raise WarmstartError(
+            f"{len(names):,} columns, but an Excel sheet has {MOST_COLUMNS:,}; write a .csv or "
+            ".parquet file instead"
+        )
+    return {name: name for name in names}
+
+
+def _write_cells(sheet: Any, row: int, cells: Iterable[Any]) -> int:
+    """Write one row of a sheet; return how many of its cells had to be cut."""
+    num_cut = 0
+    for column, cell in enumerate(cells):
+        is_number = isinstance(cell, (int, float)) and not isinstance(cell, bool)
+        if is_number and math.isfinite(cell) and abs(cell) <= _EXACT:
+            sheet.write_number(row, column, cell)
+        elif text := _field(cell):
+            fitting = _fit_cell(text)
+            num_cut += fitting is not text
+            sheet.write_string(row, column, fitting)
+    return num_cut
+
+
+def _fit_cell(text: str) -> str:
+    """Return the part of a text that fits a cell; Excel counts units of UTF-16."""
+    if 2 * len(text) <= _MOST_CHARS:
+        return text
+    units = text.encode("utf-16-le", "surrogatepass")
+    is_whole = len(units) <= 2 * _MOST_CHARS
+    return text if is_whole else units[: 2 * _MOST_CHARS].decode("utf-16-le", "ignore")
 
 
 def _write_parquet(file: BinaryIO, rows: Iterable[TableRow]) -> None:

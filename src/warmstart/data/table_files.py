@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from warmstart.errors import WarmstartError
 from warmstart.textfiles import UNREADABLE, format_of, open_seekable, read_lines
 
 NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+_DECIMAL_COMMAS = re.compile(r"([^,]|(?<=\d),(?=\d))*")
 _LONGEST_FIELD = 2**31 - 1  # the csv module's own limit refuses long texts
 
 Fields = tuple[int, list[str]]  # number of the line where a row begins, and its fields
@@ -83,8 +85,15 @@ def find_dialect(path: Path, lines: Sequence[str], delimiter: str | None) -> Dia
     dialects = [
         Dialect(character, not (is_plain and character == "\t")) for character in delimiters
     ]
-    # The first of the best: the delimiter of the file's extension wins a tie.
-    return max(dialects, key=lambda dialect: _regularity(lines, dialect))
+    # The first of the best: the delimiter of the file's extension wins a tie, but 3,50 is a number.
+    return max(dialects, key=lambda d: (_regularity(lines, d), not _is_decimal(lines, d.delimiter)))
+
+
+def _is_decimal(lines: Sequence[str], delimiter: str) -> bool:
+    """Tell whether a comma is only found between digits, below a header."""
+    return (
+        bool(lines) and delimiter == "," and all(map(_DECIMAL_COMMAS.fullmatch, lines[1:] or lines))
+    )
 
 
 def _regularity(lines: Sequence[str], dialect: Dialect) -> float:

@@ -20,7 +20,8 @@ class SuggestConfig(WrittenTable, TextColumn, SplitTexts, Machine):
         "texts that are not suggested again; may repeat", (), holds_rows=True
     )
     out: str | None = option(
-        ".csv .tsv .jsonl .parquet: the rows with new columns; any other name: one text per line",
+        ".csv .tsv .xlsx .jsonl .parquet: the rows with new columns; "
+        "any other name: one text per line",
         None,
         short="-o",
     )
@@ -47,7 +48,7 @@ class ReviewConfig(WrittenTable, LabelledFiles, Machine):
     )
     num: int | None = option("labels to list, at most; default: all that look wrong", None, least=1)
     out: str | None = option(
-        ".csv .tsv .jsonl .parquet: a row for each label; any other name: one line for each",
+        ".csv .tsv .xlsx .jsonl .parquet: a row for each label; any other name: one line for each",
         None,
         short="-o",
     )

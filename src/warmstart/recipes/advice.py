@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warmstart.data.file_report import FileReader
+from warmstart.data.questions import questions_form
 from warmstart.formats import quantity
 from warmstart.settings.using import DataConfig, StartConfig
 from warmstart.textfiles import expand
@@ -31,8 +32,8 @@ FEW_TOKENS_ADVICE = (
     "compare shows both"
 )
 LITTLE_TEXT_ADVICE = (
-    "text to pretrain on, less than the million words from which pretraining of one's own begins "
-    "to pay: start from a public model"
+    "text to pretrain on, but pretraining of one's own begins to pay at a million words: start "
+    "from a public model"
 )
 COMMON_WORDS = {
     "English": "the and of to is that it was for with this but",
@@ -101,12 +102,11 @@ def next_steps(report: "DataReport", is_gpu: bool = False) -> Iterator[Step]:
         return
     train = f"--train {shlex.quote(labelled[0].file)}"
     unlabelled = " ".join(shlex.quote(file.file) for file in texts)
-    if len(labelled[0].labels) == 1:
-        (name,) = labelled[0].labels
-        yield Step("", f"label other texts first: all have the label '{name}', and two are needed")
+    if problem := _find_problem(labelled[0]):
+        yield Step("", problem)
         return
     if num_labels < FEW_LABELS:
-        yield Step("", f"label more texts first: {num_labels} are too few to compare anything with")
+        yield from _with_few_labels(texts, num_words, labelled[0])
         return
     if texts:
         yield Step(
@@ -114,22 +114,73 @@ def next_steps(report: "DataReport", is_gpu: bool = False) -> Iterator[Step]:
             "about a minute: what simple methods give on these labels (tf-idf, lsa)",
         )
     yield from _backbone(unlabelled, num_words, train, is_gpu)
+    if _has_one_label_each(labelled[0]) and not questions_form(Path(labelled[0].file)):
+        yield Step(f"review {train} -o suspects.csv", "about a minute: labels that look wrong")
 
 
 def _without_labels(texts: Sequence["FileReport"], num_words: int) -> Iterator[Step]:
+    yield from _backbone_of(texts, num_words)
+    yield from _suggest(texts, num_words, "seconds: which texts to label first")
+
+
+def _with_few_labels(
+    texts: Sequence["FileReport"], num_words: int, labelled: "FileReport"
+) -> Iterator[Step]:
+    few = f"label more texts first: {labelled.num_labelled} are too few to compare anything with"
+    if not texts:
+        yield Step("", f"{few}; give a file of texts without labels too, to choose from")
+        return
+    yield from _backbone_of(texts, num_words)
+    already = f" --labelled {shlex.quote(labelled.file)}"
+    yield from _suggest(texts, num_words, few, already)
+
+
+def _backbone_of(texts: Sequence["FileReport"], num_words: int) -> Iterator[Step]:
     names = " ".join(shlex.quote(file.file) for file in texts)
     if num_words < LITTLE_TEXT:
         yield Step(f"import {PUBLIC_MODEL} -o runs/public", _say_little_text(num_words))
     else:
         yield Step(f"pretrain {names} -o runs/base", "ten minutes by default")
-    yield Step("", "then label a hundred texts: a table with the columns label and text")
+
+
+def _suggest(
+    texts: Sequence["FileReport"], num_words: int, purpose: str, already: str = ""
+) -> Iterator[Step]:
+    """Yield how to choose texts to label, and how to label them."""
+    run = "runs/public" if num_words < LITTLE_TEXT else "runs/base"
+    file = shlex.quote(texts[0].file)
+    yield Step(f"suggest {run} {file} --num 100{already} -o to-label.csv", purpose)
+    yield Step(
+        f"serve {run} --label to-label.csv",
+        "label them in the browser, one key a label, or fill in the column label yourself",
+    )
+
+
+def _find_problem(file: "FileReport") -> str | None:
+    """Say why nothing can be learned from labels; None: something can."""
+    counts = file.labels or {}
+    if len(counts) == 1:
+        return (
+            f"every label of {file.file} is {next(iter(counts))!r}: add texts of another class, "
+            "or name another column with --columns text=NAME,label=NAME"
+        )
+    if len(counts) > 1 and max(counts.values()) == 1:
+        return (
+            f"no label of {file.file} occurs twice: label more texts of each class, or name "
+            "another column with --columns text=NAME,label=NAME"
+        )
+    return None
+
+
+def _has_one_label_each(file: "FileReport") -> bool:
+    return file.labels is not None and sum(file.labels.values()) == file.num_labelled
 
 
 def _backbone(unlabelled: str, num_words: int, train: str, is_gpu: bool) -> Iterator[Step]:
     """Yield how to get a backbone, and what to compare it with."""
     if num_words < LITTLE_TEXT:
         yield Step(f"import {PUBLIC_MODEL} -o runs/public", _say_little_text(num_words))
-        yield Step(f"compare --from runs/public {train} -o comparison", "what it adds")
+        yield Step(f"compare --from runs/public {train} -o comparison", "minutes: what it adds")
         return
     purpose = "ten minutes by default"
     if not is_gpu:
@@ -137,7 +188,9 @@ def _backbone(unlabelled: str, num_words: int, train: str, is_gpu: bool) -> Iter
             "; on a CPU expect lsa to stay ahead with few labels, and pretrain on a GPU if you can"
         )
     yield Step(f"pretrain {unlabelled} -o runs/base", purpose)
-    yield Step(f"compare --from runs/base {train} -o comparison", "what the pretraining buys")
+    yield Step(
+        f"compare --from runs/base {train} -o comparison", "minutes: what the pretraining buys"
+    )
 
 
 def little_text_advice(num_tokens: int) -> str | None:
@@ -168,10 +221,16 @@ def _describe(file: "FileReport") -> str:
         return f"{file.file}: {labelled} with numbers from {file.numbers}, {words}"
     if not file.labels:
         return f"{file.file}: {quantity(file.rows, 'text')} without labels, {words}"
-    return (
-        f"{file.file}: {quantity(sum(file.labels.values()), 'labelled text')} of "
-        f"{len(file.labels):,} class{'' if len(file.labels) == 1 else 'es'}, {words}"
-    )
+    labelled, num_classes = quantity(file.num_labelled, "labelled text"), len(file.labels)
+    if not _has_one_label_each(file):
+        num_labels = quantity(sum(file.labels.values()), "label")
+        kinds = quantity(num_classes, "kind")
+        return f"{file.file}: {labelled} with {num_labels} of {kinds}, {words}"
+    classes = "1 class" if num_classes == 1 else f"{num_classes:,} classes"
+    others = f", {file.unlabelled:,} without a label" if file.unlabelled else ""
+    clash = quantity(len(file.contradictions), "text")
+    clashes = f", {clash} with different labels" if file.contradictions else ""
+    return f"{file.file}: {labelled} of {classes}{others}{clashes}, {words}"
 
 
 def _sample(config: StartConfig) -> list[str]:

@@ -29,7 +29,7 @@ STEPS = 30
 Status = Literal["ok", "missing", "problem"]  # missing: an extra that not everybody needs
 # What each extra is for, and the megabytes that it adds to an installation without extras.
 FEATURES = {
-    "excel": ("workbooks as input", 2),
+    "excel": ("workbooks as input and output", 2),
     "remote": ("URLs as input", 39),
     "serve": ("`serve`, a page and an HTTP server", 18),
     "track": ("`--track tensorboard`", 55),

@@ -27,13 +27,14 @@ from warmstart.serving.connections import (
     SilentConnections,
     connection_limit,
 )
+from warmstart.serving.labelling import label_routes
 from warmstart.serving.openai import openai_routes
 from warmstart.serving.pages import monitor_routes, page_routes
 from warmstart.serving.responses import RefusedError, answer_error, refusal
 from warmstart.serving.routes import VERB_PATHS, post_routes
 from warmstart.serving.service import Metrics, Service
 
-OPEN_PATHS = {"/", "/page.css", "/page.js", "/health", "/docs", "/openapi.json"}
+OPEN_PATHS = {"/", "/page.css", "/page.js", "/tables.js", "/health", "/docs", "/openapi.json"}
 PORT = re.compile(r":\d*$")
 DISCARDED = 64  # times the limit: a body is read so far and dropped; the client gets an error
 
@@ -47,7 +48,12 @@ def create_app(service: Service, token: str | None) -> Starlette:
         await run_sync(service.close)
 
     verbs = post_routes(service, dict(VERB_PATHS.values()))
-    documented = [*verbs, *openai_routes(service), *monitor_routes(service)]
+    documented = [
+        *verbs,
+        *openai_routes(service),
+        *label_routes(service),
+        *monitor_routes(service),
+    ]
     routes = [*documented, *page_routes(documented)]
     paths = {route.endpoint: route.path for route in routes}
     guards = [Middleware(MetricsGuard, metrics=service.metrics, paths=paths)]

@@ -19,6 +19,11 @@ class ServeConfig(Machine, panel="Server"):
         None,
         metavar="TEXT",
     )
+    label: str | None = option(
+        "table to label on the page, such as the output of suggest; saved after every label",
+        None,
+        metavar="FILE",
+    )
     timeout: float = option("seconds that one request may take", 60.0, above=0)
     batch_tokens: int = advanced("tokens computed together, at most", 8192, least=1)
     max_queue: int = advanced(

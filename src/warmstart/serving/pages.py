@@ -21,6 +21,7 @@ ASSETS = {
     "/": ("page.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
     "/page.js": ("page.js", "text/javascript"),
+    "/tables.js": ("tables.js", "text/javascript"),
 }
 # The page loads nothing from elsewhere, sends nothing elsewhere, and is shown in no other page.
 POLICY = ("default-src 'self'", "img-src data:", "frame-ancestors 'none'", "base-uri 'none'")

@@ -1,9 +1,11 @@
 """Runs -> a server, until it is stopped."""
 
 import os
+from pathlib import Path
 
 from warmstart import progress
 from warmstart.errors import WarmstartError
+from warmstart.formats import quantity
 from warmstart.serving.commands import ServeConfig
 
 TOKEN_VARIABLE = "WARMSTART_TOKEN"
@@ -13,12 +15,17 @@ def serve(config: ServeConfig) -> int:
     """Serve runs over HTTP until SIGINT or SIGTERM; return the number of requests answered."""
     try:
         from warmstart.serving.app import create_app, listen, serve_app, url_of
+        from warmstart.serving.labelling import read_label_table
         from warmstart.serving.service import Service, load_runs
     except ImportError as error:
         raise WarmstartError(
             f"serve needs {error.name}, which is not installed: pip install 'warmstart[serve]'"
         ) from None
     token = config.token or os.environ.get(TOKEN_VARIABLE)
+    if config.label is not None:
+        texts = read_label_table(Path(config.label)).texts
+        num_labelled = sum(bool(text.label) for text in texts)
+        progress.say(f"{config.label}: {num_labelled:,} of {quantity(len(texts), 'row')} labelled")
     models = load_runs(config.runs, config)
     with listen(config.host, config.port) as listener:
         service = Service(models, config)

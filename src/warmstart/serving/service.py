@@ -79,6 +79,7 @@ class Service:
             verb: [name for name, model in models.items() if verb in model.abilities]
             for verb in VERBS
         }
+        self.label_lock = asyncio.Lock()  # one label is written at a time
         self._randomness = random.Random(config.seed)
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 """The settings of the commands that prepare files and that use a run."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -55,7 +56,8 @@ class WrittenTable(WrittenFile, panel="Input and output"):
     """The table to write: the rows of the input with new columns."""
 
     out: str | None = option(
-        ".csv .tsv .jsonl .parquet: the input with new columns; any other name: one label per line",
+        ".csv .tsv .xlsx .jsonl .parquet: the input with new columns; "
+        "any other name: one label per line",
         None,
         short="-o",
     )
@@ -71,8 +73,20 @@ class WrittenTable(WrittenFile, panel="Input and output"):
             plain = Path(self.out).with_suffix("")
             raise WarmstartError(f"-o {self.out}: compressed files are not written; name {plain}")
         if self.out is not None and format_of(Path(self.out)) == "workbook":
-            table = Path(self.out).with_suffix(".csv")
-            raise WarmstartError(f"-o {self.out}: workbooks are not written; name {table}")
+            _check_workbook(Path(self.out))
+
+
+def _check_workbook(path: Path) -> None:
+    """Refuse, before any work, a workbook that cannot be written."""
+    if path.suffix.lower() != ".xlsx":
+        raise WarmstartError(
+            f"-o {path}: of workbooks, only .xlsx is written; name {path.stem}.xlsx"
+        )
+    if find_spec("xlsxwriter") is None:
+        raise WarmstartError(
+            f"-o {path}: writing workbooks needs XlsxWriter; pip install 'warmstart[excel]', "
+            f"or name {path.with_suffix('.csv')}"
+        )
 
 
 class PredictConfig(WrittenTable, TextLines, SplitTexts, Machine):

@@ -292,12 +292,25 @@ const TASKS = [
       element("input", { type: "checkbox", id: "words", checked: true }), "whole words")] },
 ];
 
+// Not of one ability: files can be labelled by hand without any run. See tables.js.
+const TABLES = { ability: "tables", name: "Table", panel: "tables" };
+
 // ---- the frame --------------------------------------------------------------------------------
 
 const able = () => models.filter((model) => model.abilities.includes(task.ability));
 
 function openTask(chosen) {
   running?.abort();
+  running = null;
+  find("ask").hidden = Boolean(chosen.panel);
+  find("tables").hidden = !chosen.panel;
+  for (const tab of find("tabs").children) {
+    const isOpen = tab.id === `tab-${chosen.ability}`;
+    tab.setAttribute("aria-selected", String(isOpen));
+    tab.tabIndex = isOpen ? 0 : -1;
+  }
+  find("results").replaceChildren();
+  if (chosen.panel) return;
   const text = find("text");
   const isExample = !text.value || TASKS.some((other) => other.example === text.value);
   task = chosen;
@@ -306,16 +319,10 @@ function openTask(chosen) {
   const isOther = !text2.value || TASKS.some((other) => other.secondExample === text2.value);
   if (isOther) text2.value = task.secondExample ?? "";
   find("prompt2").textContent = task.secondLabel ?? "Second text, for runs trained on pairs";
-  for (const tab of find("tabs").children) {
-    const isOpen = tab.id === `tab-${task.ability}`;
-    tab.setAttribute("aria-selected", String(isOpen));
-    tab.tabIndex = isOpen ? 0 : -1;
-  }
   find("ask").setAttribute("aria-labelledby", `tab-${task.ability}`);
   find("prompt").textContent = task.label;
   find("options").replaceChildren(...(task.options?.() ?? []));
   find("second").hidden = !(task.pairs && able().some((model) => model.reads_pairs));
-  find("results").replaceChildren();
   const boxes = able().flatMap(({ id }) => [element("label", {},
     element("input", { type: "checkbox", value: id, checked: true }), id)]);
   find("runs").replaceChildren(find("runs").firstElementChild, ...boxes);
@@ -361,14 +368,17 @@ async function start() {
     return;
   }
   find("token-form").hidden = true;
-  find("ask").hidden = false;
   const tasks = TASKS.filter((one) => models.some((model) => model.abilities.includes(one.ability)));
+  tasks.push(TABLES);
   find("tabs").replaceChildren(...tasks.map((one) => element("button",
     { type: "button", role: "tab", id: `tab-${one.ability}`, onclick: () => openTask(one),
-      "aria-controls": "ask" }, one.name)));
+      "aria-controls": one.panel ?? "ask" }, one.name)));
   openTask(tasks[0]);
+  const isServed = await openServed().catch((error) => { showProblem(error.message); return true; });
+  if (isServed) openTask(TABLES);
 }
 
+listenForTables();
 find("ask").addEventListener("submit", run);
 find("tabs").addEventListener("keydown", moveTab);
 find("stop").addEventListener("click", () => { running?.abort(); find("stop").hidden = true; });

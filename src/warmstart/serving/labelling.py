@@ -1,0 +1,150 @@
+"""The table that people label on the page: read for the page, written again after every label."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from anyio.to_thread import run_sync
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from warmstart.data.detection import normal
+from warmstart.data.outputs import quote_formula, write_table
+from warmstart.data.tables import Table, open_table
+from warmstart.errors import WarmstartError
+from warmstart.formats import one_line
+from warmstart.serving.responses import Json, RefusedError
+from warmstart.serving.routes import Strict, post_routes
+from warmstart.serving.service import Service
+from warmstart.textfiles import format_of, sha256_of
+
+LABEL = "label"
+MOST_ROWS = 10_000
+MOST_BYTES = 1 << 23  # the whole file is written again after every label
+_MOST_CHARS = 200  # of a label
+
+
+@dataclass(frozen=True)
+class TextToLabel:
+    """A row as the page shows it."""
+
+    text: str
+    text2: str | None
+    label: str
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """A whole table; the version is a checksum of the file it was read from."""
+
+    version: str
+    delimiter: str
+    texts: Sequence[TextToLabel]
+    records: Sequence[dict[str, Any]]  # all cells of each row
+    column: str  # of the labels
+
+
+def read_label_table(path: Path) -> LabelTable:
+    """Read a table to be labelled; refuse one that could not be written again as it is."""
+    if format_of(path) not in ("csv", "tsv", "jsonl"):
+        raise WarmstartError(f"--label {path}: only .csv, .tsv and .jsonl files are labelled")
+    version = sha256_of(path)
+    if path.stat().st_size > MOST_BYTES:
+        raise WarmstartError(f"--label {path} is larger than {MOST_BYTES >> 20} MiB: split it")
+    table = open_table(path, roles=("text",), optional=("text2",))
+    if not table.layout.has_header:
+        raise WarmstartError(
+            f"--label {path} has no header, so a column of labels cannot be added; name its "
+            "columns in its first row"
+        )
+    rows = [row for row in table.rows() if row.record]
+    if not 0 < len(rows) <= MOST_ROWS:
+        raise WarmstartError(f"--label {path} has {len(rows):,} rows: 1 to {MOST_ROWS:,} may be")
+    column = _label_column(table)
+    texts = [
+        TextToLabel(row.text("text"), _text(row.values.get("text2")), _label(row.record, column))
+        for row in rows
+    ]
+    delimiter = table.dialect.delimiter if table.dialect else ","
+    return LabelTable(version, delimiter, texts, [dict(row.record) for row in rows], column)
+
+
+def _label_column(table: Table) -> str:
+    return next((name for name in table.layout.names if normal(name) == LABEL), LABEL)
+
+
+def _label(record: dict[str, Any] | Any, column: str) -> str:
+    return "" if record.get(column) is None else str(record[column]).strip()
+
+
+def _text(cell: Any) -> str | None:
+    return None if cell is None else str(cell)
+
+
+def write_label(path: Path, row: int, label: str, version: str) -> str:
+    """Write a label into the file; return the new version. A file that changed is left alone."""
+    table = read_label_table(path)
+    if table.version != version:
+        raise RefusedError(409, f"{path.name} was changed since this page read it: reload the page")
+    if row >= len(table.records):
+        raise RefusedError(422, f"row {row}: {path.name} has {len(table.records):,} rows")
+    empty = {} if table.column in table.records[0] else {table.column: ""}
+    records = [{**record, **empty} for record in table.records]
+    records[row][table.column] = label
+    write_table(path, records, table.delimiter, raw_cells=True)
+    return sha256_of(path)
+
+
+class LabelRequest(Strict):
+    """The label of one row."""
+
+    version: Annotated[str, Field(max_length=64, description="as the file was last read")]
+    row: Annotated[int, Field(ge=0, lt=MOST_ROWS)]
+    label: Annotated[str, Field(max_length=_MOST_CHARS, description="empty: none")]
+
+
+@dataclass(frozen=True)
+class LabelAnswer:
+    """The version of the file with the label."""
+
+    version: str
+
+
+async def save_label(service: Service, body: LabelRequest) -> LabelAnswer:
+    """Write a label into the file of `serve --label`."""
+    if service.config.label is None:
+        raise RefusedError(404, "this server was started without --label")
+    label = body.label.strip()
+    if one_line(label) != label or quote_formula(label) != label:
+        raise RefusedError(422, f"the label {label!r} is no single line, or begins with = + - @")
+    path = Path(service.config.label)
+    async with service.label_lock:
+        version = await run_sync(_hide_folder, write_label, path, body.row, label, body.version)
+    return LabelAnswer(version)
+
+
+def _hide_folder(function: Any, path: Path, *arguments: Any) -> Any:
+    """Call a function; clients do not learn from its errors where the file is."""
+    try:
+        return function(path, *arguments)
+    except WarmstartError as error:
+        raise RefusedError(409, str(error).replace(str(path), path.name)) from None
+
+
+def label_routes(service: Service) -> list[Route]:
+    """Return the routes that read the file and write labels into it."""
+
+    async def labels(request: Request) -> Response:
+        """Return the texts of the file of `serve --label` with their labels; no file without."""
+        if service.config.label is None:
+            return Json({"file": None, "version": "", "rows": []})
+        path = Path(service.config.label)
+        async with service.label_lock:
+            table = await run_sync(_hide_folder, read_label_table, path)
+        return Json({"file": path.name, "version": table.version, "rows": table.texts})
+
+    return [Route("/labels", labels), *post_routes(service, {"/label": save_label})]
