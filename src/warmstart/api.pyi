@@ -15,6 +15,7 @@ from warmstart.labelling.suggest import Suggestions
 from warmstart.look.ablations import Ablations
 from warmstart.look.attention import AttentionResult
 from warmstart.look.beam import BeamTree
+from warmstart.look.block import BlockView
 from warmstart.look.complexity import LayerGrowth
 from warmstart.look.explore import ExplorePage
 from warmstart.look.mask import BatchMasks
@@ -340,6 +341,7 @@ def look_beam(
     threads: int | None = ...,
     seed: int = ...,
 ) -> BeamTree: ...
+def look_block(*, model: str | Path, out: str | Path) -> BlockView: ...
 def look_complexity(
     *,
     out: str | Path | None = ...,
@@ -808,7 +810,7 @@ def review(
     valid: str | Path | None = ...,
     from_run: str | Path | None = ...,
     unlabelled: str | Path | Sequence[str | Path] = ...,
-    folds: int = ...,
+    folds: int | None = ...,
     num: int | None = ...,
     out: str | Path | None = ...,
     raw_cells: bool = ...,
@@ -832,6 +834,7 @@ def serve(
     host: str = ...,
     port: int = ...,
     token: str | None = ...,
+    label: str | None = ...,
     timeout: float = ...,
     batch_tokens: int = ...,
     max_queue: int = ...,

@@ -43,12 +43,8 @@ class PlanOptions(Destination, Machine, panel="Saving"):
         panel="Machine",
         recorded=False,
     )
-    measure: bool = option(
-        "time some steps here", True, panel="Machine", recorded=False
-    )
-    seconds: float = option(
-        "how long to time them", 30.0, above=0, panel="Machine", recorded=False
-    )
+    measure: bool = option("time some steps here", True, panel="Machine", recorded=False)
+    seconds: float = option("how long to time them", 30.0, above=0, panel="Machine", recorded=False)
     # Accepted, so that a command can be planned as it is written; nothing is saved.
     out: str = advanced("not written", "", short="-o", metavar="PATH", recorded=False)
     resume: bool = advanced("of no effect here", False, recorded=False)

@@ -101,9 +101,7 @@ class PredictedTable(Predictions):
     """The prediction of every row; as a table, the rows of the input with the new columns."""
 
     def __init__(self, answers: Sequence[PredictedRow]) -> None:
-        super().__init__(
-            None if a.row.is_empty else a.explanation or a.prediction for a in answers
-        )
+        super().__init__(None if a.row.is_empty else a.explanation or a.prediction for a in answers)
         self.answers = answers
 
     def records(self) -> list[Mapping[str, Any]]:
