@@ -3,13 +3,28 @@
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.compare import compare as _compare
+from warmstart.interop.commands import ExportConfig, ImportConfig
 from warmstart.interop.exchange import export_model as _export_model
 from warmstart.interop.exchange import import_model as _import_model
+from warmstart.labelling.settings import SuggestConfig
 from warmstart.labelling.suggest import suggest as _suggest
 from warmstart.look.ablations import look_ablations as _look_ablations
 from warmstart.look.attention import look_attention as _look_attention
 from warmstart.look.beam import look_beam as _look_beam
+from warmstart.look.commands import (
+    LookAblationsConfig,
+    LookAttentionConfig,
+    LookBeamConfig,
+    LookComplexityConfig,
+    LookMaskConfig,
+    LookNeuronsConfig,
+    LookPositionsConfig,
+    LookTrainingConfig,
+    LookTransferConfig,
+    LookWordConfig,
+)
 from warmstart.look.complexity import look_complexity as _look_complexity
 from warmstart.look.mask import look_mask as _look_mask
 from warmstart.look.neurons import look_neurons as _look_neurons
@@ -17,8 +32,16 @@ from warmstart.look.positions import look_positions as _look_positions
 from warmstart.look.training import look_training as _look_training
 from warmstart.look.transfer import look_transfer as _look_transfer
 from warmstart.look.word import look_word as _look_word
+from warmstart.planning.commands import (
+    ParamsConfig,
+    PlanCompareConfig,
+    PlanFinetuneConfig,
+    PlanPretrainConfig,
+    PlanTrainTranslatorConfig,
+)
 from warmstart.planning.comparison import plan_compare as _plan_compare
 from warmstart.planning.params import count_parameters as _count_parameters
+from warmstart.planning.plan import plan as plan
 from warmstart.planning.plan import plan_finetune as _plan_finetune
 from warmstart.planning.plan import plan_pretrain as _plan_pretrain
 from warmstart.planning.plan import plan_train_translator as _plan_train_translator
@@ -37,45 +60,23 @@ from warmstart.recipes.use import generate as _generate
 from warmstart.recipes.use import predict as _predict
 from warmstart.recipes.use import translate as _translate
 from warmstart.samples.demo import demo as _demo
-from warmstart.serving.serve import serve as _serve
-from warmstart.verify.resume import verify_resume as _verify_resume
-from warmstart.comparison.commands import CompareConfig
-from warmstart.interop.commands import ExportConfig
-from warmstart.interop.commands import ImportConfig
-from warmstart.labelling.settings import SuggestConfig
-from warmstart.look.commands import LookAblationsConfig
-from warmstart.look.commands import LookAttentionConfig
-from warmstart.look.commands import LookBeamConfig
-from warmstart.look.commands import LookComplexityConfig
-from warmstart.look.commands import LookMaskConfig
-from warmstart.look.commands import LookNeuronsConfig
-from warmstart.look.commands import LookPositionsConfig
-from warmstart.look.commands import LookTrainingConfig
-from warmstart.look.commands import LookTransferConfig
-from warmstart.look.commands import LookWordConfig
-from warmstart.planning.commands import ParamsConfig
-from warmstart.planning.commands import PlanCompareConfig
-from warmstart.planning.commands import PlanFinetuneConfig
-from warmstart.planning.commands import PlanPretrainConfig
-from warmstart.planning.commands import PlanTrainTranslatorConfig
 from warmstart.serving.commands import ServeConfig
-from warmstart.settings.training import FinetuneConfig
-from warmstart.settings.training import PretrainConfig
-from warmstart.settings.training import TrainTranslatorConfig
-from warmstart.settings.using import DataConfig
-from warmstart.settings.using import DemoConfig
-from warmstart.settings.using import DoctorConfig
-from warmstart.settings.using import EmbedConfig
-from warmstart.settings.using import EvaluateConfig
-from warmstart.settings.using import FillMaskConfig
-from warmstart.settings.using import GenerateConfig
-from warmstart.settings.using import PredictConfig
-from warmstart.settings.using import SamplesConfig
-from warmstart.settings.using import StartConfig
-from warmstart.settings.using import TokenizerConfig
-from warmstart.settings.using import TranslateConfig
-from warmstart.verify.commands import VerifyResumeConfig
-from warmstart.planning.plan import plan as plan
+from warmstart.serving.serve import serve as _serve
+from warmstart.settings.training import FinetuneConfig, PretrainConfig, TrainTranslatorConfig
+from warmstart.settings.using import (
+    DataConfig,
+    DemoConfig,
+    DoctorConfig,
+    EmbedConfig,
+    EvaluateConfig,
+    FillMaskConfig,
+    GenerateConfig,
+    PredictConfig,
+    SamplesConfig,
+    StartConfig,
+    TokenizerConfig,
+    TranslateConfig,
+)
 from warmstart.tasks.finetuning import FinetuningTask as FinetuningTask
 from warmstart.tasks.registry import load as load
 from warmstart.tasks.registry import register as register
@@ -84,6 +85,8 @@ from warmstart.tasks.task import Task as Task
 from warmstart.tasks.text_model import FilledText as FilledText
 from warmstart.tasks.text_model import Prediction as Prediction
 from warmstart.tasks.text_model import TextModel as TextModel
+from warmstart.verify.commands import VerifyResumeConfig
+from warmstart.verify.resume import verify_resume as _verify_resume
 
 P = ParamSpec("P")
 C = TypeVar("C")
