@@ -8,7 +8,6 @@ api.pyi; `python .ci/stub.py` writes it from the same table.
 import glob
 import inspect
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,11 +21,10 @@ from warmstart.errors import WarmstartError
 from warmstart.formats import shorten
 from warmstart.remotefiles import is_url
 from warmstart.settings.base import Setting, Settings, check_keywords
+from warmstart.settings.python_words import python_words
 from warmstart.settings.shared import Destination
 
 R = TypeVar("R")
-_COLUMNS = re.compile(r"--columns ('[^']+'|[\w@%+=:,./-]*[\w@%+=/-])")  # the flag with its value
-_FLAG = re.compile(r"`[^`]*`|(?<![\w-])(--?[a-z][a-z-]*|[A-Z]{3,})(?![\w-])")  # or a command
 
 
 def verb(settings: type[Settings], recipe: Callable[[Any], R]) -> Callable[..., R]:
@@ -38,7 +36,7 @@ def verb(settings: type[Settings], recipe: Callable[[Any], R]) -> Callable[..., 
         _refuse_positions(recipe.__name__, args, settings)
         check_keywords(recipe.__name__, keywords, signature.parameters)
         with _files_of(keywords, settings) as (values, titles):
-            translate = _translator(settings, titles)
+            translate = python_words(settings, titles)
             try:
                 with show_in_python(translate):
                     return recipe(settings(**missing | values))
@@ -116,22 +114,6 @@ def _refuse_texts(setting: Setting, names: Sequence[Any]) -> None:
 
 def _is_file_name(name: str) -> bool:
     return os.path.exists(name) or is_url(name) or bool(glob.glob(name))
-
-
-def _translator(settings: type[Settings], titles: Mapping[str, str]) -> Callable[[str], str]:
-    """Return the function that writes a message with keywords for flags, and tables for files."""
-    names: dict[str | None, str] = {}
-    for setting in settings.declared():
-        name = f"{setting.name}=True" if setting.value_type is bool else setting.name
-        names |= {setting.flag: name, setting.short: name}
-
-    def translate(message: str) -> str:
-        for path, title in titles.items():
-            message = message.replace(path, title)
-        message = _COLUMNS.sub(lambda match: f'columns="{match[1].strip(chr(39))}"', message)
-        return _FLAG.sub(lambda match: names.get(match[0], match[0]), message)
-
-    return translate
 
 
 def __getattr__(name: str) -> Any:
