@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_pages import open_page
 
 from http_server import Server, serving
-from test_pages import open_page
 
 pytestmark = [
     pytest.mark.slow,

@@ -1,6 +1,5 @@
 """The table that people label on the page: read for the page, written again after every label."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
