@@ -101,9 +101,11 @@ def next_steps(report: "DataReport", is_gpu: bool = False) -> Iterator[Step]:
         return
     train = f"--train {shlex.quote(labelled[0].file)}"
     unlabelled = " ".join(shlex.quote(file.file) for file in texts)
-    if len(labelled[0].labels) == 1:
-        (name,) = labelled[0].labels
-        yield Step("", f"label other texts first: all have the label '{name}', and two are needed")
+    names = list(labelled[0].labels or ())
+    if len(names) == 1:
+        yield Step(
+            "", f"label other texts first: all have the label '{names[0]}', and two are needed"
+        )
         return
     if num_labels < FEW_LABELS:
         yield Step("", f"label more texts first: {num_labels} are too few to compare anything with")
