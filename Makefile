@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CON
 
 unexport PYTHONDONTWRITEBYTECODE  # every process of a test would compile the package again
 
-.PHONY: install setup demo test test-slow test-docs check site format build bump release-check licences bench chaos fuzz clean
+.PHONY: install setup demo test test-slow test-docs check site slides format build bump release-check licences bench chaos fuzz clean
 
 # The package alone, to use it.
 install: $(INSTALLED)
@@ -57,6 +57,10 @@ check: setup
 # The documentation as pages; for its search: python -m http.server -d build/site
 site: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# website/slides.md as one file for a browser, which needs no network.
+slides: setup
+	$(BIN)/python website/slides.py build/slides.html
 
 format: setup
 	$(BIN)/python .ci/stub.py

@@ -3,7 +3,8 @@
     python benchmarks/imdb_splits.py train.tsv.xz imdb
 
 The input has lines of `label TAB rating TAB text`, sorted by label. The held-out reviews are a
-stratified sample; both files are shuffled. The seed alone determines the split.
+stratified sample; both files are shuffled. The seed alone determines the split. The same reviews
+with their ratings, from 1 to 10, are in `ratings-test.tsv` and `ratings-train.tsv`.
 """
 
 import lzma
@@ -15,11 +16,11 @@ import numpy as np
 SEED, HELD_OUT = 2017, 2_000
 
 
-def read(file: Path) -> list[tuple[str, str]]:
-    """Return label and text of every line."""
+def read(file: Path) -> list[tuple[str, str, str]]:
+    """Return label, rating and text of every line."""
     with lzma.open(file, "rt", encoding="utf-8") as lines:
         rows = [line.rstrip("\n").split("\t") for line in lines]
-    return [(label, text) for label, _, text in rows]
+    return [(label, rating, text) for label, rating, text in rows]
 
 
 def split(labels: list[str], num_held_out: int) -> tuple[list[int], list[int]]:
@@ -38,11 +39,14 @@ def main() -> None:
     """Read the file named first; write the folder named second."""
     source, folder = Path(sys.argv[1]), Path(sys.argv[2])
     rows = read(source)
-    rest, held_out = split([label for label, _ in rows], HELD_OUT)
+    rest, held_out = split([label for label, _, _ in rows], HELD_OUT)
     folder.mkdir(parents=True, exist_ok=True)
     for name, numbers in (("train.tsv", rest), ("test.tsv", held_out)):
-        lines = ["label\ttext", *("\t".join(rows[number]) for number in numbers)]
-        (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        labelled = [("label", "text"), *(rows[number][::2] for number in numbers)]
+        rated = [("rating", "text"), *(rows[number][1:] for number in numbers)]
+        for prefix, table in (("", labelled), ("ratings-", rated)):
+            text = "\n".join(map("\t".join, table)) + "\n"
+            (folder / f"{prefix}{name}").write_text(text, encoding="utf-8")
         print(f"{folder / name}: {len(numbers):,} reviews")
 
 

@@ -95,15 +95,15 @@ def test_help_lists_the_settings(verb: str) -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"steps": -1}, "--steps -1"),
+        ({"steps": -1}, "steps -1"),
         ({"steps": "six"}, "'six'"),
         ({"steps": True}, "True"),
         ({"preset": "tinny"}, "'tiny'"),
         ({"precision": "fp16"}, "fp16"),
         ({"files": ["gone.txt"]}, "gone.txt"),
-        ({"files": []}, "FILES"),
+        ({"files": []}, "files is missing"),
         ({"heads": 3}, "heads"),
-        ({"out": None}, "--out"),
+        ({"out": None}, "out is missing"),
     ],
 )
 def test_a_bad_value_is_a_warmstart_error(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import warmstart
@@ -105,7 +106,7 @@ MISUSES: dict[str, tuple[dict[str, Any], str]] = {
     "a range": ({"train": FRAME, "epochs": 0}, "^epochs 0 is not allowed"),
     "a switch": ({"train": FRAME, "frozen": True}, "^frozen=True needs from_run"),
     "nothing": ({}, "^train is missing"),
-    "sentences": ({"train": ["A fine book."]}, r'write train=\{"text": \[...\]\}$'),
+    "sentences": ({"train": ["A fine book.", "Is it? " * 99]}, r'write train=\{"text": \[...\]\}$'),
     "pairs": ({"train": [("a", "b")]}, "columns have no names; give a DataFrame"),
     "a frame as a path": ({"train": FRAME, "tokenizer": FRAME}, "^tokenizer must be text, not a b"),
 }
@@ -132,6 +133,12 @@ def test_a_text_that_is_none_is_named(text: Any, warm: Path, masked: Path) -> No
         warmstart.load(masked).embed(["ok", text])
 
 
+@pytest.mark.parametrize("kind", [dict, pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_table_is_not_taken_for_the_names_of_its_columns(kind: Any, warm: Path) -> None:
+    with pytest.raises(WarmstartError, match="give one column of it"):
+        warmstart.load(warm).predict(kind({"text": ["fine"]}))
+
+
 def test_messages_are_logged(warm: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "warmstart"):
         warmstart.predict(run=warm, file=["fine", None])
@@ -143,3 +150,16 @@ def test_commands_in_messages_keep_their_flags(warm: Path, here: Path) -> None:
     with pytest.raises(WarmstartError, match=r"trains$") as raised:
         warmstart.generate(run=warm)
     assert "`warmstart pretrain`" in str(raised.value)
+
+
+@pytest.mark.slow
+def test_a_comparison_of_frames_is_a_frame(
+    masked: Path, frame: pd.DataFrame, world: World, here: Path
+) -> None:
+    test = pl.read_csv(world.test, separator="\t")
+    quick = {"arms": "frozen,tfidf", "labels": "20,all", "seeds": [0, 1], "trials": 1, "threads": 1}
+    result = warmstart.compare(from_runs=masked, train=frame, test=test, out="c", **quick)  # type: ignore[arg-type]
+    table = result.to_pandas()
+    assert set(table["arm"]) == {"frozen", "tf-idf"}
+    assert table["accuracy"].between(table["low"], table["high"]).all()
+    assert result.model.predict(test["text"])[0].label in result.model.classes

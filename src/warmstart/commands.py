@@ -232,6 +232,12 @@ COMMANDS = {
             'runs/en-fr --source "A fine book." --beam 3 -o beam.png',
         ),
         _room(
+            "look block",
+            "look.block:look_block",
+            "Show the parts of a block, of an encoder and of a decoder, with shapes and counts.",
+            "lab -o block.png",
+        ),
+        _room(
             "look explore",
             "look.explore:look_explore",
             "Write a page that computes a small model in the browser, with parts to switch off.",

@@ -286,6 +286,11 @@ def _read_stream(stream: BinaryIO | _Recoded, name: str, limit: int | None) -> I
             if limit is not None and num_bytes > limit:
                 raise bomb_error(f"{name} (line {number})")
             line = _decode(raw, name, number)
+            if number == 1 and _ends_lines_with_cr(raw):
+                raise WarmstartError(
+                    f"{name}: its lines end with a carriage return (CR) alone, as on old Macs; "
+                    "save it with LF or CR LF at the ends of lines"
+                )
             yield line.removeprefix("\ufeff") if number == 1 else line
     except UnicodeError as error:
         raise WarmstartError(
@@ -294,6 +299,11 @@ def _read_stream(stream: BinaryIO | _Recoded, name: str, limit: int | None) -> I
         ) from None
     except UNREADABLE as error:
         raise WarmstartError(f"{name} line {number + 1}: {explain(error)}") from None
+
+
+def _ends_lines_with_cr(first: bytes) -> bool:
+    """Tell whether the first line of a file is all of it, with several CR inside."""
+    return first.count(b"\r") > 1 and not first.endswith(b"\n")
 
 
 def _decode(raw: bytes, name: str, number: int) -> str:

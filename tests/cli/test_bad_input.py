@@ -29,6 +29,18 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     "glob without match": (PRE.replace("{texts}", "'{bad}/*.nothing'"), ["*.nothing"]),
     "empty file": (PRE.replace("{texts}", "{bad}/empty.txt"), ["empty.txt"]),
     "empty labelled file": (WARM.replace("{train}", "{bad}/empty.tsv"), ["empty.tsv"]),
+    "only carriage returns": (PRE.replace("{texts}", "{bad}/mac.txt"), ["mac.txt", "(CR) alone"]),
+    "a table with only carriage returns": (
+        WARM.replace("{train}", "{bad}/mac.csv"),
+        ["mac.csv", "(CR) alone", "LF"],
+    ),
+    "a carriage return in a row": (
+        WARM.replace("{train}", "{bad}/mixed.csv"),
+        ["mixed.csv line 2", "carriage return"],
+    ),
+    "nothing below the header": (WARM.replace("{train}", "{bad}/head.csv"), ["head.csv: no rows;"]),
+    "a model that is not in a folder": ("import gone/model -o {out}", ["hf:OWNER/NAME"]),
+    "missing job": ("verify-resume gone.toml", ["warmstart: gone.toml does not exist"]),
     "blank lines only": (PRE.replace("{texts}", "{bad}/blank.txt"), ["blank.txt"]),
     "too little text": (PRE.replace("{texts}", "{bad}/word.txt"), ["word.txt"]),
     "not UTF-8": (PRE.replace("{texts}", "{bad}/latin.txt"), ["latin.txt line 2", "UTF-8"]),
@@ -233,7 +245,10 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     "a demo in a folder of the user": ("demo -o {bad} --resume", ["{bad}", "not the folder of"]),
     "a demo in a file": ("demo -o {bad}/word.txt", ["word.txt is a file"]),
     "a file to import": ("import {bad}/word.txt -o {out}", ["word.txt is a file"]),
-    "a name on a hub": ("import bert-base-uncased -o {out}", ["bert-base-uncased", "downloaded"]),
+    "a name on a hub": (
+        "import bert-base-uncased -o {out}",
+        ["bert-base-uncased", "hf:OWNER/NAME"],
+    ),
     "a folder of settings": (f"{PRE} --config {{bad}}", ["--config {bad}", "Is a directory"]),
     "a model larger than the machine": (f"{PRE} --width 200000 --heads 2", ["GiB", "--width"]),
     "more than 64 bits": (f"{PRE} --steps {10**20}", ["--steps", f"{10**20}", "64 bits"]),
@@ -250,6 +265,10 @@ def bad(tmp_path_factory: pytest.TempPathFactory, world: World, base: Path) -> P
     (folder / "empty.txt").touch()
     (folder / "empty.tsv").touch()
     (folder / "blank.txt").write_text("\n\n\n")
+    (folder / "mac.txt").write_bytes(b"a book\ra film\ra song\r")
+    (folder / "mac.csv").write_bytes(b"label,text\rpos,a book\rneg,a film\r")
+    (folder / "mixed.csv").write_bytes(b"label,text\npos,a book\rneg,a film\n")
+    (folder / "head.csv").write_text("label,text\n")
     (folder / "word.txt").write_text("word\n")
     (folder / "latin.txt").write_bytes("un\ncafé\n".encode("latin-1"))
     (folder / "binary.txt").write_bytes(bytes(range(256)) * 4)

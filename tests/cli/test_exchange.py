@@ -136,7 +136,7 @@ def test_what_cannot_be_exported_is_said_before_the_training(
     assert "lab cannot be exported to Hugging Face later: " in said
     assert said.index("cannot be exported") < said.index("pretraining:")
     files = f"--train {world.train} --valid {world.valid} --epochs 1 {MACHINE}"
-    for pooling, reason in (("mean", "GPT-2: pooling=mean (last fits)"), ("last", "")):
+    for pooling, reason in (("mean", "GPT-2: pooling=mean (--pooling last fits)"), ("last", "")):
         said = succeed(
             f"finetune --from {runs['gpt2']} {files} --pooling {pooling} -o {pooling}"
         ).err
@@ -151,7 +151,10 @@ def test_what_cannot_be_exported_is_said_before_the_training(
     [
         (
             "--arms warm,cold,tfidf",
-            {"warm, cold": "GPT-2: pooling=mean (last fits)", "tf-idf": "it is no Transformer"},
+            {
+                "warm, cold": "GPT-2: pooling=mean (--pooling last fits)",
+                "tf-idf": "it is no Transformer",
+            },
         ),
         ("--arms warm,tfidf --save none", {}),
         ("--arms warm,cold --pooling last", {}),

@@ -46,6 +46,16 @@ def test_a_closed_standard_output_is_refused() -> None:
     assert ran.err.count("\n") == 1
 
 
+def test_a_current_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    gone = shlex.quote(str(tmp_path / "gone"))
+    enter = f"mkdir {gone} && cd {gone} && rmdir {gone} && {shlex.quote(sys.executable)}"
+    done = subprocess.run(
+        f"{enter} -m warmstart data a.txt", shell=True, capture_output=True, env=ENVIRONMENT
+    )
+    assert done.returncode == 2
+    assert done.stderr.decode().startswith("warmstart: the current folder no longer exists: ")
+
+
 def test_a_full_standard_output_is_told() -> None:
     ran = _shell("--version > /dev/full")
     assert (ran.code, ran.err) == (2, "warmstart: No space left on device\n")

@@ -85,7 +85,8 @@ def test_the_card_tells_labels_trained_on_from_those_to_validate(
     command = COMMAND.replace("--valid {valid} --test {test}", "--arms cold,tfidf")
     command = command.replace("12,all", "all").replace("--trials 1", "--trials 2")
     succeed(f"{command} -o out", **vars(world), base=base)
-    for arm in ("cold", "tf-idf"):
+    advised = read(here / "out/results.json")["summary"]["advice"]["arm"]
+    for arm in {"cold", "tf-idf"} - {advised}:  # the model of the arm to use is trained on all
         num_trained = read(here / "out/models" / arm / "scores.json")["trained_on"]
         assert 0 < num_trained < 48
         card = (here / "out/models" / arm / "README.md").read_text(encoding="utf-8")

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -150,6 +151,23 @@ def test_a_comparison_of_other_files_is_refused(crossed: tuple[Path, Path], here
     other = write_reviews(here / "other.tsv")
     said = refuse(f"review --from {crossed[1]} --train {other} -o out.csv")
     assert "other.tsv is not a file" in said
+
+
+@pytest.mark.parametrize("options", ["--folds 3", "--unlabelled train.tsv"])
+def test_what_a_comparison_does_not_need_is_refused(
+    crossed: tuple[Path, Path], options: str
+) -> None:
+    said = refuse(f"review --from {crossed[1]} --train {crossed[0]} {options}")
+    assert f"{options.split()[0]} has no effect" in said
+
+
+def test_damaged_results_are_refused(crossed: tuple[Path, Path], here: Path) -> None:
+    shutil.copytree(crossed[1], here / "race")
+    file = here / "race/results.json"
+    results = json.loads(file.read_text())
+    results["cells"][0]["margins"].pop()
+    file.write_text(json.dumps(results))
+    assert "is damaged" in refuse(f"review --from race --train {crossed[0]}")
 
 
 def test_a_comparison_without_folds_is_refused(world: World, here: Path) -> None:

@@ -1,6 +1,8 @@
 """A beam search that is watched: the same search, and a tree that fits together."""
 
 import math
+import runpy
+from pathlib import Path
 
 import pytest
 from small_runs import TEXT, open_model
@@ -50,3 +52,13 @@ def test_the_best_way_is_in_the_tree(tree: BeamTree) -> None:
 def test_the_figure_has_every_candidate(tree: BeamTree) -> None:
     drawn = [text.get_text() for axes in tree.draw().axes for text in axes.texts]
     assert sum(text.endswith("%") for text in drawn) >= sum(map(len, tree.steps))
+
+
+def test_the_figure_of_the_table_by_hand() -> None:
+    folder = Path(__file__).parents[2] / "website"
+    tree = runpy.run_path(str(folder / "figures.py"))["beam_by_hand"]()
+    assert tree.endings[0].text == "b"
+    assert math.exp(tree.endings[0].log_prob) == pytest.approx(0.36)
+    first, second = ([(c.piece, c.status) for c in step] for step in tree.steps)
+    assert first == [("a", "kept"), ("b", "kept"), (".", "dropped")]
+    assert [status for _, status in second] == ["ended", "ended", "dropped", "dropped"]

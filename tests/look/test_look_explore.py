@@ -3,21 +3,23 @@
 import base64
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from small_runs import make_run
+from small_runs import SHAPE, make_run
 
 import warmstart
 from command_line import refuse, succeed
 from warmstart.errors import WarmstartError
 from warmstart.look import explore
-from warmstart.look.explore import ExplorePage, explore_html, model_data, pack
+from warmstart.look.explore import ExplorePage, architecture, explore_html, model_data, pack
 from warmstart.runs.saved import SavedRun
+from warmstart.settings.model import ModelConfig
 from warmstart.tokenization.backends import JsonTokenizer, TokenizerPair, load_tokenizer
 from warmstart.tokenization.tokenizer import Tokenizer
 
@@ -72,6 +74,27 @@ def test_packed_weights_are_near_the_weights(shape: tuple[int, ...]) -> None:
 def test_a_row_of_zeros_stays_zero() -> None:
     packed = pack(torch.zeros(2, 3))
     assert not any(base64.b64decode(packed["integers"]))
+
+
+# Every field of ModelConfig: what the script computes, and what changes nothing in use.
+COMPUTED = {
+    *("vocab_size", "width", "depth", "heads", "ffn_width", "max_length", "attention", "norm"),
+    *("norm_position", "positions", "activation", "tied", "biases", "scale_embedding"),
+    *("embedding_norm", "segments", "pooler", "transform", "output_bias", "norm_eps"),
+    *("rope_base", "local_window", "global_every", "local_rope_base", "first_norm", "ablated"),
+}
+UNUSED = {"dropout", "inner_dropout", "decoder_depth", "target_vocab_size", "shared"}
+
+
+def test_a_new_choice_of_architecture_is_not_ignored() -> None:
+    assert {field.name for field in fields(ModelConfig)} == COMPUTED | UNUSED
+
+
+@pytest.mark.parametrize("name", ["positions", "norm", "activation"])
+def test_an_unknown_choice_is_refused(name: str) -> None:
+    shape: Any = SimpleNamespace(**asdict(SHAPE) | {name: "new"})
+    with pytest.raises(WarmstartError, match=f"model.{name}=new is not known to look explore"):
+        architecture(shape)
 
 
 @pytest.mark.parametrize(

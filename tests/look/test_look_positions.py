@@ -40,6 +40,10 @@ def test_sinusoids_depend_on_distance_alone() -> None:
         np.testing.assert_allclose(values, expected[: 64 - start], atol=1e-12)
     assert len(view.similarity.by_start) == 3
     assert view.vectors.shape == (64, SHAPE.width)
+    (image,) = view.draw().axes[0].get_images()
+    drawn = np.asarray(image.get_array())
+    np.testing.assert_array_equal(drawn[:, : SHAPE.width // 2], view.vectors[:, 0::2])  # sines
+    np.testing.assert_array_equal(drawn[0, SHAPE.width // 2 :], 1)  # cosines, at position 0
     labels = view.draw().axes[1].get_legend_handles_labels()[1]
     assert labels == ["mean over all positions", *(f"from position {p}" for p in (0, 16, 32))]
 

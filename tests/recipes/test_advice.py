@@ -148,3 +148,12 @@ def test_tokens_are_not_called_words(archive: Path, base: Path) -> None:
         succeed("data {archive} --tokenizer {base} --json", archive=archive, base=base).out
     )["files"][0]["units"]
     assert words == round(tokens / TOKENS_PER_WORD)
+
+
+def test_a_file_of_one_class_leads_to_no_training(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("label,text\n" + "".join(f"good,comment {i}\n" for i in range(60)))
+    done = succeed("start {path}", path=path)
+    assert "60 labelled texts of 1 class," in done.out
+    assert "all have the label 'good'" in done.out
+    assert "warmstart" not in done.out

@@ -71,5 +71,12 @@ def test_labels_are_those_without_the_explanation(warm: Path, table: Path) -> No
         assert first == second
 
 
+def test_python_returns_the_explanations(warm: Path, table: Path) -> None:
+    first, empty, _ = warmstart.predict(run=warm, file=table, explain=True, threads=1)
+    assert empty is None
+    assert [word.text for word in first.words] == TEXTS[0].split()
+    assert first.prediction.label in ("negative", "positive")
+
+
 def test_a_run_that_labels_nothing_is_refused(base: Path, table: Path) -> None:
     assert "to explain labels you need" in refuse(f"predict {base} {table} --explain")

@@ -2,7 +2,9 @@
 
 import json
 import re
+import signal
 import socket
+import struct
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -209,3 +211,22 @@ def test_a_request_that_is_not_whole_does_not_delay_the_end(base: Path) -> None:
         client.sendall(head("/embed", 100) + b"{")
         server.get("/health")
         assert server.stop()[0] == 0
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_requests_that_are_sent_together_and_left_disturb_nobody(
+    is_reset: bool, warm: Path
+) -> None:
+    body = json.dumps({"texts": ["a rather long text " * 20] * 64}).encode()
+    sent = (head("/classify", len(body)) + body) * 20
+    with serving(f"sentiment={warm}") as server:
+        for _ in range(8):
+            with connect(server) as client:
+                client.sendall(sent)
+                client.recv(1)  # the first answer begins; the others are never read
+                if is_reset:
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert server.post("/classify", {"texts": ["a"]}).status == 200
+        ended = server.process.end(signal.SIGTERM)
+    assert ended.code == 0
+    assert "Traceback" not in ended.err

@@ -1,6 +1,7 @@
 """The documentation site: every command and setting has its place. `make check` builds it."""
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -17,14 +18,19 @@ ROOT = Path(__file__).parents[2]
 COMMANDS = [entry for group in commands.COMMANDS.values() for entry in group]
 
 
-@pytest.fixture(scope="module")
-def hook() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("pages", ROOT / "website/pages.py")
+def website_module(name: str) -> ModuleType:
+    """Import a module of the website, which is not installed."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"website/{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def hook() -> ModuleType:
+    return website_module("pages")
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +91,13 @@ def test_figures_open_and_flags_stay_whole(hook: ModuleType) -> None:
     assert '<a class="figure" href="f.png"><img alt="a --b" src="f.png" /></a>' in shown
     assert '<code>compare <span class="word">--learning-rate</span> 1</code>' in shown
     assert '<code><span class="word">modern-small</span></code>' in shown
+
+
+def test_slides_are_one_file(tmp_path: Path) -> None:
+    website_module("slides").main(tmp_path / "build" / "slides.html")
+    page = (tmp_path / "build" / "slides.html").read_text("utf-8")
+    text = (ROOT / "website/slides.md").read_text("utf-8")
+    assert page.count("<section>") == text.count("\n---\n")
+    assert page.count("data:image/png;base64,") == text.count("](../docs/figures/")
+    assert "<msqrt>" in page
+    assert not re.search(r'(src|href)="(?!data:)', page)

@@ -12,7 +12,7 @@ from sklearn.metrics import mean_absolute_error
 from torch.testing import assert_close
 
 import warmstart
-from command_line import MACHINE, read, refuse, run, succeed
+from command_line import MACHINE, read, refuse, succeed
 from http_server import serving
 from warmstart.batching.batches import pad_texts
 from warmstart.model.models import Regressor
@@ -218,16 +218,12 @@ def test_a_frozen_head_is_solved_for(numbers: Numbers, base: Path, here: Path) -
     assert scores["mae"] == pytest.approx(read(Path("out/scores.json"))["valid"]["mae"], rel=1e-4)
 
 
-@pytest.mark.parametrize("shape", ["bert-base --pooling cls", "modern-small"])
-def test_an_exported_model_gives_the_same_numbers(shape: str, numbers: Numbers, here: Path) -> None:
+def test_an_exported_model_gives_the_same_numbers(numbers: Numbers, here: Path) -> None:
     transformers = pytest.importorskip("transformers")
     files = f"--train {numbers.train} --valid {numbers.valid} --epochs 2 {MACHINE}"
     small = "--width 16 --heads 2 --depth 1 --ffn-width 32 --vocab-size 300 --max-length 32"
-    succeed(f"finetune {files} --preset {shape} {small} -o run")
-    ran = run("export run --to hf -o exported")
-    if ran.code:  # Llama has no bias in its head, and a mean is one
-        assert "a classification head with a bias" in ran.said
-        return
+    succeed(f"finetune {files} --preset bert-base {small} --pooling cls -o run")
+    succeed("export run --to hf -o exported")
     config = read(Path("exported/config.json"))
     assert config["problem_type"] == "regression"
     pipe = transformers.pipeline("text-classification", "exported", device="cpu")

@@ -97,7 +97,7 @@ def program() -> Any:
             owner, _, name = entry.name.rpartition(" ")
             members = groups[owner].commands if owner else top.commands
             members[name] = _Listed(entry, "" if owner else panel)
-    top.commands |= groups
+    top.commands.update(groups)
     return top
 
 

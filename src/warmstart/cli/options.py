@@ -11,7 +11,7 @@ from rich.markup import escape
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from warmstart.cli.process import stoppable
+from warmstart.cli.process import check_folder, stoppable
 from warmstart.commands import Command
 from warmstart.errors import WarmstartError
 from warmstart.jsonfiles import TYPE_NAMES
@@ -36,6 +36,7 @@ def build_command(entry: Command) -> Any:
     settings = [setting for setting in entry.settings.declared() if setting.has_flag]
 
     def command(config: Path | None, as_json: bool = False, **arguments: Any) -> None:
+        check_folder()
         with stoppable():
             values = read_settings_file(config, entry.name.removeprefix("plan ")) if config else {}
             entry.settings.check_keys(values, f"--config {config}: ")

@@ -44,6 +44,16 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
     return "".join(rf"\u{pair}" for pair in pairs), error.end
 
 
+def check_folder() -> None:
+    """Refuse a current folder that was deleted: libraries fail in it without saying why."""
+    try:
+        os.getcwd()
+    except OSError:
+        raise WarmstartError(
+            "the current folder no longer exists: go to one that does, then run the command again"
+        ) from None
+
+
 @contextmanager
 def stoppable() -> Iterator[None]:
     """Turn signals into an error; end quietly if nobody reads the output any more."""

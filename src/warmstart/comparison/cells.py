@@ -43,6 +43,7 @@ class ModelKeeper:
     plan: ExperimentPlan
     most_labels: int  # labels of the largest subset, on which the best model is trained
     scores: dict[str, float] | None = None  # None: those of the model itself on validation
+    scored_labels: int | None = None  # that the models with these scores were trained on
 
     def keep(self, cell: Cell, model: TrainedModel, texts: Sequence[str]) -> None:
         """Save a model that was trained on these texts, if --save asks for it.
@@ -62,6 +63,8 @@ class ModelKeeper:
     def _is_best(self, cell: Cell) -> bool:
         """Tell whether no kept model of the arm has more labels, or is better with as many."""
         kept = RunFolder(self.path(cell))
+        if self.scores is not None:
+            return True  # it is trained on more texts than any model before it
         if cell.labels < self.most_labels and self.config.minutes is None:
             return False  # with --minutes, the largest subset may be left out
         if not kept.is_finished:
@@ -114,6 +117,8 @@ class ModelKeeper:
             write_json(folder.data_file, self._facts(model, texts))
             facts = {"labels": cell.labels, "seed": cell.seed, "elapsed_s": cell.elapsed_s}
             facts |= {"trained_on": len(texts), "compared": self._compared(cell)}
+            if self.scored_labels:
+                facts["scored_labels"] = self.scored_labels
             folder.finish({"valid": self._scores(cell), **facts})
 
     def texts(self, split: str, rows: Iterable[int]) -> list[str]:

@@ -121,6 +121,12 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
         return is_scored_apart and self.keep_epoch == "last"
 
     @property
+    def retrains(self) -> bool:
+        """Tell whether the arm to use is trained once more, on every label, to be kept."""
+        is_set_aside = not self.valid and not self.test and self.keep_epoch == "last"
+        return self.save == "best" and (self.folds is not None or is_set_aside)
+
+    @property
     def arm_names(self) -> tuple[ArmName, ...]:
         """Return the arms to compare; without a run, those that need none."""
         return self.arms or (*TRANSFORMER_ARMS * bool(self.from_runs), *BASELINE_ARMS)

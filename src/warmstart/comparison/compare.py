@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,7 @@ from warmstart.comparison.verdict import contrast, summarise
 from warmstart.comparison.workers import open_workers
 from warmstart.data.copies import NamedTexts, SharedTexts, describe_shared, find_matches
 from warmstart.data.fingerprints import fingerprints_of
+from warmstart.dataframes import Tabular
 from warmstart.files import write_json
 from warmstart.jsonfiles import from_json
 from warmstart.recipes.card import write_card
@@ -51,7 +53,8 @@ from warmstart.runs.lifecycle import check_unchanged, open_run, update_config, w
 from warmstart.runs.saved import kept_models, recipes_of
 from warmstart.tasks.hub import say_not_exportable
 from warmstart.tasks.labelled_data import readable_rows, rows_seen
-from warmstart.tasks.registry import choose_task, finetuning_task
+from warmstart.tasks.registry import choose_task, finetuning_task, load
+from warmstart.tasks.text_model import TextModel
 from warmstart.textfiles import file_facts
 from warmstart.training.length import TIMED_S, TIMED_SHARE, Clock
 
@@ -59,8 +62,8 @@ SECTIONS_IN_NOTEBOOKS = 2  # verdict and accuracy by epoch; the report has more
 
 
 @dataclass(frozen=True)
-class CompareResult(Shown):
-    """The outcome of a comparison."""
+class CompareResult(Shown, Tabular):
+    """The outcome of a comparison; as a table, a row for each arm at each number of labels."""
 
     folder: Path
     report: Path
@@ -79,6 +82,25 @@ class CompareResult(Shown):
     def models(self) -> dict[str, Path]:
         """Return the run folder of each arm's kept model; if several are kept, of the last one."""
         return {arm: path for path, arm in kept_models(RunFolder(self.folder)).items()}
+
+    def records(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "arm": score.arm,
+                "labels": score.labels,
+                self.comparison.metric: score.scored.accuracy,
+                "low": score.scored.interval.low,
+                "high": score.scored.interval.high,
+                "spread": score.scored.spread,
+                "seeds": score.scored.num_seeds,
+            }
+            for score in self.summary.scores
+        ]
+
+    @property
+    def model(self) -> TextModel:
+        """Return the model of the arm to use, ready to predict, if it was kept."""
+        return load(self.folder)
 
     @property
     def advised(self) -> Arm:
@@ -124,7 +146,7 @@ def compare(config: CompareConfig) -> CompareResult:
             suspect_labels(comparison, texts, scored.lines, plan.texts.describe),
         )
         if not is_finished:
-            if config.folds and config.save == "best":
+            if comparison.final_labels:
                 _train_final_model(config, run, plan, comparison, tuned, summary.advice.arm)
             _write_cards(run)
             _write(result)
@@ -145,11 +167,11 @@ def _train_final_model(
     tuned: Sequence[TunedArm],
     arm: str,
 ) -> None:
-    """Train the advised arm on the texts of all folds."""
+    """Train the advised arm on all texts, those that were set aside or held out among them."""
     labels, seed = comparison.subsets[-1], config.seeds[0]
     cell = next(cell for cell in comparison.cells_of(arm, labels) if cell.seed == seed)
-    answers = cell.predictions["cross-validation"]
-    scores = plan.texts.task.answer_scores(answers, plan.texts.training.targets)
+    split = comparison.scored_split
+    scores = plan.texts.task.answer_scores(cell.predictions[split.name], split.classes)
     of_arm = [fold for fold in tuned if (fold.arm, fold.labels) == (arm, labels)]
     train_final_model(config, run, plan, of_arm, scores)
 
@@ -226,13 +248,15 @@ def _comparison(
         if name != "validation" or not config.refits  # else its texts are trained on
     )
     described = [planned.arm.describe() for planned in plan.arms]
+    subsets = tuple(sorted({cell.labels for cell in cells}))
+    num_scored, num_final = texts.scored_labels(subsets[-1]), texts.final_labels(subsets[-1])
     comparison = Comparison(
         title=config.title,
         train_file=", ".join(config.train),
         class_names=texts.classes,
         class_counts=texts.task.class_counts(texts.training.targets, texts.labels),
         arms=tuple(arm for arm in described if arm.name in {cell.arm for cell in cells}),
-        subsets=tuple(sorted({cell.labels for cell in cells})),
+        subsets=subsets,
         seeds=tuple(seed for seed in config.seeds if seed in {cell.seed for cell in cells}),
         cells=tuple(cells),
         tuned=tuple(arm for arm in tuned if arm.trials),
@@ -243,6 +267,8 @@ def _comparison(
         attainable=config.attainable,
         left_out=plan.left_out,
         num_labelled=len(texts.pool),
+        scored_labels=num_scored,
+        final_labels=num_final if config.retrains and num_final > num_scored else 0,
         num_choosing=len(texts.data["validation"]) if config.valid and not config.folds else 0,
         task=texts.task.name,
         metric=texts.task.metric_name(texts.labels),

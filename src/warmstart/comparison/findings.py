@@ -114,6 +114,12 @@ def caveats(comparison: Comparison, verdicts: Sequence[Verdict]) -> Iterator[str
             "There is no test file: these are validation scores, cross-fitted. Each half of the "
             "texts is scored by models whose setting and epoch were chosen on the other half."
         )
+    if comparison.final_labels and not split.num_folds:
+        yield (
+            "The model of the arm to use is trained once more on "
+            f"{quantity(comparison.final_labels, 'label')}, those that were set aside among them. "
+            f"Its scores are those of models trained on {comparison.scored_labels:,}."
+        )
     if not comparison.has_test and len(comparison.pretrained) > 1:
         yield (
             "The arm that leads was chosen by the same scores, which flatters its lead: the best "

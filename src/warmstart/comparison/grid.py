@@ -18,6 +18,7 @@ from warmstart.comparison.schedule import Job, Schedule
 from warmstart.comparison.workers import Outcome, Workers
 from warmstart.data.splits import Fold
 from warmstart.errors import StoppedError, WarmstartError
+from warmstart.formats import quantity
 from warmstart.runs.folder import RunFolder
 from warmstart.signals import Interrupt, listening
 from warmstart.tasks.finetuning import Epoch
@@ -176,18 +177,20 @@ def train_final_model(
     tuned: Sequence[TunedArm],
     scores: dict[str, float],
 ) -> None:
-    """Train an arm once more with the setting that most folds chose, and keep the model.
+    """Train an arm once more with the setting that was chosen most often, and keep the model.
 
-    A model that is trained on all texts gets the scores of the cross-validation.
+    A model that is trained on all texts has none to be scored on: it gets the scores of the models
+    that were trained on fewer.
     """
-    name, is_refitted = tuned[0].arm, config.refits
-    progress.say(f"training {name} on the texts of all folds, to keep the model")
+    name, labels = tuned[0].arm, plan.texts.final_labels(tuned[0].labels)
+    is_refitted, stem = config.keep_epoch == "last", "all-folds" if config.folds else "all-labels"
+    progress.say(f"training {name} on {quantity(labels, 'label')}, to keep the model")
     config = replace(config, folds=None)
+    borrowed = (scores, plan.texts.scored_labels(tuned[0].labels)) if is_refitted else ()
     with progress.silence():
-        texts = plan.texts.without_folds(is_refitted)
+        texts = plan.texts.in_one_part(is_refitted)
         plan = plan_arms(config, texts, plan.sources, plan.spaces)
     planned = next(planned for planned in plan.arms if planned.arm.name == name)
-    labels = len(plan.texts.pool)
     # A model that is trained on all texts has none left to be calibrated by.
     temperatures = [fold.temperature for fold in tuned]
     temperature = float(np.exp(np.mean(np.log(temperatures)))) if is_refitted else None
@@ -197,11 +200,11 @@ def train_final_model(
         labels=labels,
         pool=plan.texts.pool,
         config=config,
-        stem=run.cells / "all-folds",
-        keeper=ModelKeeper(config, run, plan, labels, scores if is_refitted else None),
+        stem=run.cells / stem,
+        keeper=ModelKeeper(config, run, plan, labels, *borrowed),
         fold=None,
     )
     seed = config.seeds[0]
     if not group.file(seed).exists():
-        ((value, _),) = Counter(fold.values[0] for fold in tuned).most_common(1)
+        ((value, _),) = Counter(value for each in tuned for value in each.values).most_common(1)
         group.train(replace(tuned[0], labels=labels, values=(value, value)), seed)

@@ -20,7 +20,7 @@ from warmstart.comparison.results import ArmKind, SplitName
 from warmstart.comparison.spaces import Spaces, read_spaces
 from warmstart.data.corpus import read_passages
 from warmstart.data.fingerprints import Fingerprints
-from warmstart.data.labelled import Dataset
+from warmstart.data.labelled import Dataset, join_datasets
 from warmstart.data.splits import (
     HALVING_SEED,
     Fold,
@@ -102,17 +102,27 @@ class ExperimentTexts:
         """Return the names of the splits that models predict."""
         return tuple(name for name in HELD_OUT if name in self.data)
 
-    def without_folds(self, trains_on_all: bool) -> "ExperimentTexts":
-        """Return the texts of all folds as one part, with a share to validate on.
+    def in_one_part(self, trains_on_all: bool) -> "ExperimentTexts":
+        """Return all texts as one part to train on, with a share to validate on.
 
         The share is set aside, or trained on too: then scores on it say nothing.
         """
-        train, valid = set_aside(self.training, self.task.split_classes(self.training))
+        whole = join_datasets(list(self.data.values()))
+        train, valid = set_aside(whole, self.task.split_classes(whole))
         pool = LabelPool(len(train), len(valid))
         if trains_on_all:
-            train, pool = self.training, LabelPool(len(self.training), None)
+            train, pool = whole, LabelPool(len(whole), None)
         data = {"train": train, "validation": valid}
         return replace(self, data=data, pool=pool, folds=())
+
+    def scored_labels(self, labels: int) -> int:
+        """Return how many of so many labels the models are trained on whose scores are reported."""
+        return labels if self.folds else self.pool.divide(labels)[0]
+
+    def final_labels(self, labels: int) -> int:
+        """Return how many a model is trained on that is trained once more, to be kept."""
+        num_texts = sum(map(len, self.data.values()))
+        return num_texts if self.folds or labels == len(self.pool) else labels
 
     def parts(self, read: Mapping[str, Dataset]) -> tuple[Splits, ...]:
         """Return the splits of each fold, given each split as an arm reads it."""

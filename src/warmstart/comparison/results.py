@@ -122,6 +122,8 @@ class Comparison:
     attainable: float | None  # best possible accuracy on the test file, where known
     left_out: str | None = None  # what a limit of time left out
     num_labelled: int | None = None  # labels that subsets are drawn from; None: not known
+    scored_labels: int = 0  # of the largest subset, that its models are trained on
+    final_labels: int = 0  # that the model of the arm to use is then trained on; 0: it is not
     num_choosing: int = 0  # labels that choose settings and arms on top of those of the subsets
     task: str = "classify"
     metric: str = "accuracy"  # the score that arms are compared by, in words

@@ -9,10 +9,11 @@ from typing import Any
 
 from warmstart.data.labelled import Dataset
 from warmstart.data.tables import DEFAULT, Row, open_table
+from warmstart.data.tagged import parse_list
 from warmstart.errors import WarmstartError
 from warmstart.formats import quantity
 from warmstart.settings.shared import TableFormat
-from warmstart.textfiles import format_of
+from warmstart.textfiles import TABLE_SUFFIXES, format_of
 
 DELIMITERS = (",", ";", "|")
 SNIFFED_ROWS = 2_000
@@ -26,7 +27,7 @@ def label_sets_form(path: Path, tables: TableFormat = DEFAULT) -> str | None:
         return None
     try:
         table = open_table(path, tables, ("text", "label"))
-        cells = [row.values["label"] for row in islice(table.rows(), SNIFFED_ROWS)]
+        cells = [_cell(row) for row in islice(table.rows(), SNIFFED_ROWS)]
     except WarmstartError:  # whoever reads the file gives the reason
         return None
     if any(_is_list(cell) for cell in cells):
@@ -68,9 +69,13 @@ def read_label_sets(path: Path, tables: TableFormat = DEFAULT) -> Dataset:
 
     An empty cell is no label where other rows have several; elsewhere the label is missing.
     """
+    if format_of(path) == "lines":
+        raise WarmstartError(
+            f"{path}: plain lines hold no labels; give a {TABLE_SUFFIXES} file with text and label"
+        )
     table = open_table(path, tables, ("text", "label"), optional=("text2",))
     rows = list(table.rows())
-    cells = [cell for row in rows if isinstance(cell := row.values["label"], str)]
+    cells = [cell for row in rows if isinstance(cell := _cell(row), str)]
     delimiter = _delimiter(cells)
     labels = [_labels(row, delimiter) for row in rows]
     has_several = any(of_row and len(of_row) > 1 for of_row in labels)
@@ -107,9 +112,18 @@ def _is_list(cell: Any) -> bool:
     return isinstance(cell, (list, tuple)) or hasattr(cell, "tolist")
 
 
+def _cell(row: Row) -> Any:
+    """Return the labels of a row as the file has them; a list that is written as text as a list."""
+    cell = row.values["label"]
+    if isinstance(cell, str) and cell.strip().startswith("[") and cell.strip().endswith("]"):
+        parsed = parse_list(cell)
+        return parsed if isinstance(parsed, list) else cell
+    return cell
+
+
 def _labels(row: Row, delimiter: str | None) -> tuple[str, ...] | None:
     """Return the labels of a row, each once; None: an empty cell."""
-    cell = row.values["label"]
+    cell = _cell(row)
     if _is_list(cell):
         values = list(cell)
         for value in values:

@@ -131,11 +131,11 @@ def _collect(rows: Iterable[tuple[Row, Row]], files: Sequence[Path], description
             labels.append(label)
             lines.append(row.number)
             seconds.append(second)
+    if not num_rows:
+        raise WarmstartError(
+            f"{files[0]}: no rows with text and label; the file is empty, or only a header"
+        )
     if not texts:
-        if not num_rows:
-            raise WarmstartError(
-                f"{files[0]}: no rows with text and label; the file is empty, or only a header"
-            )
         reason = f"none of the {quantity(num_rows, 'row')} has both"
         raise WarmstartError(f"{files[0]}: no rows with text and label ({reason}); {description}")
     return Dataset(

@@ -65,6 +65,11 @@ def read_fields(path: Path, lines: Iterable[str], dialect: Dialect) -> Iterator[
     try:
         yield from dialect.split(lines)
     except QuotingError as error:
+        if "new-line character" in str(error):
+            raise WarmstartError(
+                f"{path} line {error.line}: a carriage return (CR) is inside a row; lines end with "
+                'LF or CR LF, and a field with a line break in it needs "quotes" around it'
+            ) from None
         raise WarmstartError(
             f"{path} line {error.line}: this row is not valid CSV ({error}); put a field that "
             'contains delimiters, quotes or line breaks in "quotes" and double the quotes inside'

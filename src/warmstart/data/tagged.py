@@ -225,7 +225,7 @@ def _list_of(row: Row, role: str) -> list[Any]:
     if value is None or value == "":
         return []
     if isinstance(value, str):
-        value = _parse_list(value)
+        value = parse_list(value)
     if hasattr(value, "tolist"):
         value = value.tolist()
     if not isinstance(value, list):
@@ -233,7 +233,7 @@ def _list_of(row: Row, role: str) -> list[Any]:
     return value
 
 
-def _parse_list(text: str) -> Any:
+def parse_list(text: str) -> Any:
     """Return the list that a cell of text holds, as JSON or as Python writes it; else None."""
     try:
         return json.loads(text)

@@ -191,7 +191,7 @@ class _PackedCross:
         self.project = _pack(cross.project, dtype, linear_type)
         self.output = _pack(cross.output, dtype, linear_type)
         # On a CPU it pays to multiply query and output weights into a short source.
-        self.by_head = _WeightsByHead(cross) if linear_type is PackedLinear else None
+        self.plain = cross if linear_type is PackedLinear else None
         self.short: tuple[SourceKeysValues, _ShortSource] | None = None  # of the latest source
 
     def source_keys_values(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
@@ -205,25 +205,13 @@ class _PackedCross:
         N, D = x.shape
         keys, values = source.keys[self.layer], source.values[self.layer]
         B, H, S, _ = keys.shape
-        if self.by_head is not None and B == 1 and H * S <= 2 * D:
+        if self.plain is not None and B == 1 and H * S <= 2 * D:
             if self.short is None or self.short[0] is not source:
-                self.short = source, _ShortSource(self.by_head, keys[0], values[0], source.mask)
+                self.short = source, _ShortSource(self.plain, keys[0], values[0], source.mask)
             return self.short[1].attend(x)
         q = self.query.forward(x).view(B, N // B, H, -1).transpose(1, 2)  # (B, H, W, K)
         mixed = attend_few_queries(q, keys, values, source.mask)
         return self.output.product(mixed.transpose(1, 2).reshape(N, D))
-
-
-class _WeightsByHead:
-    """The query and output weights of cross-attention, head by head."""
-
-    def __init__(self, cross: CrossAttention) -> None:
-        H, D = cross.heads, cross.query.in_features
-        scale = (D // H) ** -0.5
-        self.query = cross.query.weight.detach().view(H, -1, D) * scale  # (H, K, D)
-        self.query_bias = _bias(cross.query).view(H, -1, 1) * scale
-        self.output = cross.output.weight.detach().view(D, H, -1).permute(1, 2, 0).contiguous()
-        self.output_bias = _bias(cross.output)
 
 
 class _ShortSource:
@@ -234,17 +222,18 @@ class _ShortSource:
     """
 
     def __init__(
-        self, weights: _WeightsByHead, keys: Tensor, values: Tensor, mask: Tensor | None
+        self, cross: CrossAttention, keys: Tensor, values: Tensor, mask: Tensor | None
     ) -> None:
         if mask is not None:  # padded when it was encoded in a batch
             is_token = mask[0, 0, 0]
             keys, values = keys[:, is_token], values[:, is_token]  # (H, S, K)
-        self.heads = len(keys)
-        D = weights.query.shape[2]
-        self.scores = torch.bmm(keys, weights.query).view(-1, D).T  # (D, H S)
-        self.score_biases = torch.bmm(keys, weights.query_bias).flatten()  # (H S,)
-        self.values = torch.bmm(values, weights.output).view(-1, D)  # (H S, D)
-        self.bias = weights.output_bias
+        H, _, K = keys.shape
+        keys, D, self.heads = keys * K**-0.5, cross.query.in_features, H
+        query, output = cross.query.weight.detach(), cross.output.weight.detach()
+        self.scores = torch.bmm(keys, query.view(H, K, D)).view(-1, D).T  # (D, H S)
+        self.score_biases = torch.bmm(keys, _bias(cross.query).view(H, K, 1)).flatten()  # (H S,)
+        self.values = torch.bmm(values, output.view(D, H, K).permute(1, 2, 0)).view(-1, D)
+        self.bias = _bias(cross.output)
 
     def attend(self, x: Tensor) -> Tensor:
         """Return the output of cross-attention for rows (N, D)."""

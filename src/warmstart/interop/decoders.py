@@ -89,7 +89,7 @@ GPT2 = Family(
     read_settings=_read_gpt2,
     zero_biases=lambda config, head: _zero_head_bias(head),
     more_config=lambda model: {"embd_pdrop": model.dropout},
-    widen=lambda model: replace(model, biases=True, output_bias=False),
+    widen=lambda model, head: replace(model, biases=True, output_bias=False),
     adapt=_move_classifier_bias,
 )
 
@@ -194,7 +194,7 @@ LLAMA = Family(
     read_settings=_read_llama,
     zero_biases=_zero_biases,
     more_config=_more_llama_config,
-    widen=lambda model: replace(model, output_bias=False),
+    widen=lambda model, head: replace(model, output_bias=False),
     adapt=_drop_zero_bias,
 )
 
@@ -263,6 +263,6 @@ EUROBERT = replace(
     read_settings=_read_eurobert,
     zero_biases=lambda config, head: _zero_block_biases(config),
     more_config=lambda model: _more_llama_config(model) | {"classifier_pooling": "mean"},
-    widen=lambda model: replace(model, output_bias=model.biases),
+    widen=lambda model, head: replace(model, output_bias=model.biases),
     adapt=_write_dense,
 )

@@ -3,6 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from warmstart.interop.family import (
     ACTIVATIONS,
     HEADS,
@@ -31,6 +34,7 @@ LAYERS = {
     "backbone.blocks.#.norm_ffn": "encoder.layer.#.output.LayerNorm",
 }
 _LAYER = "transformer.layer.#"
+SMALL = 2.0**-12  # a power of two scales without rounding
 GLOBAL, LOCAL = "full_attention", "sliding_attention"
 # Our tensors by the key that gives them a bias, and whether they have one by default.
 _BIASES = {
@@ -78,6 +82,17 @@ def _require_gelu(config: HfConfig, head: HfHead) -> None:
         config.refuse("hidden_act", "differs from the gelu of its language head; both must agree")
 
 
+def _write_pooler(weights: dict[str, Tensor], head: HfHead) -> None:
+    """Give a classifier of the first token the pooler of its family, one that changes nothing.
+
+    The tanh of a small number is that number, up to the rounding of single precision.
+    """
+    pooler = weights.get("backbone.pooler.weight")
+    if head == "sequence" and pooler is not None and not pooler.any():
+        weights["backbone.pooler.weight"] = SMALL * torch.eye(len(pooler))
+        weights["head.output.weight"] = weights["head.output.weight"] / SMALL
+
+
 BERT = Family(
     **from_hub(hub.BERT),
     model_types=("bert",),
@@ -114,9 +129,14 @@ BERT = Family(
         "type_vocab_size": model.segments,
         "position_embedding_type": "absolute",
     },
-    widen=lambda model: replace(
-        model, biases=True, output_bias=True, segments=max(1, model.segments)
+    widen=lambda model, head: replace(
+        model,
+        biases=True,
+        output_bias=True,
+        segments=max(1, model.segments),
+        pooler=model.pooler or head == "sequence",
     ),
+    adapt=_write_pooler,
 )
 ROBERTA = replace(
     BERT,

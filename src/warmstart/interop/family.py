@@ -231,7 +231,7 @@ class Family:
 
     more_config: Callable[[ModelConfig], dict[str, Any]] = lambda model: {}
     """Return the keys of config.json that are in no table."""
-    widen: Callable[[ModelConfig], ModelConfig] = lambda model: model
+    widen: Callable[[ModelConfig, HfHead], ModelConfig] = lambda model, head: model
     """Return our shape as models of the family have it; the tensors that this adds are zero."""
     adapt: Callable[[dict[str, Tensor], HfHead], None] = lambda weights, head: None
     """Change the weights, under our names, to fit the architecture."""
@@ -376,7 +376,7 @@ class HfFolder:
             if path.exists():
                 raise WarmstartError(f"{path} is a file; name the folder of a model")
             raise WarmstartError(
-                f"{path} {missing(path)}; a model of a hub must be downloaded to a folder first"
+                f"{path} {missing(path)}; a model of the hub is named hf:OWNER/NAME"
             )
         self.path = path
         self._roots = [path.resolve()]

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -49,6 +50,15 @@ from warmstart.tasks.hub import HubModel, saved_hub_model
 from warmstart.tasks.registry import task_of
 from warmstart.tokenization.backends import library_errors
 
+_EMBED = """
+from sentence_transformers import SentenceTransformer
+
+vectors = SentenceTransformer("FOLDER").encode(["A text."])
+"""
+_MODULES = {  # of sentence-transformers, in the order of use, each with its folder
+    "sentence_transformers.models.Transformer": "",
+    "sentence_transformers.models.Pooling": "1_Pooling",
+}
 _USE = """
 from transformers import AutoTokenizer, AutoModel
 
@@ -106,11 +116,14 @@ def write_hf(request: ExportRequest) -> ExportResult:
     if is_causal or converted.head == "translation":
         write_json(folder / "generation_config.json", _generation_config(source, tokenizer))
     tokenizer.write(folder)
+    has_vectors = converted.head in ("none", "language") and not converted.shape.is_causal
+    if has_vectors:
+        _write_modules(folder, converted.shape)
     return ExportResult(
         folder=request.out,
         architecture=converted.architecture,
         num_parameters=sum(tensor.numel() for tensor in tensors.values()),
-        code=_USE.replace("AutoModel", _auto_class(source)),
+        code=_USE.replace("AutoModel", _auto_class(source)) + _EMBED * has_vectors,
         check=check_folder(request),
     )
 
@@ -122,7 +135,7 @@ def _convert(source: SavedRun, model: nn.Module) -> _Model:
         raise WarmstartError(_refusal(source, hub))
     family = next(family for family in FAMILIES if hub.architecture in family.heads)
     head = family.heads[hub.architecture]
-    shape = family.widen(source.model)
+    shape = family.widen(source.model, head)
     wide = empty_model(shape, head, family.pooling, hub.num_classes, hub.has_next_sentence)
     weights = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
     for name, tensor in wide.state_dict().items():
@@ -138,10 +151,9 @@ def _refusal(source: SavedRun, hub: HubModel) -> str:
             f"{source.path} is {hub.task.description}, which cannot be exported: no supported "
             "Hugging Face family has that kind of model"
         )
-    closest = "; ".join(", ".join(reasons) for reasons in sorted(hub.misfits.values(), key=len))
     return (
-        f"{source.path} cannot be exported to Hugging Face. What does not fit, by family: "
-        f"{closest}. --to onnx takes it as it is"
+        f"{source.path} cannot be exported to Hugging Face: {hub.problem}; --to onnx takes it as "
+        "it is"
     )
 
 
@@ -192,6 +204,21 @@ def _generation_config(source: SavedRun, tokenizer: HfTokenizer) -> dict[str, An
         start = tokenizer.ids["bos_token_id"]
         config |= {"decoder_start_token_id": start, "num_beams": Beam.beam}
     return config
+
+
+def _write_modules(folder: Path, shape: ModelConfig) -> None:
+    """Write what sentence-transformers reads: the mean over all tokens, as `embed` computes it."""
+    modules = [
+        {"idx": index, "name": str(index), "path": path, "type": kind}
+        for index, (kind, path) in enumerate(_MODULES.items())
+    ]
+    write_json(folder / "modules.json", modules)
+    length = {"max_seq_length": shape.max_length, "do_lower_case": False}
+    write_json(folder / "sentence_bert_config.json", length)
+    pooling = {"word_embedding_dimension": shape.width, "pooling_mode_mean_tokens": True}
+    others = ("cls_token", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
+    pooling |= {f"pooling_mode_{name}": False for name in others}
+    write_json(folder / "1_Pooling" / "config.json", pooling)
 
 
 def _auto_class(source: SavedRun) -> str:

@@ -143,7 +143,9 @@ MARIAN = Family(
     read_settings=_read_settings,
     restore=_interleave,
     more_config=_more_config,
-    widen=lambda model: replace(model, biases=True, output_bias=model.biases and model.output_bias),
+    widen=lambda model, head: replace(
+        model, biases=True, output_bias=model.biases and model.output_bias
+    ),
     adapt=_sines_first,
     constants=_position_tables,
 )

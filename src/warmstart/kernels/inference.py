@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
-MAX_PLAIN_SIZE = 1 << 16  # weights of a matrix that a single row passes faster unpacked
-MAX_FEW_ROWS = 5  # up to this many rows the kernel with less set-up is faster
+# Up to this many multiplications the kernel with less set-up is faster.
+MAX_FEW = 1 << 22
 CAPACITY_STEP = 16  # positions by which a full buffer grows
 STATIC_CAPACITY = 64  # positions of a static buffer at first
 
@@ -28,19 +28,15 @@ class PackedLinear(nn.Module):
         self.dtype, self.activation = dtype, activation
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.to(dtype))
         self.bias = None if bias is None else bias.to(dtype)
-        has_plain = weight.numel() <= MAX_PLAIN_SIZE and activation == "none"
-        self.plain = (weight, bias) if has_plain else None
         self.few_rows = (
             _few_rows_kernel(weight, bias, activation) if dtype == torch.bfloat16 else None
         )
+        self.most_few = MAX_FEW // len(weight) if self.few_rows else 0  # numbers in few rows
 
     def product(self, x: Tensor) -> Tensor:
         """Return the product, activated, in the layer's own precision or a better one."""
-        if self.plain is not None and x.numel() == x.shape[-1]:
-            weight, bias = self.plain
-            return F.linear(x.to(weight.dtype), weight, bias)
-        if self.few_rows is not None and x.numel() <= MAX_FEW_ROWS * x.shape[-1]:
-            return self.few_rows(x.to(torch.float32))
+        if self.few_rows is not None and x.numel() <= self.most_few:
+            return self.few_rows(x.float())
         return torch.ops.mkldnn._linear_pointwise.default(
             x.to(self.dtype), self.weight, self.bias, self.activation, [], ""
         )
@@ -130,7 +126,14 @@ def _few_rows_kernel(
     kernel = getattr(kernel, "_op", kernel)  # without a search for fake objects at every call
     bias = None if bias is None else bias.float()
     packed = torch.ops.quantized.linear_prepack_fp16(weight.float(), bias)
-    return lambda x: kernel(x, packed)
+
+    def product(x: Tensor) -> Tensor:
+        # Else PyTorch asks the packed weights whether they override the product, and catches the
+        # exception that they raise, which takes as long as a small product.
+        with torch._C.DisableTorchFunctionSubclass():
+            return kernel(x, packed)
+
+    return product
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,7 @@ class BeamCache:
         self.length = 0 if held is None else held.shape[4]  # positions held
         self.mask: Tensor | None = None  # (B, 1, W, length * W) to add to scores
         self._buffer = held  # (depth, 2, B, H, capacity * W, K)
+        self._held: tuple[Tensor, ...] = ()  # keys and values of each layer up to this position
         self._ancestors: Tensor | None = None  # (B, W, length) of each row, by position
 
     @property
@@ -190,16 +194,12 @@ class BeamCache:
 
     def append(self, layer: int, keys_values: Tensor) -> tuple[Tensor, Tensor]:
         """Append one position of a layer (2, B, H, W, K); return all keys and all values."""
-        W = self.width
         if layer == 0:
             self._begin(keys_values)
-        assert self._buffer is not None
-        buffer, stop = self._buffer[layer], self.length + 1
-        buffer.narrow(3, self.length * W, W).copy_(keys_values)
         if layer == self.depth - 1:
-            self.length = stop
-        keys, values = buffer.narrow(3, 0, stop * W).unbind(0)
-        return keys, values  # (B, H, length * W, K)
+            self.length += 1
+        self._written[layer] = keys_values
+        return self._held[2 * layer], self._held[2 * layer + 1]  # (B, H, length * W, K)
 
     def select(self, rows: Tensor) -> None:
         """Continue these rows; sources that no row continues are dropped."""
@@ -224,6 +224,8 @@ class BeamCache:
             if self._buffer is not None:
                 larger[..., : self.length * W, :] = self._buffer[..., : self.length * W, :]
             self._buffer = larger
+        self._written = self._buffer.narrow(4, needed - W, W)  # at this position
+        self._held = self._buffer.narrow(4, 0, needed).flatten(0, 1).unbind(0)
         if W > 1:
             slots = torch.arange(W)
             own = slots.view(1, W, 1).expand(B, W, 1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from warmstart.comparison.plan import (
     run_names,
     split_into_folds,
 )
-from warmstart.comparison.results import Comparison
+from warmstart.comparison.results import Cell, Comparison
 from warmstart.comparison.spaces import NAME as LSA
 from warmstart.comparison.spaces import AnalysedText, Spaces, kept_spaces, unlabelled_source
 from warmstart.comparison.suspects import contradicted_labels, held_out_cells
@@ -29,12 +30,13 @@ from warmstart.runs.facts import InputFiles
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.shared import LabelledFiles, Machine
-from warmstart.tasks.finetuning import FinetuningTask
+from warmstart.tasks.finetuning import FinetuningTask, Labels
 from warmstart.tasks.labelled_data import readable_rows
 from warmstart.tasks.latent_semantics import documents_of, fit_space
 from warmstart.tasks.registry import read_backbone, task_of
 from warmstart.textfiles import sha256_of
 
+NUM_FOLDS = 5
 SEED = 0  # of the models, which are solved for
 
 
@@ -56,8 +58,16 @@ def comparison_folder(path: str | None) -> RunFolder | None:
     return folder if config["command"] == "compare" and config.get("task") is None else None
 
 
-def comparison_doubts(folder: RunFolder, data: Dataset, task: FinetuningTask) -> list[Doubt]:
+def comparison_doubts(
+    config: ReviewConfig, folder: RunFolder, data: Dataset, task: FinetuningTask
+) -> list[Doubt]:
     """Return the labels that every held-out model of a comparison contradicts."""
+    for flag, value in (("--unlabelled", config.unlabelled), ("--folds", config.folds)):
+        if value:
+            raise WarmstartError(
+                f"{flag} has no effect with --from {folder.path}, a comparison whose models judge: "
+                "leave it out, or name a pretrained run"
+            )
     file = folder.path / "results.json"
     if not file.exists():
         raise WarmstartError(
@@ -75,6 +85,7 @@ def comparison_doubts(folder: RunFolder, data: Dataset, task: FinetuningTask) ->
         )
     _check_same_files(folder, data)
     labels = {"classes": list(comparison.class_names)}
+    _check_cells(cells, comparison, task, labels, file)
     if list(comparison.scored_split.classes) != task.targets(data, labels):
         raise WarmstartError(
             f"{data.file}: its rows are not read as {folder.path} read them; give the same "
@@ -84,6 +95,21 @@ def comparison_doubts(folder: RunFolder, data: Dataset, task: FinetuningTask) ->
     progress.say(f"{folder.path}: each label is judged by {models} trained without its fold")
     suspects = contradicted_labels(comparison, lambda a: task.describe_answer(a, labels))
     return [Doubt(suspect.row, suspect.answer, suspect.margin) for suspect in suspects]
+
+
+def _check_cells(
+    cells: Sequence[Cell], comparison: Comparison, task: FinetuningTask, labels: Labels, file: Path
+) -> None:
+    """Refuse results that do not answer every text with an answer of the task."""
+    num_texts = len(comparison.scored_split.classes)
+    for cell in cells:
+        answers = cell.predictions.get(comparison.scored_split.name, ())
+        is_whole = len(answers) == len(cell.margins) == num_texts
+        if not is_whole or not all(task.is_answer(answer, labels) for answer in answers):
+            raise WarmstartError(
+                f"{file} is damaged: {cell.arm} does not answer {quantity(num_texts, 'text')}; "
+                "repeat the comparison"
+            )
 
 
 def _check_same_files(folder: RunFolder, data: Dataset) -> None:
@@ -104,8 +130,8 @@ def fitted_doubts(config: ReviewConfig, data: Dataset, task: FinetuningTask) -> 
     doubted = task.doubted_labels(outputs, texts.training.targets)
     assert doubted is not None, "the task was asked before"
     return [
-        Doubt(int(row), texts.describe(doubted.answers[row]), float(doubted.margins[row]))
-        for row in np.flatnonzero(doubted.is_doubted)
+        Doubt(row, texts.describe(doubted.answers[row]), float(doubted.margins[row]))
+        for row in np.flatnonzero(doubted.is_doubted).tolist()
     ]
 
 
@@ -169,7 +195,7 @@ def _as_comparison(config: ReviewConfig, source: SavedRun | None) -> CompareConf
         **{name: getattr(config, name) for name in shared},
         from_runs=(str(source.path),) if source else (),
         unlabelled=config.unlabelled or config.train,
-        folds=config.folds,
+        folds=config.folds or NUM_FOLDS,
         seeds=(SEED,),
         trials=1,
         arms=arms if source else None,

@@ -1,7 +1,7 @@
 """`review`: which labels look wrong."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from pathlib import Path
@@ -127,7 +127,7 @@ def review(config: ReviewConfig) -> Review:
     groups = group_copies(fingerprints_of(texts))
     rare = _rare_rows(groups, task.fold_classes(data))
     if compared:
-        doubts = comparison_doubts(compared, data, task)
+        doubts = comparison_doubts(config, compared, data, task)
     else:
         doubts = _doubt_others(config, data, task, rare)
     found = _suspects(config, data, doubts, rare, _rows_with_two_labels(texts, data.labels))
@@ -181,7 +181,7 @@ def _suspects(
     by_row = {doubt.row: doubt for doubt in doubts}
     ranked = sorted(by_row, key=lambda row: by_row[row].margin)
     rows = list(dict.fromkeys(chain(ranked, two_labels, sorted(rare))))[: config.num]
-    reasons = {CONTRADICTED: by_row, TWO_LABELS: two_labels, RARE: rare}
+    reasons: dict[str, Container[int]] = {CONTRADICTED: by_row, TWO_LABELS: two_labels, RARE: rare}
     files, suspects = _file_of_rows(data), []
     for rank, row in enumerate(rows, 1):
         doubt, others = by_row.get(row), two_labels.get(row, [])

@@ -43,7 +43,9 @@ class ReviewConfig(WrittenTable, LabelledFiles, Machine):
         "pretrained run, or a comparison with --folds; default: words alone", None, key="from"
     )
     unlabelled: tuple[str, ...] = option("more text, without labels; may repeat", ())
-    folds: int = option("parts, each judged by models of the others", 5, least=2, most=20)
+    folds: int | None = option(
+        "parts, each judged by models of the others; default: 5", None, least=2, most=20
+    )
     num: int | None = option("labels to list, at most; default: all that look wrong", None, least=1)
     out: str | None = option(
         ".csv .tsv .xlsx .jsonl .parquet: a row for each label; any other name: one line for each",

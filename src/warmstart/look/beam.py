@@ -1,7 +1,7 @@
 """A beam search step by step, with the paths that were dropped."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -23,11 +23,12 @@ from warmstart.report.style import FAINT, INK, save_image, styled
 from warmstart.settings.using import Beam
 from warmstart.tasks.registry import load_on
 from warmstart.tasks.translate import TextTranslator
-from warmstart.tokenization.tokenizer import Tokenizer
 
 Status = Literal["kept", "ended", "dropped"]
 TokenPath = tuple[int, ...]  # token ids from the first to the last
 COLUMN, ROW = 1.25, 0.42  # inches of a step and of a candidate
+MIN_WIDTH = 4.5  # inches
+LEGEND_WIDTH = 7.0  # inches that the legend needs on one line
 STEPS_IN_ROW = 6
 COLOURS: dict[Status, str] = {"kept": "#d5521c", "ended": "#2166ac", "dropped": "#b4b4b4"}
 MEANINGS: dict[Status, str] = {
@@ -99,7 +100,7 @@ class BeamTree(Drawn):
         firsts = range(0, len(self.steps), STEPS_IN_ROW)
         columns = min(len(self.steps), STEPS_IN_ROW) + 1
         height = max(map(len, self.steps))
-        size = (max(4.5, COLUMN * columns), (ROW * height + 0.5) * len(firsts) + 0.9)
+        size = (max(MIN_WIDTH, COLUMN * columns), (ROW * height + 0.5) * len(firsts) + 0.9)
         drawing = Figure(figsize=size, layout="constrained")
         drawing.suptitle(f"Beam search with {self.width} hypotheses: “{shorten(self.source, 60)}”")
         rows = drawing.subplots(len(firsts), 1, squeeze=False)[:, 0]
@@ -112,7 +113,8 @@ class BeamTree(Drawn):
             Line2D([], [], color=COLOURS[status], label=MEANINGS[status]) for status in COLOURS
         ]
         lines.append(Line2D([], [], color=INK, linewidth=2.4, label="thick: the translation"))
-        drawing.legend(handles=lines, loc="outside lower center", ncols=4, frameon=False)
+        ncols = 4 if size[0] >= LEGEND_WIDTH else 2
+        drawing.legend(handles=lines, loc="outside lower center", ncols=ncols, frameon=False)
         return drawing
 
 
@@ -134,19 +136,42 @@ def watch_beam(model: TextTranslator, text: str, beam: Beam, n_best: int) -> Bea
     engine, special, tokenizer = model.decoder.engine, model.decoder.special, model.tokenizer
     room = model.config.max_length - 2
     source = [*tokenizer.start, *model.cut(text, room, tokenizer), tokenizer.eos]
-    with engine.runtime.precision():
-        watched = WatchedStep(engine.begin(engine.encode([source]), beam.beam), special)
-        limit = max_target_tokens(len(source), model.config.max_length)
-        (hypotheses,) = beam_search(watched, [limit], special, beam, n_best)
     target = model.target_tokenizer
+    vocabulary = Vocabulary(target.decode, lambda token: target.labels([token])[0])
+    with engine.runtime.precision():
+        step = engine.begin(engine.encode([source]), beam.beam)
+        limit = max_target_tokens(len(source), model.config.max_length)
+        return watch_search(step, limit, special, beam, n_best, vocabulary, text)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """How the tree writes tokens."""
+
+    decode: Callable[[Sequence[int]], str]  # all tokens of a target
+    label: Callable[[int], str]  # one token
+
+
+def watch_search(
+    step: Step,
+    limit: int,
+    special: SpecialIds,
+    beam: Beam,
+    n_best: int,
+    vocabulary: Vocabulary,
+    source: str,
+) -> BeamTree:
+    """Search with any step function, and return every step of the search."""
+    watched = WatchedStep(step, special)
+    (hypotheses,) = beam_search(watched, [limit], special, beam, n_best)
     endings = (
-        Ending(path=h.ids, text=target.decode(h.ids), log_prob=h.log_prob, score=h.score)
+        Ending(path=h.ids, text=vocabulary.decode(h.ids), log_prob=h.log_prob, score=h.score)
         for h in hypotheses
     )
     return BeamTree(
-        source=text,
+        source=source,
         width=beam.beam,
-        steps=tuple(_steps(watched.calls, special, beam.beam, target)),
+        steps=tuple(_steps(watched.calls, special, beam.beam, vocabulary)),
         endings=tuple(endings),
     )
 
@@ -170,7 +195,7 @@ def _steps(
     calls: Sequence[tuple[list[TokenPath], Tensor]],
     special: SpecialIds,
     width: int,
-    tokenizer: Tokenizer,
+    vocabulary: Vocabulary,
 ) -> Iterator[tuple[Candidate, ...]]:
     """Yield the candidates of each step: as many as the search compares, twice its width."""
     totals: dict[TokenPath, float] = {(): 0.0}
@@ -181,7 +206,7 @@ def _steps(
         yield tuple(
             Candidate(
                 path=path,
-                piece=tokenizer.labels([path[-1]])[0],
+                piece=vocabulary.label(path[-1]),
                 log_prob=total,
                 status=_status(path, continued, is_end_kept=rank < width, eos=special.eos),
             )

@@ -138,6 +138,12 @@ class LookTrainingConfig(FigureFile, SplitTexts, Machine):
     top_k: int = option("words at each moment", 5, least=1, most=20)
 
 
+class LookBlockConfig(FigureFile):
+    """A model in; the parts of its blocks, and of encoder and decoder, out."""
+
+    model: str = argument("preset or run folder")
+
+
 class LookTransferConfig(FigureFile):
     """A pretrained model in; what becomes of its parts in a classifier out."""
 
@@ -285,6 +291,15 @@ def look_training(config: LookTrainingConfig) -> None:
     print_table(*training.table())
     say(training.sentence)
     say_next(config.out, None)
+
+
+def look_block(config: LookBlockConfig) -> None:
+    from warmstart.look.block import look_block
+
+    view = look_block(config)
+    print_table(*view.table())
+    say(view.sentence)
+    say_next(config.out, f"params {quote(config.model)}")
 
 
 def look_transfer(config: LookTransferConfig) -> None:

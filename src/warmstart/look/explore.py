@@ -36,6 +36,12 @@ BYTES_PER_WEIGHT = 8 / 3  # 16 bits in base64
 SCRIPTS = ("transformer.js", "tokenizer.js", "explore.js")
 SPECIAL_ROOM = 2  # of the longest text: its first and last special token
 LARGEST = np.iinfo(np.int16).max
+# Choices of a backbone that transformer.js has.
+KNOWN = {
+    "positions": ("sinusoidal", "learned", "rope"),
+    "norm": ("layer", "rms"),
+    "activation": ("relu", "gelu", "gelu_tanh", "silu", "relu2", "swiglu", "geglu"),
+}
 NORMALIZERS = ("Prepend", "BertNormalizer")
 # Kinds of tokenizer model that tokenizer.js has: what splits words before it, and its settings.
 PIECE_MODELS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -141,7 +147,13 @@ def _weights(model: TransformerModel) -> dict[str, Tensor]:
 
 
 def architecture(config: ModelConfig) -> dict[str, Any]:
-    """Return the choices of a backbone as transformer.js names them; it knows every one."""
+    """Return the choices of a backbone as transformer.js names them; refuse one it lacks."""
+    for name, known in KNOWN.items():
+        if getattr(config, name) not in known:
+            raise WarmstartError(
+                f"model.{name}={getattr(config, name)} is not known to look explore, which has "
+                f"{', '.join(known)}"
+            )
     return {
         "vocabSize": config.vocab_size,
         "depth": config.depth,

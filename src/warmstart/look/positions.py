@@ -58,7 +58,7 @@ MAX_TOKENS = 400_000  # scored for the curve
 WARM, COLD = "#d5521c", "#2166ac"
 MARKERS = "ox+"  # of single positions
 COLUMNS = {
-    "sinusoidal": "column of the vector: sines and cosines of decreasing frequency",
+    "sinusoidal": "column of the vector: the sines, then the cosines, of decreasing frequency",
     "learned": "column of the learned vector",
     "rope": "pair of columns: cosine of its rotation angle",
 }
@@ -317,11 +317,24 @@ def _intervals(sums: Array, counts: NDArray[np.int64]) -> tuple[Array, Array, Ar
     return sums.sum(0) / counts.sum(0), low, high
 
 
+def _columns(view: PositionView) -> NDArray[np.int64]:
+    """Return the columns in the order of the picture: sines and cosines take turns in a vector."""
+    columns = np.arange(view.vectors.shape[1])
+    if view.kind != "sinusoidal":
+        return columns
+    return np.concatenate([columns[0::2], columns[1::2]])
+
+
 def _draw_vectors(axes: Axes, view: PositionView) -> None:
     most = float(np.abs(view.vectors).max()) or 1.0
-    image = axes.imshow(
-        view.vectors, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto", interpolation="nearest"
-    )
+    order = _columns(view)
+    image = axes.imshow(view.vectors[:, order], cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto")
+    image.set_interpolation("nearest")
+    if view.kind == "sinusoidal":
+        half = len(order) // 2
+        axes.axvline(half - 0.5, color="white", linewidth=3)
+        ticks = [*range(0, half, max(1, half // 4)), *range(half, 2 * half, max(1, half // 4))]
+        axes.set_xticks(ticks, [str(order[tick]) for tick in ticks])
     axes.grid(False)
     axes.set_ylabel("position")
     axes.set_xlabel(COLUMNS[view.kind])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from warmstart.errors import WarmstartError
 from warmstart.formats import shorten
@@ -22,7 +22,10 @@ from warmstart.settings.model import ModelConfig
 
 KEPT, FROZEN, GONE, NEW = "#f5c9a8", "#cfdff0", "#ececec", "#2a9d8f"
 BOX, GAP = 2.4, 1.4  # width of a box and space between the stacks, in units of the axes
+GREY = "#c4c4c4"  # of what is thrown away, as a square
 LINE = 0.24  # height of a line of text
+SQUARE = 1.0  # side of the largest square of parameters
+AREA_NOTE = "squares: their areas are the numbers of parameters, to scale"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,10 +87,13 @@ class HeadSwap(Drawn):
         heights = [_height(part) for part in self.backbone]
         head = max(_height(self.old_head), _height(self.new_head))
         top = sum(heights) + head + 0.35 * (len(heights) + 1)
-        drawing = Figure(figsize=(WIDTH, 0.95 * top + 0.9), layout="constrained")
+        side = SQUARE + 0.2
+        inches = WIDTH / (2 * BOX + GAP + 2 * side)  # of a unit
+        drawing = Figure(figsize=(WIDTH, inches * (top + 1) + 0.75), layout="constrained")
         axes = drawing.add_subplot()
         axes.set_axis_off()
-        axes.set_xlim(-0.1, 2 * BOX + GAP + 0.1)
+        axes.set_aspect("equal")
+        axes.set_xlim(-side, 2 * BOX + GAP + side)
         axes.set_ylim(-0.5, top + 0.45)
         right, y = BOX + GAP, 0.0
         colour, treatment = (FROZEN, "frozen") if self.is_frozen else (KEPT, "then trained")
@@ -96,15 +102,27 @@ class HeadSwap(Drawn):
             _draw_box(axes, part, (right, y, height), colour)
             if part.total:
                 _draw_arrow(axes, y + height / 2, f"copied,\n{treatment}")
+            self._draw_areas(axes, part, part, y + height / 2)
             y += height + 0.35
         _draw_box(axes, self.old_head, (0, y, head), GONE)
         _draw_box(axes, self.new_head, (right, y, head), NEW)
+        self._draw_areas(axes, self.old_head, self.new_head, y + head / 2)
         axes.text(BOX + GAP / 2, y + head / 2, "replaced", ha="center", va="center", color=FAINT)
         for x, text in ((0, shorten(f"{self.name}: pretrained", 34)), (right, "classifier")):
             axes.text(x + BOX / 2, top + 0.2, text, ha="center", weight="bold")
             axes.text(x + BOX / 2, -0.35, "tokens", ha="center", color=FAINT)
-        drawing.supxlabel(self.sentence.replace(": ", ":\n", 1), fontsize=8)
+        caption = self.sentence.replace(": ", ":\n", 1)
+        drawing.supxlabel(f"{caption}\n{AREA_NOTE}", fontsize=8)
         return drawing
+
+    def _draw_areas(self, axes: Axes, old: ModelPart, new: ModelPart, y: float) -> None:
+        """Draw the squares of a part of both models, beside their boxes."""
+        largest = max(part.total for part in (*self.backbone, self.old_head, self.new_head))
+        offset = 0.1 + SQUARE / 2
+        kept = FROZEN if self.is_frozen else KEPT
+        draw_area(axes, (-offset, y), old.total, largest, KEPT if old is new else GREY)
+        colour = kept if old is new else NEW
+        draw_area(axes, (2 * BOX + GAP + offset, y), new.total, largest, colour)
 
 
 def look_transfer(config: LookTransferConfig) -> HeadSwap:
@@ -112,8 +130,7 @@ def look_transfer(config: LookTransferConfig) -> HeadSwap:
     shape, _ = find_model(config.model)
     if shape.decoder_depth:
         raise WarmstartError(f"{config.model} is a translator; name a model that reads one text")
-    sizes = {"V": shape.vocab_size, "D": shape.width, "F": shape.ffn_width, "C": config.labels}
-    sizes["L"] = shape.max_length
+    sizes = {**size_letters(shape), "C": config.labels}
     swap = HeadSwap(
         name=config.model,
         backbone=_backbone(shape, sizes),
@@ -145,14 +162,24 @@ def _backbone(shape: ModelConfig, sizes: dict[str, int]) -> tuple[ModelPart, ...
 def _part(name: str, layers: Sequence[Layer], sizes: dict[str, int]) -> ModelPart:
     shapes = tuple(
         f"{layer.name.split('.', 2)[-1] if 'blocks.' in layer.name else layer.name}: "
-        f"{_fill_in_sizes(layer.formula, sizes)}"
+        f"{fill_in_sizes(layer.formula, sizes)}"
         for layer in layers
         if layer.count
     )
     return ModelPart(name=name, shapes=shapes, count=sum(layer.count for layer in layers))
 
 
-def _fill_in_sizes(formula: str, sizes: dict[str, int]) -> str:
+def size_letters(shape: ModelConfig) -> dict[str, int]:
+    """Return the sizes that formulas of parameters name by letters."""
+    return {
+        "V": shape.vocab_size,
+        "D": shape.width,
+        "F": shape.ffn_width,
+        "L": shape.max_length,
+    }
+
+
+def fill_in_sizes(formula: str, sizes: dict[str, int]) -> str:
     """Return a formula with sizes in place of their letters: 3D becomes 600 for a D of 200."""
 
     def number(match: re.Match[str]) -> str:
@@ -184,6 +211,15 @@ def _draw_box(axes: Axes, part: ModelPart, corner: tuple[float, float, float], c
         axes.text(
             x + BOX / 2, middle, line, ha="center", va="center", color=ink, weight=weight, size=size
         )
+
+
+def draw_area(
+    axes: Axes, centre: tuple[float, float], count: int, largest: int, colour: str
+) -> None:
+    """Draw a square whose area is a number of parameters, to the scale of the largest."""
+    side = SQUARE * (count / largest) ** 0.5
+    x, y = centre
+    axes.add_patch(Rectangle((x - side / 2, y - side / 2), side, side, color=colour, linewidth=0))
 
 
 def _draw_arrow(axes: Axes, y: float, text: str) -> None:

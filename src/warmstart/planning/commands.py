@@ -37,18 +37,14 @@ class PlanOptions(Destination, Machine, panel="Saving"):
     """What `plan` takes besides the settings of the command that it plans."""
 
     on: str | None = option(
-        "device to plan for instead of this machine; list: show them",
+        "device to plan for; list: show them",
         None,
         metavar="NAME",
         panel="Machine",
         recorded=False,
     )
-    measure: bool = option(
-        "run some steps here to measure the time", True, panel="Machine", recorded=False
-    )
-    seconds: float = option(
-        "time to measure, approximately", 30.0, above=0, panel="Machine", recorded=False
-    )
+    measure: bool = option("time some steps here", True, panel="Machine", recorded=False)
+    seconds: float = option("how long to time them", 30.0, above=0, panel="Machine", recorded=False)
     # Accepted, so that a command can be planned as it is written; nothing is saved.
     out: str = advanced("not written", "", short="-o", metavar="PATH", recorded=False)
     resume: bool = advanced("of no effect here", False, recorded=False)

@@ -204,7 +204,15 @@ def _scores(facts: RunFacts) -> Iterator[str]:
     """Give the figures on validation data, and every test with its interval and leaks."""
     valid = facts.scores.valid or {}
     shown = {n: f"{v:.4g}" for n, v in valid.items() if not n.startswith(HIDDEN)}
-    yield "On validation data, which may have chosen the settings:" if shown else "None recorded."
+    if shown and facts.scores.scored_labels:
+        yield (
+            "On labels that this model was then trained on, too: these are the scores of models "
+            f"with the same settings, trained on {facts.scores.scored_labels:,} labels."
+        )
+    elif shown:
+        yield "On validation data, which may have chosen the settings:"
+    else:
+        yield "None recorded."
     yield from ("", *_figures(shown)) if shown else ()
     for entry in facts.scores.ledger:
         test = from_json(TestFacts, entry.scores, facts.folder.scores_file, "ledger.scores")

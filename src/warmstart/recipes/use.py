@@ -101,7 +101,7 @@ class PredictedTable(Predictions):
     """The prediction of every row; as a table, the rows of the input with the new columns."""
 
     def __init__(self, answers: Sequence[PredictedRow]) -> None:
-        super().__init__(None if row.row.is_empty else row.prediction for row in answers)
+        super().__init__(None if a.row.is_empty else a.explanation or a.prediction for a in answers)
         self.answers = answers
 
     def records(self) -> list[Mapping[str, Any]]:
@@ -109,7 +109,10 @@ class PredictedTable(Predictions):
 
 
 def predict(config: PredictConfig) -> PredictedTable:
-    """Label the rows of a file, or of standard input; a row without text gets None."""
+    """Label the rows of a file, or of standard input; a row without text gets None.
+
+    With `explain` each result is an explanation, which has the prediction.
+    """
     answers = list(predict_file(config, standard_input()))
     if config.out:
         write_predictions(config, config.out, answers)

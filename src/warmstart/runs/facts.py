@@ -162,6 +162,7 @@ class ScoresFile:
     overflows: int = 0  # steps that changed nothing: their gradient was too large for fp16
     labels: int = 0  # that a model of a comparison took
     trained_on: int = 0  # of these labels; it was validated on the others
+    scored_labels: int | None = None  # of the models with these scores, where it took more
     seed: int = 0
     compared: float = 0.0  # the score by which it was the best of its arm; higher is better
     ledger: tuple[LedgerEntry, ...] = ()

@@ -216,7 +216,7 @@ class DemoPage:
     metrics: Sequence[Mapping[str, Any]]  # the lines of its metrics.jsonl
     comparison: Comparison
     summary: Summary
-    contrast: Contrast
+    contrast: Contrast | None
     attention: AttentionExample | None
     translator: TranslatorDemo
 

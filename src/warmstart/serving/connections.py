@@ -7,7 +7,7 @@ for the head of a request, reads heads of any size, and keeps an answer that nob
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 MOST_CONNECTIONS = 2048
 RESERVED = 32  # further connections, for /health alone
@@ -59,6 +59,7 @@ class Connection(HttpToolsProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._num_head_bytes: int | None = None  # of a head that is not complete
+        self._unanswered: dict[RequestResponseCycle, None] = {}  # requests, the oldest first
 
     def leave(self) -> None:
         """Close the connection; it no longer counts."""
@@ -109,6 +110,8 @@ class Connection(HttpToolsProtocol):
         is_health = self.url.partition(b"?")[0] == b"/health"
         self.limit_concurrency = None if is_health else self.most + 1  # uvicorn answers 503 at it
         super().on_headers_complete()
+        if self.cycle is not None:  # else the request asks for another protocol
+            self._unanswered[self.cycle] = None
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
@@ -117,6 +120,8 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        for cycle in [cycle for cycle in self._unanswered if cycle.response_complete]:
+            del self._unanswered[cycle]
         if self.cycle.response_complete:  # no other request is waiting
             self._await_request()
 
@@ -137,9 +142,18 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._drop_unanswered()
         self.silent.remove(self)
         self._cancel(self._head_timer)
         self._cancel(self._write_timer)
+
+    def _drop_unanswered(self) -> None:
+        """Tell every request that its client is gone; uvicorn tells only the last one."""
+        self.pipeline.clear()
+        for cycle in self._unanswered:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self._unanswered.clear()
 
     @staticmethod
     def _cancel(timer: asyncio.TimerHandle | None) -> None:

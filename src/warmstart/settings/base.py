@@ -292,9 +292,14 @@ def choose(table: Mapping[str, T], name: str, setting: str) -> T:
     return table[name]
 
 
-def read_settings_file(path: Path, command: str | None = None) -> dict[str, Any]:
-    """Return the keys of a TOML file, or of the config.json of a run that `command` wrote."""
-    data = _read_recorded(path, command) if path.suffix == ".json" else _read_toml(path)
+def read_settings_file(
+    path: Path, command: str | None = None, flag: str = "--config "
+) -> dict[str, Any]:
+    """Return the keys of a TOML file, or of the config.json of a run that `command` wrote.
+
+    An error names the flag that gave the file.
+    """
+    data = _read_recorded(path, command) if path.suffix == ".json" else _read_toml(path, flag)
     return {key.replace("-", "_"): value for key, value in data.items()}
 
 
@@ -306,15 +311,15 @@ def _read_recorded(path: Path, command: str | None) -> dict[str, Any]:
     return from_json(dict, data.get("settings", data), path, "settings")
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path, flag: str) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise WarmstartError(f"--config {path} {missing(path)}") from None
+        raise WarmstartError(f"{flag}{path} {missing(path)}") from None
     except OSError as error:
-        raise WarmstartError(f"--config {path} cannot be read: {error.strerror}") from None
+        raise WarmstartError(f"{flag}{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # the decoders raise ValueErrors
-        raise WarmstartError(f"--config {path} cannot be read: {error}") from None
+        raise WarmstartError(f"{flag}{path} cannot be read: {error}") from None
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from warmstart.batching.truncation import EncodedTexts
 from warmstart.data.copies import Matches, count_seen
 from warmstart.data.labelled import Dataset, read_labelled
 from warmstart.errors import OVERFLOW, WarmstartError
-from warmstart.evaluation.scale import SHARES, Scale
 from warmstart.evaluation.confident_learning import DoubtedLabels
+from warmstart.evaluation.scale import SHARES, Scale
 from warmstart.runs.checkpoint import State
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun, Transfer, transfer_backbone
@@ -128,6 +128,12 @@ class TextPredictor(TransformerModel):
         texts, texts2 = self.check_texts(texts, texts2)
         return Predictions(self.answer(self.encode(texts, texts2)) if texts else [])
 
+    def explain(
+        self, texts: Sequence[str], texts2: Sequence[str] | None = None
+    ) -> list[Explanation]:
+        """Label texts, and tell what each word changes."""
+        return explain_by_omission(self.predict, texts, texts2)
+
 
 def _answer(
     task: "FinetuningTask",
@@ -141,12 +147,6 @@ def _answer(
     texts = Dataset(ids=encoded.ids, starts=encoded.starts)
     outputs = require_finite(task.outputs(model, texts, batches), name)
     return task.predictions(outputs, labels)
-
-    def explain(
-        self, texts: Sequence[str], texts2: Sequence[str] | None = None
-    ) -> list[Explanation]:
-        """Label texts, and tell what each word changes."""
-        return explain_by_omission(self.predict, texts, texts2)
 
 
 class FinetuningTask(Task):

@@ -67,7 +67,7 @@ class HubModel:
         """Return what prevents an export to the closest family; None: nothing does."""
         if self.model.ablated != "nothing":
             return f"it is {ablation_warning(self.model.ablated)}"
-        closest: list[str] | None = min(self.misfits.values(), key=len, default=None)
+        closest = min(self.misfits.values(), key=_distance, default=None)
         if closest is None:
             return f"no supported family has {self.task.description}"
         return ", ".join(closest) or None
@@ -97,8 +97,14 @@ class HubModel:
         ]
         head_problem = None if reasons else family.head_problem(self)
         if self.task.hub_class == CLASSIFIER and self.pooling != family.pooling:
-            reasons.append(f"pooling={self.pooling} ({family.pooling} fits)")
+            reasons.append(f"pooling={self.pooling} (--pooling {family.pooling} fits)")
         return [*reasons, head_problem] if head_problem else reasons
+
+
+def _distance(reasons: list[str]) -> int:
+    """Return how far a family is; what only another pretraining, or nothing, changes is farther."""
+    is_far = ("attention=" in reason or "=" not in reason for reason in reasons)
+    return len(reasons) + sum(is_far)
 
 
 def saved_hub_model(
@@ -140,8 +146,9 @@ class HubFamily:
 
 
 def _bert_head_problem(hub: HubModel) -> str | None:
-    needs_pooler = hub.has_next_sentence or hub.task.hub_class == CLASSIFIER
-    return "pooler=False (True fits)" if needs_pooler and not hub.model.pooler else None
+    # A classifier gets a pooler that changes nothing.
+    needs_pooler = hub.has_next_sentence and not hub.model.pooler
+    return "pooler=False (True fits)" if needs_pooler else None
 
 
 def _gpt2_head_problem(hub: HubModel) -> str | None:

@@ -24,6 +24,7 @@ from warmstart.tasks.task import Task
 from warmstart.tasks.text_model import Predictions, TextModel
 
 Floats = NDArray[np.float64]
+Direction = Callable[[Any, Any], Floats]  # regression, prediction -> coefficients that support it
 
 
 class LinearModel(Protocol):
@@ -47,7 +48,7 @@ class LinearPredictor(TextModel):
     linear: LinearModel
     names: tuple[str, ...]
     labelled: FinetuningTask  # the task whose answers it gives
-    direction: Callable[[Any, Floats], Floats]  # regression and probabilities -> coefficients
+    direction: Direction
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -64,7 +65,7 @@ class LinearPredictor(TextModel):
     def explain(
         self, texts: Sequence[str], texts2: Sequence[str] | None = None
     ) -> list[Explanation]:
-        """Label texts, and tell what each word contributes to the log-odds of the label."""
+        """Label texts, and tell what each word contributes: to log-odds of a label, to a number."""
         predictions = self.predict(texts, texts2)
         rows = list(map(join_pair, texts, texts2)) if texts2 is not None else texts
         return [
@@ -73,8 +74,8 @@ class LinearPredictor(TextModel):
         ]
 
     def _weigh(self, text: str, prediction: Any) -> tuple[PartWeight, ...]:
-        shares = np.array([prediction.probabilities[name] for name in self.names])
-        weights = self.linear.word_weights(text, self.direction(self.linear.model, shares))
+        direction = self.direction(self.linear.model, prediction)
+        weights = self.linear.word_weights(text, direction)
         return tuple(map(PartWeight, text.split(), weights.tolist()))
 
 
@@ -86,7 +87,7 @@ class LinearTask(Task):
     has_backbone = False
     labelled: ClassVar[FinetuningTask] = ClassifyTask()  # the task whose files and scores it has
     predictor: type[LinearPredictor] = LinearPredictor
-    direction: Callable[[Any, Floats], Floats] = staticmethod(class_direction)
+    direction: Direction = staticmethod(class_direction)
 
     @abstractmethod
     def read_model(self, run: SavedRun) -> Any:

@@ -54,8 +54,9 @@ def class_shares(model: "LogisticRegression", columns: Any, num_classes: int) ->
     return shares
 
 
-def class_direction(model: "LogisticRegression", shares: Floats) -> Floats:
+def class_direction(model: "LogisticRegression", prediction: Any) -> Floats:
     """Return the coefficients of the log-odds of the most probable class to the next: (D,)."""
+    shares = np.array(list(prediction.probabilities.values()))
     order = np.argsort(-shares[model.classes_], kind="stable")
     rows = model.coef_
     if len(rows) == 1:  # scikit-learn keeps one row for two classes

@@ -93,13 +93,7 @@ class LsaModel:
 
     def word_weights(self, text: str, direction: Floats) -> Floats:
         """Return what each word contributes to coefficients times features: (words,)."""
-        size = self.space.num_dimensions
-        contributions, numbers = self.space.contributions(text, direction[:size]), WordNumbers(text)
-        occurrences = ((unit, tuple(map(numbers, places))) for unit, places in placed_units(text))
-        weights = share_out(contributions, occurrences, len(numbers.words))
-        if self.tfidf is not None:
-            weights += tfidf_word_weights(self.tfidf, text, direction[size:])
-        return weights
+        return feature_word_weights(self.space, self.tfidf, text, direction)
 
     def save(self, run: RunFolder) -> None:
         """Write the dimensions, and the regression with what it needs of TF-IDF."""
@@ -262,6 +256,20 @@ def _average(first: Floats, second: Floats) -> Floats:
     total = shares.sum(axis=1, keepdims=True)
     averaged: Floats = np.where(total > 0, shares / np.maximum(total, 1e-300), first)
     return averaged
+
+
+def feature_word_weights(
+    space: LatentSpace | None, tfidf: "FeatureUnion | None", text: str, direction: Floats
+) -> Floats:
+    """Divide what dimensions, and after them n-grams, contribute between the words: (words,)."""
+    size, weights = 0, np.zeros(len(text.split()))
+    if space is not None:
+        size, numbers = space.num_dimensions, WordNumbers(text)
+        occurrences = ((unit, tuple(map(numbers, places))) for unit, places in placed_units(text))
+        weights += share_out(space.contributions(text, direction[:size]), occurrences, len(weights))
+    if tfidf is not None:
+        weights += tfidf_word_weights(tfidf, text, direction[size:])
+    return weights
 
 
 @dataclass(frozen=True, kw_only=True)

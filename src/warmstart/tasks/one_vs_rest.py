@@ -74,11 +74,12 @@ class Regressions:
         return replace(self, intercept_=self.intercept_ - np.log(odds))
 
 
-def set_direction(model: Regressions, shares: Floats) -> Floats:
+def set_direction(model: Regressions, prediction: Any) -> Floats:
     """Return the mean coefficients of the log-odds of the labels that a text gets: (D,).
 
     Where it gets none they are those of missing the most probable class.
     """
+    shares = np.array(list(prediction.probabilities.values()))
     given = np.flatnonzero(shares >= 0.5)
     direction: Floats = model.coef_[given].mean(0) if len(given) else -model.coef_[shares.argmax()]
     return direction

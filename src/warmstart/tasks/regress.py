@@ -78,6 +78,10 @@ class NumberPrediction:
         """Return the number as text."""
         return f"{self.number:.6g}"
 
+    def support(self, other: "NumberPrediction") -> float:
+        """Return the other number: a word weighs as much as it adds to the number."""
+        return other.number
+
     def columns(self) -> dict[str, float | None]:
         """Return the columns of a table, to six digits."""
         values = asdict(self).items()

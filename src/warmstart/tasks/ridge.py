@@ -7,7 +7,7 @@ training text in turn. Run folders are those of the classifiers of tfidf.py and 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,7 +22,13 @@ from warmstart.tasks.finetuning import FittedBaseline
 from warmstart.tasks.latent_semantics import SPACE_FILE, LatentSpace, read_space
 from warmstart.tasks.linear import LinearTask
 from warmstart.tasks.logistic import CHOSEN_INSIDE
-from warmstart.tasks.lsa import DIMENSIONS, FEW_LABELS, LsaPredictor, join_columns
+from warmstart.tasks.lsa import (
+    DIMENSIONS,
+    FEW_LABELS,
+    LsaPredictor,
+    feature_word_weights,
+    join_columns,
+)
 from warmstart.tasks.regress import RegressTask, with_margin
 from warmstart.tasks.ridge_regression import (
     Line,
@@ -44,7 +50,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 REGRESS = RegressTask()
-TFIDF_STRENGTHS = (1.0, 0.3, 3.0, 0.1, 10.0)  # of alpha, the default first
+TFIDF_STRENGTHS = (0.3, 1.0, 0.1, 0.03, 3.0, 0.01)  # of alpha, the default first
 LSA_STRENGTHS = (10.0, 100.0, 1.0, 1000.0)  # for dimensions of variance one
 LSA_SETTINGS = tuple((alpha, is_joined) for is_joined in (False, True) for alpha in LSA_STRENGTHS)
 
@@ -53,7 +59,7 @@ LSA_SETTINGS = tuple((alpha, is_joined) for is_joined in (False, True) for alpha
 class RidgeModel:
     """A fitted baseline: texts in, numbers out."""
 
-    line: Line
+    model: Line
     margin: float  # of the interval of a number; 0: too few labels for one
     tfidf: "FeatureUnion | None" = None
     space: LatentSpace | None = None
@@ -65,14 +71,18 @@ class RidgeModel:
         tfidf = None if self.tfidf is None else self.tfidf.transform(texts)
         vectors = None if self.space is None else self.space.vectors(texts)
         columns = tfidf if vectors is None else join_columns(vectors, tfidf)
-        return with_margin(self.line(columns), self.margin)
+        return with_margin(self.model(columns), self.margin)
+
+    def word_weights(self, text: str, direction: Floats) -> Floats:
+        """Return what each word contributes to coefficients times features: (words,)."""
+        return feature_word_weights(self.space, self.tfidf, text, direction)
 
     def save(self, run: RunFolder) -> None:
         """Write the dimensions, and the regression with what it needs of TF-IDF."""
         if self.space is not None:
             self.space.save(run.path / SPACE_FILE)
         arrays = {} if self.tfidf is None else save_features(self.tfidf, run)
-        arrays |= {"coef": self.line.coef, "intercept": np.array([self.line.intercept])}
+        arrays |= {"coef": self.model.coef, "intercept": np.array([self.model.intercept])}
         arrays["margin"] = np.array([self.margin])
         save_weights(run.weights_file, {n: torch.tensor(array) for n, array in arrays.items()})
 
@@ -86,6 +96,7 @@ class TfidfRidge:
     def __init__(self, counted: CountedTexts) -> None:
         self._counted = counted
         self._latest: dict[tuple[tuple[str, float], ...], BaselineTexts] = {}
+        self._fitted: dict[float, FittedBaseline] = {}  # on the latest texts, by setting
 
     def settings(self, trials: int) -> list[float]:
         """Return one value: whatever is tried is tried inside the training labels."""
@@ -102,9 +113,14 @@ class TfidfRidge:
         return self._counted.counting_s(texts)
 
     def fit(self, train: Dataset, value: float) -> FittedBaseline:
-        """Choose a setting inside the training labels, and fit with it."""
-        texts, started = self._read(train), time.monotonic()
-        numbers = np.array(texts.classes, np.float64)
+        """Choose a setting inside the training labels, and fit with it, once for the same texts."""
+        texts = self._read(train)
+        if value not in self._fitted:
+            self._fitted[value] = self._fit(texts, value)
+        return self._fitted[value]
+
+    def _fit(self, texts: BaselineTexts, value: float) -> FittedBaseline:
+        started, numbers = time.monotonic(), np.array(texts.classes, np.float64)
         rows = choosing_rows(numbers)
         candidates = leave_one_out(texts.columns[rows], numbers[rows], TFIDF_STRENGTHS)
         number = choose(candidates, numbers[rows]) if value == CHOSEN_INSIDE else int(value)
@@ -123,6 +139,7 @@ class TfidfRidge:
         key = tuple(sorted(zip(train.texts, train.targets, strict=True)))
         if key not in self._latest:
             self._latest = {key: BaselineTexts(train.texts, train.targets, "none", self._counted)}
+            self._fitted = {}
         return self._latest[key]
 
 
@@ -147,19 +164,19 @@ class LsaRidge(TfidfRidge):
         alpha, is_joined = LSA_SETTINGS[int(value)]
         return f"alpha {alpha:g}{', with TF-IDF' if is_joined else ''}"
 
-    def fit(self, train: Dataset, value: float) -> FittedBaseline:
-        """Choose a setting inside the training labels, and fit with it."""
-        texts, started = self._read(train), time.monotonic()
-        numbers, vectors = np.array(texts.classes, np.float64), self._vectors_of(texts.texts)
+    def _fit(self, texts: BaselineTexts, value: float) -> FittedBaseline:
+        started, numbers = time.monotonic(), np.array(texts.classes, np.float64)
+        vectors = self._vectors_of(texts.texts)
         rows = choosing_rows(numbers)
         alone = nested_leave_one_out(vectors[rows], numbers[rows])
-        (tfidf,) = leave_one_out(texts.columns[rows], numbers[rows], TFIDF_STRENGTHS[:1])
-        candidates = [*alone, *((predicted + tfidf) / 2 for predicted in alone)]
+        tfidf = leave_one_out(texts.columns[rows], numbers[rows], TFIDF_STRENGTHS)
+        best = choose(tfidf, numbers[rows])
+        candidates = [*alone, *((predicted + tfidf[best]) / 2 for predicted in alone)]
         number = choose(candidates, numbers[rows]) if value == CHOSEN_INSIDE else int(value)
         alpha, is_joined = LSA_SETTINGS[number]
         line = fit_nested_ridge(vectors, numbers, alpha)
         if is_joined:
-            line = _average(line, fit_ridge(texts.columns, numbers, TFIDF_STRENGTHS[0]))
+            line = _average(line, fit_ridge(texts.columns, numbers, TFIDF_STRENGTHS[best]))
         margin = conformal_margin(candidates[number] - numbers[rows]) or 0.0
         model = RidgeModel(line, margin, texts.features if is_joined else None, self._space)
 
@@ -210,12 +227,18 @@ def _average(first: Line, second: Line) -> Line:
     return Line(coef, (first.intercept + second.intercept) / 2)
 
 
+def number_direction(model: Line, prediction: Any) -> Floats:
+    """Return the coefficients of the number: (D,)."""
+    return model.coef
+
+
 class TfidfNumbersTask(LinearTask):
     """TF-IDF and ridge regression, as `compare` fits them."""
 
     name = "tfidf-numbers"
     description = "a TF-IDF regression model"
     labelled = REGRESS
+    direction = staticmethod(number_direction)
 
     def read_model(self, run: SavedRun) -> RidgeModel:
         return _read_model(run, None)
@@ -228,6 +251,7 @@ class LsaNumbersTask(LinearTask):
     description = "an LSA regression model"
     labelled = REGRESS
     predictor = LsaPredictor
+    direction = staticmethod(number_direction)
 
     def read_model(self, run: SavedRun) -> RidgeModel:
         return _read_model(run, read_space(run.folder.path / SPACE_FILE))

@@ -129,7 +129,7 @@ def _job(config: VerifyResumeConfig, folder: Path) -> KilledJob:
         files = write_samples(folder / "samples", sizes=SIZES)
         return short_job("pretrain", {**SMALL, "files": [str(files.unlabelled)]}, config)
     path = Path(config.job)
-    values = read_settings_file(path)
+    values = read_settings_file(path, flag="")
     command = _command_in(path) or config.command
     if command not in JOBS:
         raise WarmstartError(f"{path} was written by {command}, which is not one of {list(JOBS)}")
