@@ -266,8 +266,8 @@ check(swap_head)
 # %% [markdown]
 # ## Warm and cold
 #
-# Sixteen labelled texts, and 200 others to test with. The classifier reads the last token of a text,
-# which has seen all of it. **Predict first:** which curve is higher after 5 epochs?
+# Sixteen labelled texts, and 200 others to test with. The classifier reads the last token of a
+# text, which has seen all of it. **Predict first:** which curve is higher after 5 epochs?
 
 
 # %%
