@@ -44,7 +44,7 @@ class PlanOptions(Destination, Machine, panel="Saving"):
         recorded=False,
     )
     measure: bool = option(
-        "run some steps here to measure the time", True, panel="Machine", recorded=False
+        "run some steps here to time them", True, panel="Machine", recorded=False
     )
     seconds: float = option(
         "time to measure, approximately", 30.0, above=0, panel="Machine", recorded=False
