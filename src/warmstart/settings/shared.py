@@ -199,7 +199,7 @@ class Machine(Settings, panel="Machine"):
     """Where a job runs, and its randomness."""
 
     device: Device = option("auto: a GPU if there is one", "auto", fixed=False)
-    precision: Precision = option("auto: 16 bits if they are fast here", "auto")
+    precision: Precision = option("auto: bf16 or fp16 where it is fast", "auto")
     threads: int | None = option("CPU threads; default: all", None, least=1, most=1024, fixed=False)
     seed: int = option("determines every random choice", 0, least=0)
 
