@@ -10,11 +10,14 @@ from warmstart.dataframes import Table
 from warmstart.estimator import Classifier as Classifier
 from warmstart.interop.exchange import ImportResult
 from warmstart.interop.formats import ExportResult
+from warmstart.labelling.review import Review
 from warmstart.labelling.suggest import Suggestions
 from warmstart.look.ablations import Ablations
 from warmstart.look.attention import AttentionResult
 from warmstart.look.beam import BeamTree
+from warmstart.look.block import BlockView
 from warmstart.look.complexity import LayerGrowth
+from warmstart.look.explore import ExplorePage
 from warmstart.look.mask import BatchMasks
 from warmstart.look.neurons import HeadProducts
 from warmstart.look.positions import PositionView
@@ -96,7 +99,7 @@ def compare(
     resume: bool = ...,
     changed_data: bool = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
 ) -> CompareResult: ...
@@ -131,14 +134,14 @@ def demo(
     out: str | Path = ...,
     resume: bool = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
 ) -> DemoResult: ...
 def doctor(
     *,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
 ) -> list[Finding]: ...
@@ -151,7 +154,7 @@ def embed(
     tokens: bool = ...,
     normalize: bool = ...,
     truncate: Literal["head", "tail", "middle"] | None = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     micro_tokens: int = ...,
     file: str | Path | Table | Sequence[str | None] | None = ...,
     text: str | None = ...,
@@ -182,7 +185,7 @@ def evaluate(
     max_ratio: float = ...,
     batch_tokens: int | None = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
 ) -> EvaluationResult: ...
@@ -206,7 +209,7 @@ def fill_mask(
     overwrite: bool = ...,
     pieces: bool = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
 ) -> list[FilledText]: ...
@@ -269,7 +272,7 @@ def finetune(
     keep: int = ...,
     track: Literal["tensorboard", "mlflow", "wandb", "trackio"] | None = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
     processes: str | None = ...,
@@ -286,7 +289,7 @@ def generate(
     out: str | Path | None = ...,
     overwrite: bool = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
 ) -> list[str]: ...
@@ -303,7 +306,7 @@ def look_ablations(
     depth: int = ...,
     seeds: int | Sequence[int] = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
 ) -> Ablations: ...
@@ -321,7 +324,7 @@ def look_attention(
     part: Literal["self", "encoder", "decoder", "cross"] | None = ...,
     pieces: bool = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
 ) -> AttentionResult: ...
@@ -334,10 +337,11 @@ def look_beam(
     length_penalty: float = ...,
     pieces: bool = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
 ) -> BeamTree: ...
+def look_block(*, model: str | Path, out: str | Path) -> BlockView: ...
 def look_complexity(
     *,
     out: str | Path | None = ...,
@@ -345,10 +349,13 @@ def look_complexity(
     widths: int | Sequence[int] = ...,
     seconds: float = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
 ) -> LayerGrowth: ...
+def look_explore(
+    *, runs: str | Path | Sequence[str | Path], out: str | Path, text: str = ...
+) -> ExplorePage: ...
 def look_mask(
     *,
     model: str | Path,
@@ -369,7 +376,7 @@ def look_neurons(
     query: int | None = ...,
     pieces: bool = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
 ) -> HeadProducts: ...
@@ -385,7 +392,7 @@ def look_positions(
     delimiter: str | None = ...,
     encoding: str = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
 ) -> PositionView: ...
@@ -397,7 +404,7 @@ def look_training(
     top_k: int = ...,
     pieces: bool = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
 ) -> TrainingMoments: ...
@@ -411,7 +418,7 @@ def look_word(
     file: str | Path | Table | Sequence[str | None] | None = ...,
     out: str | Path | None = ...,
     truncate: Literal["head", "tail", "middle"] | None = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     columns: str | Sequence[str] | Mapping[str, str] = ...,
     delimiter: str | None = ...,
     encoding: str = ...,
@@ -490,7 +497,7 @@ def plan_compare(
     classifier_dropout: float = ...,
     changed_data: bool = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
 ) -> ComparisonPlan: ...
@@ -556,7 +563,7 @@ def plan_finetune(
     keep: int = ...,
     track: Literal["tensorboard", "mlflow", "wandb", "trackio"] | None = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
     processes: str | None = ...,
@@ -623,7 +630,7 @@ def plan_pretrain(
     keep: int = ...,
     track: Literal["tensorboard", "mlflow", "wandb", "trackio"] | None = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
     processes: str | None = ...,
@@ -695,7 +702,7 @@ def plan_train_translator(
     keep: int = ...,
     track: Literal["tensorboard", "mlflow", "wandb", "trackio"] | None = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
     processes: str | None = ...,
@@ -705,6 +712,7 @@ def predict(
     run: str | Path,
     text2: str | None = ...,
     threshold: float | None = ...,
+    explain: bool = ...,
     out: str | Path | None = ...,
     raw_cells: bool = ...,
     file: str | Path | Table | Sequence[str | None] | None = ...,
@@ -715,7 +723,7 @@ def predict(
     overwrite: bool = ...,
     pieces: bool = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
 ) -> PredictedTable: ...
@@ -778,7 +786,7 @@ def pretrain(
     keep: int = ...,
     track: Literal["tensorboard", "mlflow", "wandb", "trackio"] | None = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
     processes: str | None = ...,
@@ -796,12 +804,37 @@ def report_data(
     pieces: bool = ...,
     allow_private_urls: bool = ...,
 ) -> DataReport: ...
+def review(
+    *,
+    train: str | Path | Sequence[str | Path],
+    valid: str | Path | None = ...,
+    from_run: str | Path | None = ...,
+    unlabelled: str | Path | Sequence[str | Path] = ...,
+    folds: int | None = ...,
+    num: int | None = ...,
+    out: str | Path | None = ...,
+    raw_cells: bool = ...,
+    overwrite: bool = ...,
+    train_labels: str | Path | Sequence[str | Path] = ...,
+    valid_labels: str | Path | None = ...,
+    task: str = ...,
+    columns: str | Sequence[str] | Mapping[str, str] = ...,
+    delimiter: str | None = ...,
+    encoding: str = ...,
+    pieces: bool = ...,
+    allow_private_urls: bool = ...,
+    device: Literal["auto", "cpu", "cuda"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
+    threads: int | None = ...,
+    seed: int = ...,
+) -> Review: ...
 def serve(
     *,
     runs: str | Path | Sequence[str | Path],
     host: str = ...,
     port: int = ...,
     token: str | None = ...,
+    label: str | None = ...,
     timeout: float = ...,
     batch_tokens: int = ...,
     max_queue: int = ...,
@@ -809,7 +842,7 @@ def serve(
     max_megabytes: float = ...,
     max_silent: int = ...,
     allow_origin: str | Sequence[str] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
     threads: int | None = ...,
     seed: int = ...,
@@ -838,7 +871,7 @@ def suggest(
     encoding: str = ...,
     pieces: bool = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
 ) -> Suggestions: ...
@@ -906,7 +939,7 @@ def train_translator(
     keep: int = ...,
     track: Literal["tensorboard", "mlflow", "wandb", "trackio"] | None = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
     processes: str | None = ...,
@@ -929,7 +962,7 @@ def translate(
     max_ratio: float = ...,
     batch_tokens: int | None = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
 ) -> list[TranslatedText]: ...
@@ -942,7 +975,7 @@ def verify_resume(
     steps: int = ...,
     save_every: int = ...,
     device: Literal["auto", "cpu", "cuda"] = ...,
-    precision: Literal["auto", "fp32", "bf16"] = ...,
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
 ) -> VerifyResult: ...
