@@ -83,14 +83,17 @@ def test_few_labels_lead_to_more_of_them(archive: Path, tmp_path: Path) -> None:
 
 
 MISLEADING = {
-    "one class": ("text,label\n" + "a good text,good\n" * 40, "every label of .* is 'good'"),
+    "one class": ("text,label\n" + "a good text,good\n" * 40, "all have the label 'good'"),
     "ids as labels": (
         "text,label\n" + "".join(f"a text number {n},k{n}\n" for n in range(40)),
         "no label of .* occurs twice",
     ),
     "header alone": ("text,label\n", "is empty, or only a header"),
     "empty": ("", "is empty, or only a header"),
-    "carriage returns": ("text,label\ra good text,good\ra bad text,bad\r", "carriage return alone"),
+    "carriage returns": (
+        "text,label\ra good text,good\ra bad text,bad\r",
+        r"carriage return \(CR\) alone",
+    ),
 }
 
 

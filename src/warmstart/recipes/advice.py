@@ -161,7 +161,7 @@ def _find_problem(file: "FileReport") -> str | None:
     counts = file.labels or {}
     if len(counts) == 1:
         return (
-            f"every label of {file.file} is {next(iter(counts))!r}: add texts of another class, "
+            f"the texts of {file.file} all have the label {next(iter(counts))!r}: add others, "
             "or name another column with --columns text=NAME,label=NAME"
         )
     if len(counts) > 1 and max(counts.values()) == 1:
