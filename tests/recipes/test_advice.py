@@ -9,6 +9,7 @@ import pytest
 from command_line import TINY, World, run, succeed
 from warmstart.recipes.advice import (
     TOKENS_PER_WORD,
+    archive_advice,
     few_tokens_advice,
     guess_language,
     little_text_advice,
@@ -160,3 +161,10 @@ def test_a_file_of_one_class_leads_to_no_training(tmp_path: Path) -> None:
     assert "60 labelled texts of 1 class," in done.out
     assert "all have the label 'good'" in done.out
     assert "warmstart" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("num_words", "advice"), [(1_000, "start from a public model"), (1_000_000, "pretrain a.txt")]
+)
+def test_what_may_beat_simple_methods_depends_on_the_text(num_words: int, advice: str) -> None:
+    assert advice in archive_advice(["word " * 500] * (num_words // 500), "a.txt")
