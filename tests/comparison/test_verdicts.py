@@ -17,7 +17,7 @@ from warmstart.comparison.results import (
     Summary,
 )
 from warmstart.comparison.scores import labels_needed, outcome_of
-from warmstart.comparison.verdict import summarise
+from warmstart.comparison.verdict import advise, summarise
 from warmstart.evaluation.intervals import paired_estimate
 from warmstart.formats import duration
 from warmstart.formats import unsigned_points as points
@@ -232,6 +232,21 @@ def test_the_best_pretrained_arm_is_judged_whatever_the_order(
         assert verdict.outcome == {1: "better", 0: "none", -1: "worse"}[ahead]
         assert verdict.sentence in " ".join(found.findings)
     assert {row.arm for row in found.saved_over_best} == {lead}
+
+
+@pytest.mark.parametrize(
+    ("p_value", "arm", "reason"),
+    [(0.1, "warm", "likely, but not shown"), (0.3, "tf-idf", "cheaper")],
+)
+def test_a_likely_lead_is_taken_although_it_is_not_shown(
+    p_value: float, arm: str, reason: str
+) -> None:
+    comparison = at_all_sizes(warm=0.9, tfidf=0.85, frozen=0.8, cold=0.75)
+    found = summarise(comparison)
+    verdicts = [replace(v, outcome="none", p_value=p_value) for v in found.verdicts]
+    advice = advise(comparison, found.scores, verdicts)
+    assert advice.arm == arm
+    assert reason in advice.sentence
 
 
 def test_the_arm_of_each_size_is_judged_there() -> None:

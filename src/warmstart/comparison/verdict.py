@@ -34,6 +34,7 @@ from warmstart.evaluation.intervals import LEVEL, adjust_by_holm
 from warmstart.evaluation.scale import Scale
 from warmstart.formats import quantity
 
+LIKELY = 0.3  # p-value below which a lead that is not shown is still taken: it costs only time
 DANGER: dict[Outcome, int] = {"worse": 0, "none": 1, "better": 2}  # 0: the most dangerous
 
 
@@ -119,7 +120,8 @@ def advise(
 ) -> Advice:
     """Name the arm to use: the pretrained arm that validation prefers, unless an opponent wins.
 
-    The baseline, which is cheaper, also wins when no difference is shown.
+    The baseline, which is cheaper, also wins when no difference is shown, unless the pretrained arm
+    is ahead and chance seldom gives such a lead: a lack of scored texts is no reason to lose it.
     """
     labels, scale = comparison.subsets[-1], comparison.scale
     ranked = rank_arms(scores, labels)
@@ -146,11 +148,21 @@ def advise(
     if outcome == "worse":
         return use(opponent, f", {gap} {pretrained}: pretraining did not pay here")
     if opponent in comparison.baselines:
+        is_ahead = accuracy[lead] > accuracy[opponent]
+        if is_ahead and _is_unlikely_chance(lead, opponent, labels, verdicts):
+            doubt = "; likely, but not shown: more texts to score on, as with --folds 5, would tell"
+            return use(lead, f", {gap} {opponent}{doubt}")
         other = f"the pretrained model ({lead}, {scale.write(accuracy[lead])})"
         reason = f"; no difference from {other} is shown, and {opponent} is cheaper"
         return use(opponent, reason, " for now")
     score = scale.write(accuracy[opponent])
     return use(lead, f"; no difference from {opponent} ({score}) is shown")
+
+
+def _is_unlikely_chance(lead: str, opponent: str, labels: int, verdicts: Sequence[Verdict]) -> bool:
+    """Tell whether a difference of this size is unlikely between equal arms."""
+    pair = (lead, opponent, labels)
+    return any((v.first, v.second, v.labels) == pair and v.p_value < LIKELY for v in verdicts)
 
 
 def _strongest_opponent(
