@@ -148,7 +148,7 @@ def advise(
     if outcome == "worse":
         return use(opponent, f", {gap} {pretrained}: pretraining did not pay here")
     if opponent in comparison.baselines:
-        is_ahead = accuracy[lead] > accuracy[opponent]
+        is_ahead = accuracy[lead] - accuracy[opponent] > scale.closed(accuracy[opponent])
         if is_ahead and _is_unlikely_chance(lead, opponent, labels, verdicts):
             doubt = "; likely, but not shown: more texts to score on, as with --folds 5, would tell"
             return use(lead, f", {gap} {opponent}{doubt}")
