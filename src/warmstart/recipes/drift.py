@@ -20,9 +20,10 @@ from warmstart.tasks.labelled_data import map_texts
 from warmstart.tasks.latent_semantics import units_of
 from warmstart.tasks.registry import open_saved, task_of
 from warmstart.tasks.text_model import TextModel
-from warmstart.tasks.unusual import CHUNK, Reference, fit_reference, trained_texts
+from warmstart.tasks.unusual import Reference, divide_reference, trained_texts
 
 MOST_TEXTS = 5_000  # of a file, drawn at random: enough to tell shares to about one in a hundred
+CHUNK = 1024  # texts labelled together
 SEED = 0
 
 
@@ -37,7 +38,7 @@ def find_drift(
         return ()
     try:
         texts, task = trained_texts(saved, model)
-        reference = fit_reference(saved, model, texts, SEED)
+        reference = divide_reference(texts, SEED)
         labels = _shares(map(task.label_names, texts.labels))
         sampled = (_read(reader, model, config) for reader in readers)
         return tuple(_drift(texts, model, reference, labels) for texts in sampled)
@@ -91,13 +92,12 @@ def _sample(rows: Iterable[TextRow], size: int) -> list[TextRow]:
 def _figures(
     texts: Dataset, known: set[str], labels: dict[str, float] | None, reference: Reference
 ) -> TextFigures:
-    words = list(map(words_of, texts.whole_texts()))
-    lengths = [len(text.split()) for text in texts.whole_texts()]
-    chunks = (texts.subset(rows) for rows in cut_chunks(range(len(texts)), CHUNK))
-    marks = [m.unusual for chunk in chunks for m in reference.compare(chunk.texts, chunk.seconds)]
+    whole = texts.whole_texts()
+    lengths = [len(text.split()) for text in whole]
+    marks = [mark.unusual for mark in reference.compare(whole)]
     return TextFigures(
         texts=len(texts),
-        new_words=new_word_share(words, known),
+        new_words=new_word_share(map(words_of, whole), known),
         median=float(np.median(lengths)),
         long=float(np.quantile(lengths, 0.95)),
         labels=labels,

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 from warmstart import progress
 from warmstart.data.corpus import cut_chunks, read_input
-from warmstart.data.labelled import TextRow, read_text_rows
+from warmstart.data.labelled import TextRow, join_pair, read_text_rows
 from warmstart.data.outputs import write_table
 from warmstart.data.questions import PAIR as QUESTION_PAIR
 from warmstart.data.questions import is_squad, squad_texts
@@ -33,7 +33,7 @@ from warmstart.tasks.translate import report_overlong
 from warmstart.tasks.unusual import (
     Reference,
     Unusualness,
-    fit_reference,
+    divide_reference,
     read_usual_texts,
     trained_texts,
 )
@@ -159,7 +159,7 @@ def predict_file(config: PredictConfig, stream: BinaryIO | None) -> Iterator[Pre
             predictions = model.predict(texts, seconds or None)
         marks: Sequence[Unusualness | None] = [None] * len(rows)
         if reference is not None:
-            marks = reference.compare(texts, seconds or None)
+            marks = reference.compare(list(map(join_pair, texts, seconds)) if seconds else texts)
         for row, prediction, why, mark in zip(rows, predictions, explanations, marks, strict=True):
             answer = PredictedRow(row, _apply_threshold(prediction, config), why, mark)
             num_rows += 1
@@ -182,9 +182,9 @@ def _reference(config: PredictConfig, saved: SavedRun, model: TextModel) -> Refe
         tables = TableFormat(delimiter=config.delimiter, encoding=config.encoding)
         usual = read_usual_texts(Path(config.like), tables, model)
         readable = map_texts(usual, model.text_reader(config.pieces))
-        return fit_reference(saved, model, readable, config.seed)
+        return divide_reference(readable, config.seed)
     try:
-        return fit_reference(saved, model, trained_texts(saved, model)[0], config.seed)
+        return divide_reference(trained_texts(saved, model)[0], config.seed)
     except WarmstartError as problem:
         raise WarmstartError(f"{problem}; name a file of usual texts with --like") from None
 

@@ -139,17 +139,6 @@ class LatentSpace:
         vectors: Floats = weighted @ self.projection.astype(np.float64)
         return vectors
 
-    def known_share(self, text: str) -> float:
-        """Return the share that known units have in the squared length of a text, from 0 to 1.
-
-        An unknown unit weighs as much as the rarest that is known.
-        """
-        units = set(units_of(text))
-        columns = sorted(self._columns[unit] for unit in units if unit in self._columns)
-        known = float(np.square(self.weights[columns], dtype=np.float64).sum())
-        unknown = (len(units) - len(columns)) * float(self.weights.max()) ** 2
-        return known / (known + unknown) if units else 0.0
-
     def contributions(self, text: str, direction: Floats) -> dict[str, float]:
         """Return what each unit of a text adds to the product of its vector with a direction."""
         units = sorted({unit for unit in units_of(text) if unit in self._columns})

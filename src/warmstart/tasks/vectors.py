@@ -149,8 +149,6 @@ def layer_states(backbone: Backbone, batch: LabelledBatch, layers: Sequence[int]
     layout = Layout(is_token=batch.is_token, segments=batch.segments)
     if set(layers) == {backbone.config.depth}:  # no need to keep the others
         return [backbone(batch.ids, replace(layout, skips_padding=True))]
-    if set(layers) == {0}:  # no need to compute the blocks
-        return [backbone.prepare(backbone.embed(batch.ids), layout, None, None)[0]] * len(layers)
     with _watch_blocks(backbone) as states:
         states[-1] = backbone(batch.ids, layout)
     return [states[layer] for layer in layers]
