@@ -1,9 +1,10 @@
 """Texts that are unlike those that a model was trained on.
 
-A text is compared by its words and pairs of words, the rare ones weighing most; those that the
-reference lacks count as unlike. Its distance is one minus its mean cosine similarity to the nearest
-texts of one half of the reference. The other half is held out and tells how far usual texts lie
-(split conformal prediction), so about 1% of new texts like the reference are marked.
+A text is compared by its words and pairs of words, and by its groups of three characters, with the
+weights of TF-IDF; what the reference lacks counts as unlike. Its distance is one minus its mean
+cosine similarity to the nearest texts of one half of the reference. The other half is held out and
+tells how far usual texts lie (split conformal prediction), so about 1% of new texts like the
+reference are marked.
 
 The vectors of a model would not do: the last layer of a fine-tuned one knows only what tells its
 labels apart, and texts of another language lie among the others there.
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +35,16 @@ from warmstart.tasks.registry import choose_task, finetuning_task
 from warmstart.tasks.text_model import TextModel
 from warmstart.textfiles import sha256_of
 
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import HashingVectorizer
+
 Floats = NDArray[np.float64]
 NUM_NEIGHBOURS = 5
 USUAL_SHARE = 0.99  # of the held-out texts; a text farther than these is unusual
-MOST_REFERENCES = 20_000  # texts; more are sampled
+MOST_REFERENCES = 10_000  # texts; more are sampled: they take time and find little more
 FEW_REFERENCES = 100  # with fewer, the farthest 1% of the held-out ones are not even one text
-NUM_COLUMNS = 1 << 20  # that units are hashed to
-CHUNK = 256  # texts compared together: at most 10,000 similarities each
+NUM_COLUMNS = 1 << 20  # that words, or groups of characters, are hashed to
+CHUNK = 256  # texts compared together, each with up to 5,000 others
 DIGITS = 6  # of distances; later ones are rounding
 
 
@@ -53,32 +57,38 @@ class Unusualness:
 
 
 class Neighbours:
-    """Usual texts, as vectors of their weighted units."""
+    """Usual texts, as vectors of their weighted words and characters."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+        from sklearn.feature_extraction.text import TfidfTransformer
+        from sklearn.pipeline import make_pipeline, make_union
 
-        self._units = HashingVectorizer(
-            analyzer=lambda text: list(units_of(text)),
-            n_features=NUM_COLUMNS,
-            alternate_sign=False,
-            binary=True,
-            norm=None,
-        )
-        occurrences = self._units.transform(texts)
-        self._weights = TfidfTransformer().fit(occurrences)
-        self._vectors = self._weights.transform(occurrences).T.tocsr()  # (columns, N)
+        parts = (make_pipeline(counter, TfidfTransformer()) for counter in _counters())
+        self._features = make_union(*parts)
+        self._vectors = self._features.fit_transform(texts).T.tocsr()  # (columns, N)
 
     def distances(self, texts: Sequence[str]) -> Floats:
         """Return one minus the mean similarity of each text to its nearest neighbours."""
         num = min(NUM_NEIGHBOURS, self._vectors.shape[1])
-        parts = [np.zeros(0)]
+        distances = [np.zeros(0)]
         for chunk in cut_chunks(texts, CHUNK):
-            vectors: Any = self._weights.transform(self._units.transform(chunk))
-            similarities = (vectors @ self._vectors).toarray()  # (texts, N)
-            nearest = np.sort(np.partition(similarities, -num, axis=1)[:, -num:], axis=1)
-            parts.append(np.round(1 - nearest.mean(axis=1), DIGITS))
-        return np.concatenate(parts)
+            products = (self._features.transform(chunk) @ self._vectors).toarray()  # (texts, N)
+            nearest = np.sort(np.partition(products, -num, axis=1)[:, -num:], axis=1)
+            similarities = nearest.mean(axis=1) / len(self._features.transformer_list)
+            distances.append(np.round(1 - similarities, DIGITS))
+        return np.concatenate(distances)
+
+
+def _counters() -> "list[HashingVectorizer]":
+    """Return what finds the units of texts, and what finds their groups of three characters."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    hashed: dict[str, Any] = {"n_features": NUM_COLUMNS, "alternate_sign": False}
+    hashed |= {"binary": True, "norm": None, "dtype": np.float32}
+    return [
+        HashingVectorizer(analyzer=lambda text: list(units_of(text)), **hashed),
+        HashingVectorizer(analyzer="char_wb", ngram_range=(3, 3), **hashed),
+    ]
 
 
 @dataclass(frozen=True)
