@@ -144,7 +144,7 @@ def test_changed_and_missing_files_are_named_with_the_remedy(folder: Path, here:
         ("--like usual.txt", "give --unusual too"),
         ("--unusual --like nothing.txt", "--like nothing.txt is not a file"),
         ("--unusual --like empty.txt", "no rows with text"),
-        ("--unusual --like one.txt", "one text cannot tell"),
+        ("--unusual --like one.txt", "cannot tell which texts are usual"),
     ],
 )
 def test_useless_options_are_refused(folder: Path, here: Path, options: str, sentence: str) -> None:
@@ -207,3 +207,11 @@ def test_one_in_a_hundred_usual_texts_is_marked(folder: Path, seed: int) -> None
     reference = divide_reference(Dataset(texts=shuffled[:700]), seed)
     marked = [mark.unusual for mark in reference.compare(shuffled[700:])]
     assert sum(marked) <= 300 * 0.01 + 4 * 2.4, "4 deviations: of 350 held out and of 300 new ones"
+
+
+def test_texts_of_one_group_stay_in_one_half() -> None:
+    names = [f"passage {number % 20}" for number in range(100)]
+    data = Dataset(texts=[f"text {number}" for number in range(100)], groups=names)
+    reference = divide_reference(data, seed=0)
+    assert set(reference.near.groups).isdisjoint(reference.held_out.groups)
+    assert len(reference.near) == len(reference.held_out) == 50

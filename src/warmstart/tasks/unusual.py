@@ -10,9 +10,11 @@ The vectors of a model would not do: the last layer of a fine-tuned one knows on
 labels apart, and texts of another language lie among the others there.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,14 +123,29 @@ class Reference:
 
 def divide_reference(texts: Dataset, seed: int) -> Reference:
     """Divide usual texts at random into neighbours and texts held out."""
-    if len(texts) < 2:
-        raise WarmstartError(f"{texts.file}: one text cannot tell which texts are usual")
-    rows = np.random.default_rng(seed).permutation(len(texts))[:MOST_REFERENCES]
-    if len(rows) < FEW_REFERENCES:
-        usual = quantity(len(rows), "usual text")
+    near, held_out = _halves(texts, seed)
+    if not near or not held_out:
+        raise WarmstartError(
+            f"{texts.file}: one text, or texts of one group, cannot tell which texts are usual"
+        )
+    num = len(near) + len(held_out)
+    if num < FEW_REFERENCES:
+        usual = quantity(num, "usual text")
         progress.say(f"{usual} to compare with: what is marked as unusual is a rough guess")
-    near, held_out = np.array_split(rows, 2)
-    return Reference(texts.subset(near.tolist()), texts.subset(held_out.tolist()))
+    return Reference(texts.subset(near), texts.subset(held_out))
+
+
+def _halves(texts: Dataset, seed: int) -> tuple[list[int], list[int]]:
+    """Return the rows of both halves; texts of one group, such as a passage, are in one half."""
+    rows_of: dict[Any, list[int]] = defaultdict(list)
+    for row, group in enumerate(texts.groups or range(len(texts))):
+        rows_of[group].append(row)
+    groups = list(rows_of.values())
+    np.random.default_rng(seed).shuffle(groups)
+    shuffled = [row for rows in groups for row in rows]
+    most = min(MOST_REFERENCES, len(shuffled)) // 2
+    cut = next((n for n in accumulate(map(len, groups)) if n >= most), most)
+    return shuffled[:cut], shuffled[cut : 2 * most]
 
 
 def trained_texts(saved: SavedRun, model: TextModel) -> tuple[Dataset, FinetuningTask]:
