@@ -1,7 +1,7 @@
 """Write tables of texts and labels as programs and people export them, half without a header.
 
-Unlike those of `surveyed_tables`, these were written with the rule at hand, to be hard for it: names
-that no list of names contains, short texts, labels with typing errors, ids, other scripts.
+Unlike those of `surveyed_tables`, these were written with the rule at hand, to be hard for it:
+names that no list of names contains, short texts, labels with typing errors, ids, other scripts.
 """
 
 import csv

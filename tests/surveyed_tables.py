@@ -1,6 +1,7 @@
 """Write tables as users of a text classifier hold them, half of them without a header.
 
-Written before its author had read how warmstart tells a header from data, and not changed to suit that rule.
+Written before its author had read how warmstart tells a header from data, and not changed to suit
+that rule.
 """
 
 import csv
@@ -16,7 +17,7 @@ NUM_TABLES: Final = 200
 
 @dataclass(frozen=True)
 class SurveyedTable:
-    """One table: its bytes as text, what separates its cells, and whether row 1 names the columns."""
+    """A table, what separates its cells, and whether its first row names the columns."""
 
     content: str
     delimiter: str

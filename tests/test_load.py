@@ -99,7 +99,7 @@ def test_help_lists_the_settings(verb: str) -> None:
         ({"steps": "six"}, "'six'"),
         ({"steps": True}, "True"),
         ({"preset": "tinny"}, "'tiny'"),
-        ({"precision": "fp16"}, "fp16"),
+        ({"precision": "fp8"}, "fp8"),
         ({"files": ["gone.txt"]}, "gone.txt"),
         ({"files": []}, "files is missing"),
         ({"heads": 3}, "heads"),
@@ -135,7 +135,7 @@ def test_an_unknown_setting_gets_a_suggestion(
     ("settings", "named"),
     [
         ({"device": "gpu"}, "--device 'gpu' is unknown"),
-        ({"precision": "fp16"}, "--precision 'fp16' is unknown; did you mean 'bf16'?"),
+        ({"precision": "bf17"}, "--precision 'bf17' is unknown; did you mean 'bf16'?"),
         ({"threads": 0}, "--threads 0 is not allowed"),
     ],
 )

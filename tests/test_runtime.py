@@ -4,14 +4,17 @@ from pathlib import Path
 import pytest
 import torch
 
+from warmstart.decoding.engines import check_can_decode
 from warmstart.errors import WarmstartError
 from warmstart.runtime import (
     Runtime,
+    choose_device,
     choose_runtime,
     cpu_quota,
     fastest_type,
     num_cores,
     num_threads,
+    widest_type,
 )
 
 NAMES = ["fp32", "bf16", "fp16"]
@@ -134,6 +137,34 @@ def test_absent_cuda_is_refused() -> None:
     with pytest.raises(WarmstartError, match=r"--device cuda: .* no CUDA device"):
         choose_runtime("cuda", "fp32", 1)
     assert choose_runtime("auto", "fp32", 1).device.type == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("cuda", "mps", "name"),
+    [(True, True, "cuda"), (True, False, "cuda"), (False, True, "mps"), (False, False, "cpu")],
+)
+def test_auto_takes_the_gpu_that_is_there(
+    cuda: bool, mps: bool, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    assert choose_device("auto").type == name
+    assert choose_device("cpu").type == "cpu"
+
+
+def test_an_apple_gpu_has_the_sizes_of_a_cpu_and_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    runtime = choose_runtime("mps", "auto", 1)
+    assert (runtime.device.type, runtime.kind, runtime.precision_name) == ("mps", "cpu", "fp32")
+    assert widest_type(runtime.device) == torch.float32
+    with pytest.raises(WarmstartError, match="--device mps: translators need float64"):
+        check_can_decode(runtime)
+
+
+@pytest.mark.skipif(torch.backends.mps.is_available(), reason="this machine has an Apple GPU")
+def test_an_absent_apple_gpu_is_refused() -> None:
+    with pytest.raises(WarmstartError, match=r"--device mps: .* no Apple GPU"):
+        choose_runtime("mps")
 
 
 def test_seeding_a_device_draws_what_torch_draws() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import warmstart
@@ -105,7 +106,7 @@ MISUSES: dict[str, tuple[dict[str, Any], str]] = {
     "a range": ({"train": FRAME, "epochs": 0}, "^epochs 0 is not allowed"),
     "a switch": ({"train": FRAME, "frozen": True}, "^frozen=True needs from_run"),
     "nothing": ({}, "^train is missing"),
-    "sentences": ({"train": ["A fine book."]}, r'write train=\{"text": \[...\]\}$'),
+    "sentences": ({"train": ["A fine book.", "Is it? " * 99]}, r'write train=\{"text": \[...\]\}$'),
     "pairs": ({"train": [("a", "b")]}, "columns have no names; give a DataFrame"),
     "a frame as a path": ({"train": FRAME, "tokenizer": FRAME}, "^tokenizer must be text, not a b"),
 }
@@ -130,6 +131,12 @@ def test_a_text_that_is_none_is_named(text: Any, warm: Path, masked: Path) -> No
         warmstart.load(warm).predict(["ok", text])
     with pytest.raises(WarmstartError, match=f"embed: {problem}"):
         warmstart.load(masked).embed(["ok", text])
+
+
+@pytest.mark.parametrize("kind", [dict, pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_table_is_not_taken_for_the_names_of_its_columns(kind: Any, warm: Path) -> None:
+    with pytest.raises(WarmstartError, match="give one column of it"):
+        warmstart.load(warm).predict(kind({"text": ["fine"]}))
 
 
 def test_messages_are_logged(warm: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -38,6 +38,18 @@ EXAMPLES = {  # shown as pages
 }
 
 
+QUESTIONS = """
+The labs explain [attention](attention.md#1-what-are-queries-keys-and-values),
+[blocks](attention.md#4-how-is-a-block-built),
+[the causal mask](transfer.md#3-why-is-there-a-square-mask),
+[positions](transfer.md#4-why-are-there-positions),
+[the swap of the head](transfer.md#2-what-does-a-new-head-change),
+[the decoder](translation.md#5-encoder-decoder-cross-attention-who-sees-what) and
+[generation](translation.md#6-how-is-a-sentence-predicted).
+In [a notebook](notebooks/write.ipynb) you write them yourself.
+"""
+
+
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put every command into the navigation."""
     assert config.nav is not None
@@ -113,7 +125,7 @@ def _from_root(text: str) -> str:
 
 
 def _code(name: str) -> str:
-    return f"# {name}\n\n```python\n{(ROOT / name).read_text()}```\n"
+    return f"# {name}\n{QUESTIONS}\n```python\n{(ROOT / name).read_text()}```\n"
 
 
 def _path(entry: Command) -> str:

@@ -27,7 +27,7 @@ def main(site: Path, out: Path) -> None:
             for scheme in SCHEMES:
                 viewport: Any = {"width": width, "height": 900}
                 page = browser.new_page(viewport=viewport, color_scheme=scheme)
-                for file in sorted(site.rglob("*.html")):
+                for file in sorted(set(site.rglob("*.html")) - {site / "404.html"}):
                     page.goto(file.resolve().as_uri())
                     name = "-".join(file.relative_to(site).with_suffix(".png").parts)
                     page.screenshot(path=out / f"{width}-{scheme}" / name, full_page=True)

@@ -5,8 +5,9 @@ setting that names a file of rows also takes a table in memory. What a type chec
 api.pyi; `python .ci/stub.py` writes it from the same table.
 """
 
+import glob
 import inspect
-import re
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,12 +19,12 @@ from warmstart.dataframes import tables_folder, write_table
 from warmstart.display import show_in_python
 from warmstart.errors import WarmstartError
 from warmstart.formats import shorten
+from warmstart.remotefiles import is_url
 from warmstart.settings.base import Setting, Settings, check_keywords
+from warmstart.settings.python_words import python_words
 from warmstart.settings.shared import Destination
 
 R = TypeVar("R")
-_COLUMNS = re.compile(r"--columns ('[^']+'|[\w@%+=:,./-]*[\w@%+=/-])")  # the flag with its value
-_FLAG = re.compile(r"`[^`]*`|(?<![\w-])(--?[a-z][a-z-]*|[A-Z]{3,})(?![\w-])")  # or a command
 
 
 def verb(settings: type[Settings], recipe: Callable[[Any], R]) -> Callable[..., R]:
@@ -35,12 +36,12 @@ def verb(settings: type[Settings], recipe: Callable[[Any], R]) -> Callable[..., 
         _refuse_positions(recipe.__name__, args, settings)
         check_keywords(recipe.__name__, keywords, signature.parameters)
         with _files_of(keywords, settings) as (values, titles):
-            words = _PythonWords(settings, titles)
+            translate = python_words(settings, titles)
             try:
-                with show_in_python(words.translate):
+                with show_in_python(translate):
                     return recipe(settings(**missing | values))
             except WarmstartError as error:
-                error.args = (words.translate(str(error)),)
+                error.args = (translate(str(error)),)
                 raise error.with_traceback(None) from None  # the frames below are not the user's
 
     call.__name__ = call.__qualname__ = recipe.__name__
@@ -70,13 +71,14 @@ def _files_of(
     """
     held = {s.name: s for s in settings.declared() if s.holds_rows and s.name in keywords}
     titles: dict[str, str] = {}
+    is_kept = issubclass(settings, Destination)
     with TemporaryDirectory(prefix="warmstart-") as temporary:
-        values = dict(keywords)
-        for name, setting in held.items():
-            is_kept = issubclass(settings, Destination)
-            folder = tables_folder() if is_kept else Path(temporary)
-            values[name] = _file_names(setting, keywords[name], folder, titles)
-        yield values, titles
+        folder = tables_folder() if is_kept else Path(temporary)
+        files = {
+            name: _file_names(setting, keywords[name], folder, titles)
+            for name, setting in held.items()
+        }
+        yield {**keywords, **files}, titles
 
 
 def _file_names(setting: Setting, value: Any, folder: Path, titles: dict[str, str]) -> Any:
@@ -103,29 +105,15 @@ def _file_name(setting: Setting, value: Any, folder: Path, titles: dict[str, str
 def _refuse_texts(setting: Setting, names: Sequence[Any]) -> None:
     """Refuse sentences where a list of files is expected."""
     are_sentences = all(isinstance(name, str) and " " in name.strip() for name in names)
-    if names and are_sentences and not any(Path(name).exists() for name in names):
+    if names and are_sentences and not any(map(_is_file_name, names)):
         raise WarmstartError(
             f"{setting.name} is a list of file names, and {shorten(names[0], 40)!r} is no file; "
             f'for texts write {setting.name}={{"text": [...]}}'
         )
 
 
-class _PythonWords:
-    """What the command line calls flags and files, in the words of a Python program."""
-
-    def __init__(self, settings: type[Settings], titles: Mapping[str, str]) -> None:
-        self.titles = titles
-        self.names: dict[str | None, str] = {}
-        for setting in settings.declared():
-            name = f"{setting.name}=True" if setting.value_type is bool else setting.name
-            self.names |= {setting.flag: name, setting.short: name}
-
-    def translate(self, message: str) -> str:
-        """Return a message with keywords in place of flags, and tables in place of files."""
-        for path, title in self.titles.items():
-            message = message.replace(path, title)
-        message = _COLUMNS.sub(lambda match: f'columns="{match[1].strip(chr(39))}"', message)
-        return _FLAG.sub(lambda match: self.names.get(match[0], match[0]), message)
+def _is_file_name(name: str) -> bool:
+    return os.path.exists(name) or is_url(name) or bool(glob.glob(name))
 
 
 def __getattr__(name: str) -> Any:

@@ -53,10 +53,8 @@ class Tabular:
 
 
 def tables_folder() -> Path:
-    """Return the folder of the tables that runs were trained on, for this user alone."""
-    folder = cache_folder() / "tables"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder
+    """Return the folder of the tables that runs were trained on."""
+    return cache_folder() / "tables"
 
 
 def write_table(value: Any, name: str, title: str, folder: Path) -> Path:
@@ -76,6 +74,7 @@ def write_table(value: Any, name: str, title: str, folder: Path) -> Path:
     content = stream.getvalue()
     path = folder / hashlib.sha256(content).hexdigest()[:16] / f"{name}.parquet"
     if not path.exists():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # what is in them is for this user
         write_whole(path, content)
     return path
 

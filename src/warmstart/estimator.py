@@ -17,6 +17,7 @@ from warmstart.display import show_in_python
 from warmstart.errors import WarmstartError
 from warmstart.progress import silence
 from warmstart.recipes.finetune import finetune
+from warmstart.settings.python_words import python_words
 from warmstart.settings.shared import Device, Pooling, Truncate
 from warmstart.settings.training import Balance, FinetuneConfig
 from warmstart.tasks.classify import ClassifyTask
@@ -105,7 +106,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             try:
                 result = finetune(self._settings(file, str(Path(folder, "run"))))
             except WarmstartError as error:
-                raise ValueError(str(error).replace(file, "X")) from None
+                raise ValueError(python_words(FinetuneConfig, {file: "X"})(str(error))) from None
             return replace(result.model, name="the classifier")
 
     def _settings(self, train: str, out: str) -> FinetuneConfig:

@@ -6,6 +6,7 @@ import os
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -27,6 +28,11 @@ class Runtime:
     device: torch.device
     dtype: torch.dtype | None = None  # of matrix products; None: the type of the weights
 
+    @property
+    def kind(self) -> Literal["cpu", "cuda"]:
+        """Return the kind of device that sizes and defaults are for: an Apple GPU has a CPU's."""
+        return "cuda" if self.device.type == "cuda" else "cpu"
+
     def precision(self) -> AbstractContextManager[object]:
         """Return a context in which matrix products have the chosen type."""
         if self.dtype is None:
@@ -47,6 +53,8 @@ class Runtime:
         torch.default_generator.manual_seed(number)
         if self.device.type == "cuda":
             torch.cuda.manual_seed(number)
+        elif self.device.type == "mps":
+            torch.mps.manual_seed(number)
 
 
 def fastest_type(device: torch.device) -> torch.dtype | None:
@@ -55,6 +63,8 @@ def fastest_type(device: torch.device) -> torch.dtype | None:
         capability = torch.cuda.get_device_capability(device)
         if capability >= TENSOR_CORES:
             return torch.bfloat16 if capability >= BF16_TENSOR_CORES else torch.float16
+        return None
+    if device.type == "mps":
         return None
     has_bf16 = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return torch.bfloat16 if has_bf16 else None
@@ -65,13 +75,9 @@ def choose_runtime(
 ) -> Runtime:
     """Choose device and precision, and set the number of threads; None: as `num_threads` says.
 
-    A device is auto, or named as torch names it: cpu, cuda, or cuda:1 for one of several.
+    A device is auto, or named as torch names it: cpu, mps, cuda, or cuda:1 for one of several.
     """
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise WarmstartError("--device cuda: this machine has no CUDA device; use auto or cpu")
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    chosen = torch.device(device)
+    chosen = choose_device(device)
     if chosen.index is not None:
         torch.cuda.set_device(chosen)
     torch.set_num_threads(threads or num_threads())
@@ -86,8 +92,31 @@ def choose_runtime(
     return Runtime(chosen, fastest_type(chosen) if precision == "auto" else types[precision])
 
 
+def choose_device(name: str) -> torch.device:
+    """Return the device of this name; auto: the GPU that is there, else the CPU."""
+    is_there = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if name == "auto":
+        name = next(kind for kind, is_found in is_there.items() if is_found)
+    kind = name.partition(":")[0]
+    if not is_there[kind]:
+        what = "CUDA device" if kind == "cuda" else "Apple GPU that torch can use"
+        raise WarmstartError(f"--device {kind}: this machine has no {what}; use auto or cpu")
+    return torch.device(name)
+
+
+def widest_type(device: torch.device) -> torch.dtype:
+    """Return the floating-point type for sums: double precision, which Apple GPUs lack."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
 def describe_gpu() -> str | None:
     """Return the name of the GPU; None: there is none."""
+    if torch.backends.mps.is_available():
+        return "Apple GPU"
     return torch.cuda.get_device_name() if torch.cuda.is_available() else None
 
 

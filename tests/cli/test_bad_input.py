@@ -38,7 +38,10 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
         WARM.replace("{train}", "{bad}/mixed.csv"),
         ["mixed.csv line 2", "carriage return"],
     ),
-    "nothing below the header": (WARM.replace("{train}", "{bad}/head.csv"), ["head.csv: no rows;"]),
+    "nothing below the header": (
+        WARM.replace("{train}", "{bad}/head.csv"),
+        ["head.csv: no rows with text and label;", "only a header"],
+    ),
     "a model that is not in a folder": ("import gone/model -o {out}", ["hf:OWNER/NAME"]),
     "missing job": ("verify-resume gone.toml", ["warmstart: gone.toml does not exist"]),
     "blank lines only": (PRE.replace("{texts}", "{bad}/blank.txt"), ["blank.txt"]),

@@ -99,7 +99,7 @@ def test_the_verb_returns_vectors_where_no_file_is_named(base: Path, texts: list
     result = warmstart.embed(run=base, file="texts.txt", precision="fp32", threads=1)
     assert result.vectors is not None
     assert result.vectors.shape == (24, WIDTH)
-    with pytest.raises(warmstart.WarmstartError, match="FILE is missing"):
+    with pytest.raises(warmstart.WarmstartError, match="file is missing"):
         warmstart.embed(run=base)
 
 

@@ -334,7 +334,7 @@ def test_the_verbs_in_python(toy: Toy, translator: Path, tmp_path: Path) -> None
 
 
 def test_a_list_is_translated_not_one_sentence(translator: Path) -> None:
-    with pytest.raises(warmstart.WarmstartError, match="a list of sentences"):
+    with pytest.raises(warmstart.WarmstartError, match="a list of texts, not one"):
         warmstart.load(translator).translate("1 2")
 
 

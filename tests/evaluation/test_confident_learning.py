@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from cleanlab.count import get_confident_thresholds
+from cleanlab.filter import find_label_issues
 
 from warmstart.evaluation.confident_learning import (
     class_thresholds,
@@ -95,3 +97,16 @@ def test_missing_and_superfluous_labels_are_both_found() -> None:
     doubted = doubt_label_sets(shares, marks)
     assert np.flatnonzero(doubted.is_doubted).tolist() == [4, 5]
     assert doubted.answers[4:] == [[0], [0]]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_doubts_are_those_of_cleanlab(seed: int) -> None:
+    shares, classes = random_case(seed, num=200)
+    np.testing.assert_allclose(
+        class_thresholds(shares, classes), get_confident_thresholds(classes, shares), atol=1e-5
+    )
+    # Its list of the off-diagonal of the confident joint, without labels that are most probable.
+    theirs = find_label_issues(classes, shares, filter_by="confident_learning", n_jobs=1)
+    assert np.flatnonzero(doubt_classes(shares, classes.tolist()).is_doubted).tolist() == (
+        np.flatnonzero(theirs).tolist()
+    )

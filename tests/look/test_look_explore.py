@@ -65,10 +65,11 @@ def test_packed_weights_are_near_the_weights(shape: tuple[int, ...]) -> None:
     tensor = tensor.reshape(shape) if tensor.numel() == torch.Size(shape).numel() else tensor[0]
     packed = pack(tensor)
     scales = np.frombuffer(base64.b64decode(packed["scales"]), "<f4")
-    integers = np.frombuffer(base64.b64decode(packed["integers"]), "<i2")
+    parts = np.frombuffer(base64.b64decode(packed["integers"]), np.uint8).reshape(-1, 3)
+    integers = [int.from_bytes(part.tobytes(), "little", signed=True) for part in parts]
     rows = tensor.reshape(-1, shape[-1]).numpy()
-    unpacked = integers.reshape(rows.shape) * scales[:, None]
-    assert (np.abs(unpacked - rows) <= 1.6e-5 * np.abs(rows).max(1, keepdims=True)).all()
+    unpacked = np.reshape(integers, rows.shape) * scales[:, None]
+    assert (np.abs(unpacked - rows) <= 2e-7 * np.abs(rows).max(1, keepdims=True)).all()
 
 
 def test_a_row_of_zeros_stays_zero() -> None:

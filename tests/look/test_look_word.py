@@ -46,7 +46,7 @@ def test_a_word_from_python(base: Path, file: Path) -> None:
     similarity = warmstart.look_word(run=base, word="bank", file=file, threads=1)
     assert len(similarity.pairs) == 3
     assert "data:image/png" in similarity._repr_html_()
-    with pytest.raises(warmstart.WarmstartError, match="FILE is missing"):
+    with pytest.raises(warmstart.WarmstartError, match="file is missing"):
         warmstart.look_word(run=base, word="bank")
 
 

@@ -9,6 +9,7 @@ import pytest
 from command_line import TINY, World, run, succeed
 from warmstart.recipes.advice import (
     TOKENS_PER_WORD,
+    archive_advice,
     few_tokens_advice,
     guess_language,
     little_text_advice,
@@ -83,14 +84,17 @@ def test_few_labels_lead_to_more_of_them(archive: Path, tmp_path: Path) -> None:
 
 
 MISLEADING = {
-    "one class": ("text,label\n" + "a good text,good\n" * 40, "every label of .* is 'good'"),
+    "one class": ("text,label\n" + "a good text,good\n" * 40, "all have the label 'good'"),
     "ids as labels": (
         "text,label\n" + "".join(f"a text number {n},k{n}\n" for n in range(40)),
         "no label of .* occurs twice",
     ),
     "header alone": ("text,label\n", "is empty, or only a header"),
     "empty": ("", "is empty, or only a header"),
-    "carriage returns": ("text,label\ra good text,good\ra bad text,bad\r", "carriage return alone"),
+    "carriage returns": (
+        "text,label\ra good text,good\ra bad text,bad\r",
+        r"carriage return \(CR\) alone",
+    ),
 }
 
 
@@ -157,3 +161,10 @@ def test_a_file_of_one_class_leads_to_no_training(tmp_path: Path) -> None:
     assert "60 labelled texts of 1 class," in done.out
     assert "all have the label 'good'" in done.out
     assert "warmstart" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("num_words", "advice"), [(1_000, "start from a public model"), (1_000_000, "pretrain a.txt")]
+)
+def test_what_may_beat_simple_methods_depends_on_the_text(num_words: int, advice: str) -> None:
+    assert advice in archive_advice(["word " * 500] * (num_words // 500), "a.txt")

@@ -13,6 +13,7 @@ from warmstart.files import temporary_path, write_whole
 from warmstart.model.models import LanguageModel
 from warmstart.runs.checkpoint import (
     State,
+    are_finite,
     list_checkpoints,
     load_checkpoint,
     load_latest,
@@ -239,3 +240,11 @@ def test_an_error_of_the_disk_names_the_checkpoint(tiny: ModelConfig, run: RunFo
     write_whole(run.checkpoints, b"a file where the folder should be")
     with pytest.raises(OSError, match="checkpoints"):
         _save(run, 3, _fresh(tiny))
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+def test_one_value_that_is_not_finite_is_found(value: float) -> None:
+    tensors = [torch.randn(300, 7), torch.tensor([], dtype=torch.float32), torch.arange(3)]
+    assert are_finite(tensors)
+    tensors[0][123, 4] = value
+    assert not are_finite(tensors)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from warmstart.commands import COMMANDS
 from warmstart.comparison.commands import CompareConfig
 from warmstart.errors import WarmstartError
+from warmstart.look.commands import LookExploreConfig
 from warmstart.settings.base import Settings
 from warmstart.settings.training import MAX_PASSES, PretrainConfig, TrainTranslatorConfig
 
@@ -37,6 +38,8 @@ def test_defaults_are_within_their_own_limits(settings: type[Settings]) -> None:
         values["from"] = ["a"]
     if settings is TrainTranslatorConfig:
         values |= {"train": "a", "valid": "b"}
+    if settings is LookExploreConfig:
+        values["out"] = "a.html"
     built = settings.from_values(values)
     assert built.changed_from(built.recorded()) == []
     assert settings.from_values({**values, **built.recorded()}) == built

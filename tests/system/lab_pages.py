@@ -4,8 +4,8 @@ A page says beside a quoted number where it comes from and how far it may be off
 
     <!-- expect "-o runs/base": 71.1 ± 1.5% of masked tokens restored -->
 
-In quotes is a part of the one command that prints the line; after it the line, as printed, with a
-tolerance after each number that may differ. Other numbers must be the same.
+In quotes is the end, or another part, of the one command that prints the line; then the line, with
+a tolerance after each number that may differ. Other numbers must be the same.
 """
 
 import re
@@ -63,7 +63,8 @@ def commands(page: str) -> list[str]:
 def expectations(page: str) -> Iterator[Expectation]:
     """Yield what a page expects of its commands; each must name exactly one of them."""
     for part, template in EXPECT.findall(text_of(page)):
-        lines = {line for line in commands(page) if f"{part} " in f"{line} "}
+        lines = {line for line in commands(page) if line.endswith(part)}
+        lines = lines or {line for line in commands(page) if part in line}
         if len(lines) != 1:
             raise ValueError(f'{page}: "{part}" is in {len(lines)} commands, not in one')
         yield Expectation(lines.pop(), template)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from lab_pages import PAGES, Expectation, blocks, commands, expectations, text_of, visible_text
 from torch import Tensor
 
 from command_line import ENVIRONMENT
@@ -18,24 +19,14 @@ from warmstart.decoding.beam import SpecialIds, beam_search
 from warmstart.planning.plan import plan
 from warmstart.settings.using import Beam
 
-LABS = Path(__file__).parents[2] / "docs/labs"
-
-
-def text_of(lab: str) -> str:
-    return (LABS / f"{lab}.md").read_text()
-
-
-def blocks(lab: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", text_of(lab), re.MULTILINE | re.DOTALL)
-
 
 def test_the_scale_in_numbers() -> None:
-    (block,) = blocks("translation", "python")
+    (block,) = blocks("attention", "python")
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(block, {})
     for line in printed.getvalue().splitlines():
-        assert f"| {' | '.join(line.split())} |" in text_of("translation")
+        assert f"| {' | '.join(line.split())} |" in text_of("attention")
 
 
 @pytest.mark.parametrize(("width", "best", "probability"), [(1, "a", 0.20), (2, "b", 0.36)])
@@ -87,32 +78,63 @@ def test_memory_is_what_plan_says(device: str, micro_tokens: int | None) -> None
     sizes = {"batch_tokens": 50_000} | ({"micro_tokens": micro_tokens} if micro_tokens else {})
     planned = plan("vaswani-base", on=device, **sizes)
     memory = planned.memory
-    assert f"{memory.peak / 2**20:,.0f} MiB" in text_of("translation")
+    assert f"{memory.peak / 2**20:,.0f} MiB" in text_of("cost")
     assert planned.fits
     if micro_tokens is None:
         parts = memory.weights, memory.gradients, memory.optimizer, memory.copies
         for part in (*parts, memory.activations, memory.loss):
-            assert f" | {part / 2**20:,.0f} |" in text_of("translation")
+            assert f" | {part / 2**20:,.0f} |" in text_of("cost")
 
 
 def test_numbers_of_the_maths() -> None:
     text = text_of("transfer")
-    assert f"{math.log(7.12):.3f} nats = {math.log2(7.12):.3f} bits" in text
-    assert f"{math.log2(7.12) / 0.705:.2f} bytes" in text
+    (perplexity, bits) = map(
+        float, re.findall(r"perplexity ([\d.]+), ([\d.]+) bits per byte", text)[0]
+    )
+    assert f"{math.log(perplexity):.3f} nats = {math.log2(perplexity):.3f} bits" in text
+    assert f"{math.log2(perplexity) / bits:.2f} bytes" in text
     assert f"= {math.log2(20) / 4:.3f}" in text
     assert f"= {math.log2(60) / 6:.3f}" in text
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_expects_is_what_it_says(page: str) -> None:
+    expected = list(expectations(page))
+    assert expected
+    text = visible_text(page)
+    for number in {number for expectation in expected for number in expectation.quoted}:
+        assert number.lstrip("+-−") in text, f"{page}.md expects {number} and does not say it"
+
+
+def test_a_number_is_compared_within_its_tolerance() -> None:
+    expected = Expectation("warmstart …", "warm 78.8 ± 1.5% beats cold by −1.0 ± 0.5 of 5")
+    assert expected.quoted == ["78.8", "−1.0"]
+    assert not expected.problem("first\nwarm │ 80.3%\nbeats cold by -1.2 of 5 seeds")
+    assert "printed 80.4" in expected.problem("warm 80.4% beats cold by -1.2 of 5")
+    assert "printed 1.0" in expected.problem("warm 79% beats cold by 1.0 of 5")
+    assert "did not print" in expected.problem("warm 78.8% beats cold by -1.0 of 6")
+
+
 @pytest.mark.docs
-def test_every_command_of_the_labs_runs(tmp_path: Path) -> None:
-    done: set[str] = set()
-    for lab in ("transfer", "translation"):
-        for block in blocks(lab, "sh"):
-            for line in block.splitlines():
-                if line.startswith("printf "):  # writes a file that the next command reads
-                    subprocess.run(line, shell=True, cwd=tmp_path, check=True)
-                if line.startswith("warmstart ") and line not in done:
-                    done.add(line)
-                    command = [sys.executable, "-m", *shlex.split(line)]
-                    subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, check=True, timeout=600)
-    assert len(done) >= 20
+def test_every_command_of_the_labs_prints_what_the_page_says(tmp_path: Path) -> None:
+    printed: dict[str, str] = {}
+    for page in PAGES:
+        for line in commands(page):
+            if line.startswith("printf "):  # writes a file that the next command reads
+                subprocess.run(line, shell=True, cwd=tmp_path, check=True)
+            if line.startswith("warmstart ") and line not in printed:
+                printed[line] = run(line, tmp_path)
+    assert len(printed) >= 20
+    expected = [expectation for page in PAGES for expectation in expectations(page)]
+    problems = [expectation.problem(printed[expectation.command]) for expectation in expected]
+    assert not list(filter(None, problems))
+
+
+def run(line: str, folder: Path) -> str:
+    """Run a command and return what it printed, in lines wide enough for every table."""
+    command = [sys.executable, "-m", *shlex.split(line)]
+    wide = {**ENVIRONMENT, "COLUMNS": "200"}
+    ran = subprocess.run(
+        command, cwd=folder, env=wide, check=True, timeout=900, stdout=subprocess.PIPE, text=True
+    )
+    return ran.stdout

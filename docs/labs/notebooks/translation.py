@@ -16,8 +16,9 @@
 # %% [markdown]
 # # Lab 2: the Transformer for translation
 #
-# The ten questions of the [lab](../translation.md) as cells to run. The lab's page has the
-# formulas, the usual mistakes and the solutions; here you predict, run, and look.
+# The ten questions of the lab as cells to run. Its pages ([attention](../attention.md),
+# [translation](../translation.md), [what it costs](../cost.md)) have the formulas, the usual
+# mistakes and the solutions; here you predict, run, and look.
 
 # %% [markdown]
 # On Colab or Kaggle, first upload the wheel of warmstart beside this notebook.
@@ -121,16 +122,7 @@ warmstart.look_attention(run="runs/en-fr", source=SENTENCE, out="heads.html")
 warmstart.count_parameters(model="lab", norm_position="pre")
 
 # %% [markdown]
-# ## 5. What does length cost?
-#
-# n²d for attention, nd² for recurrence, knd² for convolution. **Predict first:** which lines have
-# slope 2? Then let the width vary instead: `widths=(64, 128, 256)` in place of the lengths.
-
-# %%
-warmstart.look_complexity(lengths=LENGTHS, widths=(64,), seconds=SECONDS, out="growth.png")
-
-# %% [markdown]
-# ## 6. Encoder, decoder, cross-attention: who sees what?
+# ## 5. Encoder, decoder, cross-attention: who sees what?
 
 # %%
 warmstart.look_mask(
@@ -138,7 +130,7 @@ warmstart.look_mask(
 )
 
 # %% [markdown]
-# ## 7. How is a sentence predicted?
+# ## 6. How is a sentence predicted?
 #
 # The most probable token at each step need not begin the most probable sentence, so a beam keeps
 # several beginnings. Blue paths have ended, grey ones were dropped, the thick one is the answer.
@@ -155,24 +147,7 @@ for width in (1, 3):
     print(f"beam {width}: {best.text} ({best.score:.3f})")
 
 # %% [markdown]
-# ## 8. Do 65 million parameters fit on my GPU?
-#
-# Weights, gradients and Adam's averages depend on the parameters; activations depend on the
-# tokens of a pass. A card of 8 GB is `rtx-4060`; `--on list` names all.
-
-# %%
-# !{sys.executable} -m warmstart plan vaswani-base --on rtx-4090 --batch-tokens 50000
-
-# %% [markdown]
-# ## 9. What if it crashes in the middle?
-#
-# A short run is killed at a random moment, resumed, and compared with one that was never killed.
-
-# %%
-warmstart.verify_resume(kills=1)
-
-# %% [markdown]
-# ## 10. What is a contextual embedding?
+# ## 7. What is a contextual embedding?
 #
 # In the table of embeddings a word has one vector. Each block mixes in what surrounds it.
 
@@ -182,3 +157,29 @@ Path("sentences.txt").write_text(
     encoding="utf-8",
 )
 warmstart.look_word(run="runs/en-fr", word="boring", file="sentences.txt")
+
+# %% [markdown]
+# ## 8. What does length cost?
+#
+# n²d for attention, nd² for recurrence, knd² for convolution. **Predict first:** which lines have
+# slope 2? Then let the width vary instead: `widths=(64, 128, 256)` in place of the lengths.
+
+# %%
+warmstart.look_complexity(lengths=LENGTHS, widths=(64,), seconds=SECONDS, out="growth.png")
+
+# %% [markdown]
+# ## 9. Do 65 million parameters fit on my GPU?
+#
+# Weights, gradients and Adam's averages depend on the parameters; activations depend on the
+# tokens of a pass. A card of 8 GB is `rtx-4060`; `--on list` names all.
+
+# %%
+# !{sys.executable} -m warmstart plan vaswani-base --on rtx-4090 --batch-tokens 50000
+
+# %% [markdown]
+# ## 10. What if it crashes in the middle?
+#
+# A short run is killed at a random moment, resumed, and compared with one that was never killed.
+
+# %%
+warmstart.verify_resume(kills=1)

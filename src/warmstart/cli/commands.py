@@ -164,7 +164,7 @@ def _data_sentences(report: "DataReport") -> Iterator[str]:
             yield from (f"{file.file}: {note}" for note in describe_similar(file.labels))
         if file.numbers:
             yield f"{file.file}: numbers from {file.numbers}"
-            yield from _contradictions(file)
+        yield from _contradictions(file)
     if report.shared and not any(pair.rows or pair.near for pair in report.shared):
         yield "no text occurs in two of these files"
     for pair in report.shared:

@@ -7,7 +7,7 @@ from warmstart.formats import quantity
 from warmstart.printing import print_table, quote, say, say_next
 from warmstart.settings.base import advanced, option
 from warmstart.settings.shared import Destination, LabelledFiles, Machine, SeveralProcesses
-from warmstart.settings.training import DEFAULT_MINUTES, Tuning
+from warmstart.settings.training import Tuning
 
 if TYPE_CHECKING:
     from warmstart.comparison.results import Arm, ArmScore, Comparison, Summary
@@ -162,6 +162,9 @@ class CompareConfig(LabelledFiles, Tuning, Destination, Machine, SeveralProcesse
 
 def compare(config: CompareConfig) -> None:
     from warmstart.comparison.compare import compare as run
+    from warmstart.comparison.spaces import unlabelled_source
+    from warmstart.recipes.advice import archive_advice
+    from warmstart.tasks.latent_semantics import documents_of
 
     result = run(config)
     print_comparison(result.comparison, result.summary)
@@ -171,12 +174,8 @@ def compare(config: CompareConfig) -> None:
         command = f"predict {quote(model)} texts.txt -o labelled.csv"
     say_next(f"{result.report}: open it in a browser", command)
     if not config.from_runs:
-        files = " ".join(map(quote, config.unlabelled))
-        say(
-            f"A pretrained Transformer may do better. By default that takes {DEFAULT_MINUTES} "
-            f"minutes: warmstart pretrain {files} -o runs/base, then compare --from runs/base; "
-            f"warmstart plan pretrain {files} says what it costs on a GPU."
-        )
+        texts = documents_of(unlabelled_source(config))
+        say(archive_advice(texts, " ".join(map(quote, config.unlabelled))))
 
 
 def _training(config: CompareConfig, arm: "Arm") -> str | None:

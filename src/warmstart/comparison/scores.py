@@ -205,7 +205,8 @@ def compare_pair(comparison: Comparison, first: str, second: str, labels: int) -
         clean_estimate = paired_estimate(a[..., rows], b[..., rows], scale.span)
         clean = symmetric_interval(clean_estimate)
         if outcome_of(clean_estimate) != outcome:
-            limits = scale.size_range(clean.low, clean.high)
+            shown = clean.negate() if outcome == "worse" else clean
+            limits = scale.size_range(shown.low, shown.high)
             sentence += f"; without shared texts, the 95% interval is {limits} {scale.unit}"
     by_seed = (a - b).mean(axis=(0, 2))
     return Difference(

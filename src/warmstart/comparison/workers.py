@@ -22,7 +22,7 @@ from warmstart.comparison.plan import plan_experiment, subset_sizes
 from warmstart.errors import StoppedError, WarmstartError
 from warmstart.jsonfiles import from_json
 from warmstart.locks import inode_of, watch
-from warmstart.pool import ProcessPool
+from warmstart.pool import ProcessPool, hide_script
 from warmstart.ray_cluster import RayCluster, refuse_other_code
 from warmstart.runs.facts import ConfigFile
 from warmstart.runs.folder import RunFolder
@@ -178,12 +178,13 @@ class LocalProcesses:
 
     def submit(self, group: CellGroup, step: Step, tuned: Result | None) -> "Future[Outcome]":
         order = CellOrder.of(self.config, group, step, tuned)
-        try:
-            return self._pool.submit(order.run)
-        except BrokenExecutor:  # a process was lost: the others are replaced, too
-            self._pool.close()
-            self._pool = self._new_pool()
-            return self._pool.submit(order.run)
+        with hide_script():
+            try:
+                return self._pool.submit(order.run)
+            except BrokenExecutor:  # a process was lost: the others are replaced, too
+                self._pool.close()
+                self._pool = self._new_pool()
+                return self._pool.submit(order.run)
 
     def close(self) -> None:
         """End all processes at once."""

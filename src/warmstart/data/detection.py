@@ -25,7 +25,7 @@ _MOST_LABELS = 50
 _LABEL_CHARS = 40  # a label has at most this many on average
 _TEXT_WORDS = 3  # a text has at least this many on average
 
-_ALIASES = {"text": TEXT_NAMES, "label": LABEL_NAMES}
+_ALIASES = {"text": TEXT_NAMES.split(), "label": LABEL_NAMES.split()}
 _TIMES_LONGER = 3  # one of two columns of text is taken if it is this many times longer
 
 

@@ -12,36 +12,11 @@ from typing import Final
 from unicodedata import east_asian_width
 
 # Usual names of columns, beside the names of the roles.
-TEXT_NAMES: Final = tuple(
-    [
-        "review",
-        "sentence",
-        "content",
-        "body",
-        "comment",
-        "message",
-        "tweet",
-        "texte",
-        "phrase",
-        "avis",
-        "texto",
-        "satz",
-    ]
+TEXT_NAMES: Final = (
+    "review sentence content body comment message tweet texte phrase avis texto satz"
 )
-LABEL_NAMES: Final = tuple(
-    [
-        "labels",
-        "sentiment",
-        "class",
-        "category",
-        "target",
-        "rating",
-        "stars",
-        "polarity",
-        "classe",
-        "kategorie",
-        "klasse",
-    ]
+LABEL_NAMES: Final = (
+    "labels sentiment class category target rating stars polarity classe kategorie klasse"
 )
 _ROLE_NAMES = "text text2 label source target tokens tags spans question context answer answers"
 _OTHER_NAMES = """
@@ -53,44 +28,14 @@ specialty status subject summary ticket ticket_no timestamp title titre titel th
 topic type url user user_id userid utterance verbatim votes word words
 文本 内容 评论 标签 类别 分类 情感 テキスト ラベル текст отзыв метка категория
 """
-_NAMES: Final = frozenset((*TEXT_NAMES, *LABEL_NAMES, *_ROLE_NAMES.split(), *_OTHER_NAMES.split()))
-_VALUES: Final = frozenset(
-    [
-        "yes",
-        "no",
-        "true",
-        "false",
-        "y",
-        "n",
-        "oui",
-        "non",
-        "ja",
-        "nein",
-        "sí",
-        "positive",
-        "negative",
-        "neutral",
-        "good",
-        "bad",
-        "great",
-        "ok",
-        "okay",
-        "fine",
-        "none",
-        "nothing",
-        "n/a",
-        "na",
-        "nan",
-        "null",
-        "unknown",
-        "unsure",
-        "other",
-        "-",
-        "spam",
-        "ham",
-    ]
-) | {"no idea", "see above", "don't know", "dont know", "no comment", "not sure"}
-_ROLES: Final = frozenset((*TEXT_NAMES, *LABEL_NAMES, *_ROLE_NAMES.split()))
+_ANSWERS = """
+yes no true false y n oui non ja nein sí positive negative neutral good bad great ok okay fine none
+nothing n/a na nan null unknown unsure other - spam ham
+"""
+_PHRASES = ("no idea", "see above", "don't know", "dont know", "no comment", "not sure")
+_ROLES: Final = frozenset(f"{TEXT_NAMES} {LABEL_NAMES} {_ROLE_NAMES}".split())
+_NAMES: Final = _ROLES.union(_OTHER_NAMES.split())
+_VALUES: Final = frozenset((*_ANSWERS.split(), *_PHRASES))
 
 _NAME_WORDS, _PHRASE_WORDS = 2, 5  # most names have as many words; a few are phrases
 _NAME_CHARS: Final = 40

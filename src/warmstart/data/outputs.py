@@ -42,8 +42,9 @@ def write_table(
 ) -> Path:
     """Write rows in the format that the file's name asks for.
 
-    The first rows name the columns of a .csv, .tsv or .xlsx file; the delimiter is for .csv alone. Cells
-    of text files that a spreadsheet would run as formulas get an apostrophe, unless they are raw.
+    The first rows name the columns of a .csv, .tsv or .xlsx file; the delimiter is for .csv alone.
+    Cells of text files that a spreadsheet would run as formulas get an apostrophe, unless they are
+    raw.
     """
     with whole_file(path) as file:
         match format_of(path):

@@ -90,10 +90,10 @@ def find_dialect(path: Path, lines: Sequence[str], delimiter: str | None) -> Dia
 
 
 def _is_decimal(lines: Sequence[str], delimiter: str) -> bool:
-    """Tell whether a comma is only found between digits, below a header."""
-    return (
-        bool(lines) and delimiter == "," and all(map(_DECIMAL_COMMAS.fullmatch, lines[1:] or lines))
-    )
+    """Tell whether there are commas, but only between digits, below a header."""
+    rows = lines[1:] or lines
+    has_commas = delimiter == "," and any("," in row for row in rows)
+    return has_commas and all(map(_DECIMAL_COMMAS.fullmatch, rows))
 
 
 def _regularity(lines: Sequence[str], dialect: Dialect) -> float:

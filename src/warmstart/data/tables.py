@@ -167,12 +167,6 @@ def _read_sample(path: Path, tables: TableFormat) -> tuple[Dialect | None, Sampl
     match format_of(path):
         case "csv" | "tsv":
             lines, is_whole = _first(filter(None, read_lines(path, tables.encoding)))
-            if is_whole and len(lines) == 1 and "\r" in lines[0]:
-                raise WarmstartError(
-                    f"{path}: its lines end with a carriage return alone, as old programs for the "
-                    "Mac write them; save it as CSV UTF-8, or write a copy with "
-                    f"`tr '\\r' '\\n' < {path} > copy{path.suffix}`"
-                )
             dialect = find_dialect(path, lines, tables.delimiter)
             rows = _split(lines, dialect)
             return dialect, _sample_of_cells(path, rows, len(rows[0]) if rows else 0, is_whole)

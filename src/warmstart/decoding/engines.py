@@ -11,6 +11,7 @@ from warmstart import progress
 from warmstart.batching.batches import pad_ids
 from warmstart.decoding.beam import Hypothesis, SpecialIds, Step, beam_search, to_log_probs
 from warmstart.decoding.packed import PackedDecoder, unsupported_setting
+from warmstart.errors import WarmstartError
 from warmstart.kernels.graphs import recording
 from warmstart.kernels.inference import (
     BeamCache,
@@ -90,8 +91,17 @@ def recorded_engine(model: Translator, runtime: Runtime) -> Engine:
     return Engine(model.config, runtime, model.encoder, begin)
 
 
+def check_can_decode(runtime: Runtime) -> None:
+    """Refuse a device without double precision, in which beam search adds up."""
+    if runtime.device.type == "mps":
+        raise WarmstartError(
+            "--device mps: translators need float64, which Apple GPUs lack; use --device cpu"
+        )
+
+
 def fast_engine(model: Translator, runtime: Runtime) -> Engine:
     """Return the fastest engine for a device, to be used while the weights do not change."""
+    check_can_decode(runtime)
     if runtime.device.type == "cuda":
         return _or_plain(recorded_engine, model, runtime)
     if can_pack(runtime.device, runtime.dtype):

@@ -83,7 +83,7 @@ class CastLinear(nn.Module):
 PackedType = type[PackedLinear] | type[PackedAutocastLinear]
 
 
-def can_pack(device: torch.device, dtype: torch.dtype | None) -> bool:
+def can_pack(device: torch.device, dtype: torch.dtype | None = None) -> bool:
     """Tell whether the device has kernels for packed weights of a type; few CPUs have fp16."""
     if device.type != "cpu" or dtype == torch.float16:
         return False

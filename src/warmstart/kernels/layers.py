@@ -21,7 +21,8 @@ def attend(
 ) -> Tensor:
     """Return softmax(QK'/sqrt(K))V, (B, H, T, K); a causal mask replaces `mask`."""
     is_short = q.dtype == torch.bfloat16 and k.shape[-2] <= SHORT_ROW
-    if q.device.type == "cpu" and (is_short or drop_rate):
+    is_plain = q.device.type == "cpu" and (is_short or drop_rate)
+    if is_plain or q.device.type == "mps":
         scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)  # (B, H, T, S)
         weights = masked_softmax(scores, mask, is_causal)
         return dropout(weights, drop_rate) @ v

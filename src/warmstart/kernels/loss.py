@@ -13,12 +13,12 @@ from torch.autograd.function import once_differentiable
 IGNORE = -100  # a target that is not counted
 
 # Logits in memory at once: on a GPU enough to fill it.
-LOGITS_PER_CHUNK = {"cpu": 25_000_000, "cuda": 800_000_000}
+LOGITS_PER_CHUNK = {"cpu": 25_000_000, "cuda": 800_000_000, "mps": 25_000_000}
 ROWS_PER_SUM = 4096  # that are added up in fp16, whose largest number is 65,504
 LOGITS_PER_SOFTMAX = 1_600_000  # that go through the softmax together: a CPU's caches hold them
 # The vocabulary is padded to a multiple of this: unaligned matrix products on a GPU take ten times
 # as long. The logits of the padding are 0 and excluded from the softmax.
-VOCABULARY_MULTIPLE = {"cpu": 1, "cuda": 64}
+VOCABULARY_MULTIPLE = {"cpu": 1, "cuda": 64, "mps": 1}
 BIAS_COLUMNS = 8  # that hold a bias, all but one of them 0: aligned as well
 
 
@@ -39,7 +39,7 @@ def linear_cross_entropy(
         hidden, weight = hidden.detach(), weight.detach()
         bias = None if bias is None else bias.detach()
     device = hidden.device.type
-    if device == "cpu":  # a GPU would have to be waited for; there, ignored targets weigh nothing
+    if device != "cuda":  # which would have to be waited for; there, ignored targets weigh nothing
         is_counted = targets != IGNORE
         hidden, targets = hidden[is_counted], targets[is_counted]
     is_cast = torch.is_autocast_enabled(device)

@@ -169,7 +169,7 @@ def look_complexity(config: LookComplexityConfig) -> LayerGrowth:
         device = torch.cuda.get_device_name(runtime.device)
     elif config.precision == "auto":
         runtime = Runtime(runtime.device)  # in bf16 a CPU computes short rows differently
-    axis, shapes = _shapes(config, runtime.device.type)
+    axis, shapes = _shapes(config, runtime.kind)
     fixed = f"width {shapes[0][1]}" if axis == "length" else f"{shapes[0][0]:,} tokens"
     title = f"One layer, {fixed}, on {device}, {runtime.precision_name}"
     layers = measure_growth(axis, shapes, config.seconds, runtime)

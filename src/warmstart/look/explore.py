@@ -31,11 +31,11 @@ from warmstart.tasks.text_model import TransformerModel
 from warmstart.tokenization.backends import JsonTokenizer, parse_json
 from warmstart.tokenization.tokenizer import Tokenizer
 
-MAX_PAGE = 16_000_000  # bytes; a browser computes larger models too slowly to play with
-BYTES_PER_WEIGHT = 8 / 3  # 16 bits in base64
+MAX_PAGE = 24_000_000  # bytes; a browser computes larger models too slowly to play with
+BYTES_PER_WEIGHT = 4  # 24 bits in base64
 SCRIPTS = ("transformer.js", "tokenizer.js", "explore.js")
 SPECIAL_ROOM = 2  # of the longest text: its first and last special token
-LARGEST = np.iinfo(np.int16).max
+LARGEST = 2**23 - 1  # of 24-bit integers; 16 bits would change probabilities by up to 0.001
 # Choices of a backbone that transformer.js has.
 KNOWN = {
     "positions": ("sinusoidal", "learned", "rope"),
@@ -218,14 +218,15 @@ def _facts(config: ModelConfig, weights: Mapping[str, Tensor]) -> list[str]:
 
 
 def pack(tensor: Tensor) -> dict[str, Any]:
-    """Return a matrix as 16-bit integers with a scale for each row, to 1.6e-5 of its largest."""
-    rows = tensor.float().reshape(-1, tensor.shape[-1]).numpy()  # a vector is one row
+    """Return a matrix as 24-bit integers with a scale for each row: as exact as float32."""
+    rows = tensor.double().reshape(-1, tensor.shape[-1]).numpy()  # a vector is one row
     scales = (np.abs(rows).max(1) / LARGEST).astype("<f4")
-    steps = np.where(scales > 0, scales, 1)[:, None]
-    integers = np.rint(rows / steps).clip(-LARGEST, LARGEST).astype("<i2")
+    steps = np.where(scales > 0, scales, 1).astype(np.float64)[:, None]
+    integers = np.rint(rows / steps).clip(-LARGEST, LARGEST).astype("<i4")
+    low_bytes = integers.reshape(-1, 1).view(np.uint8)[:, :3]
     return {
         "columns": rows.shape[1],
-        "integers": base64.b64encode(integers.tobytes()).decode(),
+        "integers": base64.b64encode(low_bytes.tobytes()).decode(),
         "scales": base64.b64encode(scales.tobytes()).decode(),
     }
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from warmstart.kernels.layers import TokenGrid, attend, masked_softmax
+from warmstart.runtime import widest_type
 
 CAPACITY_STEP = 16  # positions by which a full buffer grows
 
@@ -158,13 +159,13 @@ def document_mask(documents: Tensor) -> Tensor:
 
 def frequencies(num: int, device: torch.device, base: float = 10_000.0) -> Tensor:
     """Return angular frequencies that fall from 1 towards 1 / base."""
-    steps = torch.arange(num, dtype=torch.float64, device=device)
+    steps = torch.arange(num, dtype=widest_type(device), device=device)
     return base ** (-steps / num)  # (num,)
 
 
 def sinusoids(length: int, width: int, device: torch.device) -> Tensor:
     """Return sin in even columns and cos in odd ones, as the 2017 paper writes them."""
-    positions = torch.arange(length, dtype=torch.float64, device=device)
+    positions = torch.arange(length, dtype=widest_type(device), device=device)
     angles = positions[:, None] * frequencies(width // 2, device)  # (T, D / 2)
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)  # (T, D)
 

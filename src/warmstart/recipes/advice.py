@@ -6,7 +6,7 @@ The figures behind the advice are in docs/results.md, "What pays on which machin
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from warmstart.data.file_report import FileReader
 from warmstart.data.questions import questions_form
 from warmstart.formats import quantity
+from warmstart.settings.training import DEFAULT_MINUTES
 from warmstart.settings.using import DataConfig, StartConfig
 from warmstart.textfiles import expand
 
@@ -161,7 +162,7 @@ def _find_problem(file: "FileReport") -> str | None:
     counts = file.labels or {}
     if len(counts) == 1:
         return (
-            f"every label of {file.file} is {next(iter(counts))!r}: add texts of another class, "
+            f"the texts of {file.file} all have the label {next(iter(counts))!r}: add others, "
             "or name another column with --columns text=NAME,label=NAME"
         )
     if len(counts) > 1 and max(counts.values()) == 1:
@@ -196,11 +197,27 @@ def _backbone(unlabelled: str, num_words: int, train: str, is_gpu: bool) -> Iter
 def little_text_advice(num_tokens: int) -> str | None:
     """Return what to do instead of pretraining on so few tokens; None: they are enough."""
     num_words = round(num_tokens / TOKENS_PER_WORD, -3)
-    if num_words >= LITTLE_TEXT:
-        return None
+    return None if num_words >= LITTLE_TEXT else _public_model(f"about {num_words:,.0f}")
+
+
+def archive_advice(texts: Iterable[str], files: str) -> str:
+    """Return what may do better than simple methods on these texts."""
+    num_words = 0
+    for text in texts:
+        num_words += len(text.split())
+        if num_words >= LITTLE_TEXT:
+            return (
+                f"A pretrained Transformer may do better. By default that takes {DEFAULT_MINUTES} "
+                f"minutes: warmstart pretrain {files} -o runs/base, then compare --from runs/base; "
+                f"warmstart plan pretrain {files} says what it costs on a GPU."
+            )
+    return _public_model(f"{num_words:,}")
+
+
+def _public_model(words: str) -> str:
     return (
-        f"about {num_words:,.0f} words of {LITTLE_TEXT_ADVICE}, as with `warmstart import "
-        f"{PUBLIC_MODEL} -o runs/public`, then compare --from runs/public"
+        f"{words} words of {LITTLE_TEXT_ADVICE}, as with `warmstart import {PUBLIC_MODEL} -o "
+        "runs/public`, then compare --from runs/public"
     )
 
 

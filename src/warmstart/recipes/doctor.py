@@ -159,6 +159,8 @@ def _examine_gpu() -> Finding:
         return Finding("GPU", "unknown: torch cannot be loaded", "missing")
     if torch.cuda.is_available():
         return Finding("GPU", torch.cuda.get_device_name())
+    if torch.backends.mps.is_available():
+        return Finding("GPU", "of Apple, which warmstart was never tested on")
     if torch.version.cuda:
         version = torch.version.cuda
         return Finding("GPU", f"none found; torch is built for CUDA {version}", "missing")

@@ -143,7 +143,7 @@ def _train(given: FinetuneConfig, run: RunFolder, clock: Clock) -> None:
     """Train the model of an unfinished run."""
     parent = read_backbone(given.from_run) if given.from_run else None
     runtime = training_runtime(given)
-    config = resolve(given, run, parent, runtime.device.type)
+    config = resolve(given, run, parent, runtime.kind)
     trainer, fit = _prepare(given, config, run, parent, runtime)
     trainer.restore()
     recorded = run.config()  # before the lead process changes it

@@ -113,7 +113,7 @@ def _train(given: PretrainConfig, run: RunFolder, clock: Clock) -> None:
     task = pretraining_task(given.objective, parent)
     task.check(given)
     runtime = training_runtime(given)
-    config = resolve(given, run, parent, runtime.device.type)
+    config = resolve(given, run, parent, runtime.kind)
     tokenizer, architecture, text = _prepare(given, config, task, run, parent)
     model, transfer = _model(config, task, architecture, parent)
     model.to(runtime.device)

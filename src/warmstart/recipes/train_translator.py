@@ -13,6 +13,7 @@ from warmstart import progress
 from warmstart.batching.batches import EncodedPairs, PairStream
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.pairs import Pairs
+from warmstart.decoding.engines import check_can_decode
 from warmstart.errors import WarmstartError
 from warmstart.files import remove_own, write_json
 from warmstart.formats import duration
@@ -134,8 +135,9 @@ def _prepare(
     given: TrainTranslatorConfig, run: RunFolder, runtime: Runtime
 ) -> tuple[TrainTranslatorConfig, Trainer, TranslationValidation]:
     """Read the pairs, write what the run records of them, and build the trainer."""
+    check_can_decode(runtime)
     train, valid = read_training_pairs(given)
-    device = runtime.device.type
+    device = runtime.kind
     parent = read_translator_parent(given.from_run) if given.from_run else None
     config = resolve(given, run, parent, device)
     tokenizers, architecture = _tokenizers_and_architecture(config, train, parent, run, device)

@@ -53,7 +53,7 @@ _DISK = {
     errno.EPERM: "make the folder writable",
     errno.EIO: "check the disk",
 }
-_MEMORY = ("DefaultCPUAllocator", "not enough memory", "bad_alloc", "ALLOC_FAILED")
+_MEMORY = ("DefaultCPUAllocator", "not enough memory", "bad_alloc", "ALLOC_FAILED", "MPS backend")
 
 
 @contextmanager

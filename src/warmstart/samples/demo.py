@@ -25,6 +25,7 @@ from warmstart.recipes.train_translator import TranslatorResult, train_translato
 from warmstart.report.html import Section, bullets, figure, table, write_page
 from warmstart.report.training_figure import draw_training
 from warmstart.runs.facts import read_metrics
+from warmstart.runtime import choose_runtime, num_cores
 from warmstart.samples.samples import SampleFiles, SampleSizes, write_samples
 from warmstart.settings.shared import Machine
 from warmstart.settings.training import PretrainConfig, TrainTranslatorConfig
@@ -43,6 +44,7 @@ TRANSLATOR_RATE = 1e-2  # suits a model this small; a larger model would diverge
 BEAM = 4
 NUM_REVIEWS = 3  # shown in the report
 NUM_TRANSLATIONS = 5  # shown in the report
+MOST_PROCESSES = 4  # each holds a copy of PyTorch
 MARK = "demo.json"  # tells the folder of a demo from others
 Job = TypeVar("Job", bound=Machine)
 
@@ -68,7 +70,7 @@ def demo(config: DemoConfig) -> DemoResult:
     texts = (files.unlabelled, files.train, files.valid, files.test)
     data = report_data(DataConfig(files=tuple(map(str, texts))))
     base = pretrain(_on_machine(config, _pretrain_config(config, files, folder)))
-    compared = compare(_on_machine(config, _compare_config(files, folder)))
+    compared = compare(_on_machine(config, _compare_config(config, files, folder)))
     translator = train_translator(_on_machine(config, _translator_config(config, files, folder)))
     evaluation = EvaluateConfig(
         run=str(translator.run),
@@ -130,7 +132,7 @@ def _pretrain_config(config: DemoConfig, files: SampleFiles, folder: Path) -> Pr
     )
 
 
-def _compare_config(files: SampleFiles, folder: Path) -> CompareConfig:
+def _compare_config(config: DemoConfig, files: SampleFiles, folder: Path) -> CompareConfig:
     return CompareConfig(
         from_runs=(str(folder / "base"),),
         train=(str(files.train),),
@@ -142,9 +144,17 @@ def _compare_config(files: SampleFiles, folder: Path) -> CompareConfig:
         seeds=SEEDS,
         epochs=EPOCHS,
         trials=1,
+        processes=_processes(config),
         title="The demo: reviews from a built-in world",
         attainable=files.attainable,
     )
+
+
+def _processes(config: DemoConfig) -> str | None:
+    """Return how many models are trained at a time: a small one uses few cores well."""
+    if config.threads or choose_runtime(config.device).device.type != "cpu":
+        return None
+    return str(min(MOST_PROCESSES, num_cores()))
 
 
 def _translator_config(

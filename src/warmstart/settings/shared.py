@@ -14,7 +14,7 @@ Optimizer = Literal["adamw", "muon"]
 Pooling = Literal["cls", "last", "mean"]  # which positions make the vector of a text
 TokenizerKind = Literal["bpe", "unigram"]
 Truncate = Literal["head", "tail", "middle"]  # the part of an overlong text that is used
-Device = Literal["auto", "cpu", "cuda"]
+Device = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 Tracker = Literal["tensorboard", "mlflow", "wandb", "trackio"]
 MIN_VOCAB_SIZE = 261  # the bytes and the special tokens
@@ -198,8 +198,8 @@ class Checkpoints(Settings, panel="Saving"):
 class Machine(Settings, panel="Machine"):
     """Where a job runs, and its randomness."""
 
-    device: Device = option("auto: CUDA if available", "auto", fixed=False)
-    precision: Precision = option("auto: 16 bits if they are fast here", "auto")
+    device: Device = option("auto: a GPU if there is one", "auto", fixed=False)
+    precision: Precision = option("auto: bf16 or fp16 where it is fast", "auto")
     threads: int | None = option("CPU threads; default: all", None, least=1, most=1024, fixed=False)
     seed: int = option("determines every random choice", 0, least=0)
 

@@ -1,5 +1,6 @@
 """Logistic regression on the features of texts, its setting chosen inside the training labels."""
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -38,12 +39,20 @@ def fit_logistic(
 ) -> "LogisticRegression":
     """Fit a logistic regression; C is the inverse of regularisation."""
     from sklearn.linear_model import LogisticRegression
-    from threadpoolctl import threadpool_limits
 
     weights = "balanced" if balance == "weights" else None
     model = LogisticRegression(C=c, class_weight=weights, max_iter=MAX_ITERATIONS, tol=tolerance)
-    with threadpool_limits(1, "blas"):  # threads that meet after every small sum take twice as long
+    # Threads that meet after every small sum take twice as long.
+    with _thread_pools().limit(limits=1, user_api="blas"):
         return model.fit(columns, list(classes))
+
+
+@functools.cache
+def _thread_pools() -> Any:
+    """Return the thread pools of the libraries loaded; to find them takes as long as three fits."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def class_shares(model: "LogisticRegression", columns: Any, num_classes: int) -> Floats:

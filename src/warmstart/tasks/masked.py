@@ -299,7 +299,7 @@ def score_masked(
         columns[1] += losses.sum(1).tolist()
         columns[2] += right.sum(1).tolist()
         if output.pair_logits is not None and on_device.classes is not None:
-            logits, classes = output.pair_logits.double(), on_device.classes
+            logits, classes = output.pair_logits.cpu().double(), on_device.classes.cpu()
             columns[3] += F.cross_entropy(logits, classes, reduction="none").tolist()
             columns[4] += (logits.argmax(1) == classes).tolist()
     return MaskedRows(*(np.array(column, np.float64) for column in columns))
@@ -315,7 +315,7 @@ def _token_scores(model: LanguageModel, hidden: Tensor, targets: Tensor) -> tupl
         logits = F.linear(vectors, weight, bias).to(weight.dtype)  # (n, V)
         losses.append(F.cross_entropy(logits, chunk_targets, ignore_index=IGNORE, reduction="none"))
         right.append(logits.argmax(1) == chunk_targets)
-    return torch.cat(losses).double().view_as(targets), torch.cat(right).view_as(targets)
+    return torch.cat(losses).cpu().double().view_as(targets), torch.cat(right).view_as(targets)
 
 
 def _documents(batch: MaskedBatch) -> Tensor:

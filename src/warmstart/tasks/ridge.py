@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 REGRESS = RegressTask()
-TFIDF_STRENGTHS = (1.0, 0.3, 3.0, 0.1, 10.0)  # of alpha, the default first
+TFIDF_STRENGTHS = (0.3, 1.0, 0.1, 0.03, 3.0, 0.01)  # of alpha, the default first
 LSA_STRENGTHS = (10.0, 100.0, 1.0, 1000.0)  # for dimensions of variance one
 LSA_SETTINGS = tuple((alpha, is_joined) for is_joined in (False, True) for alpha in LSA_STRENGTHS)
 
@@ -169,13 +169,14 @@ class LsaRidge(TfidfRidge):
         vectors = self._vectors_of(texts.texts)
         rows = choosing_rows(numbers)
         alone = nested_leave_one_out(vectors[rows], numbers[rows])
-        (tfidf,) = leave_one_out(texts.columns[rows], numbers[rows], TFIDF_STRENGTHS[:1])
-        candidates = [*alone, *((predicted + tfidf) / 2 for predicted in alone)]
+        tfidf = leave_one_out(texts.columns[rows], numbers[rows], TFIDF_STRENGTHS)
+        best = choose(tfidf, numbers[rows])
+        candidates = [*alone, *((predicted + tfidf[best]) / 2 for predicted in alone)]
         number = choose(candidates, numbers[rows]) if value == CHOSEN_INSIDE else int(value)
         alpha, is_joined = LSA_SETTINGS[number]
         line = fit_nested_ridge(vectors, numbers, alpha)
         if is_joined:
-            line = _average(line, fit_ridge(texts.columns, numbers, TFIDF_STRENGTHS[0]))
+            line = _average(line, fit_ridge(texts.columns, numbers, TFIDF_STRENGTHS[best]))
         margin = conformal_margin(candidates[number] - numbers[rows]) or 0.0
         model = RidgeModel(line, margin, texts.features if is_joined else None, self._space)
 

@@ -159,7 +159,7 @@ def span_scores(model: SpanFinder, data: Dataset, batches: TextBatches) -> NDArr
     with batches.runtime.precision():
         for numbers, batch in padded_batches(rows.ids, batches, rows.starts):
             layout = Layout(batch.is_token, segments=batch.segments, skips_padding=True)
-            logits = packed(batch.ids, layout).double().cpu()
+            logits = packed(batch.ids, layout).cpu().double()
             none = none_positions(model.config, batch.is_token).cpu()
             for row, of_row, at in zip(numbers, logits.numpy(), none.tolist(), strict=True):
                 question, first = rows.sources[row]

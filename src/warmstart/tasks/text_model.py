@@ -347,6 +347,8 @@ def list_texts(verb: str, name: str, texts: Iterable[str]) -> list[str]:
     """Return texts, perhaps a column of a DataFrame, as a list; refuse what is no text."""
     if isinstance(texts, str):
         raise WarmstartError(f"{verb} takes a list of texts, not one text: write [{name}]")
+    if isinstance(texts, Mapping) or hasattr(texts, "columns"):  # whose items are names of columns
+        raise WarmstartError(f"{verb} takes texts, not a table: give one column of it")
     listed = texts.to_pylist() if hasattr(texts, "to_pylist") else list(texts)  # of Arrow, or any
     for number, text in enumerate(listed):
         if not isinstance(text, str):

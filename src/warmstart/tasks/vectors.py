@@ -28,7 +28,8 @@ MOST_KEPT = 1 << 22  # tokens of texts that stay on the device, padded
 BLANKS = ("▁", " ", "\n", "\t")
 RECORDED_LENGTHS = 64  # recorded batches are padded to a multiple of this
 PaddedTexts = tuple[list[int], LabelledBatch]  # rows, and their batch
-LEAST_TOKENS = {"cpu": 0, "cuda": 65_536}  # that fill a GPU; little memory without gradients
+# Tokens that fill a GPU, and need little memory without gradients.
+LEAST_TOKENS = {"cpu": 0, "cuda": 65_536, "mps": 0}
 
 
 def forward_tokens(micro_tokens: int, device: torch.device) -> int:
@@ -320,4 +321,4 @@ def _batch_outputs(model: nn.Module, padded: Iterable[PaddedTexts], runtime: Run
             order += rows
     if not order:
         return torch.empty(0)
-    return torch.cat(outputs).double().cpu()[torch.tensor(order).argsort()]
+    return torch.cat(outputs).cpu().double()[torch.tensor(order).argsort()]

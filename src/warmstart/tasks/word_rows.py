@@ -115,7 +115,7 @@ def row_outputs(
     with batches.runtime.precision():
         for numbers, batch in padded_batches(rows.ids, batches):
             logits = model(batch.ids, Layout(batch.is_token, skips_padding=True))
-            for row, of_row in zip(numbers, logits.double().cpu(), strict=True):
+            for row, of_row in zip(numbers, logits.cpu().double(), strict=True):
                 outputs[row] = mean_by_word(of_row, rows.tokens(row)).softmax(-1).numpy()
     return outputs
 
@@ -139,7 +139,9 @@ def _word_vectors(
     """
     depth = model.backbone.config.depth
     by_row = token_vectors(model.backbone, ids, fit.batches, [depth])
-    means = (mean_by_word(of_row[0].double(), at) for of_row, at in zip(by_row, words, strict=True))
+    means = (
+        mean_by_word(of_row[0].cpu().double(), at) for of_row, at in zip(by_row, words, strict=True)
+    )
     return [vectors.float().to(fit.runtime.device) for vectors in means]
 
 
@@ -160,7 +162,7 @@ class FrozenRows:
     @torch.no_grad()
     def outputs(self) -> Outputs:
         """Return the probability of each tag for each word of every text."""
-        shares = (self.model.head(of_row).double().softmax(-1).cpu() for of_row in self.vectors)
+        shares = (self.model.head(of_row).cpu().double().softmax(-1) for of_row in self.vectors)
         return self.rows.gather({row: of_row.numpy() for row, of_row in enumerate(shares)})
 
 

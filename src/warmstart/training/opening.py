@@ -84,6 +84,10 @@ def training_runtime(settings: TrainingRun) -> Runtime:
     num_gpus = torch.cuda.device_count() if settings.device != "cpu" else 0
     is_one_of_several = current().is_shared and num_gpus > 0
     device = f"cuda:{local_rank() % num_gpus}" if is_one_of_several else settings.device
+    if current().is_shared and not num_gpus and device == "auto":
+        device = "cpu"
+    if current().is_shared and device == "mps":
+        raise WarmstartError("--device mps trains in one process; use --device cpu for several")
     threads = settings.threads or num_threads(num_local())
     return choose_runtime(device, settings.precision, threads)
 

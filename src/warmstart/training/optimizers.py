@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Muon, Optimizer
 
 Named = dict[str, nn.Parameter]
+FUSED = ("cpu", "cuda")  # devices whose fused AdamW can skip a step by itself
 TINY = 1e-30  # divides a matrix of zeros
 Schedule = Callable[[int], float]  # steps done before this one -> factor from 0 to 1
 
@@ -82,9 +83,7 @@ def _adamw(named: Named, settings: OptimizerSettings, rate: float) -> AdamW:
         }
         for (peak, start_step, decay), members in groups.items()
     ]
-    is_fused = all(
-        p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in named.values()
-    )
+    is_fused = all(p.is_floating_point() and p.device.type in FUSED for p in named.values())
     return AdamW(listed, betas=(0.9, 0.95), fused=is_fused)
 
 
@@ -133,10 +132,12 @@ class BatchedMuon(Muon):
         buffers = [self.state[parameter]["momentum_buffer"] for parameter in parameters]
         grads = torch.stack([p.grad for p in parameters if p.grad is not None])  # (B, m, n)
         moments = torch.stack(buffers)  # (B, m, n)
-        decay: float | Tensor = 1 - group["lr"] * group["weight_decay"]
+        factor = 1 - group["lr"] * group["weight_decay"]
+        decay: float | Tensor = factor
         if self.found_inf is not None:  # a moment that moves towards itself stays where it is
             torch.where(self.found_inf > 0, moments, grads, out=grads)
-            decay = self.found_inf.double().clamp(min=decay).to(grads.dtype)
+            kept = torch.full_like(self.found_inf, factor, dtype=grads.dtype)
+            decay = kept.masked_fill_(self.found_inf > 0, 1.0)
         moments.lerp_(grads, 1 - group["momentum"])
         torch._foreach_copy_(buffers, moments.unbind(0))
         updates = grads.lerp_(moments, group["momentum"])

@@ -12,9 +12,9 @@ from torch.optim import Optimizer
 from warmstart.batching.batches import ALL_ROWS, Batch, move, pin
 from warmstart.kernels.graphs import RecordedGradients
 from warmstart.runs.facts import Length
-from warmstart.runtime import Runtime
+from warmstart.runtime import Runtime, widest_type
 from warmstart.settings.shared import Checkpoints, Tracker
-from warmstart.training.optimizers import clip_gradients
+from warmstart.training.optimizers import FUSED, clip_gradients
 
 BUCKET = 1 << 24  # gradients that processes send together: fewer wait longer, more need memory
 Counts = Mapping[str, float] | Mapping[str, Tensor]  # of targets, by term
@@ -64,7 +64,7 @@ def add_gradients(
     """
     model.zero_grad()
     counts = objective.count(group) if counts is None else counts
-    total = torch.zeros((), dtype=torch.float64, device=runtime.device)
+    total = torch.zeros((), dtype=widest_type(runtime.device), device=runtime.device)
     for batch in group:
         with runtime.precision():
             sums = objective(model, move(batch, runtime.device))
@@ -115,7 +115,8 @@ class RecordedObjective:
         inputs = [
             tensor.to(self.runtime.device, non_blocking=True) for tensor in (*tensors, *divisors)
         ]
-        return self.gradients(*inputs, kind=self._names).double()
+        loss = self.gradients(*inputs, kind=self._names)
+        return loss.to(widest_type(loss.device))
 
     def _loss(self, *inputs: Tensor) -> Tensor:
         content = dict.fromkeys(field.name for field in fields(self._type))
@@ -135,9 +136,11 @@ def update_weights(model: nn.Module, optimizers: Mapping[str, Optimizer], clip: 
 
 def step_optimizers(optimizers: Mapping[str, Optimizer], is_skipped: Tensor | None = None) -> None:
     """Take a step with each optimizer; one that is skipped (1, else 0) changes nothing."""
+    waits = is_skipped is not None and is_skipped.device.type not in FUSED  # it cannot skip a step
     for optimizer in optimizers.values():
         optimizer.found_inf = is_skipped  # type: ignore[attr-defined]
-        optimizer.step()
+        if not (waits and is_skipped):
+            optimizer.step()
         optimizer.zero_grad()
 
 
@@ -148,7 +151,7 @@ class Latch:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self.num_skipped = torch.zeros((), dtype=torch.float64, device=device)
+        self.num_skipped = torch.zeros((), dtype=widest_type(device), device=device)
 
     def enter(self, is_fault: Tensor) -> Tensor:
         """Enter whether a step is not finite; return 1 if it must be skipped, else 0."""

@@ -183,7 +183,7 @@ class Trainer:
             loss = loss / scale.value
         norm = clip_gradients(trained, self.settings.clip)
         norm = self.sharded.gather(norm) if self.sharded else norm
-        sums = torch.stack([loss, norm.double()])
+        sums = torch.stack([loss, norm.to(loss.dtype)])
         self.processes.add_up(sums)  # so that all processes skip the same steps
         step_optimizers(self.optimizers, self._enter(*sums))
         return sums[0], norm
@@ -359,7 +359,7 @@ class Trainer:
 
     def _settle_losses(self) -> None:
         if self.losses:
-            self.state.loss_sum += float(torch.stack(self.losses).double().sum())
+            self.state.loss_sum += float(torch.stack(self.losses).cpu().double().sum())
             self.state.loss_steps += len(self.losses)
             self.losses.clear()
 

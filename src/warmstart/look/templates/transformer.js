@@ -234,13 +234,15 @@ function softmax(scores) {
 
 // ---- weights --------------------------------------------------------------------------------
 
-// The page holds weights as 16-bit integers in base64, and a scale for each row.
+// The page holds weights as 24-bit integers in base64, and a scale for each row.
 function unpackTensors(packed) {
   const tensors = {};
   for (const [name, { columns, integers, scales }] of Object.entries(packed)) {
-    const whole = new Int16Array(bytesOf(integers).buffer), scale = new Float32Array(bytesOf(scales).buffer);
-    const numbers = Float32Array.from(whole, (integer, n) => integer * scale[Math.floor(n / columns)]);
-    tensors[name] = { rows: scale.length, columns, numbers };
+    const bytes = bytesOf(integers), scale = new Float32Array(bytesOf(scales).buffer);
+    const integer = (n) => ((bytes[3 * n] << 8) | (bytes[3 * n + 1] << 16) | (bytes[3 * n + 2] << 24)) >> 8;
+    const result = matrix(scale.length, columns);
+    for (let n = 0; n < result.numbers.length; n++) result.numbers[n] = integer(n) * scale[Math.floor(n / columns)];
+    tensors[name] = result;
   }
   return tensors;
 }
