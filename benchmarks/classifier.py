@@ -22,7 +22,8 @@ from warmstart.runtime import choose_runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.training import Tuning
 from warmstart.tasks.classify import ClassifyTask
-from warmstart.tasks.finetuning import Fit, build_trainer
+from warmstart.tasks.finetuning import Fit
+from warmstart.tasks.fitting import build_trainer
 from warmstart.tasks.vectors import TextBatches, text_outputs
 
 SHAPE = ModelConfig(

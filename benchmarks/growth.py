@@ -38,7 +38,8 @@ from warmstart.settings.model import PRESETS, ModelConfig
 from warmstart.settings.training import Tuning
 from warmstart.settings.using import Beam
 from warmstart.tasks.classify import ClassifyTask
-from warmstart.tasks.finetuning import Fit, build_trainer
+from warmstart.tasks.finetuning import Fit
+from warmstart.tasks.fitting import build_trainer
 from warmstart.tasks.registry import task_named
 from warmstart.tasks.task import TrainingJob
 from warmstart.tokenization.backends import train_tokenizer

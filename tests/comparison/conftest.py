@@ -21,7 +21,7 @@ from warmstart.comparison.results import (
 )
 from warmstart.comparison.verdict import summarise
 from warmstart.data.copies import NearCopy, SharedTexts
-from warmstart.tasks.finetuning import Epoch
+from warmstart.tasks.fitting import Epoch
 
 ARMS = (("warm", "warm"), ("frozen", "frozen"), ("cold", "cold"), ("tf-idf", "baseline"))
 # accuracy with 50 and with 1,600 labels, and epochs until most of it is learnt

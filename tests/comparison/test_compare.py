@@ -24,7 +24,7 @@ from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.plan import plan_experiment
 from warmstart.data.splits import LabelPool, nested_rows, selections
 from warmstart.errors import DamagedStateError, DivergedError, WarmstartError
-from warmstart.tasks.finetuning import build_trainer
+from warmstart.tasks.fitting import build_trainer
 from warmstart.training.trainer import Trainer
 
 OPTIONS = f"--epochs 2 --trials 2 {MACHINE}"

@@ -21,7 +21,7 @@ from warmstart.comparison.verdict import summarise
 from warmstart.evaluation.intervals import paired_estimate
 from warmstart.formats import duration
 from warmstart.formats import unsigned_points as points
-from warmstart.tasks.finetuning import Epoch
+from warmstart.tasks.fitting import Epoch
 
 SUBSETS, SEEDS, NUM_TEXTS = (50, 200, 800), (1, 2, 3), 400
 TRUTH = tuple(int(x) for x in np.random.default_rng(0).integers(0, 2, NUM_TEXTS))

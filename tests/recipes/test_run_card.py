@@ -10,7 +10,7 @@ import pytest
 
 from command_line import MACHINE, World, refuse, succeed
 from faulty_training import put_faults, spoil_gradient, spoil_loss
-from warmstart.tasks.finetuning import build_trainer
+from warmstart.tasks.fitting import build_trainer
 from warmstart.training.trainer import Trainer
 
 

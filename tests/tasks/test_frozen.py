@@ -16,7 +16,8 @@ from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.training import Tuning
 from warmstart.tasks.classify import ClassifyTask
-from warmstart.tasks.finetuning import Fit, Start, build_model
+from warmstart.tasks.finetuning import Fit
+from warmstart.tasks.fitting import Start, build_model
 from warmstart.tasks.frozen import SETTINGS, FrozenVectors, solve_head
 
 TRAIN = Dataset(

@@ -23,18 +23,9 @@ from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import Pooling
 from warmstart.settings.training import Tuning
-from warmstart.tasks.finetuning import (
-    Baseline,
-    Epoch,
-    FinetuningTask,
-    Fit,
-    FittedBaseline,
-    Labels,
-    Start,
-    build_model,
-    build_trainer,
-    epochs_of,
-)
+from warmstart.tasks.baseline import Baseline, FittedBaseline
+from warmstart.tasks.finetuning import FinetuningTask, Fit, Labels
+from warmstart.tasks.fitting import Epoch, Start, build_model, build_trainer, epochs_of
 from warmstart.tasks.frozen import FrozenVectors, SolvedHead
 from warmstart.tasks.hub import HubModel
 from warmstart.tasks.logistic import CHOSEN_INSIDE

@@ -21,7 +21,7 @@ from warmstart.errors import StoppedError, WarmstartError
 from warmstart.formats import quantity
 from warmstart.runs.folder import RunFolder
 from warmstart.signals import Interrupt, listening
-from warmstart.tasks.finetuning import Epoch
+from warmstart.tasks.fitting import Epoch
 
 MOST_LOSSES = 3  # of one job's workers, while no other job finishes
 POLL_S = 0.1

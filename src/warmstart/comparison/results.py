@@ -9,7 +9,7 @@ from warmstart.data.copies import SharedTexts
 from warmstart.evaluation.intervals import Interval
 from warmstart.evaluation.scale import Scale
 from warmstart.model.attention_weights import AttentionMap
-from warmstart.tasks.finetuning import Epoch
+from warmstart.tasks.fitting import Epoch
 from warmstart.tasks.registry import finetuning_task
 
 ArmKind = Literal["warm", "frozen", "cold", "baseline"]

@@ -70,7 +70,7 @@ class CellOrder:
 
     def run(self) -> Outcome:
         """Run the step in this process, which does nothing else."""
-        display = _Lines([])
+        display = _WorkerLines([])
         try:
             with progress.show_on(display):
                 result = self._train()
@@ -109,7 +109,7 @@ def _groups(config: CompareConfig) -> dict[str, CellGroup]:
 
 
 @dataclass(frozen=True)
-class _Lines:
+class _WorkerLines:
     """A display that keeps the messages of a job."""
 
     lines: list[str]

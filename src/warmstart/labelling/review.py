@@ -83,7 +83,7 @@ class MixedClasses:
 
 
 @dataclass(frozen=True)
-class Review(Shown):
+class LabelReview(Shown):
     """Labels that look wrong, the most doubtful first."""
 
     suspects: tuple[Suspect, ...]
@@ -113,7 +113,7 @@ class Review(Shown):
         return [self.describe(), table(headers, rows, left=[2, 3, 4])]
 
 
-def review(config: ReviewConfig) -> Review:
+def review(config: ReviewConfig) -> LabelReview:
     """Find the labels of a file that look wrong, and write them as a table."""
     config = choose_task(config)
     task = finetuning_task(config.task)
@@ -176,7 +176,7 @@ def _suspects(
     doubts: Sequence[Doubt],
     rare: set[int],
     two_labels: dict[int, list[str]],
-) -> Review:
+) -> LabelReview:
     """Put all suspects in order: what models doubt most first, then what they do not judge."""
     by_row = {doubt.row: doubt for doubt in doubts}
     ranked = sorted(by_row, key=lambda row: by_row[row].margin)
@@ -204,7 +204,7 @@ def _suspects(
     pairs = Counter((s.label, s.suggested) for s in suspects if CONTRADICTED in s.reasons)
     mixed = (MixedClasses(a, b or "", num) for (a, b), num in pairs.most_common(MOST_PAIRS))
     out = Path(config.out) if config.out else None
-    return Review(tuple(suspects), tuple(mixed), dict(counts), len(data), out)
+    return LabelReview(tuple(suspects), tuple(mixed), dict(counts), len(data), out)
 
 
 def _file_of_rows(data: Dataset) -> list[str]:
@@ -216,7 +216,7 @@ def _file_of_rows(data: Dataset) -> list[str]:
     return [names[number] for number in np.searchsorted(ends, np.arange(len(data)), side="right")]
 
 
-def _write(config: ReviewConfig, path: Path, found: Review) -> None:
+def _write(config: ReviewConfig, path: Path, found: LabelReview) -> None:
     if format_of(path) == "lines":
         write_lines(path, (suspect.text_line() for suspect in found))
         return

@@ -35,14 +35,8 @@ from warmstart.runtime import Runtime
 from warmstart.settings.model import DEFAULT_PRESETS, ModelConfig, apply_overrides, preset_named
 from warmstart.settings.shared import Truncate
 from warmstart.settings.training import FinetuneConfig
-from warmstart.tasks.finetuning import (
-    FinetuningTask,
-    Fit,
-    Labels,
-    Start,
-    build_model,
-    build_trainer,
-)
+from warmstart.tasks.finetuning import FinetuningTask, Fit, Labels
+from warmstart.tasks.fitting import Start, build_model, build_trainer
 from warmstart.tasks.frozen import FrozenVectors
 from warmstart.tasks.hub import HubModel, say_not_exportable
 from warmstart.tasks.labelled_data import (

@@ -30,14 +30,8 @@ from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import LabelledColumns, TableFormat, Truncate
 from warmstart.settings.training import Tuning
-from warmstart.tasks.finetuning import (
-    Baseline,
-    FinetuningTask,
-    Fit,
-    Labels,
-    Trained,
-    require_finite,
-)
+from warmstart.tasks.baseline import Baseline
+from warmstart.tasks.finetuning import FinetuningTask, Fit, Labels, Trained, require_finite
 from warmstart.tasks.latent_semantics import LatentSpace
 from warmstart.tasks.spans import (
     QuestionRows,

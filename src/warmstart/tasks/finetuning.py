@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -21,14 +20,11 @@ from warmstart.data.labelled import Dataset, read_labelled
 from warmstart.errors import OVERFLOW, WarmstartError
 from warmstart.evaluation.confident_learning import DoubtedLabels
 from warmstart.evaluation.scale import SHARES, Scale
-from warmstart.runs.checkpoint import State
 from warmstart.runs.folder import RunFolder
-from warmstart.runs.saved import SavedRun, Transfer, transfer_backbone
+from warmstart.runs.saved import SavedRun
 from warmstart.runtime import Runtime
-from warmstart.seeds import derive_seed
 from warmstart.settings.model import Attention, ModelConfig
 from warmstart.settings.shared import (
-    Checkpoints,
     Destination,
     LabelledColumns,
     Pooling,
@@ -37,6 +33,7 @@ from warmstart.settings.shared import (
 )
 from warmstart.settings.training import Tuning
 from warmstart.settings.using import EvaluateConfig
+from warmstart.tasks.baseline import Baseline
 from warmstart.tasks.explaining import Explanation, explain_by_omission
 from warmstart.tasks.frozen import FrozenVectors, SolvedHead
 from warmstart.tasks.labelled_data import (
@@ -54,10 +51,8 @@ from warmstart.tasks.vectors import (
     TextBatches,
 )
 from warmstart.tokenization.tokenizer import Tokenizer
-from warmstart.training.defaults import epochs_between_validations, finetuning_epochs
-from warmstart.training.optimizers import OptimizerSettings, build_optimizers, warmup_linear
-from warmstart.training.step import Evaluation, LoopSettings, Objective, RecordedObjective
-from warmstart.training.trainer import Trainer
+from warmstart.training.defaults import finetuning_epochs
+from warmstart.training.step import Evaluation, Objective
 
 SHOWN_TOKENS = 1 << 18  # from this many on, a bar shows progress: a laptop takes some seconds
 Trained = TypeVar("Trained", bound=Tuning)
@@ -444,137 +439,8 @@ class FinetuningTask(Task):
         yield from ()
 
 
-@dataclass(frozen=True)
-class FittedBaseline:
-    """A baseline that was fitted with one setting."""
-
-    value: float  # the setting, or the one that was chosen inside the training labels
-    outputs: Callable[[Dataset], NDArray[Any]]  # texts -> outputs like a model's
-    save: Callable[[RunFolder], None]  # writes its files into a run folder
-    elapsed_s: float
-
-
-class Baseline(Protocol):
-    """A simple model that a Transformer has to beat, as a comparison fits it."""
-
-    name: str  # of its arm
-    description: str  # for the reader of a report
-    task: str  # that opens its run folder
-    arm: str  # its name after --arms
-
-    def settings(self, trials: int) -> list[float]:
-        """Return the settings to try, the default first."""
-
-    def describe_setting(self, value: float) -> str:
-        """Write a setting with its name."""
-
-    def fit(self, train: Dataset, value: float) -> FittedBaseline:
-        """Fit the baseline on whole texts; their features are kept for the next setting."""
-
-    def reading_s(self, texts: Sequence[str]) -> float:
-        """Return the seconds it takes to read texts, which is done once for all fits."""
-
-
 def require_finite(outputs: NDArray[Any], name: object) -> NDArray[Any]:
     """Refuse outputs that are NaN or infinite; finite weights can overflow too."""
     if not all(np.isfinite(output).all() for output in outputs):
         raise WarmstartError(f"{name}: its outputs are NaN or infinite; {OVERFLOW}")
     return outputs
-
-
-@dataclass(frozen=True)
-class Start:
-    """How a fine-tuned model starts."""
-
-    model: ModelConfig
-    weights: Mapping[str, torch.Tensor] | None  # None: cold
-    is_frozen: bool = False
-
-    @property
-    def arm(self) -> str:
-        """Return the name of this start: warm, frozen or cold."""
-        if self.weights is None:
-            return "cold"
-        return "frozen" if self.is_frozen else "warm"
-
-
-def build_model(
-    task: FinetuningTask, start: Start, labels: Labels, tuning: Tuning, seed: int
-) -> tuple[nn.Module, Transfer | None]:
-    """Return a model to fine-tune, and which of its tensors were loaded."""
-    torch.manual_seed(derive_seed(seed, "weights", "classifier"))
-    model = task.new_model(start.model, labels, tuning)
-    transfer = transfer_backbone(start.weights, model) if start.weights is not None else None
-    backbone: Any = model.backbone
-    backbone.requires_grad_(not start.is_frozen)
-    return model, transfer
-
-
-def build_trainer(
-    task: FinetuningTask,
-    model: nn.Module,
-    fit: Fit,
-    run: RunFolder | None = None,
-    checkpoints: Checkpoints | None = None,
-) -> Trainer:
-    """Return a trainer of all epochs; without a run folder it keeps everything in memory."""
-    model.to(fit.runtime.device)
-    tuning, training = fit.tuning, task.training(model, fit)
-    steps_per_epoch = fit.stream().steps_per_epoch
-    steps = fit.num_epochs * steps_per_epoch
-    unfreeze_steps = steps_per_epoch if tuning.unfreeze else 0
-    optimizer = OptimizerSettings(
-        "adamw", fit.learning_rate, tuning.weight_decay, fit.layer_decay, unfreeze_steps
-    )
-    return Trainer(
-        model,
-        training.objective,
-        training.stream,
-        build_optimizers(model, optimizer),
-        partial(warmup_linear, warmup=tuning.warmup),
-        training.evaluate,
-        LoopSettings.of(
-            checkpoints or Checkpoints(),
-            steps=steps,
-            clip=tuning.clip,
-            seed=fit.seed,
-            eval_every=epochs_between_validations(fit.num_epochs, tuning) * steps_per_epoch,
-            log_every=steps_per_epoch,
-            keeps_last=tuning.keep_epoch == "last",
-        ),
-        fit.runtime,
-        run,
-        RecordedObjective(model, training.objective, fit.runtime) if fit.is_recorded else None,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Epoch:
-    """One pass over the labelled texts, and the validation scores after it."""
-
-    epoch: int  # counts from 1
-    train_loss: float
-    valid_loss: float | None  # None: the task has none
-    valid_accuracy: float  # or the score that selects in its place
-    valid_f1: float | None
-    elapsed_s: float  # since the cell's training began
-
-
-def epochs_of(state: State, fit: Fit, task: FinetuningTask) -> tuple[Epoch, ...]:
-    """Return the figures of each epoch that was validated."""
-
-    def compared(entry: Mapping[str, float]) -> float:
-        scores = {name.removeprefix("valid_"): value for name, value in entry.items()}
-        return task.compared_score(scores, fit.labels)
-
-    return tuple(
-        Epoch(
-            epoch=fit.epoch_of(int(entry["step"])),
-            train_loss=entry["train_loss"],
-            valid_loss=entry.get("valid_loss"),
-            valid_accuracy=compared(entry),
-            valid_f1=entry.get("valid_f1"),
-            elapsed_s=entry["elapsed_s"],
-        )
-        for entry in state.evaluations
-    )

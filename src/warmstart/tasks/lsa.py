@@ -19,8 +19,8 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.shared import Pooling
 from warmstart.settings.training import Balance
+from warmstart.tasks.baseline import FittedBaseline
 from warmstart.tasks.explaining import WordNumbers, share_out
-from warmstart.tasks.finetuning import FittedBaseline
 from warmstart.tasks.latent_semantics import SPACE_FILE, LatentSpace, placed_units, read_space
 from warmstart.tasks.linear import LinearPredictor, LinearTask
 from warmstart.tasks.logistic import (

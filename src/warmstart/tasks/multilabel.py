@@ -31,7 +31,8 @@ from warmstart.model.models import Classifier
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import LabelledColumns, TableFormat
 from warmstart.settings.training import Tuning
-from warmstart.tasks.finetuning import Baseline, FinetuningTask, Fit, Labels
+from warmstart.tasks.baseline import Baseline
+from warmstart.tasks.finetuning import FinetuningTask, Fit, Labels
 from warmstart.tasks.latent_semantics import LatentSpace
 from warmstart.tasks.task import Training, TrainingJob
 from warmstart.tasks.vectors import TextBatches, text_outputs

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from warmstart.data.labelled import Dataset
 from warmstart.runs.saved import SavedRun
-from warmstart.tasks.finetuning import FittedBaseline
+from warmstart.tasks.baseline import FittedBaseline
 from warmstart.tasks.latent_semantics import LatentSpace
 from warmstart.tasks.logistic import (
     ROUGH_TOLERANCE,

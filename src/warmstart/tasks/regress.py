@@ -34,7 +34,8 @@ from warmstart.model.models import Regressor
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import LabelledColumns, Pooling, TableFormat
 from warmstart.settings.training import Tuning
-from warmstart.tasks.finetuning import Baseline, FinetuningTask, Fit, Labels
+from warmstart.tasks.baseline import Baseline
+from warmstart.tasks.finetuning import FinetuningTask, Fit, Labels
 from warmstart.tasks.frozen import FrozenVectors, SolvedHead
 from warmstart.tasks.latent_semantics import LatentSpace
 from warmstart.tasks.task import TrainingJob

@@ -18,7 +18,7 @@ from warmstart.evaluation.numbers import conformal_margin
 from warmstart.runs.checkpoint import save_weights
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun
-from warmstart.tasks.finetuning import FittedBaseline
+from warmstart.tasks.baseline import FittedBaseline
 from warmstart.tasks.latent_semantics import SPACE_FILE, LatentSpace, read_space
 from warmstart.tasks.linear import LinearTask
 from warmstart.tasks.logistic import CHOSEN_INSIDE

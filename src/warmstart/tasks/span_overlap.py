@@ -31,7 +31,7 @@ from warmstart.runs.saved import SavedRun
 from warmstart.runtime import Runtime
 from warmstart.settings.using import EvaluateConfig
 from warmstart.tasks.answer import SURE, AnswerTask, best_threshold
-from warmstart.tasks.finetuning import FittedBaseline
+from warmstart.tasks.baseline import FittedBaseline
 from warmstart.tasks.labelled_data import read_labelled_file, rows_seen
 from warmstart.tasks.spans import MOST_SPANS, SpanScores
 from warmstart.tasks.task import Task

@@ -38,14 +38,8 @@ from warmstart.runtime import Runtime
 from warmstart.settings.model import ModelConfig
 from warmstart.settings.shared import LabelledColumns, TableFormat, Truncate
 from warmstart.settings.training import Tuning
-from warmstart.tasks.finetuning import (
-    Baseline,
-    FinetuningTask,
-    Fit,
-    Labels,
-    Trained,
-    require_finite,
-)
+from warmstart.tasks.baseline import Baseline
+from warmstart.tasks.finetuning import FinetuningTask, Fit, Labels, Trained, require_finite
 from warmstart.tasks.latent_semantics import LatentSpace
 from warmstart.tasks.task import Training, TrainingJob
 from warmstart.tasks.text_model import Predictions, TextSize, TransformerModel
@@ -54,8 +48,8 @@ from warmstart.tasks.word_rows import (
     FrozenRows,
     FrozenStream,
     Outputs,
-    Rows,
     WordBatch,
+    WordRows,
     row_outputs,
     tokens_of_words,
     windows,
@@ -303,7 +297,7 @@ class TagTask(FinetuningTask):
         return TagObjective()
 
     def outputs(self, model: nn.Module, texts: Dataset, batches: TextBatches) -> Outputs:
-        rows = Rows(texts, cast(TokenClassifier, model).config.max_length)
+        rows = WordRows(texts, cast(TokenClassifier, model).config.max_length)
         return rows.gather(row_outputs(model, rows, batches))
 
     def scores(self, outputs: Outputs, targets: Sequence[Any], labels: Labels) -> dict[str, float]:
@@ -414,7 +408,7 @@ class TagTask(FinetuningTask):
         tagger = cast(TokenClassifier, model)
         if any(p.requires_grad for p in tagger.backbone.parameters()):
             return super().training(model, fit)
-        valid = FrozenRows(tagger, Rows(fit.valid, tagger.config.max_length), fit)
+        valid = FrozenRows(tagger, WordRows(fit.valid, tagger.config.max_length), fit)
 
         def evaluate() -> Evaluation:
             return self.validate_epoch(model, valid.outputs(), fit)

@@ -27,8 +27,8 @@ from warmstart.runs.checkpoint import save_weights
 from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun
 from warmstart.settings.training import Balance
+from warmstart.tasks.baseline import FittedBaseline
 from warmstart.tasks.explaining import WordNumbers, share_out
-from warmstart.tasks.finetuning import FittedBaseline
 from warmstart.tasks.linear import LinearTask
 from warmstart.tasks.logistic import (
     check_classes,

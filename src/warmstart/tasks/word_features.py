@@ -30,7 +30,7 @@ from warmstart.runs.folder import RunFolder
 from warmstart.runs.saved import SavedRun
 from warmstart.runtime import Runtime
 from warmstart.settings.using import EvaluateConfig
-from warmstart.tasks.finetuning import FittedBaseline
+from warmstart.tasks.baseline import FittedBaseline
 from warmstart.tasks.labelled_data import read_labelled_file, rows_seen
 from warmstart.tasks.tag import TaggedText, TagTask, find_entities
 from warmstart.tasks.task import Task

@@ -79,7 +79,7 @@ def windows(ids: Sequence[int], word_tokens: Sequence[WordSpan], max_length: int
         yield [*head, *ids[start:stop], ids[-1]], decided
 
 
-class Rows:
+class WordRows:
     """Texts as rows that fit into a model, and which words each row decides."""
 
     def __init__(self, texts: Dataset, max_length: int) -> None:
@@ -107,7 +107,7 @@ class Rows:
 
 @torch.inference_mode()
 def row_outputs(
-    model: nn.Module, rows: Rows, batches: TextBatches
+    model: nn.Module, rows: WordRows, batches: TextBatches
 ) -> dict[int, NDArray[np.float64]]:
     """Return the probability of each tag for the words that each row decides: (words, C)."""
     model = pack_for(model, sum(map(len, rows.ids)), batches.runtime, "backbone")
@@ -150,7 +150,7 @@ class FrozenRows:
     """Validation texts as a frozen backbone reads them, once."""
 
     model: TokenClassifier
-    rows: Rows
+    rows: WordRows
     fit: Fit
 
     @cached_property
