@@ -10,7 +10,7 @@ from warmstart.dataframes import Table
 from warmstart.estimator import Classifier as Classifier
 from warmstart.interop.exchange import ImportResult
 from warmstart.interop.formats import ExportResult
-from warmstart.labelling.review import Review
+from warmstart.labelling.review import LabelReview
 from warmstart.labelling.suggest import Suggestions
 from warmstart.look.ablations import Ablations
 from warmstart.look.attention import AttentionResult
@@ -829,7 +829,7 @@ def review(
     precision: Literal["auto", "fp32", "bf16", "fp16"] = ...,
     threads: int | None = ...,
     seed: int = ...,
-) -> Review: ...
+) -> LabelReview: ...
 def serve(
     *,
     runs: str | Path | Sequence[str | Path],
