@@ -33,10 +33,10 @@ def find_drift(
     """Compare files with the texts of a run that predicts labels; of other runs there is none."""
     if task_of(saved).is_pretraining:
         return ()
-    model = open_saved(saved, Machine())
-    if not hasattr(model, "predict"):
-        return ()
     try:
+        model = open_saved(saved, Machine())
+        if not hasattr(model, "predict"):
+            return ()
         texts, task = trained_texts(saved, model)
         reference = divide_reference(texts, SEED)
         labels = _shares(map(task.label_names, texts.labels))
