@@ -713,6 +713,8 @@ def predict(
     text2: str | None = ...,
     threshold: float | None = ...,
     explain: bool = ...,
+    unusual: bool = ...,
+    like: str | Path | Table | Sequence[str | None] | None = ...,
     out: str | Path | None = ...,
     raw_cells: bool = ...,
     file: str | Path | Table | Sequence[str | None] | None = ...,

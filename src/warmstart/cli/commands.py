@@ -33,6 +33,7 @@ from warmstart.textfiles import standard_input
 
 if TYPE_CHECKING:
     from warmstart.data.copies import DataReport, FileReport, SharedTexts
+    from warmstart.data.drift import Drift
 
 MOST_LISTED = 5  # contradictions of a file
 
@@ -95,6 +96,8 @@ def report_data(config: DataConfig, as_json: bool) -> None:
     _print_files(report)
     for line in _data_sentences(report):
         say(line)
+    for drift in report.drift:
+        _print_drift(drift, str(report.run))
     for step in islice(next_steps(report), 1):
         say(f"next: {f'warmstart {step.command}  # ' if step.command else ''}{step.purpose}")
 
@@ -124,6 +127,27 @@ def _print_files(report: "DataReport") -> None:
         print_table(
             ["file", *columns], [[n, *row] for n, row in zip(names, cells, strict=True)], title
         )
+
+
+def _print_drift(drift: "Drift", run: str) -> None:
+    """Print what is measured of a file beside the same of the texts that a run was trained on."""
+    sides = (drift.new, drift.usual)
+    names = sorted({name for side in sides for name in side.labels or ()})
+    rows = [
+        ["texts", *(f"{side.texts:,}" for side in sides)],
+        ["words that are new", *(f"{side.new_words:.1%}" for side in sides)],
+        ["median length in words", *(f"{side.median:,.0f}" for side in sides)],
+        ["95% are no longer than", *(f"{side.long:,.0f}" for side in sides)],
+        *(
+            [
+                f"label {one_line(name)}",
+                *(f"{(side.labels or {}).get(name, 0):.1%}" for side in sides),
+            ]
+            for name in names
+        ),
+        ["unusual texts", *(f"{side.unusual:.1%}" for side in sides)],
+    ]
+    print_table(["", Path(drift.file).name, "training texts"], rows, f"drift against {run}")
 
 
 def _data_sentences(report: "DataReport") -> Iterator[str]:

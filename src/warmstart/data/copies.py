@@ -7,6 +7,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
+from warmstart.data.drift import Drift
 from warmstart.data.fingerprints import (
     LEAST_WINDOWS,
     NEAR_COPY,
@@ -87,6 +88,7 @@ class DataReport:
     shared: tuple[SharedTexts, ...]
     against: tuple[SharedTexts, ...]  # texts in the training data of a run
     run: str | None
+    drift: tuple[Drift, ...] = ()  # of each file; none: the run predicts no labels
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from warmstart.data.file_report import FileReader, Reading, read_row, report_fil
 from warmstart.data.prepare import sample_tokenizer
 from warmstart.errors import WarmstartError
 from warmstart.files import new_folder
+from warmstart.recipes.drift import find_drift
 from warmstart.report.html import Shown, table
 from warmstart.runs.saved import describe_unrecorded, read_run
 from warmstart.samples.questions import write_questions
@@ -42,7 +43,7 @@ def report_data(config: DataConfig) -> DataReport:
     if run and run.has_unrecorded_texts:
         progress.say(describe_unrecorded(str(run.path)))
     reading = Reading(tokenizer, config.max_length, config.pieces)
-    reports, named = [], []
+    reports, named, readers = [], [], []
     for index, path in enumerate(files):
         labels = Path(config.labels[index]) if config.labels else None
         reader = FileReader(path, config, labels)
@@ -50,6 +51,7 @@ def report_data(config: DataConfig) -> DataReport:
             progress.say(description)
         report, fingerprints = report_file(reader, reading)
         reports.append(report)
+        readers.append(reader)
         named.append(NamedTexts(str(path), fingerprints, partial(read_row, reader)))
     against = (
         _find_seen_texts(NamedTexts(str(config.against), run.texts_seen()), named) if run else []
@@ -59,6 +61,7 @@ def report_data(config: DataConfig) -> DataReport:
         shared=tuple(find_shared(named)),
         against=tuple(against),
         run=config.against,
+        drift=find_drift(run, readers, config) if run else (),
     )
 
 

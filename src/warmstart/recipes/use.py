@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 from warmstart import progress
 from warmstart.data.corpus import cut_chunks, read_input
-from warmstart.data.labelled import TextRow, read_text_rows
+from warmstart.data.labelled import TextRow, join_pair, read_text_rows
 from warmstart.data.outputs import write_table
 from warmstart.data.questions import PAIR as QUESTION_PAIR
 from warmstart.data.questions import is_squad, squad_texts
@@ -17,6 +17,7 @@ from warmstart.decoding.translator import Translation
 from warmstart.errors import WarmstartError
 from warmstart.files import write_lines
 from warmstart.formats import one_line, quantity
+from warmstart.runs.saved import SavedRun, read_run
 from warmstart.settings.shared import TableFormat
 from warmstart.settings.using import (
     FillMaskConfig,
@@ -25,9 +26,17 @@ from warmstart.settings.using import (
     TranslateConfig,
 )
 from warmstart.tasks.explaining import Explanation
-from warmstart.tasks.registry import load_on
+from warmstart.tasks.labelled_data import map_texts
+from warmstart.tasks.registry import load_on, open_saved
 from warmstart.tasks.text_model import FilledText, Prediction, Predictions, TextModel
 from warmstart.tasks.translate import report_overlong
+from warmstart.tasks.unusual import (
+    Reference,
+    Unusualness,
+    divide_reference,
+    read_usual_texts,
+    trained_texts,
+)
 from warmstart.textfiles import base_suffix, file_or_stream, format_of, standard_input
 
 CHUNK = 1024  # texts sorted by length and labelled together
@@ -45,6 +54,7 @@ class PredictedRow:
     row: TextRow
     prediction: Any
     explanation: Explanation | None = None  # None: --explain was not given
+    unusualness: Unusualness | None = None  # None: --unusual was not given
 
     @property
     def label(self) -> str:
@@ -53,12 +63,13 @@ class PredictedRow:
 
     def values(self) -> dict[str, Any]:
         """Return the prediction as JSON values."""
-        return self._unless_empty({**asdict(self.prediction), **explained_values(self.explanation)})
+        prediction = {**asdict(self.prediction), **self._marks()}
+        return self._unless_empty({**prediction, **explained_values(self.explanation)})
 
     def columns(self) -> dict[str, Any]:
         """Return the prediction as columns of a table."""
         words = {} if self.explanation is None else {"words": self.decisive_words()}
-        return self._unless_empty({**self.prediction.columns(), **words})
+        return self._unless_empty({**self.prediction.columns(), **self._marks(), **words})
 
     def decisive_words(self) -> str:
         """Return the words with the largest weights, and their weights."""
@@ -66,9 +77,16 @@ class PredictedRow:
         return ", ".join(f"{one_line(word.text)} {word.weight:+.2f}" for word in words)
 
     def line(self) -> str:
-        """Return the label on one line, and the words that decided if they were asked for."""
-        label = one_line(self.label)
-        return label if self.explanation is None else f"{label}\t{self.decisive_words()}"
+        """Return the label on one line, and behind it what else was asked for."""
+        parts = [one_line(self.label)]
+        if self.unusualness is not None:
+            parts.append("unusual" if self.unusualness.unusual and not self.row.is_empty else "")
+        if self.explanation is not None:
+            parts.append(self.decisive_words())
+        return "\t".join(parts)
+
+    def _marks(self) -> dict[str, Any]:
+        return {} if self.unusualness is None else asdict(self.unusualness)
 
     def _unless_empty(self, values: dict[str, Any]) -> dict[str, Any]:
         return dict.fromkeys(values) if self.row.is_empty else values
@@ -121,13 +139,15 @@ def predict(config: PredictConfig) -> PredictedTable:
 
 def predict_file(config: PredictConfig, stream: BinaryIO | None) -> Iterator[PredictedRow]:
     """Yield an answer for every row, in order."""
-    model = load_on(config.run, config)
+    saved = read_run(config.run)
+    model = open_saved(saved, config)
     if config.threshold is not None and UNSURE in model.classes:
         raise WarmstartError(
             f"--threshold answers '{UNSURE}', which is also a class of {config.run}: leave it out"
         )
     readable = model.text_reader(config.pieces)
-    num_rows = num_empty = num_unsure = 0
+    reference = _reference(config, saved, model) if config.unusual else None
+    num_rows = num_empty = num_unsure = num_unusual = 0
     for rows in cut_chunks(_rows(config, model, stream), CHUNK):
         seconds = [readable(row.text2) for row in rows if row.text2 is not None]
         texts = [readable(row.text) for row in rows]
@@ -137,9 +157,13 @@ def predict_file(config: PredictConfig, stream: BinaryIO | None) -> Iterator[Pre
             predictions = [explanation.prediction for explanation in explanations if explanation]
         else:
             predictions = model.predict(texts, seconds or None)
-        for row, prediction, why in zip(rows, predictions, explanations, strict=True):
-            answer = PredictedRow(row, _apply_threshold(prediction, config), why)
+        marks: Sequence[Unusualness | None] = [None] * len(rows)
+        if reference is not None:
+            marks = reference.compare(list(map(join_pair, texts, seconds)) if seconds else texts)
+        for row, prediction, why, mark in zip(rows, predictions, explanations, marks, strict=True):
+            answer = PredictedRow(row, _apply_threshold(prediction, config), why, mark)
             num_rows += 1
+            num_unusual += mark is not None and mark.unusual and not row.is_empty
             num_empty += row.is_empty
             num_unsure += config.threshold is not None and answer.label == UNSURE
             yield answer
@@ -147,6 +171,22 @@ def predict_file(config: PredictConfig, stream: BinaryIO | None) -> Iterator[Pre
         progress.say(f"{quantity(num_empty, 'row')} of {num_rows:,} without text: no label")
     if config.threshold is not None:
         progress.say(f"{num_unsure:,} of {num_rows:,} below --threshold {config.threshold:g}")
+    if config.unusual:
+        progress.say(f"{num_unusual:,} of {quantity(num_rows, 'text')} unusual")
+
+
+def _reference(config: PredictConfig, saved: SavedRun, model: TextModel) -> Reference:
+    """Return usual texts to compare with: those of --like, else those that the run trained on."""
+    _ = model.predict  # refused, before anything is read, if it is no classifier
+    if config.like is not None:
+        tables = TableFormat(delimiter=config.delimiter, encoding=config.encoding)
+        usual = read_usual_texts(Path(config.like), tables, model)
+        readable = map_texts(usual, model.text_reader(config.pieces))
+        return divide_reference(readable, config.seed)
+    try:
+        return divide_reference(trained_texts(saved, model)[0], config.seed)
+    except WarmstartError as problem:
+        raise WarmstartError(f"{problem}; name a file of usual texts with --like") from None
 
 
 def _apply_threshold(prediction: Any, config: PredictConfig) -> Any:

@@ -98,9 +98,15 @@ class PredictConfig(WrittenTable, TextLines, SplitTexts, Machine):
         "answer 'unsure' where the probability is below this", None, least=0, most=1
     )
     explain: bool = option("tell which words decided: each is left out in turn", False)
+    unusual: bool = option("mark texts unlike those that the run was trained on", False)
+    like: str | None = option(
+        "usual texts for --unusual; default: the labelled texts of the run", None, holds_rows=True
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.like is not None and not self.unusual:
+            raise WarmstartError("--like names usual texts for --unusual: give --unusual too")
         if self.text2 is not None and self.text is None:
             raise WarmstartError("--text2 is the second text of a pair: give --text too")
 
@@ -180,7 +186,9 @@ class DataConfig(LabelledColumns, RemoteFiles):
     labels: tuple[str, ...] = option("label file of each text file, in order", ())
     tokenizer: str | None = option("tokenizer, or run that has one, to count tokens with", None)
     max_length: int | None = option("count texts longer than this, in tokens", None, least=3)
-    against: str | None = option("run; report which texts occur in its training data", None)
+    against: str | None = option(
+        "run; report its training texts among these and, if it predicts labels, drift", None
+    )
 
 
 class StartConfig(LabelledColumns, RemoteFiles):

@@ -401,6 +401,10 @@ class FinetuningTask(Task):
         """Return the class of each row, of which the texts set aside have their share."""
         return data.labels if self.has_classes else [""] * len(data)
 
+    def label_names(self, label: Any) -> Sequence[str]:
+        """Return the classes that a label of a file names; empty: labels are no classes."""
+        return (label,) if self.has_classes else ()
+
     def fold_classes(self, data: Dataset) -> Sequence[str]:
         """Return the class of each row, of which every fold has its share."""
         return self.split_classes(data)

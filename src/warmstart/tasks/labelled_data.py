@@ -97,10 +97,11 @@ def check_same_form(first: Dataset, *others: Dataset) -> None:
 
 def for_tokenizer(data: Dataset, tokenizer: Tokenizer, is_pieces: bool) -> Dataset:
     """Return texts as the tokenizer reads them: pieces are joined if it splits texts itself."""
-    return _map_texts(data, text_reader(tokenizer, is_pieces, data.file))
+    return map_texts(data, text_reader(tokenizer, is_pieces, data.file))
 
 
-def _map_texts(data: Dataset, change: Callable[[str], str]) -> Dataset:
+def map_texts(data: Dataset, change: Callable[[str], str]) -> Dataset:
+    """Return the rows with every text changed, the second texts of pairs too."""
     seconds = None if data.seconds is None else tuple(map(change, data.seconds))
     return replace(data, texts=tuple(map(change, data.texts)), seconds=seconds)
 
@@ -120,13 +121,13 @@ def encode_dataset(
 
 def readable_rows(data: Dataset, is_pieces: bool) -> list[str]:
     """Return every row as one text of whole words; the two texts of a pair are joined."""
-    return (_map_texts(data, join_pieces) if is_pieces else data).whole_texts()
+    return (map_texts(data, join_pieces) if is_pieces else data).whole_texts()
 
 
 def rows_seen(data: Dataset, seen: Fingerprints, is_pieces: bool) -> Matches:
     """Tell which rows are among the texts seen; one text of a pair is enough."""
     matches = find_matches(fingerprints_of(readable_rows(data, is_pieces)), seen)
-    whole = _map_texts(data, join_pieces) if is_pieces else data
+    whole = map_texts(data, join_pieces) if is_pieces else data
     if whole.seconds is not None:
         for side in (whole.texts, whole.seconds):
             matches |= find_matches(fingerprints_of(side), seen)

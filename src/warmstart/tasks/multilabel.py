@@ -189,6 +189,9 @@ class MultilabelTask(FinetuningTask):
             for numbers in targets
         ]
 
+    def label_names(self, label: Any) -> Sequence[str]:
+        return tuple(label)
+
     def fold_classes(self, data: Dataset) -> Sequence[str]:
         return [""] * len(data)  # a set of labels may have fewer texts than there are folds
 

@@ -1,0 +1,183 @@
+"""Texts that are unlike those that a model was trained on.
+
+A text is compared by its words and pairs of words, and by its groups of three characters, with the
+weights of TF-IDF; what the reference lacks counts as unlike. Its distance is one minus its mean
+cosine similarity to the nearest texts of one half of the reference. The other half is held out and
+tells how far usual texts lie (split conformal prediction), so about 1% of new texts like the
+reference are marked.
+
+The vectors of a model would not do: the last layer of a fine-tuned one knows only what tells its
+labels apart, and texts of another language lie among the others there.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warmstart import progress
+from warmstart.data.corpus import cut_chunks
+from warmstart.data.labelled import Dataset, read_text_rows
+from warmstart.errors import WarmstartError
+from warmstart.formats import quantity
+from warmstart.jsonfiles import from_json
+from warmstart.runs.facts import InputFiles
+from warmstart.runs.saved import SavedRun
+from warmstart.settings.shared import LabelledFiles, TableFormat
+from warmstart.tasks.finetuning import FinetuningTask
+from warmstart.tasks.labelled_data import map_texts, read_all_texts
+from warmstart.tasks.latent_semantics import units_of
+from warmstart.tasks.registry import choose_task, finetuning_task
+from warmstart.tasks.text_model import TextModel
+from warmstart.textfiles import sha256_of
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+Floats = NDArray[np.float64]
+NUM_NEIGHBOURS = 5
+USUAL_SHARE = 0.99  # of the held-out texts; a text farther than these is unusual
+MOST_REFERENCES = 10_000  # texts; more are sampled: they take time and find little more
+FEW_REFERENCES = 100  # with fewer, the farthest 1% of the held-out ones are not even one text
+NUM_COLUMNS = 1 << 20  # that words, or groups of characters, are hashed to
+CHUNK = 256  # texts compared together, each with up to 5,000 others
+DIGITS = 6  # of distances; later ones are rounding
+
+
+@dataclass(frozen=True)
+class Unusualness:
+    """How far a text lies from those of a reference."""
+
+    unusual: bool
+    distance: float  # the share of held-out texts of the reference that lie nearer, from 0 to 1
+
+
+class Neighbours:
+    """Usual texts, as vectors of their weighted words and characters."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        from sklearn.feature_extraction.text import TfidfTransformer
+        from sklearn.pipeline import make_pipeline, make_union
+
+        parts = (make_pipeline(counter, TfidfTransformer()) for counter in _counters())
+        self._features = make_union(*parts)
+        self._vectors = self._features.fit_transform(texts).T.tocsr()  # (columns, N)
+
+    def distances(self, texts: Sequence[str]) -> Floats:
+        """Return one minus the mean similarity of each text to its nearest neighbours."""
+        num = min(NUM_NEIGHBOURS, self._vectors.shape[1])
+        distances = [np.zeros(0)]
+        for chunk in cut_chunks(texts, CHUNK):
+            products = (self._features.transform(chunk) @ self._vectors).toarray()  # (texts, N)
+            nearest = np.sort(np.partition(products, -num, axis=1)[:, -num:], axis=1)
+            similarities = nearest.mean(axis=1) / len(self._features.transformer_list)
+            distances.append(np.round(1 - similarities, DIGITS))
+        return np.concatenate(distances)
+
+
+def _counters() -> "list[HashingVectorizer]":
+    """Return what finds the units of texts, and what finds their groups of three characters."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    hashed: dict[str, Any] = {"n_features": NUM_COLUMNS, "alternate_sign": False}
+    hashed |= {"binary": True, "norm": None, "dtype": np.float32}
+    return [
+        HashingVectorizer(analyzer=lambda text: list(units_of(text)), **hashed),
+        HashingVectorizer(analyzer="char_wb", ngram_range=(3, 3), **hashed),
+    ]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Usual texts in two halves: neighbours to compare with, and texts held out from them."""
+
+    near: Dataset
+    held_out: Dataset
+
+    @cached_property
+    def _neighbours(self) -> Neighbours:
+        return Neighbours(self.near.whole_texts())
+
+    @cached_property
+    def _distances(self) -> Floats:
+        """Return the distances of the texts held out, in ascending order."""
+        distances, texts = [np.zeros(0)], self.held_out.whole_texts()
+        with progress.bar("measuring usual texts", len(texts), "text") as bar:
+            for chunk in cut_chunks(texts, CHUNK):
+                distances.append(self._neighbours.distances(chunk))
+                bar.advance(len(chunk))
+        return np.sort(np.concatenate(distances))
+
+    def compare(self, texts: Sequence[str]) -> list[Unusualness]:
+        """Tell how far each text lies from the reference; pairs are given as one text."""
+        ranks = np.searchsorted(self._distances, self._neighbours.distances(texts))
+        shares = ranks / len(self._distances)
+        return [Unusualness(s >= USUAL_SHARE, round(s, DIGITS)) for s in shares.tolist()]
+
+
+def divide_reference(texts: Dataset, seed: int) -> Reference:
+    """Divide usual texts at random into neighbours and texts held out."""
+    near, held_out = _halves(texts, seed)
+    if not near or not held_out:
+        raise WarmstartError(
+            f"{texts.file}: one text, or texts of one group, cannot tell which texts are usual"
+        )
+    num = len(near) + len(held_out)
+    if num < FEW_REFERENCES:
+        usual = quantity(num, "usual text")
+        progress.say(f"{usual} to compare with: what is marked as unusual is a rough guess")
+    return Reference(texts.subset(near), texts.subset(held_out))
+
+
+def _halves(texts: Dataset, seed: int) -> tuple[list[int], list[int]]:
+    """Return the rows of both halves; texts of one group, such as a passage, are in one half."""
+    rows_of: dict[Any, list[int]] = defaultdict(list)
+    for row, group in enumerate(texts.groups or range(len(texts))):
+        rows_of[group].append(row)
+    groups = list(rows_of.values())
+    np.random.default_rng(seed).shuffle(groups)
+    shuffled = [row for rows in groups for row in rows]
+    most = min(MOST_REFERENCES, len(shuffled)) // 2
+    cut = next((n for n in accumulate(map(len, groups)) if n >= most), most)
+    return shuffled[:cut], shuffled[cut : 2 * most]
+
+
+def trained_texts(saved: SavedRun, model: TextModel) -> tuple[Dataset, FinetuningTask]:
+    """Read the labelled files of a run again, and return the task that reads their labels."""
+    if not saved.settings.get("train"):
+        raise WarmstartError(f"{saved.path} records no labelled texts")
+    names = [setting.name for setting in LabelledFiles.declared()]
+    settings = saved.recorded(LabelledFiles, *(n for n in names if n in saved.settings))
+    try:
+        settings = choose_task(settings)
+        task = finetuning_task(settings.task)
+        texts = read_all_texts(settings, task)
+    except WarmstartError as problem:
+        raise WarmstartError(
+            f"the texts that {saved.path} was trained on cannot be read: {problem}"
+        ) from None
+    folder = saved.folder
+    listed = from_json(InputFiles, folder.read_json(folder.data_file), folder.data_file).files
+    known = {entry.sha256 for entry in listed}
+    for file in texts.files:
+        if sha256_of(file) not in known:
+            raise WarmstartError(f"{file} has changed since {saved.path} was trained on it")
+    return map_texts(texts, model.text_reader(settings.pieces)), task
+
+
+def read_usual_texts(path: Path, tables: TableFormat, model: TextModel) -> Dataset:
+    """Read the texts of a file: lines or a table, pairs if the model reads pairs."""
+    if not path.is_file():
+        raise WarmstartError(f"--like {path} is not a file; name one with usual texts")
+    rows = read_text_rows(path, tables, bool(model.reads_pairs), model.pair_names)
+    filled = [row for row in rows if not row.is_empty]
+    if not filled:
+        raise WarmstartError(f"--like {path}: no rows with text")
+    seconds = [row.text2 for row in filled if row.text2 is not None]
+    return Dataset(str(path), [row.text for row in filled], seconds=seconds or None)
