@@ -34,6 +34,7 @@ from warmstart.evaluation.intervals import LEVEL, adjust_by_holm
 from warmstart.evaluation.scale import Scale
 from warmstart.formats import quantity
 
+WORTHWHILE = 6  # times a lead that counts as none: 3 points of accuracy
 LIKELY = 0.3  # p-value below which a lead that is not shown is still taken: it costs only time
 DANGER: dict[Outcome, int] = {"worse": 0, "none": 1, "better": 2}  # 0: the most dangerous
 
@@ -148,7 +149,8 @@ def advise(
     if outcome == "worse":
         return use(opponent, f", {gap} {pretrained}: pretraining did not pay here")
     if opponent in comparison.baselines:
-        is_ahead = accuracy[lead] - accuracy[opponent] > scale.closed(accuracy[opponent])
+        least = WORTHWHILE * scale.closed(accuracy[opponent])
+        is_ahead = accuracy[lead] - accuracy[opponent] >= least
         if is_ahead and _is_unlikely_chance(lead, opponent, labels, verdicts):
             doubt = "; likely, but not shown: more texts to score on, as with --folds 5, would tell"
             return use(lead, f", {gap} {opponent}{doubt}")
