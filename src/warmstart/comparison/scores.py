@@ -156,7 +156,7 @@ def times_to_accuracy(comparison: Comparison, curves: Sequence[Curve]) -> Iterat
 
 
 def _time_to_accuracy(warm: Curve, cold: Curve, pretrain_s: float, scale: Scale) -> TimeToAccuracy:
-    goal, closed = cold.best.accuracy - SLACK, scale.closed(cold.best.accuracy)
+    goal, closed = cold.best.accuracy - SLACK, scale.negligible_lead(cold.best.accuracy)
     reached = next((point for point in warm.points if point.accuracy >= goal), None)
     of_cold = {point.epoch: point.accuracy for point in cold.points}
     gaps = {p.epoch: p.accuracy - of_cold[p.epoch] for p in warm.points if p.epoch in of_cold}
@@ -429,7 +429,7 @@ def _lead_clause(time: TimeToAccuracy, scale: Scale) -> str:
     last = time.gaps[last_epoch]
     if time.closed_epoch is None:
         return f"{time.warm} is still {scale.size(last)} {unit} ahead after epoch {last_epoch}"
-    is_behind = last < -scale.closed(time.cold_best)
+    is_behind = last < -scale.negligible_lead(time.cold_best)
     end = f", and {time.cold} ends {scale.size(-last)} {unit} ahead" if is_behind else ""
     if time.closed_epoch == min(time.gaps):
         return f"{time.warm} is never more than {scale.small_lead} ahead{end}"

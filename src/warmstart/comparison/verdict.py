@@ -149,7 +149,7 @@ def advise(
     if outcome == "worse":
         return use(opponent, f", {gap} {pretrained}: pretraining did not pay here")
     if opponent in comparison.baselines:
-        least = WORTHWHILE * scale.closed(accuracy[opponent])
+        least = WORTHWHILE * scale.negligible_lead(accuracy[opponent])
         is_ahead = accuracy[lead] - accuracy[opponent] >= least
         if is_ahead and _is_unlikely_chance(lead, opponent, labels, verdicts):
             doubt = "; likely, but not shown: more texts to score on, as with --folds 5, would tell"

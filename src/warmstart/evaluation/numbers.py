@@ -66,13 +66,13 @@ def _spearman_interval(first: ArrayLike, second: ArrayLike) -> Interval:
     """Return the same for ranks, where a text also moves the ranks of the others."""
     a, b = _standardise(ranks(first)), _standardise(ranks(second))
     r, x, y = correlation(a, b), np.asarray(first), np.asarray(second)
-    together = a * b + _moved(x, b) + _moved(y, a)
-    alone = [own**2 + 2 * _moved(values, own) for values, own in ((x, a), (y, b))]
+    together = a * b + _rank_shift(x, b) + _rank_shift(y, a)
+    alone = [own**2 + 2 * _rank_shift(values, own) for values, own in ((x, a), (y, b))]
     influence = together - r * (alone[0] + alone[1]) / 2
     return _fisher_interval(r, float(influence.std() / max(1 - r**2, 1e-12)), len(a))
 
 
-def _moved(values: Floats, others: Floats) -> Floats:
+def _rank_shift(values: Floats, others: Floats) -> Floats:
     """Return how much one more text of each value moves the sum of `others` through their ranks."""
     distinct, numbers = np.unique(values, return_inverse=True)
     sums = np.bincount(numbers, others, len(distinct))

@@ -61,7 +61,7 @@ class Scale(ABC):
         """Return how far a score is from the best one; never 0."""
 
     @abstractmethod
-    def closed(self, score: float) -> float:
+    def negligible_lead(self, score: float) -> float:
         """Return the lead over a score that counts as none."""
 
     @abstractmethod
@@ -131,7 +131,7 @@ class Shares(Scale):
     def error(self, score: float) -> float:
         return max(1 - score, LEAST_ERROR)
 
-    def closed(self, score: float) -> float:
+    def negligible_lead(self, score: float) -> float:
         return 0.005
 
     def limits(self, values: Sequence[float]) -> tuple[float, float]:
@@ -191,7 +191,7 @@ class Errors(Scale):
     def error(self, score: float) -> float:
         return max(-score, 1e-300)
 
-    def closed(self, score: float) -> float:
+    def negligible_lead(self, score: float) -> float:
         return 0.01 * abs(score)
 
     def limits(self, values: Sequence[float]) -> tuple[float, float]:

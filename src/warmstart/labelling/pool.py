@@ -47,7 +47,7 @@ class Pool:
 
 
 def label_of(row: TextRow) -> Any:
-    """Return what stands in the column `label` of a row; None: nothing."""
+    """Return what is in the column `label` of a row; None: nothing."""
     for name, cell in row.record.items():
         if normal(name) == LABEL and cell not in (None, "") and str(cell).strip():
             return cell

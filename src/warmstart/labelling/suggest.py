@@ -114,7 +114,7 @@ def _choose(config: SuggestConfig, saved: SavedRun, model: TextModel, pool: Pool
     vectors = text_vectors(saved, model, pool)
     chosen = choose_texts(vectors, uncertainty, config.num, config.seed)
     texts = tuple(
-        _suggested(pool.rows[row], rank, predictions[row] if predictions else None)
+        _suggestion(pool.rows[row], rank, predictions[row] if predictions else None)
         for rank, row in enumerate(chosen, 1)
     )
     out = Path(config.out) if config.out else None
@@ -130,7 +130,7 @@ def _start_of(saved: SavedRun) -> str | None:
     return first if isinstance(first, str) else None
 
 
-def _suggested(row: TextRow, rank: int, prediction: Any) -> SuggestedText:
+def _suggestion(row: TextRow, rank: int, prediction: Any) -> SuggestedText:
     if prediction is None:
         return SuggestedText(row, rank, None, None)
     probability = prediction.columns().get("probability")
