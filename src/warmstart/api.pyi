@@ -808,10 +808,10 @@ def report_data(
 ) -> DataReport: ...
 def review(
     *,
-    train: str | Path | Sequence[str | Path],
-    valid: str | Path | None = ...,
+    train: str | Path | Table | Sequence[str | Path | Table],
+    valid: str | Path | Table | Sequence[str | None] | None = ...,
     from_run: str | Path | None = ...,
-    unlabelled: str | Path | Sequence[str | Path] = ...,
+    unlabelled: str | Path | Table | Sequence[str | Path | Table] = ...,
     folds: int | None = ...,
     num: int | None = ...,
     out: str | Path | None = ...,

@@ -146,7 +146,7 @@ JOBS = {
     "import": ("import {folder} -o out", "warmstart.interop.exchange.read_folder"),
     "export": ("export {base} -o out", "warmstart.interop.exchange.read_run"),
     "preparation": (f"pretrain {{texts}} -o out {TINY}", "warmstart.data.shards.encode"),
-    "predict": ("predict {warm} {texts} -o out", "warmstart.recipes.use.load_on"),
+    "predict": ("predict {warm} {texts} -o out", "warmstart.recipes.use.open_saved"),
     "data": ("data {texts}", "warmstart.recipes.prepare_files.report_file"),
 }
 

@@ -171,6 +171,8 @@ def _judge(code: int, out: str, err: str) -> tuple[str, str]:
 def _be_child(cases: Sequence[Case], place: Path, answers: BinaryIO) -> None:
     """Answer each case with a line of JSON; never return."""
     code = 1
+    os.environ["OMP_NUM_THREADS"] = "1"  # threads of the parent do not survive a fork
+    os.environ["OMP_NUM_THREADS"] = "1"  # threads of the parent do not survive a fork
     try:
         limit_memory()
         for case in cases:

@@ -23,14 +23,16 @@ def suggest(config: SuggestConfig, as_json: bool) -> None:
         write_lines(json_lines if as_json else text_lines(suggestions), None)
         return
     say(suggestions.describe())
-    say_next(f"{quote(config.out)}: fill in the column 'label'", _next_command(config, suggestions))
+    filled = f"{quote(config.out)}: fill in the column '{config.label_column}'"
+    say_next(filled, _next_command(config, suggestions))
 
 
 def _next_command(config: SuggestConfig, suggestions: "Suggestions") -> str:
     """Return the command that trains with the new labels beside those there were."""
     start = f"--from {quote(suggestions.start)} " if suggestions.start else ""
     train = " ".join(f"--train {quote(name)}" for name in (*config.labelled, config.out))
-    return f"finetune {start}{train} -o runs/next"
+    columns = f"--columns {quote(','.join(config.columns))} " if config.columns else ""
+    return f"finetune {start}{train} {columns}-o runs/next"
 
 
 def review(config: ReviewConfig, as_json: bool) -> None:

@@ -17,8 +17,6 @@ from warmstart.formats import quantity
 from warmstart.labelling.settings import SuggestConfig
 from warmstart.settings.shared import TableFormat
 
-LABEL = "label"  # the column to fill in
-
 
 @dataclass(frozen=True)
 class Pool:
@@ -46,10 +44,10 @@ class Pool:
         return f"{len(self.rows):,} of {rows} to choose from{f' ({left_out})' if left_out else ''}"
 
 
-def label_of(row: TextRow) -> Any:
-    """Return what is in the column `label` of a row; None: nothing."""
+def label_of(row: TextRow, column: str) -> Any:
+    """Return what is in the column of labels of a row; None: nothing."""
     for name, cell in row.record.items():
-        if normal(name) == LABEL and cell not in (None, "") and str(cell).strip():
+        if normal(name) == normal(column) and cell not in (None, "") and str(cell).strip():
             return cell
     return None
 
@@ -84,7 +82,7 @@ def read_pool(
     seconds = [readable(row.text2) for row in filled if row.text2 is not None] if is_pair else None
     whole = list(map(join_pair, firsts, seconds)) if seconds else firsts
     prints = fingerprints_of(whole)
-    is_labelled = np.array([label_of(row) is not None for row in filled])
+    is_labelled = np.array([label_of(row, config.label_column) is not None for row in filled])
     marked = fingerprints_of(
         t for t, has_label in zip(whole, is_labelled, strict=True) if has_label
     )

@@ -1,7 +1,7 @@
 """`review`: which labels look wrong."""
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from pathlib import Path
@@ -14,6 +14,7 @@ from warmstart.data.copies import group_copies
 from warmstart.data.fingerprints import fingerprints_of
 from warmstart.data.labelled import Dataset
 from warmstart.data.outputs import write_table
+from warmstart.dataframes import Tabular
 from warmstart.errors import WarmstartError
 from warmstart.files import write_lines
 from warmstart.formats import one_line, quantity
@@ -83,7 +84,7 @@ class MixedClasses:
 
 
 @dataclass(frozen=True)
-class LabelReview(Shown):
+class LabelReview(Shown, Tabular):
     """Labels that look wrong, the most doubtful first."""
 
     suspects: tuple[Suspect, ...]
@@ -97,6 +98,9 @@ class LabelReview(Shown):
 
     def __len__(self) -> int:
         return len(self.suspects)
+
+    def records(self) -> list[Mapping[str, Any]]:
+        return [suspect.values() for suspect in self.suspects]
 
     def describe(self) -> str:
         """Say how many labels look wrong, and why."""

@@ -33,16 +33,24 @@ class SuggestConfig(WrittenTable, TextColumn, SplitTexts, Machine):
             if self.out and os.path.realpath(name) == os.path.realpath(self.out):
                 raise WarmstartError(f"-o {self.out} is an input file; name another file")
 
+    @property
+    def label_column(self) -> str:
+        """Return the column to fill in: that of --columns label=NAME, so that files fit."""
+        roles = dict(pair.split("=", 1) for pair in self.columns if "=" in pair)
+        return roles.get("label", "label")
+
 
 class ReviewConfig(WrittenTable, LabelledFiles, Machine):
     """Labelled texts in, labels that look wrong out."""
 
-    train: tuple[str, ...] = option("labelled texts to review; may repeat")
-    valid: str | None = option("more of them, as in compare --folds", None)
+    train: tuple[str, ...] = option("labelled texts to review; may repeat", holds_rows=True)
+    valid: str | None = option("more of them, as in compare --folds", None, holds_rows=True)
     from_run: str | None = option(
         "pretrained run, or a comparison with --folds; default: words alone", None, key="from"
     )
-    unlabelled: tuple[str, ...] = option("more text, without labels; may repeat", ())
+    unlabelled: tuple[str, ...] = option(
+        "more text, without labels; may repeat", (), holds_rows=True
+    )
     folds: int | None = option(
         "parts, each judged by models of the others; default: 5", None, least=2, most=20
     )

@@ -22,7 +22,7 @@ from warmstart.labelling.choosing import (
     choose_texts,
     principal_components,
 )
-from warmstart.labelling.pool import LABEL, Pool, read_pool
+from warmstart.labelling.pool import Pool, read_pool
 from warmstart.labelling.settings import SuggestConfig
 from warmstart.recipes.use import CHUNK, delimiter_like, reads_pairs
 from warmstart.report.html import Shown, table
@@ -62,6 +62,7 @@ class Suggestions(Shown, Tabular):
     num_candidates: int  # that they were chosen from
     is_by_uncertainty: bool  # False: they are spread over the texts alone
     start: str | None  # the run that the next training can start from
+    label_column: str = "label"  # to be filled in
     out: Path | None = None  # the file written
 
     def __iter__(self) -> Iterator[SuggestedText]:
@@ -117,8 +118,14 @@ def _choose(config: SuggestConfig, saved: SavedRun, model: TextModel, pool: Pool
         _suggestion(pool.rows[row], rank, predictions[row] if predictions else None)
         for rank, row in enumerate(chosen, 1)
     )
-    out = Path(config.out) if config.out else None
-    return Suggestions(texts, len(pool.rows), uncertainty is not None, _start_of(saved), out)
+    return Suggestions(
+        texts,
+        len(pool.rows),
+        uncertainty is not None,
+        _start_of(saved),
+        config.label_column,
+        Path(config.out) if config.out else None,
+    )
 
 
 def _start_of(saved: SavedRun) -> str | None:
@@ -203,8 +210,8 @@ def _table_rows(suggestions: Suggestions) -> Iterator[Mapping[str, Any]]:
         progress.say(f"names of new columns begin with '{PREFIX}': the input has the others")
     for text in suggestions:
         record, values = dict(text.row.record), text.values()
-        if LABEL not in present:
-            record[LABEL] = ""
+        if normal(suggestions.label_column) not in present:
+            record[suggestions.label_column] = ""
         added = {f"{prefix}{name}": values[name] for name in ADDED}
         taken = next((name for name in added if name in record), None)
         if taken is not None:
