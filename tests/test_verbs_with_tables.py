@@ -163,3 +163,9 @@ def test_a_comparison_of_frames_is_a_frame(
     assert set(table["arm"]) == {"frozen", "tf-idf"}
     assert table["accuracy"].between(table["low"], table["high"]).all()
     assert result.model.predict(test["text"])[0].label in result.model.classes
+
+
+def test_labels_of_a_frame_are_reviewed(world: World, here: Path) -> None:
+    frame = pd.DataFrame(read_labelled_rows(world.train), columns=["label", "text"])
+    found = warmstart.review(train=frame, folds=2, threads=1)
+    assert {"text", "label", "suggested"} <= set(found.to_pandas().columns) or not len(found)

@@ -52,6 +52,14 @@ def test_the_table_keeps_its_columns_and_has_a_label_to_fill_in(
     assert "--train to-label.csv" in ran.out
 
 
+def test_the_column_to_fill_in_is_that_of_the_labelled_table(
+    warm: Path, comments: Path, here: Path
+) -> None:
+    ran = succeed(f"suggest {warm} {comments} --columns text=text,label=mood --num 3 -o out.csv")
+    assert list(rows_of(here / "out.csv")[0])[:3] == ["id", "text", "mood"]
+    assert "--columns text=text,label=mood" in ran.out
+
+
 def test_filled_in_the_table_trains(warm: Path, base: Path, comments: Path, here: Path) -> None:
     succeed(f"suggest {warm} {comments} --num 20 -o to-label.csv")
     rows = rows_of(here / "to-label.csv")
