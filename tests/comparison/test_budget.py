@@ -197,7 +197,9 @@ def test_folds_multiply_the_time(world: World, base: Path) -> None:
         }
     )
     plan = plan_experiment(config)
-    assert total_s(config, plan, PACES) == 3 * 3 * 8 * 3 * 8
+    kept_s = 1.5 * 8 * 3  # one model more, on the texts of three folds instead of two
+    assert total_s(config, plan, PACES) == 3 * 3 * 8 * 3 * 8 + kept_s
+    assert total_s(replace(config, save="none"), plan, PACES) == 3 * 3 * 8 * 3 * 8
     schedule = Schedule(
         replace(config, minutes=1.0, trials=1), clock_with(700), groups_of(config, plan), PACES
     )
@@ -207,6 +209,11 @@ def test_folds_multiply_the_time(world: World, base: Path) -> None:
     assert [group.fold for group in cold] == [1, 2, 3]
     assert all(schedule.is_dropped(group, seed) for group in cold for seed in config.seeds)
     assert labels == 48
+    done = Schedule(config, clock_with(700), groups_of(config, plan), PACES)
+    for group in done.groups:
+        for step in ("tuning", *config.seeds):
+            done.finish(group, step)
+    assert done.remaining_s() == kept_s
 
 
 def test_an_arm_without_randomness_is_fitted_once_with_all_labels(

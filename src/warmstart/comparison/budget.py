@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import torch
 
@@ -210,7 +211,25 @@ def total_s(config: CompareConfig, plan: ExperimentPlan, paces: Mapping[str, Arm
         if group.arm.name in names
         for step in steps_of(config)
     ]
-    return wall_s(config, jobs, sum(paces[name].counting_s for name in names))
+    cells = [(group, paces[group.arm.name].job_s(group, config.seeds[0])) for group, _ in jobs]
+    counting_s = sum(paces[name].counting_s for name in names)
+    return wall_s(config, jobs, counting_s) + keeping_s(config, cells)
+
+
+def keeping_s(config: CompareConfig, cells: Sequence[tuple[CellGroup, float]]) -> float:
+    """Return how long the training of the model that is kept takes, if one follows the cells.
+
+    Whichever arm it is: the slowest counts. It is trained on all labels, held-out ones among them.
+    """
+    if not config.retrains or not cells:
+        return 0.0
+    most = max(group.labels for group, _ in cells)
+    slowest, group = max(
+        ((seconds, group) for group, seconds in cells if group.labels == most), key=itemgetter(0)
+    )
+    if config.folds:
+        return slowest * config.folds / (config.folds - 1)
+    return slowest * group.labels / group.pool.divide(group.labels)[0]
 
 
 def steps_of(config: CompareConfig) -> list[Step]:

@@ -10,7 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from warmstart import progress
-from warmstart.comparison.budget import MIN_SEEDS, REPORT_S, ArmPace, steps_of, wall_s
+from warmstart.comparison.budget import (
+    MIN_SEEDS,
+    REPORT_S,
+    ArmPace,
+    keeping_s,
+    steps_of,
+    wall_s,
+)
 from warmstart.comparison.cells import CellGroup, Step
 from warmstart.comparison.commands import CompareConfig
 from warmstart.comparison.results import ArmKind
@@ -114,10 +121,13 @@ class Schedule:
             )
 
     def remaining_s(self) -> float:
-        """Return how long the jobs that are neither finished nor dropped take."""
+        """Return how long the jobs that are neither finished nor dropped take, and what follows."""
         jobs = [(group, self._job_s(group, step)) for group, step in self.jobs()]
         arms = {group.arm.name for group, _ in jobs}
-        return wall_s(self.config, jobs, sum(map(self._counting_s, arms)))
+        kept = [group for group in self.groups if not self.is_dropped(group, "tuning")]
+        cells = [(group, self._job_s(group, self.config.seeds[0])) for group in kept]
+        counting_s = sum(map(self._counting_s, arms))
+        return wall_s(self.config, jobs, counting_s) + keeping_s(self.config, cells)
 
     def arm_s(self, arm: str) -> float:
         """Return the same of one arm, one job after the other."""
