@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -21,6 +21,8 @@ from faulty_training import (
     spoil_gradient,
     spoil_loss,
     spoil_moment,
+    spoil_recorded_gradient,
+    spoil_recorded_loss,
     spoil_weight,
 )
 from same_runs import assert_same_run
@@ -156,20 +158,6 @@ def test_the_second_repeat_of_a_step_uses_no_recording(
     assert_same_run(trainer, undisturbed)
 
 
-class OnceFaultyRecording(RecordedObjective):
-    """A recording that is wrong once, when it is told to."""
-
-    is_right = True
-
-    def add_gradients(self, *given: Any) -> Tensor:
-        loss = super().add_gradients(*given)
-        grad = self.gradients.parameters[0].grad
-        if not self.is_right and grad is not None:
-            grad.fill_(float("nan"))
-        self.is_right = True
-        return loss
-
-
 @pytest.mark.parametrize(
     ("device", "tolerance"),
     [
@@ -184,18 +172,30 @@ class OnceFaultyRecording(RecordedObjective):
         ),
     ],
 )
-def test_recorded_steps_are_healed(device: str, tolerance: float) -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [spoil_recorded_loss, spoil_recorded_gradient, spoil_moment, overflow_moment, spoil_weight],
+)
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_recorded_steps_are_healed(
+    tmp_path: Path, kind: Literal["adamw", "muon"], fault: Fault, device: str, tolerance: float
+) -> None:
     weights = []
     for at in (None, 9):
-        trainer = _recorded_trainer(Runtime(torch.device(device)))
-        spoil = {} if at is None else {at: lambda t: setattr(t.recorded, "is_right", False)}
-        state = put_faults(trainer, spoil).train("run")
-        assert state.faults == ([] if at is None else [at + 1])
+        run = RunFolder(tmp_path / f"{at}")
+        run.path.mkdir()
+        trainer = _recorded_trainer(kind, Runtime(torch.device(device)), run)
+        state = put_faults(trainer, {} if at is None else {at: fault}).train("run")
+        assert state.step == 16
+        assert len(state.faults) == (at is not None)
+        assert all(9 < step <= 16 for step in state.faults)
         weights.append(trainer.model.state_dict())
+        assert trainer.recorded
+        assert (trainer.recorded.num_replayed > 12) == (device == "cuda")
     assert_close(*weights, rtol=0.0, atol=tolerance)
 
 
-def _recorded_trainer(runtime: Runtime) -> Trainer:
+def _recorded_trainer(kind: Literal["adamw", "muon"], runtime: Runtime, run: RunFolder) -> Trainer:
     torch.manual_seed(0)
     model = LanguageModel(replace(PRESETS["tiny"], vocab_size=50, max_length=32))
     model.to(runtime.device)
@@ -204,14 +204,15 @@ def _recorded_trainer(runtime: Runtime) -> Trainer:
         model,
         CausalObjective(),
         stream,
-        build_optimizers(model, OptimizerSettings("muon", 1e-3, 0.1)),
+        build_optimizers(model, OptimizerSettings(kind, 1e-3, 0.1, dtype=torch.float32)),
         partial(warmup_cosine, warmup=0.2),
         lambda: Evaluation(0.0, {}, ""),
         LoopSettings(
             steps=16, clip=1.0, seed=0, eval_every=8, log_every=8, save_every=8, save_s=9e9, keep=1
         ),
         runtime,
-        recorded=OnceFaultyRecording(model, CausalObjective(), runtime),
+        run,
+        recorded=RecordedObjective(model, CausalObjective(), runtime),
     )
     trainer.looks_each_step = False
     return trainer
