@@ -4,11 +4,9 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -24,21 +22,18 @@ from faulty_training import (
     spoil_weight,
 )
 from same_runs import assert_same_run
-from warmstart.batching.packing import PackedStream, RunningText
 from warmstart.errors import DamagedStateError, DivergedError
-from warmstart.model.models import LanguageModel
 from warmstart.runs.checkpoint import list_checkpoints, load_checkpoint, read_weights
 from warmstart.runs.facts import read_metrics
 from warmstart.runs.folder import RunFolder
 from warmstart.runtime import Runtime
-from warmstart.settings.model import PRESETS
 from warmstart.tasks.causal import CausalObjective
 from warmstart.training.length import measure
-from warmstart.training.optimizers import OptimizerSettings, build_optimizers, warmup_cosine
-from warmstart.training.step import Evaluation, LoopSettings, RecordedObjective
+from warmstart.training.step import Evaluation, RecordedObjective
 from warmstart.training.trainer import MAX_REPEATS, Trainer
 
 Build = Callable[[RunFolder | None], Trainer]
+BuildOnDevice = Callable[[RunFolder | None, Runtime], Trainer]
 
 IN_A_STEP = [spoil_loss, spoil_gradient]
 IN_THE_STATE = [spoil_moment, overflow_moment, spoil_weight]
@@ -184,37 +179,19 @@ class OnceFaultyRecording(RecordedObjective):
         ),
     ],
 )
-def test_recorded_steps_are_healed(device: str, tolerance: float) -> None:
+def test_recorded_steps_are_healed(
+    build_recorded: BuildOnDevice, device: str, tolerance: float
+) -> None:
     weights = []
     for at in (None, 9):
-        trainer = _recorded_trainer(Runtime(torch.device(device)))
+        runtime = Runtime(torch.device(device))
+        trainer = build_recorded(None, runtime)
+        trainer.recorded = OnceFaultyRecording(trainer.model, CausalObjective(), runtime)
         spoil = {} if at is None else {at: lambda t: setattr(t.recorded, "is_right", False)}
         state = put_faults(trainer, spoil).train("run")
         assert state.faults == ([] if at is None else [at + 1])
         weights.append(trainer.model.state_dict())
     assert_close(*weights, rtol=0.0, atol=tolerance)
-
-
-def _recorded_trainer(runtime: Runtime) -> Trainer:
-    torch.manual_seed(0)
-    model = LanguageModel(replace(PRESETS["tiny"], vocab_size=50, max_length=32))
-    model.to(runtime.device)
-    stream = PackedStream(RunningText(np.arange(900) % 40 + 5, 32, bos=0, eos=2), 4, 4, seed=0)
-    trainer = Trainer(
-        model,
-        CausalObjective(),
-        stream,
-        build_optimizers(model, OptimizerSettings("muon", 1e-3, 0.1)),
-        partial(warmup_cosine, warmup=0.2),
-        lambda: Evaluation(0.0, {}, ""),
-        LoopSettings(
-            steps=16, clip=1.0, seed=0, eval_every=8, log_every=8, save_every=8, save_s=9e9, keep=1
-        ),
-        runtime,
-        recorded=OnceFaultyRecording(model, CausalObjective(), runtime),
-    )
-    trainer.looks_each_step = False
-    return trainer
 
 
 @pytest.mark.parametrize("fault", [*IN_A_STEP, *IN_THE_STATE])
