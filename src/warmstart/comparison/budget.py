@@ -17,6 +17,7 @@ from warmstart.comparison.arms import (
 from warmstart.comparison.cells import CellGroup, Step, cell_groups
 from warmstart.comparison.commands import BASELINE_ARMS, CompareConfig
 from warmstart.comparison.plan import ExperimentPlan, subset_sizes
+from warmstart.comparison.selection import num_tried
 from warmstart.data.splits import nested_rows
 from warmstart.errors import WarmstartError
 from warmstart.formats import duration
@@ -43,7 +44,6 @@ class ArmPace:
     text_s: float = 0.0  # to read a training text before the first epoch
     reading_s: float = 0.0  # to read the validation texts before the first epoch
     scoring_s: float = 0.0  # to label the test texts at the end
-    is_tuned: bool = True  # False: it chooses its setting inside the training labels
     is_random: bool = True  # False: with all labels, every seed has the same model
 
     def job_s(self, group: CellGroup, step: Step) -> float:
@@ -53,12 +53,10 @@ class ArmPace:
         training_s = self._training_s(num_train, config)
         if group.labels == len(pool) and not self.is_random:
             return training_s + self.scoring_s if step == config.seeds[0] else 0.0
-        num_tried = 0
-        if config.trials > 1:
-            num_tried = config.trials if self.is_tuned else 1
+        tried = num_tried(group.arm, config)
         if step == "tuning":
-            return num_tried * training_s
-        has_one = config.test or config.folds or num_tried < 2
+            return tried * training_s
+        has_one = config.test or config.folds or tried < 2
         return (1 if has_one else TRAININGS) * training_s + self.scoring_s
 
     def _training_s(self, num_train: int, config: CompareConfig) -> float:
@@ -269,7 +267,6 @@ def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds:
         return ArmPace(
             counting_s=reading_s / len(rows),
             text_s=second.elapsed_s / len(rows),
-            is_tuned=False,
         )
     if isinstance(arm, BaselineArm):
         (model,) = arm.fit(sample, [value], seed)
@@ -282,7 +279,6 @@ def _measure(arm: ExperimentArm, splits: Splits, config: CompareConfig, seconds:
             text_s=(model.elapsed_s - counting_s) / len(rows),
             reading_s=reading_s * num_valid,
             scoring_s=reading_s * num_test,
-            is_tuned=len(arm.settings(2)) > 1,
             is_random=False,
         )
     assert isinstance(arm, TransformerArm)
